@@ -17,6 +17,7 @@ class RecorderMetrics:
     """Counters and gauges since the recorder's start.
 
     `degraded` sessions are behind because the disk refuses writes. `disk_errors` includes repeats.
+    `disk_error`: why the folder of the recordings cannot be used since the start, '' if it can.
     `declined` sessions asked not to be recorded, or ended before they asked for anything.
     """
 
@@ -25,6 +26,7 @@ class RecorderMetrics:
         self.registry = registry
         self.sessions = 0
         self.degraded = 0
+        self.disk_error = ""
         self.merges_waiting = 0
 
         def gauge(name: str, text: str, value: Callable[[], int]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import structlog
@@ -20,6 +22,7 @@ from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.recorder_service.journal.job import RecordingJob
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.sessions.active import ActiveRecordings
+from antiphon.recorder_service.sessions.recorder import LONGEST_RETRY_S
 from antiphon.recorder_service.sessions.status import has_no_recorder, unfinished_recordings
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.events import SessionEvent
@@ -47,8 +50,11 @@ async def serve(settings: RecorderSettings) -> None:
 
 def health(metrics: RecorderMetrics) -> tuple[bool, dict[str, Any]]:
     """Healthy even while the disk fails: a restart would not help, and nothing is lost yet."""
-    status = "degraded" if metrics.degraded else "healthy"
-    return True, {"status": status, "sessions": metrics.sessions, "degraded": metrics.degraded}
+    failing = metrics.degraded or metrics.disk_error
+    found: dict[str, Any] = {"sessions": metrics.sessions, "degraded": metrics.degraded}
+    if metrics.disk_error:
+        found["disk_error"] = metrics.disk_error
+    return True, {"status": "degraded" if failing else "healthy", **found}
 
 
 async def run(
@@ -59,21 +65,47 @@ async def run(
 ) -> None:
     """Record until `stop` is set (by default by SIGTERM and SIGINT). Waits until Redis is up.
 
-    Raises IncompatibleRedis, and OSError when `data_dir` cannot be created.
+    A disk that refuses the folder of the recordings delays them only. Raises IncompatibleRedis.
     """
     stop = stop or stop_on_signals()
-    (settings.data_dir / "sessions").mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-    recording = _run(settings, metrics or RecorderMetrics(), broker_metrics)
+    metrics = metrics or RecorderMetrics()
+    recording = _run(settings, metrics, broker_metrics)
     running = asyncio.create_task(recording, name="recorder")
     stopping = asyncio.create_task(stop.wait(), name="stop")
+    preparing = asyncio.create_task(_prepare_disk(settings, metrics), name="disk")
     try:
         await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (running, stopping):
+        for task in (running, stopping, preparing):
             task.cancel()
-        outcome, _ = await asyncio.gather(running, stopping, return_exceptions=True)
+        outcome, *_ = await asyncio.gather(running, stopping, preparing, return_exceptions=True)
     if isinstance(outcome, Exception):
         raise outcome
+
+
+async def _prepare_disk(settings: RecorderSettings, metrics: RecorderMetrics) -> None:
+    """Create the folder of the recordings, and retry until the disk accepts files in it."""
+    root, delay = settings.data_dir / "sessions", settings.recorder_retry_s
+    while True:
+        try:
+            await asyncio.to_thread(_check_writable, root)
+            break
+        except OSError as error:
+            metrics.disk_error = error.strerror or str(error)
+        metrics.disk_errors.inc()
+        log.error("recorder_degraded", folder=str(root), error=metrics.disk_error, retry_s=delay)
+        await asyncio.sleep(delay)
+        delay = min(delay * 2, LONGEST_RETRY_S)
+    if metrics.disk_error:
+        metrics.disk_error = ""
+        log.info("recorder_disk_writable", folder=str(root))
+
+
+def _check_writable(root: Path) -> None:
+    """Raises OSError when a recording cannot be created in `root`."""
+    root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".writable-", dir=root):
+        pass
 
 
 async def _run(

@@ -32,7 +32,7 @@ from antiphon.shared_schemas.states import SessionState
 
 log = structlog.get_logger()
 
-_LONGEST_RETRY_S = 30.0
+LONGEST_RETRY_S = 30.0
 _UNREAD_LIMIT = 64
 """Entries held in memory per stream; further entries are read from Redis again."""
 
@@ -244,10 +244,10 @@ class DiskRetry:
                 log.warning("recording_waits_for_redis", error=str(error))
             else:
                 return self.disk_recovered()
-            if loop.time() - began > _LONGEST_RETRY_S:  # it worked for a while: a new outage
+            if loop.time() - began > LONGEST_RETRY_S:  # it worked for a while: a new outage
                 delay = self._retry_s
             await asyncio.sleep(delay)
-            delay = min(delay * 2, _LONGEST_RETRY_S)
+            delay = min(delay * 2, LONGEST_RETRY_S)
 
     def recorded(self, at_ms: float) -> None:
         """Count an entry that was appended at `at_ms` (Redis clock) and is now on disk."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 
 from antiphon.broker.client import Broker, open_broker
@@ -14,8 +16,11 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.recording import REPLAY_WAV, Meta, RecordingState
 from antiphon.shared_schemas.states import SessionKind
-from support.recorder_conversations import LiveTalk, chunk, result, until_finished
-from support.recorder_process import process, quick
+from support.fault_stack import FaultStack, Talker, fault_stack, talkers
+from support.recorder_conversations import LiveTalk, chunk, meta_of, result, until_finished
+from support.recorder_process import QUICK, process, quick
+from support.redis_server import free_port
+from support.stack import Service, Stack, until
 from support.turn_conversations import chat_talk, half_duplex_talk
 
 HOUR_MS = 3_600_000.0
@@ -105,3 +110,140 @@ def _assert_bounded(data_dir: Path, meta: Meta) -> None:
     assert meta.merged_replay == REPLAY_WAV
     replay = data_dir / "sessions" / meta.recording_id / REPLAY_WAV
     assert replay.stat().st_size < 30 * 4 * 24_000
+
+
+async def _health(port: int) -> dict[str, object]:
+    """Of the recorder; {} while it starts."""
+    async with httpx.AsyncClient() as http:
+        try:
+            reply = await http.get(f"http://127.0.0.1:{port}/health")
+        except httpx.TransportError:
+            return {}
+    assert reply.status_code == 200
+    health: dict[str, object] = reply.json()
+    return health
+
+
+async def test_f26_a_disk_that_is_not_writable_when_the_recorder_starts(stack: Stack) -> None:
+    """A file is where a folder must be, which refuses root, too."""
+    obstacle = stack.folder / "volume"
+    obstacle.write_bytes(b"")
+    data_dir, port = obstacle / "data", free_port()
+    recorder = stack.recorder(**QUICK | {"recorder_health_port": port}, data_dir=data_dir)
+
+    async def is_degraded() -> bool:
+        return (await _health(port)).get("status") == "degraded"
+
+    async def is_healthy() -> bool:
+        return (await _health(port)).get("status") == "healthy"
+
+    await until(is_degraded)
+    assert (await _health(port))["disk_error"] == "Not a directory"
+    assert "recorder_degraded" in recorder.log
+    async with open_broker(stack.settings) as broker:
+        talk = await LiveTalk.begin(broker)
+        await _unit(talk, 0)
+        await until(lambda: "recording_degraded" in recorder.log)
+        obstacle.unlink()
+        await _unit(talk, 1)
+        await talk.end()
+        (meta,) = await until_finished(data_dir, talk)
+        await until(is_healthy)
+    assert meta.state is RecordingState.COMPLETE
+    assert meta.chunks == 2
+    assert [outage.error for outage in meta.degraded] == ["Not a directory"]
+    assert "recorder_disk_writable" in recorder.log
+    assert recorder.stop() == 0
+
+
+@asynccontextmanager
+async def _conversation(folder: Path) -> AsyncIterator[tuple[FaultStack, Service, Talker]]:
+    """A client in the middle of a conversation that is recorded."""
+    async with fault_stack(folder) as faults:
+        await faults.edge()
+        await faults.worker(slots=1)
+        recorder = await faults.recorder(**QUICK)
+        async with talkers(faults, 1) as (talker,):
+            await talker.talk(3)
+            await until(lambda: len(_sounds(faults)) == 3)
+            yield faults, recorder, talker
+
+
+def _sounds(faults: FaultStack) -> list[Path]:
+    """The chunks on disk."""
+    return sorted(faults.stack.data_dir.glob("sessions/*/user_audio/*.wav"))
+
+
+async def _finished(faults: FaultStack, talker: Talker) -> Meta:
+    """Stops the conversation, none of whose results was lost; returns the recording's meta."""
+    talker.check()
+    await talker.wire.send(type="stop")
+    await talker.wire.expect("stopped")
+    (folder,) = faults.stack.data_dir.glob("sessions/*")
+
+    def meta() -> Meta | None:
+        found = meta_of(faults.stack.data_dir, folder.name)
+        return None if found is None or found.is_busy else found
+
+    await until(meta)
+    found = meta()
+    assert found is not None
+    assert (found.state, found.missing) == (RecordingState.COMPLETE, [])
+    assert found.chunks == len(talker.results) == len(_sounds(faults))
+    assert found.merged_replay == REPLAY_WAV
+    return found
+
+
+async def test_f26_a_full_disk_delays_only_the_recording(tmp_path: Path) -> None:
+    async with _conversation(tmp_path) as (faults, recorder, talker):
+        _, unlimited = resource.prlimit(recorder.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(recorder.process.pid, resource.RLIMIT_FSIZE, (1000, unlimited))
+        await talker.talk(4)
+        await until(lambda: "recording_degraded" in recorder.log)
+        await talker.talk(1)
+        assert len(_sounds(faults)) == 3
+        resource.prlimit(recorder.process.pid, resource.RLIMIT_FSIZE, (unlimited, unlimited))
+        meta = await _finished(faults, talker)
+    (outage,) = meta.degraded
+    assert outage.error == "File too large"
+    (chunks,) = (late for late in outage.late if late.stream == "in")
+    assert (chunks.first_chunk, chunks.last_chunk) == (3, 7)
+
+
+async def test_f26_a_killed_recorder_is_replaced(tmp_path: Path) -> None:
+    async with _conversation(tmp_path) as (faults, recorder, talker):
+        recorder.kill()
+        await talker.talk(4)
+        assert len(_sounds(faults)) == 3
+        await faults.recorder("second", **QUICK)
+        await _finished(faults, talker)
+
+
+async def test_f26_a_slow_recorder_catches_up(tmp_path: Path) -> None:
+    async with _conversation(tmp_path) as (faults, recorder, talker):
+        recorder.freeze()
+        await talker.talk(10)
+        assert len(_sounds(faults)) == 3
+        recorder.thaw()
+        await _finished(faults, talker)
+
+
+async def test_f26_a_session_that_ends_without_a_recorder_is_recorded_later(tmp_path: Path) -> None:
+    async with _conversation(tmp_path) as (faults, recorder, talker):
+        recorder.kill()
+        await talker.talk(1)
+        talker.check()
+        await talker.wire.send(type="stop")
+        await talker.wire.expect("stopped")
+        await faults.no_slot_leaked()
+        await faults.recorder("second", **QUICK)
+        (folder,) = faults.stack.data_dir.glob("sessions/*")
+        await until(lambda: (folder / REPLAY_WAV).exists())
+
+
+async def test_f26_cleanup_keeps_an_active_session(tmp_path: Path) -> None:
+    async with _conversation(tmp_path) as (faults, _, talker):
+        cleanup = faults.stack.start("cleanup_job", max_storage_gb=0, retention_days=0)
+        await until(lambda: "cleanup_swept" in cleanup.log)
+        await talker.talk(1)
+        await _finished(faults, talker)
