@@ -105,6 +105,8 @@ class SessionRecorder:
                 await self._run_assigned()
             finally:
                 self._retry.disk_recovered()
+        else:  # inputs that its client sent while it waited
+            await retry_until_available(self._discard_streams, "discard a session without a worker")
 
     async def _run_assigned(self) -> None:
         await self._retry.run(self._ask_consent)

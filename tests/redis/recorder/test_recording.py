@@ -14,6 +14,7 @@ from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
+    ChunkIn,
     DiagnosticIn,
     ErrorOut,
     PausedOut,
@@ -159,9 +160,11 @@ async def test_a_session_that_no_worker_took_leaves_no_recording(
     broker: Broker, quickly: RecorderSettings
 ) -> None:
     before = await LiveTalk.queue(broker)
+    await hold_input(broker, before)
     await before.end(EndReason.CANCELLED)
     async with in_process(quickly):
         during = await LiveTalk.queue(broker)
+        await hold_input(broker, during)
         await during.end(EndReason.CANCELLED)
         after = await LiveTalk.begin(broker)
         await after.exchange(0)
@@ -170,6 +173,15 @@ async def test_a_session_that_no_worker_took_leaves_no_recording(
         await until_acknowledged(broker)
     names = [path.name for path in (quickly.data_dir / "sessions").iterdir()]
     assert names == [after.recording]
+    for talk in (before, during):
+        held = broker.streams.history(broker.keys.checkpoints(talk.sid), talk.ticket)
+        assert [entry async for entry in held] == []
+
+
+async def hold_input(broker: Broker, talk: LiveTalk) -> None:
+    """What an edge stores for a resumable client that waits for a worker."""
+    writer = await broker.streams.checkpoint_writer(talk.sid, talk.ticket)
+    await writer.append(ChunkIn(audio=bytes(64_000)))
 
 
 async def test_a_chat_without_a_request_leaves_no_recording(
