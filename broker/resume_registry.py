@@ -17,7 +17,10 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumedSession:
-    """A session that its client has resumed; `connection` counts from 1, `queued_at` is Redis-clock ms."""
+    """A session that its client has resumed; `connection` counts from 1, `queued_at` is Redis-clock ms.
+
+    `assigned`: a worker has had it. `recovering`: it has lost its worker and waits for another one.
+    """
 
     sid: str
     connection: int
@@ -26,6 +29,7 @@ class ResumedSession:
     recording: str
     queued_at: int
     assigned: bool
+    recovering: bool
     over: bool
     reason: EndReason | None
 
@@ -53,6 +57,7 @@ def _attach(
         recording=recording,
         queued_at=int(queued_at),
         assigned=assigned == "1",
+        recovering=state == SessionState.RECOVERING,
         over=state == SessionState.ENDED,
         reason=EndReason(reason) if reason else None,
     )

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 import structlog
@@ -42,11 +42,15 @@ _MOVES_QUEUE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the queue. `position` is 1-based; `eta_s` seconds until a slot should be free."""
+    """A place in the queue. `position` is 1-based; `eta_s` seconds until a slot should be free.
+
+    `stale`: it was the place before Redis became unavailable.
+    """
 
     position: int
     queue_length: int
     eta_s: float
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class Signal(Enum):
     """What happened to a session, or to its connection."""
 
     GRANTED = auto()
-    """A worker holds the session."""
+    """A worker holds the session, for the first time or after the loss of its worker."""
     EDGE_CLOSING = auto()
     """This edge closes its connections now."""
     REPLACED = auto()
@@ -75,6 +79,7 @@ class SessionSubscription:
     """Notices of one session, in order; only the newest place. The ticket identifies the session.
 
     `connection` numbers the connections of a resumable session; it is 0 for other sessions.
+    `waiting`: no worker holds the session, so its client gets places.
     """
 
     def __init__(self, sid: str) -> None:
@@ -85,13 +90,23 @@ class SessionSubscription:
         self._early: list[SessionEvent] = []
         self._notices: deque[SessionNotice] = deque()
         self._place: Place | None = None
+        self._last_place: Place | None = None
         self._wake = asyncio.Event()
 
-    def bind(self, ticket: int, connection: int = 0) -> None:
-        """The session is queued under this number; apply the events that arrived before."""
+    def bind(
+        self, ticket: int, connection: int = 0, *, granted: bool = False, recovering: bool = False
+    ) -> None:
+        """The session is queued under this number; apply the events that arrived before.
+
+        `granted`: a worker has had the session. `recovering`: it has lost that worker.
+        """
         self.ticket = ticket
         self.connection = connection
         self.waiting = True
+        if granted:
+            self.grant()
+        if recovering:
+            self.lose_worker()
         early, self._early = self._early, []
         for event in early:
             self.on_event(event)
@@ -104,15 +119,20 @@ class SessionSubscription:
             self.notify(event.ask)
         elif event.ticket == self.ticket and event.state is SessionState.ASSIGNED:
             self.grant()
+        elif event.ticket == self.ticket and event.state is SessionState.RECOVERING:
+            self.lose_worker()
         elif event.ticket == self.ticket and event.state is SessionState.ENDED:
             self.end(event.reason)
 
     def grant(self) -> None:
-        """Only the first grant is a notice: a session that recovers is granted again."""
         if self.waiting:
             self.waiting = False
-            self._place = None
+            self._place = self._last_place = None
             self.notify(Signal.GRANTED)
+
+    def lose_worker(self) -> None:
+        """The session waits again. The next snapshot of the queue has its place."""
+        self.waiting = True
 
     def end(self, reason: EndReason | None) -> None:
         self.waiting = False
@@ -121,8 +141,13 @@ class SessionSubscription:
     def update_place(self, place: Place) -> None:
         """Replaces a place that was not read yet."""
         if self.waiting:
-            self._place = place
+            self._place = self._last_place = place
             self._wake.set()
+
+    def mark_place_stale(self) -> None:
+        """Redis is unavailable: repeat the last place with its mark."""
+        if self._last_place is not None and not self._last_place.stale:
+            self.update_place(replace(self._last_place, stale=True))
 
     async def next_notice(self) -> SessionNotice:
         while not self._notices and self._place is None:
@@ -260,6 +285,8 @@ class SessionEvents:
             snapshot = await self._broker.queue.snapshot()
         except BrokerUnavailable as error:
             log.warning("queue_snapshot_failed", error=str(error))
+            for subscription in waiting.values():
+                subscription.mark_place_stale()
             return
         update_places(snapshot, waiting)
 

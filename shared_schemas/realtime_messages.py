@@ -114,11 +114,17 @@ class ClosedReason(StrEnum):
 
 
 class SessionQueueUpdate(ServerMessage, type="session.queue_update"):
-    """The position in the queue (1-based), or the estimate (seconds), has changed."""
+    """The position in the queue (1-based), or the estimate (seconds), has changed.
+
+    After `session.queue_done`: the worker was lost and the session waits for another one. A client that
+    asked for notices gets position 0 when a worker serves it again, and `stale` (true) while the
+    position cannot be read.
+    """
 
     position: int
     estimated_wait_s: float
     queue_length: int
+    stale: bool | None = None
 
 
 class SessionQueued(ServerMessage, type="session.queued", bears_token=True):

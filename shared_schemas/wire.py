@@ -60,7 +60,13 @@ class Queued(ServerMessage, type="queued", bears_token=True):
 
 
 class QueueUpdate(Queued, type="queue_update", bears_token=False):
-    """The position in the queue, or the estimate, has changed."""
+    """The position in the queue, or the estimate, has changed.
+
+    After `queue_done`: the worker was lost and the session waits for another one, until an update with
+    position 0. `stale` is true while the position cannot be read.
+    """
+
+    stale: bool | None = None
 
 
 class QueueDone(ServerMessage, type="queue_done", bears_token=True):

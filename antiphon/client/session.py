@@ -59,6 +59,8 @@ class Session(ABC, Generic[Place, Item]):
         self._parser = parser
         self._over: ClientError | None = None
         self._places: asyncio.Queue[Place | None] = asyncio.Queue()
+        self._waits: asyncio.Queue[Place | ClientError | None] = asyncio.Queue()
+        self._waiting_again = False
         self._items: asyncio.Queue[Item | ClientError | None] = asyncio.Queue(UNREAD_ITEMS)
         self._replies: dict[type[ServerMessage], asyncio.Future[Any]] = {}
         self._turn: asyncio.Future[ServerMessage] = asyncio.get_running_loop().create_future()
@@ -81,6 +83,15 @@ class Session(ABC, Generic[Place, Item]):
         async for place in self.queue():
             if on_update is not None:
                 on_update(place)
+
+    async def waits(self) -> AsyncIterator[Place | None]:
+        """Positions in the queue after the session has lost its worker; ends with the session.
+
+        None means that a worker serves the session again.
+        """
+        while not isinstance(wait := await self._waits.get(), ClientError):
+            yield wait
+        self._waits.put_nowait(wait)  # for another reader
 
     async def events(self) -> AsyncIterator[Item]:
         """The conversation until the session ends.
@@ -149,9 +160,10 @@ class Session(ABC, Generic[Place, Item]):
     async def _take(self, message: Any) -> None:
         """Any other message than those in the tables above is the answer to a request."""
         if (convert := _ITEMS.get(type(message))) is not None:
+            self._served_again()
             await self._items.put(convert(message))
         if isinstance(message, _PLACES):
-            self._places.put_nowait(message)
+            self._take_place(message)
         elif isinstance(message, _GRANTED):
             _settle(self._turn, message)
             self._places.put_nowait(None)
@@ -164,6 +176,20 @@ class Session(ABC, Generic[Place, Item]):
                 self.ended_by = str(message.reason)
             if (waiting := self._replies.get(type(message))) is not None:
                 _settle(waiting, message)
+
+    def _take_place(self, place: Any) -> None:
+        if not self._turn.done():
+            self._places.put_nowait(place)
+        elif place.position > 0:
+            self._waiting_again = True
+            self._waits.put_nowait(place)
+        else:
+            self._served_again()
+
+    def _served_again(self) -> None:
+        if self._waiting_again:
+            self._waiting_again = False
+            self._waits.put_nowait(None)
 
     async def _take_error(self, error: ServerError) -> None:
         self._last_error = error
@@ -178,6 +204,7 @@ class Session(ABC, Generic[Place, Item]):
         for waiting in (*self._replies.values(), self._turn):
             _fail(waiting, error)
         self._places.put_nowait(None)
+        self._waits.put_nowait(error)
         await self._items.put(None)
 
     def _close_error(self) -> ClientError:

@@ -64,13 +64,18 @@ Actions = Sequence[Action]
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """A place to report; `first` if the client has received none before. Times in seconds."""
+    """A place to report; `first` if the client has received none before. Times in seconds.
+
+    Position 0: the session waited because its worker was lost, and a worker serves it again.
+    `stale`: Redis is unavailable, so the place is an old one.
+    """
 
     ticket_id: str
     position: int
     queue_length: int
     eta_s: float
     first: bool
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +145,8 @@ class SessionMachine(ABC, Generic[Command]):
 
     def __init__(self) -> None:
         self.phase = Phase.QUEUED
+        self.recovering = False
+        """The client has been notified that its worker was lost."""
         self._held: list[InEntry] = []
 
     @property
@@ -158,12 +165,14 @@ class SessionMachine(ABC, Generic[Command]):
 
     def snapshot(self) -> dict[str, Any]:
         """The state as JSON, without `held` and without media."""
-        return {self.PHASE_KEY: self.phase_text}
+        recovering = {"recovering": True} if self.recovering else {}
+        return {self.PHASE_KEY: self.phase_text, **recovering}
 
     def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
         """Return to the state of a snapshot, perhaps in another process."""
         text = snapshot[self.PHASE_KEY]
         self.phase = next(phase for phase, each in self.PHASE_TEXT.items() if each == text)
+        self.recovering = snapshot.get("recovering", False)
         self._held = list(held)
 
     def apply_input(self, entry: InEntry) -> None:
@@ -186,15 +195,29 @@ class SessionMachine(ABC, Generic[Command]):
 
     def placed(self, place: QueuePlace) -> Actions:
         """Report a place in the queue."""
-        kind = Queued if place.first else QueueUpdate
-        message = kind(
-            ticket_id=place.ticket_id,
-            position=place.position,
-            queue_length=place.queue_length,
-            eta_seconds=place.eta_s,
-            estimated_wait_s=place.eta_s,
+        shared: dict[str, Any] = {
+            "ticket_id": place.ticket_id,
+            "position": place.position,
+            "queue_length": place.queue_length,
+            "eta_seconds": place.eta_s,
+            "estimated_wait_s": place.eta_s,
+        }
+        message = (
+            Queued(**shared) if place.first else QueueUpdate(**shared, stale=place.stale or None)
         )
         return [Send(message)]
+
+    def worker_lost(self, place: QueuePlace) -> Actions:
+        """The session waits for another worker at this place."""
+        self.recovering = True
+        return self.placed(place)
+
+    def worker_replaced(self, ticket_id: str) -> Actions:
+        """A worker serves the session again. Reported only if its wait was."""
+        if not self.recovering:
+            return []
+        self.recovering = False
+        return self.placed(QueuePlace(ticket_id, 0, 0, 0.0, first=False))
 
     def granted(self) -> Actions:
         """A worker holds the session: forward the held inputs."""

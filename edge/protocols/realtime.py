@@ -214,6 +214,9 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         return [Forward(command)]
 
     def placed(self, place: QueuePlace) -> list[Action]:
+        """The document knows neither the mark nor position 0, so clients must ask for them."""
+        if not self._notices and (place.stale or place.position == 0):
+            return []
         if place.first:
             queued = SessionQueued(
                 position=place.position,
@@ -226,6 +229,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
             position=place.position,
             estimated_wait_s=place.eta_s,
             queue_length=place.queue_length,
+            stale=place.stale or None,
         )
         return [Send(update)]
 

@@ -27,6 +27,12 @@ _CAPABILITIES: Schema = {
     "description": "Capabilities of the server, in the first event",
 }
 _TIME: Schema = {"type": "number", "minimum": 0}
+_STALE: Schema = {"const": True, "description": "The position cannot be read now"}
+_POSITION: Schema = {
+    "type": "integer",
+    "minimum": 0,
+    "description": "1 is next; 0: a worker serves the session again",
+}
 _BEARERS = ("session.queued", "session.queue_done", "session.created")
 
 
@@ -37,6 +43,7 @@ def schema_for(options: ConnectOptions) -> Schema:
     if options.notices:
         limits: Schema = {"enum": ["duration", "context"]}
         events["session.notice"] = _event(limit=limits, seconds_left=_TIME)
+        _add(events["session.queue_update"], required=False, stale=_STALE, position=_POSITION)
     if options.resume:
         for name, event in events.items():  # an error may precede the session
             _add(event, required=name != "error", seq=_SEQ)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 from starlette.datastructures import QueryParams
@@ -207,10 +207,8 @@ async def _resume(
     if attached is None:
         raise ResumeExpired
     number, connection = attached.ticket, attached.connection
-    subscription.bind(number, connection)
+    subscription.bind(number, connection, granted=attached.assigned, recovering=attached.recovering)
     context.events.mark_replaced(sid, connection)
-    if attached.assigned:
-        subscription.grant()
     if attached.over:
         subscription.end(attached.reason)
     try:
@@ -252,13 +250,16 @@ class PlaceFilter:
         """The place to send; None if it is not worth a message."""
         sent, waited_s = self._sent, self._clock() - self._since
         if sent is None:
-            wanted = self._known or self._ticket.wait or waited_s >= _SHOW_QUEUE_AFTER_S
+            must_wait = self._known or self._ticket.wait or waited_s >= _SHOW_QUEUE_AFTER_S
+            wanted = must_wait and not place.stale
         else:
-            moved = (place.position, place.queue_length) != (sent.position, sent.queue_length)
+            moved = replace(place, eta_s=sent.eta_s) != sent
             wanted = moved or abs(place.eta_s - sent.eta_s) >= _ETA_STEP_S
         if not wanted:
             return None
         self._sent = place
         first = sent is None and not self._known
         ticket_id = str(self._ticket.number)
-        return QueuePlace(ticket_id, place.position, place.queue_length, place.eta_s, first)
+        return QueuePlace(
+            ticket_id, place.position, place.queue_length, place.eta_s, first, place.stale
+        )

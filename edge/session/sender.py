@@ -117,6 +117,8 @@ class DirectSender:
             self._capabilities = None
         self._queue.put(message)
 
+    send_unnumbered = send
+
 
 class ResumableSender:
     """Numbers messages, writes checkpoints, and holds back the messages that need one.
@@ -184,6 +186,11 @@ class ResumableSender:
         self.seq += 1
         capabilities, self._capabilities = self._capabilities, None
         self._event.append(replace(message, seq=self.seq, capabilities=capabilities))
+
+    def send_unnumbered(self, message: ServerMessage) -> None:
+        """Send at once a message that a resume does not repeat: it needs no checkpoint in Redis."""
+        if self.token_sent:  # the first message has a token
+            self._queue.put(message)
 
     def commit(self, delivered: StreamPosition | None) -> None:
         """End the current event: the output entry at `delivered`, or another event.

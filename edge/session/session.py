@@ -32,6 +32,7 @@ from antiphon.edge.protocols.machine import (
     ErrorEncoder,
     Finish,
     Forward,
+    QueuePlace,
     Send,
     SessionMachine,
     encode_error,
@@ -269,13 +270,17 @@ class EdgeSession(Generic[Command]):
 
     async def _on_notice(self, notice: SessionNotice) -> None:
         match notice:
-            case Place() if not self._granted.is_set():
+            case Place():
                 if place := self._places.select(notice):
-                    self._apply(self._machine.placed(place))
+                    self._report_place(place)
             case Signal.GRANTED if not self._granted.is_set():
                 self._metrics.queue_wait.observe(time.perf_counter() - self._began)
+                self._places = PlaceFilter(self._ticket, known=True)
                 self._apply(self._machine.granted())
                 self._granted.set()
+            case Signal.GRANTED if not self._subscription.waiting:
+                self._places = PlaceFilter(self._ticket, known=True)
+                self._apply(self._machine.worker_replaced(str(self._ticket.number)))
             case Ended(reason=reason):
                 if self._granted.is_set() and reason in _WORKER_REPORTS:
                     with suppress(TimeoutError):
@@ -288,6 +293,16 @@ class EdgeSession(Generic[Command]):
                 self._apply(self._machine.commanded(notice))
             case Signal.REPLACED:
                 raise Replaced
+
+    def _report_place(self, place: QueuePlace) -> None:
+        if place.stale:
+            for action in self._machine.placed(place):
+                if isinstance(action, Send):
+                    self._sender.send_unnumbered(action.message)
+        elif self._granted.is_set():
+            self._apply(self._machine.worker_lost(place))
+        else:
+            self._apply(self._machine.placed(place))
 
     def _close_for_shutdown(self) -> None:
         if self._resumable:  # the client resumes at another edge

@@ -40,7 +40,7 @@ class FaultStack:
         proxy = await self._proxy(name)
         options = {"engine_options": SIMULATED} if engine == "simulated" else {}
         return await asyncio.to_thread(
-            self.stack.worker, engine, redis_url=proxy.url, **options, **settings
+            self.stack.worker, engine, redis_url=proxy.url, **options | settings
         )
 
     async def recorder(self, name: str = "recorder", **settings: object) -> Service:

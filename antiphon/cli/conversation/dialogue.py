@@ -25,7 +25,7 @@ from antiphon.client.errors import ServerError
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.duplex_messages import Prepared
-from antiphon.shared_schemas.wire import Queued
+from antiphon.shared_schemas.wire import Queued, QueueUpdate
 
 _LABEL = 10
 
@@ -41,7 +41,16 @@ class Transcript:
 
     def place(self, place: Queued) -> None:
         wait = f"about {place.eta_seconds:.0f} s to go"
+        if isinstance(place, QueueUpdate) and place.stale:
+            wait = "the queue cannot be read now"
         self._line("waiting", f"number {place.position} of {place.queue_length}, {wait}", "yellow")
+
+    def wait(self, place: Queued | None) -> None:
+        """The session has lost its worker and waits at a place; None: a worker serves it again."""
+        if place is None:
+            self._line("connected", "a worker serves the session again", "dim")
+        else:
+            self.place(place)
 
     def prepared(self, prepared: Prepared) -> None:
         self._line("prepared", f"the prompt has {prepared.prompt_length} tokens", "dim")
@@ -120,8 +129,9 @@ class Call:
         async with connect_duplex(self.url, timing=True, api_key=self.api_key) as session:
             transcript.connected(self.url, session.session_id)
             await session.wait_for_turn(transcript.place)
-            transcript.prepared(await session.prepare(self.prompt, self.config))
-            yield session
+            async with in_background(_report_waits(session, transcript)):
+                transcript.prepared(await session.prepare(self.prompt, self.config))
+                yield session
 
     def finish(self, result: ConversationResult, transcript: Transcript) -> None:
         """Save the reply and print the latencies."""
@@ -129,6 +139,11 @@ class Call:
             save_reply(self.out, result.speech)
             transcript.reply(result, self.out)
         transcript.summary(result)
+
+
+async def _report_waits(session: DuplexSession, transcript: Transcript) -> None:
+    async for place in session.waits():
+        transcript.wait(place)
 
 
 async def ask_file(

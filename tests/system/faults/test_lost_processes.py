@@ -87,6 +87,7 @@ async def test_f1_without_another_worker_the_client_gets_an_error(stack: Stack) 
         await wire.begin()
         await talk(wire, 1)
         worker.kill()
+        assert (await wire.expect("queue_update"))["position"] == 1
         error = await wire.next()
         assert error["type"] == "error"
         assert (error["code"], error["retryable"]) == ("worker_lost", True)

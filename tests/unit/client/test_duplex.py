@@ -66,6 +66,26 @@ async def test_a_conversation_from_the_queue_to_stopped() -> None:
     assert pybase64.b64decode(full["frame_base64_list"][0]) == b"\xff\xd8jpeg"
 
 
+async def test_the_wait_for_another_worker_is_reported() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.send("queue_update", ticket_id="7", position=2, queue_length=2)
+        await wire.send("queue_update", ticket_id="7", position=0)
+        await wire.send("queue_update", ticket_id="7", position=1, stale=True)
+        await wire.send("result", **speaking("Hello."))
+        await wire.finish()
+
+    async with talking_to(script) as session:
+        await session.wait_for_turn()
+        await session.prepare()
+        results, waits = session.results(), session.waits()
+        assert (await anext(results)).text == "Hello."
+        reported = [await anext(waits) for _ in range(4)]
+        assert [place and place.position for place in reported] == [2, None, 1, None]
+        await session.stop()
+    assert [place async for place in waits] == []
+
+
 async def test_prepare_may_precede_the_grant_and_contain_a_voice() -> None:
     async def script(wire: Wire) -> None:
         prepare = await wire.expect("prepare")

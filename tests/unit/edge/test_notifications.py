@@ -58,10 +58,44 @@ async def test_a_grant_is_one_notice_and_ends_the_wait() -> None:
     subscription = _subscription()
     subscription.update_place(Place(1, 1, 0.0))
     subscription.on_event(_event(SessionState.ASSIGNED))
-    subscription.on_event(_event(SessionState.RECOVERING))
     subscription.on_event(_event(SessionState.ASSIGNED))
     subscription.update_place(Place(1, 1, 0.0))
     assert await subscription.next_notice() is Signal.GRANTED
+    assert await _has_no_notice(subscription)
+
+
+async def test_a_session_that_lost_its_worker_waits_until_it_is_granted_again() -> None:
+    subscription = _subscription()
+    subscription.on_event(_event(SessionState.ASSIGNED))
+    subscription.on_event(_event(SessionState.RECOVERING))
+    assert await subscription.next_notice() is Signal.GRANTED
+    subscription.update_place(Place(1, 1, 0.0))
+    assert await subscription.next_notice() == Place(1, 1, 0.0)
+    subscription.update_place(Place(1, 2, 0.0))
+    subscription.on_event(_event(SessionState.ASSIGNED))
+    assert await subscription.next_notice() is Signal.GRANTED
+    assert await _has_no_notice(subscription)
+
+
+async def test_the_state_at_a_resume_is_older_than_the_events() -> None:
+    for recovering in (False, True):
+        subscription = SessionSubscription("adx_1")
+        if not recovering:
+            subscription.on_event(_event(SessionState.RECOVERING))
+        subscription.bind(7, 2, granted=True, recovering=recovering)
+        assert await subscription.next_notice() is Signal.GRANTED
+        assert subscription.waiting
+
+
+async def test_the_last_place_is_marked_stale_once() -> None:
+    subscription = _subscription()
+    subscription.mark_place_stale()
+    assert await _has_no_notice(subscription)  # there is no place yet
+    subscription.update_place(Place(2, 3, 1.0))
+    assert await subscription.next_notice() == Place(2, 3, 1.0)
+    subscription.mark_place_stale()
+    assert await subscription.next_notice() == Place(2, 3, 1.0, stale=True)
+    subscription.mark_place_stale()
     assert await _has_no_notice(subscription)
 
 
@@ -160,6 +194,15 @@ def test_only_changes_are_sent(place: Place, worth: bool) -> None:
     report = _report(wait=True, clock=Clock())
     report.select(Place(3, 4, 10.0))
     assert (report.select(place) is not None) is worth
+
+
+def test_the_mark_of_a_stale_place_is_sent_and_cleared() -> None:
+    report = _report(wait=True, clock=Clock())
+    assert report.select(Place(3, 4, 10.0, stale=True)) is None  # the client does not know it
+    report.select(Place(3, 4, 10.0))
+    stale = report.select(Place(3, 4, 10.0, stale=True))
+    assert stale == QueuePlace("7", 3, 4, 10.0, first=False, stale=True)
+    assert report.select(Place(3, 4, 10.0)) == QueuePlace("7", 3, 4, 10.0, first=False)
 
 
 def test_small_changes_add_up() -> None:

@@ -16,7 +16,7 @@ from antiphon.cli.conversation.latency import UnitLatency
 from antiphon.client.duplex import PARSER, Unit
 from antiphon.client.errors import ServerError
 from antiphon.shared_schemas.duplex_messages import Prepared, Result
-from antiphon.shared_schemas.wire import Error, Queued
+from antiphon.shared_schemas.wire import Error, Queued, QueueUpdate
 
 
 def unit(*, seconds: float = 1.0, **fields: Any) -> Unit:
@@ -64,6 +64,19 @@ def test_a_complete_conversation_in_order_without_truncation() -> None:
         "     reply  “Yes, indeed, and at some length. Quite.” (2.0 s of speech, saved in reply.wav)",
         "  answered  1.23 s after the end of the question",
         "      unit  p50 5.0 ms, p99 5.0 ms over 1 units, from chunk sent to result",
+    ]
+
+
+def test_the_wait_for_another_worker() -> None:
+    shown, out = transcript()
+    place = {"ticket_id": "1", "position": 1, "queue_length": 1}
+    shown.wait(QueueUpdate(**place, eta_seconds=0.0, estimated_wait_s=0.0))
+    shown.wait(QueueUpdate(**place, eta_seconds=0.0, estimated_wait_s=0.0, stale=True))
+    shown.wait(None)
+    assert out.getvalue().splitlines() == [
+        "   waiting  number 1 of 1, about 0 s to go",
+        "   waiting  number 1 of 1, the queue cannot be read now",
+        " connected  a worker serves the session again",
     ]
 
 

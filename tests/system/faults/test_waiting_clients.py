@@ -1,0 +1,222 @@
+"""What a client receives while its session waits for a worker, or while Redis is unavailable."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.broker.client import open_broker
+from antiphon.client.duplex import connect_duplex
+from antiphon.shared_schemas.states import SessionState
+from support.fault_stack import FaultStack, fault_stack
+from support.raw_client import Wire, open_path
+from support.resuming_client import Resumer
+from support.stack import until
+
+Message = dict[str, Any]
+
+_SLOW_ANSWER = '{"prepare_ms":1,"prefill_ms":1,"listen_ms":1,"speak_ms":200,"finalize_ms":1,"answer_pieces":40}'
+
+
+async def _is(faults: FaultStack, sid: str, state: SessionState) -> None:
+    """Wait until a session has this state."""
+    async with open_broker(faults.stack.settings) as broker:
+
+        async def reached() -> bool:
+            row = await broker.sessions.get(sid)
+            return row is not None and row.state is state
+
+        await until(reached)
+
+
+async def _begin(wire: Wire, path: str) -> None:
+    """Bring a client of any protocol to the point where a worker serves it."""
+    if path == "/ws/chat":
+        question = [{"role": "user", "content": "Hello, tell me a long story."}]
+        await wire.send(messages=question, streaming=True)
+        await wire.until("chunk")
+    elif path.startswith("/v1/realtime"):
+        await wire.until("session.queue_done")
+        await wire.send(type="session.update", session={"instructions": "Hi."})
+        await wire.until("session.created")
+    else:
+        await wire.begin()
+
+
+async def _place(wire: Wire, position: int, *, of: int) -> Message:
+    """The next message about this place in a queue of this length; others are about other places."""
+    while True:
+        message = await wire.next()
+        if (message["position"], message["queue_length"]) == (position, of):
+            return message
+
+
+async def _skip_answers(wire: Wire) -> Message:
+    """The next message that is no part of an answer."""
+    while (message := await wire.next())["type"] == "chunk":
+        pass
+    return message
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/ws/duplex/adx_1", "/ws/half_duplex/hdx_1", "/ws/chat", "/v1/realtime?mode=audio&notices=1"],
+    ids=["duplex", "half-duplex", "chat", "realtime"],
+)
+async def test_a_client_that_lost_its_worker_gets_its_place(tmp_path: Path, path: str) -> None:
+    """F4 without a second worker: first it waits, then the next worker serves it."""
+    async with fault_stack(tmp_path) as faults:
+        await faults.edge()
+        worker = await faults.worker(engine_options=_SLOW_ANSWER)
+        update = "session.queue_update" if path.startswith("/v1") else "queue_update"
+        async with open_path(faults.stack.ws_url, path) as wire:
+            await _begin(wire, path)
+            worker.kill()
+            lost = await _skip_answers(wire)
+            assert (lost["type"], lost["position"], lost["queue_length"]) == (update, 1, 1)
+            assert lost["estimated_wait_s"] >= 0
+            await faults.worker("next")
+            while (again := await _skip_answers(wire))["position"]:
+                assert again["type"] == update  # a new estimate
+            assert again == {
+                **dict.fromkeys(lost, 0),
+                "type": update,  # the other fields are 0
+                **({"ticket_id": lost["ticket_id"]} if "ticket_id" in lost else {}),
+            }
+            if path == "/ws/chat":
+                await wire.until("done")
+            elif path.startswith("/ws/duplex"):
+                await wire.send_second()
+                await wire.expect("result")
+
+
+async def test_a_free_worker_takes_over_without_a_place(tmp_path: Path) -> None:
+    async with fault_stack(tmp_path) as faults:
+        await faults.edge()
+        worker = await faults.worker()
+        async with open_path(faults.stack.ws_url, "/ws/duplex/adx_1") as wire:
+            await wire.begin()
+            await faults.worker("next")
+            worker.kill()
+            await wire.send_second()
+            await wire.expect("result")
+
+
+async def test_two_clients_that_lost_their_worker_have_different_places(tmp_path: Path) -> None:
+    async with fault_stack(tmp_path) as faults:
+        await faults.edge()
+        worker = await faults.worker(slots=2)
+        url = faults.stack.ws_url
+        async with (
+            open_path(url, "/ws/duplex/adx_1") as first,
+            open_path(url, "/ws/duplex/adx_2") as second,
+            open_path(url, "/ws/duplex/adx_3") as third,
+        ):
+            await first.begin()
+            await second.begin()
+            await third.until("queued")
+            worker.kill()
+            for position, wire in enumerate((first, second, third), start=1):
+                await _place(wire, position, of=3)
+
+
+async def test_a_resumed_client_learns_that_it_waits_and_that_it_is_served(tmp_path: Path) -> None:
+    """Its connection breaks once while it waits, and once more until a worker serves it."""
+    async with fault_stack(tmp_path) as faults:
+        await faults.edge()
+        worker = await faults.worker()
+        client, url = Resumer("/ws/duplex/adx_1"), faults.stack.ws_url
+        async with client.connected(url):
+            await client.expect("queue_done")
+            await client.send("prepare")
+            await client.expect("prepared")
+            worker.kill()
+            assert (await client.expect("queue_update"))["position"] == 1
+            await client.drop()
+        async with client.back(url, seq=2):  # as if the last message was lost
+            assert (await client.expect("queue_update"))["position"] == 1
+            await client.drop()
+        await faults.worker("next")
+        await _is(faults, "adx_1", SessionState.ACTIVE)
+        async with client.back(url):
+            while (update := await client.expect("queue_update"))["position"]:
+                pass
+            assert update["position"] == 0
+            await client.drop()
+        async with client.back(url):
+            await client.send("stop")
+            await client.expect("stopped")
+
+
+async def test_a_client_that_resumes_after_the_loss_gets_its_place(tmp_path: Path) -> None:
+    """Its edge never saw the session in the state `recovering`."""
+    async with fault_stack(tmp_path) as faults:
+        await faults.edge()
+        worker = await faults.worker()
+        client, url = Resumer("/ws/duplex/adx_1"), faults.stack.ws_url
+        async with client.connected(url):
+            await client.expect("queue_done")
+            await client.drop()
+        worker.kill()
+        await _is(faults, "adx_1", SessionState.RECOVERING)
+        async with client.back(url):
+            assert (await client.expect("queue_update"))["position"] == 1
+            await client.send("prepare")
+            await faults.worker("next")
+            await client.expect("prepared", skip=("queue_update",))
+
+
+async def test_places_are_stale_while_redis_is_away(tmp_path: Path) -> None:
+    async with fault_stack(tmp_path) as faults:
+        edge = await faults.edge()
+        url = faults.stack.ws_url
+        resuming = Resumer("/ws/duplex/adx_2")
+        async with AsyncExitStack() as sockets:
+            plain = await sockets.enter_async_context(open_path(url, "/ws/duplex/adx_1"))
+            await plain.expect("queued")
+            path = "/v1/realtime?mode=audio&notices=1"
+            realtime = await sockets.enter_async_context(open_path(url, path))
+            await realtime.expect("session.queued")
+            await sockets.enter_async_context(resuming.connected(url))
+            await _place(plain, 1, of=3)
+            place = await _place(realtime, 2, of=3)
+            while (await resuming.message())["queue_length"] != 3:
+                pass
+            faults.stack.redis.kill()
+            stale = await realtime.expect("session.queue_update")
+            assert stale == {**place, "type": "session.queue_update", "stale": True}
+            assert (await plain.expect("queue_update"))["stale"] is True
+            unnumbered = await resuming.receive()
+            while "seq" in unnumbered:
+                resuming.last = unnumbered["seq"]
+                unnumbered = await resuming.receive()
+            assert (unnumbered["type"], unnumbered["stale"]) == ("queue_update", True)
+            faults.stack.redis.start()
+            assert "stale" not in await realtime.expect("session.queue_update")
+            assert "stale" not in await plain.expect("queue_update")
+            assert "stale" not in await resuming.expect("queue_update")
+        assert edge.process.poll() is None
+
+
+async def test_the_client_library_reports_the_wait(tmp_path: Path) -> None:
+    async with fault_stack(tmp_path) as faults:
+        await faults.edge()
+        worker = await faults.worker()
+        async with connect_duplex(faults.stack.ws_url, resume=True) as session:
+            await session.wait_for_turn()
+            await session.prepare()
+            worker.kill()
+            async with asyncio.timeout(30):
+                waits = session.waits()
+                first = await anext(waits)
+                assert first is not None
+                assert first.position == 1
+                await faults.worker("next")
+                async for place in waits:
+                    if place is None:
+                        break
+                await session.stop()
