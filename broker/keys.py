@@ -58,6 +58,8 @@ class Keys:
         """STRING, last ticket number. Permanent."""
         self.reaper = self.control + "reaper"
         """HASH `last`, `quiet_until` (ms): when the reaper ran, and until when it ends nothing."""
+        self.trials = self.control + "trials"
+        """ZSET session id → end of its trial (ms). Exists while sessions are on trial."""
 
     def session(self, sid: str) -> str:
         """HASH, one session's row; expires an hour after the session ended."""
@@ -121,4 +123,5 @@ class Keys:
             self.eta,
             self.tickets,
             self.reaper,
+            self.trials,
         ]

@@ -92,10 +92,10 @@ class Sessions:
 
 
 @control_script
-def _claim(reply: list[Any], worker_id: str, lease_ms: int) -> Claim | None:
+def _claim(reply: list[Any], worker_id: str, lease_ms: int, alone_ms: int) -> Claim | None:
     if not reply:
         return None
-    names = ("sid", "kind", "ticket", "epoch", "attempt", "edge", "recording")
+    names = ("sid", "kind", "ticket", "epoch", "attempt", "edge", "recording", "failures")
     return _CLAIM.validate_python(dict(zip(names, reply, strict=True)))
 
 
@@ -124,16 +124,29 @@ def _give_back(reply: int, sid: str, worker_id: str, epoch: int) -> bool:
     return reply == 1
 
 
+@control_script
+def _survived(reply: int, sid: str, worker_id: str, epoch: int) -> bool:
+    return reply == 1
+
+
 class Leases:
     """Every call is fenced by worker id and epoch."""
 
     def __init__(self, scripts: Scripts, settings: BrokerSettings) -> None:
         self._scripts = scripts
         self._lease_ms = int(settings.lease_s * 1000)
+        self._alone_ms = int(settings.recovery_timeout_s * 1000 / 6)
 
     async def claim(self, worker_id: str) -> Claim | None:
-        """Take the first queued session of a kind this worker serves, if a slot is free."""
-        return await self._scripts.run(_claim, worker_id, self._lease_ms)
+        """Take the first queued session of a kind this worker serves, if a slot is free.
+
+        A session that has lost workers is on trial then: beside it the worker gets no new one.
+        """
+        return await self._scripts.run(_claim, worker_id, self._lease_ms, self._alone_ms)
+
+    async def survived(self, sid: str, worker_id: str, epoch: int) -> bool:
+        """End a session's trial: it works on this worker. False if not held."""
+        return await self._scripts.run(_survived, sid, worker_id, epoch)
 
     async def renew(self, worker_id: str, held: Mapping[str, int]) -> set[str]:
         """Extend the leases of `held` (sid → epoch); returns the sids that are no longer held."""

@@ -116,7 +116,12 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim(SessionIdentity):
-    """A session that a worker has claimed, under `epoch`."""
+    """A session that a worker has claimed, under `epoch`.
+
+    `failures` counts the workers that it lost since it last worked; above 0 it is on trial.
+    """
+
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,26 +1,65 @@
--- Give a worker the first queued session that it can serve, under a new epoch.
--- ARGV: worker_id, lease_ms
--- Result: {} there is none | {sid, kind, ticket, epoch, attempt, edge, recording}
+-- Give a worker the first queued session that it can serve, under a new epoch. A session that has lost workers
+-- is on trial then, until it has survived: the worker takes no new session beside it. After one loss, sessions
+-- are tried together. After two, a session is tried alone, on a worker without sessions if it finds one in time.
+-- ARGV: worker_id, lease_ms, alone_ms (how long a session waits for a worker without sessions)
+-- Result: {} there is none | {sid, kind, ticket, epoch, attempt, edge, recording, failures}
 local wkey = worker_key(worker_id)
 local row = redis.call('HMGET', wkey, 'slots', 'used', 'kinds', 'open')
 if not row[1] or row[4] ~= '1' or tonumber(row[2]) >= tonumber(row[1]) then return {} end
 
-for _, sid in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
-  local key = session_key(sid)
-  local kind = redis.call('HGET', key, 'kind')
-  if not kind then
-    redis.call('ZREM', queue, sid)
-  elseif string.find(',' .. row[3] .. ',', ',' .. kind .. ',', 1, true) then
-    local at = now_ms()
-    redis.call('ZREM', queue, sid)
-    redis.call('ZADD', leases, at + tonumber(lease_ms), sid)
-    redis.call('HINCRBY', wkey, 'used', 1)
-    local epoch = redis.call('HINCRBY', key, 'epoch', 1)
-    redis.call('HSET', key, 'worker', worker_id)
-    redis.call('HSETNX', key, 'assigned_at', at)
-    move(sid, 'assigned', at)
-    local rest = redis.call('HMGET', key, 'ticket', 'attempt', 'edge', 'recording')
-    return {sid, kind, rest[1], epoch, rest[2], rest[3], rest[4]}
+local trial = trial_at(worker_id)
+if trial > 1 then return {} end  -- a session is tried alone
+
+local used = tonumber(row[2])
+local free = tonumber(row[1]) - used
+local at = now_ms()
+
+local function another_is_empty(kind)
+  for _, worker in ipairs(accepting(kind)) do
+    if worker[1] ~= worker_id and worker[3] == 0 then return true end
   end
+  return false
 end
-return {}
+
+-- `reserved`: earlier sessions in the queue that have lost workers, and still wait for a better worker.
+local function fits(kind, failures, since, reserved)
+  if failures == 0 then return trial == 0 and free > reserved end
+  local waited = at - since > tonumber(alone_ms)
+  if failures == 1 then return used == 0 or trial == 1 or waited or not another_is_empty(kind) end
+  return trial == 0 and (used == 0 or waited)
+end
+
+local function choose()
+  local found, reserved = nil, 0
+  for _, sid in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
+    local key = session_key(sid)
+    local waiting = redis.call('HMGET', key, 'kind', 'state', 'failures', 'recovering_at')
+    if not waiting[1] then
+      redis.call('ZREM', queue, sid)
+    elseif includes(row[3], waiting[1]) then
+      local failures = tonumber(waiting[3] or '0')
+      if used == 0 and failures > 1 then return sid end  -- others can join busy workers
+      if not found and fits(waiting[1], failures, tonumber(waiting[4] or '0'), reserved) then
+        found = sid
+      elseif failures > 0 then
+        reserved = reserved + 1
+      end
+      if waiting[2] == 'queued' or (found and used > 0) then return found end
+    end
+  end
+  return found
+end
+
+local sid = choose()
+if not sid then return {} end
+local key = session_key(sid)
+redis.call('ZREM', queue, sid)
+redis.call('ZADD', leases, at + tonumber(lease_ms), sid)
+redis.call('HINCRBY', wkey, 'used', 1)
+local epoch = redis.call('HINCRBY', key, 'epoch', 1)
+redis.call('HSET', key, 'worker', worker_id)
+redis.call('HSETNX', key, 'assigned_at', at)
+local rest = redis.call('HMGET', key, 'kind', 'ticket', 'attempt', 'edge', 'recording', 'failures')
+if rest[6] then redis.call('ZADD', trials, at, sid) end
+move(sid, 'assigned', at)
+return {sid, rest[1], rest[2], epoch, rest[3], rest[4], rest[5], rest[6] or '0'}

@@ -6,10 +6,14 @@
 --   workers  ZSET   worker id -> beat ms      edges  ZSET   edge id -> beat ms
 --   events   STREAM session transitions       eta    HASH   baselines and moving averages
 --   tickets  STRING last ticket number       reaper HASH   last run and quiet time of the upkeep
-local queue, leases, workers, edges, events, eta, tickets, reaper = unpack(KEYS)
+--   trials   ZSET   session id -> end of its trial (ms)
+local queue, leases, workers, edges, events, eta, tickets, reaper, trials = unpack(KEYS)
 local control = ARGV[1]
 
 local EVENTS_KEPT = 100000
+
+-- How long a trial lasts after the session has entered a state. A pause ends it.
+local TRIAL_MS = {assigned = 5000, preparing = 30000, active = 5000}
 
 local function session_key(sid) return control .. 'session:' .. sid end
 local function worker_key(id) return control .. 'worker:' .. id end
@@ -34,14 +38,39 @@ local function announce(sid, state, at, name, value)
   redis.call('XADD', events, 'MAXLEN', '~', EVENTS_KEPT, '*', unpack(entry))
 end
 
+-- The session has survived on its worker: end its trial, and do not charge it for losses that it shared.
+local function acquit(sid)
+  local key = session_key(sid)
+  redis.call('ZREM', trials, sid)
+  local shared = tonumber(redis.call('HGET', key, 'shared') or '0')
+  if shared > 0 then redis.call('HINCRBY', key, 'attempt', -shared) end
+  redis.call('HDEL', key, 'failures', 'shared', 'verdict')
+end
+
+-- The most failures of a session that is on trial at this worker; 0 if there is no trial.
+local function trial_at(id)
+  local most = 0
+  for _, sid in ipairs(redis.call('ZRANGE', trials, 0, -1)) do
+    local row = redis.call('HMGET', session_key(sid), 'worker', 'failures')
+    if row[1] == id then most = math.max(most, tonumber(row[2] or '0')) end
+  end
+  return most
+end
+
 -- Write the new state into the row and append the event.
 local function move(sid, state, at, reason)
   redis.call('HSET', session_key(sid), 'state', state)
+  if TRIAL_MS[state] then
+    redis.call('ZADD', trials, 'XX', at + TRIAL_MS[state], sid)
+  elseif state == 'paused' and redis.call('ZSCORE', trials, sid) then
+    acquit(sid)
+  end
   announce(sid, state, at, 'reason', reason)
 end
 
 -- Take the session's lease and slot from its worker. Returns false when it has none.
 local function release(sid)
+  redis.call('ZREM', trials, sid)
   if redis.call('ZREM', leases, sid) == 0 then return false end
   local worker = worker_key(redis.call('HGET', session_key(sid), 'worker') or '')
   if tonumber(redis.call('HGET', worker, 'used') or '0') > 0 then
@@ -67,6 +96,7 @@ local function finish(sid, reason, at, row_ttl_s)
   if not row[1] or row[1] == 'ended' then
     redis.call('ZREM', queue, sid)
     redis.call('ZREM', leases, sid)
+    redis.call('ZREM', trials, sid)
     return false
   end
   redis.call('ZREM', queue, sid)
@@ -77,14 +107,28 @@ local function finish(sid, reason, at, row_ttl_s)
   return true
 end
 
--- Free slots of live workers for this kind.
-local function free_slots(kind)
-  local free = 0
+local function includes(kinds, kind)
+  return string.find(',' .. kinds .. ',', ',' .. kind .. ',', 1, true) ~= nil
+end
+
+-- The live workers that accept sessions of this kind: {{id, free slots, used slots}, ...}
+local function accepting(kind)
+  local found = {}
   for _, id in ipairs(redis.call('ZRANGE', workers, 0, -1)) do
     local row = redis.call('HMGET', worker_key(id), 'slots', 'used', 'kinds', 'open')
-    if row[1] and row[4] == '1' and string.find(',' .. row[3] .. ',', ',' .. kind .. ',', 1, true) then
-      free = free + math.max(0, tonumber(row[1]) - tonumber(row[2] or '0'))
+    if row[1] and row[4] == '1' and includes(row[3], kind) then
+      local used = tonumber(row[2] or '0')
+      found[#found + 1] = {id, tonumber(row[1]) - used, used}
     end
+  end
+  return found
+end
+
+-- Free slots of live workers for new sessions of this kind.
+local function free_slots(kind)
+  local free = 0
+  for _, worker in ipairs(accepting(kind)) do
+    if trial_at(worker[1]) == 0 then free = free + math.max(0, worker[2]) end
   end
   return free
 end

@@ -28,6 +28,9 @@ local function restart_all_timers()
       redis.call('HSET', session_key(sid), 'recovering_at', at)
     end
   end
+  for _, sid in ipairs(redis.call('ZRANGE', trials, 0, -1)) do
+    redis.call('ZADD', trials, at + TRIAL_MS.active, sid)
+  end
   for _, beats in ipairs({workers, edges}) do
     for _, id in ipairs(redis.call('ZRANGE', beats, 0, -1)) do redis.call('ZADD', beats, at, id) end
   end
@@ -38,17 +41,76 @@ redis.call('HSET', reaper, 'last', at)
 if at < last or at - last > OUTAGE_MS then restart_all_timers() end
 if at < tonumber(redis.call('HGET', reaper, 'quiet_until')) then return {0, 0} end
 
--- Expired leases: requeue under the old ticket, so at the head, unless too many workers have failed.
-for _, sid in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', at - 1)) do
+-- Time of the last renewal of a lease, false without a lease.
+local function renewed_at(sid)
+  local lease = redis.call('ZSCORE', leases, sid)
+  return lease and tonumber(lease) - tonumber(lease_ms)
+end
+
+-- A worker has renewed the lease after the end of the trial, so the session has survived it.
+for _, sid in ipairs(redis.call('ZRANGE', trials, 0, -1)) do
+  local renewed = renewed_at(sid)
+  if not renewed then
+    redis.call('ZREM', trials, sid)
+  elseif renewed > tonumber(redis.call('ZSCORE', trials, sid)) then
+    acquit(sid)
+  end
+end
+
+-- Decide for each session of a lost worker whether it is the cause: `blamed` if only this one can be,
+-- `suspected` if several can be, `excused` if another one was on trial. The decision is stored with the epoch,
+-- because the leases of one worker may expire in different runs.
+local function judge(worker)
+  local all, tried = {}, {}
+  for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do
+    if redis.call('HGET', session_key(sid), 'worker') == worker then
+      all[#all + 1] = sid
+      if redis.call('ZSCORE', trials, sid) then tried[#tried + 1] = sid end
+    end
+  end
+  local suspects = #tried > 0 and tried or all
+  local function decide(sids, verdict)
+    for _, sid in ipairs(sids) do
+      local key = session_key(sid)
+      redis.call('HSET', key, 'verdict', redis.call('HGET', key, 'epoch') .. ' ' .. verdict)
+    end
+  end
+  decide(all, 'excused')
+  decide(suspects, #suspects == 1 and 'blamed' or 'suspected')
+end
+
+-- The decision of the present epoch, nil if there is none.
+local function verdict_of(sid)
+  local row = redis.call('HMGET', session_key(sid), 'epoch', 'verdict')
+  local epoch, verdict = string.match(row[2] or '', '^(%d+) (%a+)$')
+  return epoch == row[1] and verdict or nil
+end
+
+local expired = redis.call('ZRANGEBYSCORE', leases, '-inf', at - 1)
+local lost = {}
+for _, sid in ipairs(expired) do
+  local worker = redis.call('HGET', session_key(sid), 'worker')
+  if worker and not verdict_of(sid) then lost[worker] = true end
+end
+for worker in pairs(lost) do judge(worker) end
+
+-- Expired leases: requeue under the old ticket, so at the head, unless the session has ended too many workers.
+for _, sid in ipairs(expired) do
   local key = session_key(sid)
   local row = redis.call('HMGET', key, 'attempt', 'ticket')
+  local verdict = verdict_of(sid)
   if not row[1] then
     redis.call('ZREM', leases, sid)
-  elseif tonumber(row[1]) >= tonumber(max_attempts) then
+  elseif verdict == 'blamed' and tonumber(row[1]) >= tonumber(max_attempts) then
     if finish(sid, 'worker_lost', at, row_ttl_s) then ended = ended + 1 end
   else
     release(sid)
-    redis.call('HINCRBY', key, 'attempt', 1)
+    if verdict ~= 'excused' then
+      redis.call('HINCRBY', key, 'attempt', 1)
+      redis.call('HINCRBY', key, 'failures', 1)
+    end
+    if verdict == 'suspected' then redis.call('HINCRBY', key, 'shared', 1) end
+    redis.call('HDEL', key, 'verdict')
     redis.call('HSET', key, 'recovering_at', at)
     redis.call('ZADD', queue, row[2], sid)
     move(sid, 'recovering', at)
@@ -81,7 +143,11 @@ local function check(sid)
   local reason = 'error'  -- no row (evicted or deleted by hand): remove it from the queue and the leases
   if row[2] then reason = abandoned(row[1], row[4], row[5]) end
   if not reason and row[2] == 'recovering' and at - tonumber(row[3]) > tonumber(recovery_timeout_ms) then
-    reason = 'worker_lost'
+    if redis.call('ZCARD', trials) > 0 then  -- it may wait for the end of a trial
+      redis.call('HSET', session_key(sid), 'recovering_at', at)
+    else
+      reason = 'worker_lost'
+    end
   end
   if reason and finish(sid, reason, at, row_ttl_s) then ended = ended + 1 end
 end

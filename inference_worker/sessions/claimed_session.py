@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,9 @@ from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
 from antiphon.shared_schemas.registry import Claim, Latency
 from antiphon.shared_schemas.states import EndReason, SessionState
 
+_TRIAL_STEPS = 2
+"""The second step starts after the first one's finalize."""
+
 
 class ClaimedSession:
     """Writes are fenced by the epoch of the claim.
@@ -21,7 +25,14 @@ class ClaimedSession:
     session.
     """
 
-    def __init__(self, broker: Broker, worker_id: str, claim: Claim, writer: StreamWriter) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        worker_id: str,
+        claim: Claim,
+        writer: StreamWriter,
+        on_survived: Callable[[], None],
+    ) -> None:
         self.claim = claim
         self.state = SessionState.ASSIGNED
         self.latency: Latency | None = None
@@ -29,15 +40,22 @@ class ClaimedSession:
         self._broker = broker
         self._worker_id = worker_id
         self._writer = writer
+        self._on_survived = on_survived
+        self._trial_steps = _TRIAL_STEPS if claim.failures else 0
 
     @classmethod
-    async def open(cls, broker: Broker, worker_id: str, claim: Claim) -> ClaimedSession:
-        """Become the only writer of the output stream."""
+    async def open(
+        cls, broker: Broker, worker_id: str, claim: Claim, on_survived: Callable[[], None]
+    ) -> ClaimedSession:
+        """Become the only writer of the output stream.
+
+        `on_survived` is called when the session's trial ends, so that the worker claims again.
+        """
         writer = await retry_until_available(
             lambda: broker.streams.output_writer(claim.sid, claim.ticket, claim.epoch),
             "open a session's output",
         )
-        return cls(broker, worker_id, claim, writer)
+        return cls(broker, worker_id, claim, writer, on_survived)
 
     def record_latency(self, ms: float) -> None:
         """Count one more answer and keep its latency."""
@@ -46,6 +64,21 @@ class ClaimedSession:
 
     async def publish(self, entry: OutEntry) -> None:
         await retry_until_available(partial(self._writer.append, entry), "publish")
+
+    async def publish_step(self, entry: OutEntry) -> None:
+        """Publish the result of a unit or a turn. A session on trial has survived after some."""
+        await self.publish(entry)
+        if self._trial_steps:
+            self._trial_steps -= 1
+            if not self._trial_steps:
+                await self._survive()
+
+    async def _survive(self) -> None:
+        sid, epoch = self.claim.sid, self.claim.epoch
+        await retry_until_available(
+            lambda: self._broker.leases.survived(sid, self._worker_id, epoch), "end a trial"
+        )
+        self._on_survived()
 
     async def save_prepare(self, n: int, prepare: InEntry) -> None:
         """Store the accepted `prepare`, input `n`, until the session ends."""

@@ -169,7 +169,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         )
         context.metrics.observe_unit(out)
         self._session.record_latency(out.read_at - out.received_at + out.wall_clock_ms)
-        await self._session.publish(out)
+        await self._session.publish_step(out)
         if context.tracer:
             context.tracer.record_unit(out, item.read_at + wall_clock_ms)
 

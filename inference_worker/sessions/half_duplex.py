@@ -181,7 +181,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
         memo = {} if failed else await self._context.engine.call(self._view.memo)
         self._context.counters.turns += 1
         took_s = answer.elapsed_s
-        await self._session.publish(
+        await self._session.publish_step(
             TurnDoneOut(
                 trace=answer.trace.trace,
                 input_n=interrupts.last_n,

@@ -75,8 +75,11 @@ class Stack:
     def settings(self) -> BrokerSettings:
         return BrokerSettings(redis_url=self.redis.url, key_prefix=self.prefix)
 
-    def start(self, module: str, **settings: object) -> Service:
-        """Starts `antiphon.<module>` with ANTIPHON_* settings and returns at once."""
+    def start(self, module: str, *, main: str = "", **settings: object) -> Service:
+        """Starts `antiphon.<module>` with ANTIPHON_* settings and returns at once.
+
+        `main`: the name of a module whose `main` is called in its place.
+        """
         values = {
             "redis_url": self.redis.url,
             "key_prefix": self.prefix,
@@ -91,7 +94,7 @@ class Stack:
         log_path = self.folder / f"{module}-{len(self.services)}.log"
         log_path.write_bytes(b"")
         process = fork_server().start(
-            f"antiphon.{module}.__main__",
+            main or f"antiphon.{module}.__main__",
             folder=self.folder,
             environment={**os.environ, **self.environment, **environment},
             output=log_path,
@@ -109,6 +112,13 @@ class Stack:
     def worker(self, engine: str = "simulated", **settings: object) -> Service:
         """A worker whose engine is loaded."""
         service = self.start("inference_worker", engine=engine, **settings)
+        self._await(service, lambda: "worker_ready" in service.log)
+        return service
+
+    def poisoned_worker(self, **settings: object) -> Service:
+        """A worker that one client can crash; see `support.poisoned_worker`."""
+        main = "support.poisoned_worker"
+        service = self.start("inference_worker", main=main, engine="simulated", **settings)
         self._await(service, lambda: "worker_ready" in service.log)
         return service
 

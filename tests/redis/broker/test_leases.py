@@ -199,3 +199,112 @@ async def test_ending_is_fenced_by_epoch_and_frees_the_slot_once(
     assert await used(broker) == {"w1": 0}
     assert await raw.zcard(broker.keys.leases) == 0
     assert 0 < await raw.ttl(broker.keys.session("a")) <= settings.session_row_ttl_s
+
+
+async def lose(broker: Broker, raw: Redis, *sids: str) -> tuple[int, int]:
+    """The worker of these sessions dies."""
+    for sid in sids:
+        await expire_lease(broker, raw, sid)
+    return await reap(broker, raw)
+
+
+async def attempts(broker: Broker, *sids: str) -> list[int]:
+    rows = [await broker.sessions.get(sid) for sid in sids]
+    return [row.attempt for row in rows if row is not None]
+
+
+async def test_sessions_of_a_lost_worker_are_tried_together_without_new_ones(
+    broker: Broker, raw: Redis
+) -> None:
+    for sid in "ab":
+        await join(broker, sid)
+    await serve(broker, "w1", slots=4)
+    for _ in "ab":
+        await claim(broker)
+    assert await lose(broker, raw, "a", "b") == (2, 0)
+    assert not (await join(broker, "new")).wait
+    tried = [await claim(broker) for _ in "ab"]
+    assert [(each.sid, each.attempt, each.failures) for each in tried] == [("a", 2, 1), ("b", 2, 1)]
+    assert await broker.leases.claim("w1") is None
+    assert (await join(broker, "newer")).wait
+    assert await broker.leases.survived("a", "w1", 2)
+    assert await broker.leases.claim("w1") is None
+    assert not await broker.leases.survived("b", "w1", 1)
+    assert await broker.leases.survived("b", "w1", 2)
+    assert (await claim(broker)).sid == "new"
+    assert await attempts(broker, "a", "b") == [1, 1]
+
+
+async def test_after_two_losses_sessions_are_tried_alone_and_only_the_cause_ends(
+    broker: Broker, raw: Redis
+) -> None:
+    for sid in ("poison", "b", "c"):
+        await join(broker, sid)
+    await serve(broker, "w1", slots=4)
+    for _ in range(2):
+        for _ in range(3):
+            await claim(broker)
+        assert await lose(broker, raw, "poison", "b", "c") == (3, 0)
+    assert await attempts(broker, "poison", "b", "c") == [3, 3, 3]
+    assert (await claim(broker)).sid == "poison"
+    assert await broker.leases.claim("w1") is None
+    assert await lose(broker, raw, "poison") == (0, 1)
+    assert (await claim(broker)).sid == "b"
+    assert await broker.leases.claim("w1") is None
+    assert await broker.leases.survived("b", "w1", 3)
+    assert await broker.leases.claim("w1") is None  # `c` waits for a worker without sessions
+    await raw.hincrby(broker.keys.session("c"), "recovering_at", -10_000)
+    assert (await claim(broker)).sid == "c"
+    assert await lose(broker, raw, "b", "c") == (1, 1)  # `c` was on trial, `b` had survived
+    assert await attempts(broker, "b") == [1]
+
+
+async def test_leases_of_a_lost_worker_that_expire_one_after_another_share_the_blame(
+    broker: Broker, raw: Redis
+) -> None:
+    for sid in "ab":
+        await join(broker, sid)
+    await serve(broker, "w1", slots=2)
+    for _ in "ab":
+        await claim(broker)
+    for sid in "ab":
+        assert await lose(broker, raw, sid) == (1, 0)
+    for sid in "ab":
+        fields = await raw.hmget(broker.keys.session(sid), "failures", "shared", "verdict")
+        assert fields == [b"1", b"1", None]
+
+
+async def test_a_trial_ends_with_a_pause_or_when_its_time_is_over(
+    broker: Broker, raw: Redis
+) -> None:
+    await join(broker, "a")
+    await serve(broker, "w1", slots=2)
+    await claim(broker)
+    for end in ("pause", "time"):
+        assert await lose(broker, raw, "a") == (1, 0)
+        held = await claim(broker)
+        await activate(broker, held)
+        assert await raw.zcard(broker.keys.trials) == 1
+        if end == "pause":
+            assert await broker.leases.move("a", "w1", held.epoch, SessionState.PAUSED)
+        else:
+            await raw.zadd(broker.keys.trials, {"a": 1})
+            assert await reap(broker, raw) == (0, 0)
+        assert await raw.zcard(broker.keys.trials) == 0
+        assert await raw.hget(broker.keys.session("a"), "failures") is None
+    assert await attempts(broker, "a") == [3]  # nothing else can have broken those workers
+
+
+async def test_a_session_waits_longer_while_a_trial_runs(broker: Broker, raw: Redis) -> None:
+    for sid in "ab":
+        await join(broker, sid)
+    await serve(broker, "w1", slots=2)
+    for _ in range(2):
+        for _ in "ab":
+            await claim(broker)
+        await lose(broker, raw, "a", "b")
+    assert (await claim(broker)).sid == "a"
+    for ends in (False, True):
+        await raw.hset(broker.keys.session("b"), "recovering_at", 1)
+        assert await reap(broker, raw) == (0, int(ends))
+        await broker.leases.survived("a", "w1", 3)

@@ -33,7 +33,7 @@ from antiphon.shared_schemas.states import (
     SessionKind,
     SessionState,
 )
-from support.control_plane import AUDIO, CHAT, OMNI, expire_lease, reap, report, silence
+from support.control_plane import AUDIO, CHAT, OMNI, expire_lease, now_ms, reap, report, silence
 
 T = TypeVar("T")
 
@@ -41,11 +41,14 @@ SIDS = ("a", "b", "c", "d", "e", "f", "g", "h")
 EDGES = ("e1", "e2")
 MAX_QUEUE = 6
 MAX_ATTEMPTS = 3
+RECOVERY_TIMEOUT_S = 3600
 WORKERS: dict[str, tuple[frozenset[SessionKind], int]] = {
     "w1": (frozenset(SessionKind), 1),
     "w2": (frozenset({AUDIO}), 2),
     "w3": (frozenset({CHAT, OMNI}), 3),
 }
+
+_COMPARED = ("state", "ticket", "epoch", "attempt", "reason", "failures", "shared")
 
 sids = st.sampled_from(SIDS)
 workers = st.sampled_from(sorted(WORKERS))
@@ -64,6 +67,14 @@ class Session:
     worker: str = ""
     expired: bool = False
     reason: EndReason | None = None
+    failures: int = 0
+    shared: int = 0
+    on_trial: bool = False
+    outlived: bool = False
+    """The end of the trial has passed."""
+    waited: bool = False
+    """It waits for a worker without sessions for too long."""
+    verdict: tuple[int, str] = (0, "")
 
     @property
     def live(self) -> bool:
@@ -76,6 +87,11 @@ class Session:
     @property
     def waits(self) -> bool:
         return self.live and not self.held
+
+    def acquit(self) -> None:
+        self.attempt -= self.shared
+        self.failures = self.shared = 0
+        self.on_trial, self.verdict = False, (0, "")
 
 
 def any_held(machine: QueueMachine) -> bool:
@@ -97,6 +113,7 @@ class QueueMachine(RuleBasedStateMachine):
             key_prefix=f"p-{uuid.uuid4().hex[:12]}",
             max_queue_size=MAX_QUEUE,
             max_attempts=MAX_ATTEMPTS,
+            recovery_timeout_s=RECOVERY_TIMEOUT_S,
         )
         self.broker, self.raw = self.run(self._connect)
 
@@ -127,15 +144,54 @@ class QueueMachine(RuleBasedStateMachine):
 
     def servable(self, worker: str) -> str | None:
         kinds, slots = WORKERS[worker]
-        if not self.open.get(worker) or len(self.held_by(worker)) >= slots:
+        held = [self.sessions[sid] for sid in self.held_by(worker)]
+        free = slots - len(held)
+        trial = max((s.failures for s in held if s.on_trial), default=0)
+        if not self.open.get(worker) or free <= 0 or trial > 1:
             return None
-        return next((s for s in self.waiting() if self.sessions[s].kind in kinds), None)
+        found, reserved = None, 0
+        for sid in self.waiting():
+            session = self.sessions[sid]
+            if session.kind not in kinds:
+                continue
+            if not held and session.failures > 1:
+                return sid
+            if session.failures == 0:
+                fits = trial == 0 and free > reserved
+            elif session.failures == 1:
+                alone = not self.another_is_empty(worker, session.kind)
+                fits = not held or trial == 1 or session.waited or alone
+            else:
+                fits = trial == 0 and session.waited
+            if found is None and fits:
+                found = sid
+            elif session.failures:
+                reserved += 1
+            if session.state is SessionState.QUEUED or (found and held):
+                return found
+        return found
+
+    def another_is_empty(self, worker: str, kind: SessionKind) -> bool:
+        return any(
+            self.open.get(other) and kind in kinds and not self.held_by(other)
+            for other, (kinds, _) in WORKERS.items()
+            if other != worker
+        )
 
     def requeue(self, session: Session) -> None:
         session.state, session.expired = SessionState.RECOVERING, False
+        session.on_trial = session.waited = False
 
     def finish(self, session: Session, reason: EndReason) -> None:
         session.state, session.reason, session.expired = SessionState.ENDED, reason, False
+        session.on_trial = False
+
+    def judge(self, worker: str) -> None:
+        held = [self.sessions[sid] for sid in self.held_by(worker)]
+        suspects = [s for s in held if s.on_trial] or held
+        for session in held:
+            verdict = "blamed" if len(suspects) == 1 else "suspected"
+            session.verdict = (session.epoch, verdict if session in suspects else "excused")
 
     def pick(self, number: int, of: Callable[[Session], bool]) -> tuple[str, Session]:
         """One of the matching sessions; at least one must exist."""
@@ -204,6 +260,8 @@ class QueueMachine(RuleBasedStateMachine):
             assert held.attempt == session.attempt
             session.state, session.worker = SessionState.ASSIGNED, worker
             session.epoch = held.epoch
+            assert held.failures == session.failures
+            session.on_trial, session.outlived = session.failures > 0, False
 
     @precondition(lambda self: bool(self.waiting()))
     @rule()
@@ -230,18 +288,82 @@ class QueueMachine(RuleBasedStateMachine):
         self.run(lambda: expire_lease(self.broker, self.raw, sid))
         session.expired = True
 
+    @precondition(any_held)
+    @rule(number=numbers)
+    def expire_all_of_a_worker(self, number: int) -> None:
+        """As after the death of its process."""
+        _, picked = self.pick(number, of=lambda s: s.held)
+        for sid in self.held_by(picked.worker):
+            self.run(lambda sid=sid: expire_lease(self.broker, self.raw, sid))  # type: ignore[misc]
+            self.sessions[sid].expired = True
+
     @rule()
     def reap(self) -> None:
+        for session in self.sessions.values():
+            if session.on_trial and session.outlived:
+                session.acquit()
         lost = [s for s in self.sessions.values() if s.held and s.expired]
-        ending = [s for s in lost if s.attempt >= MAX_ATTEMPTS]
+        for worker in {s.worker for s in lost if s.verdict[0] != s.epoch}:
+            self.judge(worker)
+        ending = [s for s in lost if s.verdict[1] == "blamed" and s.attempt >= MAX_ATTEMPTS]
         outcome = self.run(lambda: reap(self.broker, self.raw))
         assert outcome == (len(lost) - len(ending), len(ending))
         for session in lost:
             if session in ending:
                 self.finish(session, EndReason.WORKER_LOST)
-            else:
-                self.requeue(session)
-                session.attempt += 1
+                continue
+            self.requeue(session)
+            charged = session.verdict[1] != "excused"
+            session.attempt += charged
+            session.failures += charged
+            session.shared += session.verdict[1] == "suspected"
+            session.verdict = (0, "")
+
+    @precondition(lambda self: any(s.on_trial for s in self.sessions.values()))
+    @rule(number=numbers, offset=wrong_by)
+    def survive(self, number: int, offset: int) -> None:
+        sid, session = self.pick(number, of=lambda s: s.on_trial)
+        worker, epoch = session.worker, session.epoch + offset
+        survived = self.run(lambda: self.broker.leases.survived(sid, worker, epoch))
+        assert survived == (offset == 0)
+        if survived:
+            session.acquit()
+
+    @precondition(lambda self: any(s.on_trial for s in self.sessions.values()))
+    @rule(number=numbers)
+    def outlive_the_trial(self, number: int) -> None:
+        sid, session = self.pick(number, of=lambda s: s.on_trial)
+        self.run(lambda: self.raw.zadd(self.broker.keys.trials, {sid: 1}, xx=True))
+        session.outlived = True
+
+    @precondition(lambda self: any(s.waits and s.epoch for s in self.sessions.values()))
+    @rule(number=numbers)
+    def wait(self, number: int) -> None:
+        """For longer than a session waits for a worker without sessions."""
+        sid, session = self.pick(number, of=lambda s: s.waits and s.epoch > 0)
+        long_ago = self.run(lambda: now_ms(self.raw)) - RECOVERY_TIMEOUT_S * 1000 // 2
+        key = self.broker.keys.session(sid)
+        self.run(lambda: self.raw.hset(key, "recovering_at", long_ago))
+        session.waited = True
+
+    @precondition(lambda self: any(s.failures for s in self.sessions.values()))
+    @rule()
+    def serve_all(self) -> None:
+        """No session waits forever: if time passes and nothing else fails, all free slots fill."""
+        progress = True
+        while progress:
+            before = len(self.waiting())
+            on_trial = sum(s.on_trial for s in self.sessions.values())
+            for number in range(on_trial):
+                self.survive(on_trial - 1 - number, 0)
+            for number in range(sum(s.waits and s.epoch > 0 for s in self.sessions.values())):
+                self.wait(number)
+            self.claim_all()
+            progress = len(self.waiting()) < before or on_trial > 0
+        waiting = {self.sessions[sid].kind for sid in self.waiting()}
+        for worker, (kinds, slots) in WORKERS.items():
+            if self.open.get(worker) and len(self.held_by(worker)) < slots:
+                assert not waiting & kinds
 
     @precondition(lambda self: sum(s.live for s in self.sessions.values()) > 5)
     @rule(edge=st.sampled_from(EDGES))
@@ -299,6 +421,10 @@ class QueueMachine(RuleBasedStateMachine):
             assert not attempt()
         elif state is session.state or state in LEGAL_MOVES[session.state]:
             assert attempt()
+            if state is not session.state and session.on_trial:
+                session.outlived = False  # the trial is extended
+                if state is SessionState.PAUSED:
+                    session.acquit()
             session.state = state
         else:
             with pytest.raises(ValueError, match=state):
@@ -333,13 +459,20 @@ class QueueMachine(RuleBasedStateMachine):
         assert {row.id: row.open for row in snapshot.workers} == self.open
         for row in snapshot.workers:
             assert row.used == len(self.held_by(row.id)) <= row.slots
+        on_trial = self.run(lambda: self.raw.zrange(self.broker.keys.trials, 0, -1))
+        assert {sid.decode() for sid in on_trial} == {
+            sid for sid, s in self.sessions.items() if s.on_trial
+        }
 
     def check_rows(self) -> None:
         rows = self.run(self._rows)
         assert rows == {
             sid: [
                 str(value) if value is not None else None
-                for value in (s.state, s.ticket, s.epoch, s.attempt, s.reason)
+                for value in (
+                    *(s.state, s.ticket, s.epoch, s.attempt, s.reason),
+                    *(s.failures or None, s.shared or None),
+                )
             ]
             for sid, s in self.sessions.items()
         }
@@ -349,7 +482,7 @@ class QueueMachine(RuleBasedStateMachine):
         async with self.raw.pipeline() as batch:
             for sid in self.sessions:
                 key = self.broker.keys.session(sid)
-                batch.hmget(key, "state", "ticket", "epoch", "attempt", "reason")
+                batch.hmget(key, *_COMPARED)
             found = await batch.execute()
         return {
             sid: [value and value.decode() for value in row]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.keys import Keys
@@ -89,12 +90,12 @@ async def running_system(stack: Stack) -> AsyncIterator[System]:
         await until(lambda: _recorded(broker, row.ticket))
         async with open_wire(stack.ws_url, "adx_2"):
             await until(lambda: _waits(broker))
-            yield System(stack, broker, await _create_keys(broker, row))
+            yield System(stack, broker, await _create_keys(stack, broker, row))
         await talking.send(type="stop")
         await talking.until("stopped")
 
 
-async def _create_keys(broker: Broker, row: SessionRow) -> dict[str, str]:
+async def _create_keys(stack: Stack, broker: Broker, row: SessionRow) -> dict[str, str]:
     """Creates every other key; returns the names for the placeholders."""
     await broker.registry.worker_beat("leaving", 0, report(is_open=False))
     voice = Voice(id=new_voice_id(), name="Anna", duration_ms=1, created_at=1)
@@ -102,6 +103,8 @@ async def _create_keys(broker: Broker, row: SessionRow) -> dict[str, str]:
     share = await broker.shares.make(row.recording)
     await broker.eta.configure({}, 0.3)
     await broker.apps.switch("realtime", enabled=False)
+    async with Redis.from_url(stack.redis.url) as raw:
+        await raw.zadd(broker.keys.trials, {row.sid: 1e15})
     names = {"SID": "adx_1", "WAITING": "adx_2", "TICKET": str(row.ticket)}
     names |= {"WORKER": row.worker, "DRAINED": "leaving", "VOICE": voice.id}
     return names | {"TOKEN": share.token, "RECORDING": row.recording}
