@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from redis.asyncio import Redis
 
 from antiphon.broker.connection import RedisClock, call, check_server, connect, connect_blocking
+from antiphon.broker.errors import StoreFull
 from antiphon.broker.eta import EtaStore
 from antiphon.broker.events import EventLog
 from antiphon.broker.keys import Keys
@@ -51,10 +52,23 @@ class Broker:
         self.reader = StreamReader(redis, lambda: connect_blocking(settings))
         self.events = EventLog(redis, self.keys, lambda: connect_blocking(settings))
         self.recorder_progress = RecorderProgress(redis, self.keys, settings.session_row_ttl_s)
+        self._max_memory_share = settings.max_redis_memory_share
+        self._memory_share = 0.0
 
     async def ping(self) -> None:
         """Raises BrokerUnavailable when Redis does not answer."""
         await call(self._redis, "PING")
+
+    async def measure_memory(self) -> None:
+        """Ask Redis how full it is. Raises BrokerUnavailable."""
+        info = await call(self._redis, "INFO", "memory")
+        limit = int(info["maxmemory"])
+        self._memory_share = int(info["used_memory"]) / limit if limit else 0.0
+
+    def check_memory(self) -> None:
+        """Raises StoreFull if the last measurement leaves no room for a new session."""
+        if self._memory_share > self._max_memory_share:
+            raise StoreFull(self._memory_share)
 
 
 @asynccontextmanager

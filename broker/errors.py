@@ -19,6 +19,13 @@ class QueueFull(BrokerError):
         self.length = length
 
 
+class StoreFull(BrokerError):
+    """Redis uses so much of its `maxmemory` that the rest is kept for the running sessions."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__(f"the server's store is {share:.0%} full; try again later")
+
+
 class SessionExists(BrokerError):
     """A live session already has this id."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -37,6 +38,33 @@ _WRITER = b"w"
 """Stream field with the writer's token: tells a repeated append from another writer's entry."""
 
 
+class KeptEntries:
+    """The newest entries of a stream, within limits of their number and bytes; older ones are trimmed.
+
+    The entries of earlier writers, the last of which is `before`, are trimmed all at once.
+    """
+
+    def __init__(
+        self, before: StreamPosition, bytes_before: int, *, max_entries: int, max_bytes: int
+    ) -> None:
+        self.oldest = StreamPosition(0, 0, 0)
+        """Entries below this position are trimmed."""
+        self._entries = deque([(before, bytes_before)])
+        self._bytes = bytes_before
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+
+    def add(self, position: StreamPosition, size: int) -> None:
+        self._entries.append((position, size))
+        self._bytes += size
+        while len(self._entries) > 1 and self._is_over():
+            self._bytes -= self._entries.popleft()[1]
+            self.oldest = self._entries[0][0]
+
+    def _is_over(self) -> bool:
+        return self._bytes > self._max_bytes or len(self._entries) > self._max_entries
+
+
 class StreamWriter:
     """The one writer of a stream under one (ticket, epoch). Not for concurrent use."""
 
@@ -47,6 +75,7 @@ class StreamWriter:
         settings: BrokerSettings,
         key: str,
         last: StreamPosition,
+        kept: KeptEntries,
         seconds: Histogram,
         expire_with: tuple[str, ...] = (),
     ) -> None:
@@ -55,6 +84,7 @@ class StreamWriter:
         self._settings = settings
         self._key = key
         self._last = last
+        self._kept = kept
         self._token = secrets.token_bytes(6)
         self._refresh_s = min(_REFRESH_S, settings.stream_ttl_s / 4)
         self._refreshed = float("-inf")
@@ -75,14 +105,17 @@ class StreamWriter:
         """
         began = time.perf_counter()
         stamped = replace(entry, at=round(self._clock.now_ms(), 3))
+        fields = [*pack(stamped), _WRITER, self._token]
+        size = sum(map(len, fields))
         while True:
             position = self._last._replace(n=self._last.n + 1)
             try:
-                await self._add(position, [*pack(stamped), _WRITER, self._token])
+                await self._add(position, fields)
                 found = None
             except ResponseError as error:
                 found = await self._written_at(position, error)
             self._last = position
+            self._kept.add(position, size)
             if found is None or _same(found, stamped):
                 self._seconds.observe(time.perf_counter() - began)
                 return position
@@ -98,7 +131,7 @@ class StreamWriter:
 
     async def _add(self, position: StreamPosition, fields: list[bytes]) -> None:
         """XADD, and set the expiry of a missing stream, and of any stream once a minute."""
-        tail = ("MAXLEN", "~", self._settings.stream_max_entries, position.id(), *fields)
+        tail = ("MINID", "~", self._kept.oldest.id(), position.id(), *fields)
         if time.monotonic() - self._refreshed < self._refresh_s:
             if await call(self._redis, "XADD", self._key, "NOMKSTREAM", *tail):
                 return
@@ -169,10 +202,17 @@ class SessionStreams:
     ) -> StreamWriter:
         """Open the stream and shut out older epochs. Raises StaleFence when a newer writer has it."""
         start = StreamPosition(ticket, epoch, 0)
+        settings = self._settings
         start = start._replace(n=await self._open(key, start))
+        bytes_before = await call(self._redis, "MEMORY", "USAGE", key) if start.n else 0
+        limits = {
+            "max_entries": settings.stream_max_entries,
+            "max_bytes": settings.stream_max_bytes,
+        }
+        kept = KeptEntries(start, int(bytes_before or 0), **limits)
         seconds = self._metrics.append.labels(name)
         return StreamWriter(
-            self._redis, self._clock, self._settings, key, start, seconds, expire_with
+            self._redis, self._clock, settings, key, start, kept, seconds, expire_with
         )
 
     async def _open(self, key: str, start: StreamPosition) -> int:

@@ -108,6 +108,7 @@ class Heartbeat:
             await asyncio.sleep(due - loop.time())
 
     async def _upkeep(self) -> None:
+        await self._broker.measure_memory()  # first: a full Redis refuses heartbeats
         await self.beat()
         requeued, ended = await self._broker.registry.reap()
         if requeued or ended:

@@ -10,7 +10,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
-from antiphon.broker.errors import BrokerUnavailable, QueueFull, SessionExists, StaleFence
+from antiphon.broker.errors import (
+    BrokerUnavailable,
+    QueueFull,
+    SessionExists,
+    StaleFence,
+    StoreFull,
+)
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.wire import Error
@@ -93,6 +99,7 @@ _EXPECTED: dict[type[Exception], tuple[ErrorCode, Close]] = {
     PageDisabled: (ErrorCode.PAGE_OFF, Close.POLICY),
     StaleFence: (ErrorCode.SESSION_EXISTS, Close.POLICY),
     QueueFull: (ErrorCode.QUEUE_FULL, Close.TRY_LATER),
+    StoreFull: (ErrorCode.STORE_FULL, Close.TRY_LATER),
     BudgetExceeded: (ErrorCode.QUEUE_FULL, Close.TRY_LATER),
     TooManyConnections: (ErrorCode.RATE_LIMITED, Close.TRY_LATER),
     Draining: (ErrorCode.SERVER_SHUTDOWN, Close.TRY_LATER),

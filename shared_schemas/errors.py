@@ -22,6 +22,7 @@ class ErrorCode(StrEnum):
     INVALID_SESSION_ID = "invalid_session_id"
     SESSION_EXISTS = "session_exists"
     QUEUE_FULL = "queue_full"
+    STORE_FULL = "store_full"
     SLOW_CONSUMER = "slow_consumer"
     INPUT_BACKPRESSURE = "input_backpressure"
     INFERENCE_ERROR = "inference_error"

@@ -102,6 +102,7 @@ _CODES: dict[str, RealtimeCode] = {
     ErrorCode.MESSAGE_TOO_LARGE: RealtimeCode.INVALID_PAYLOAD,
     ErrorCode.TOO_COMPLEX: RealtimeCode.INVALID_PAYLOAD,
     ErrorCode.QUEUE_FULL: RealtimeCode.QUEUE_FULL,
+    ErrorCode.STORE_FULL: RealtimeCode.SERVICE_UNAVAILABLE,
     ErrorCode.WORKER_LOST: RealtimeCode.WORKER_CONNECT_FAILED,
     ErrorCode.BROKER_UNAVAILABLE: RealtimeCode.SERVICE_UNAVAILABLE,
     ErrorCode.SERVER_SHUTDOWN: RealtimeCode.SERVICE_UNAVAILABLE,

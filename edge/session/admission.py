@@ -126,7 +126,7 @@ async def admit(
 ) -> AsyncIterator[AdmittedSession]:
     """The client's session, subscribed to its events.
 
-    Raises Draining, SessionExists, QueueFull, ResumeExpired or BrokerUnavailable.
+    Raises Draining, SessionExists, QueueFull, StoreFull, ResumeExpired or BrokerUnavailable.
     """
     if context.draining:
         raise Draining
@@ -167,6 +167,7 @@ async def _join_or_resume(
 ) -> AdmittedSession:
     if options.resumed:
         return await _resume(context, subscription, request, options, options.resumed)
+    context.broker.check_memory()
     sid, recording = subscription.sid, new_recording_id()
     token = ResumeToken.new(sid) if options.resume else None
     trace = context.trace(sid, request.kind)

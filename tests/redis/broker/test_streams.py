@@ -219,6 +219,42 @@ async def test_a_stream_is_trimmed_to_about_its_limit(settings: BrokerSettings, 
     assert found == list(range(350 - len(found), 350))
 
 
+MIB = 2**20
+
+
+def picture(number: int) -> ChunkIn:
+    return ChunkIn(audio=number.to_bytes(4, "little"), frames=(bytes(MIB // 4),))
+
+
+async def test_a_stream_is_trimmed_to_about_its_bytes(settings: BrokerSettings, raw: Redis) -> None:
+    """A new writer trims what earlier writers have left at once."""
+    key = ""
+    async with open_broker(settings.model_copy(update={"stream_max_bytes": 2 * MIB})) as broker:
+        first = await broker.streams.input_writer(SID, TICKET)
+        key = broker.keys.inbound(SID)
+        for number in range(20):
+            await first.append(picture(number))
+            assert await raw.memory_usage(key) < 3 * MIB
+        kept = [number_of(entry) for _, entry in await history(broker)]
+        assert kept == list(range(20 - len(kept), 20))
+        assert len(kept) >= 6
+        second = await broker.streams.input_writer(SID, TICKET, epoch=2)
+        for number in range(20, 40):
+            await second.append(picture(number))
+            assert await raw.memory_usage(key) < 5 * MIB
+        kept = [number_of(entry) for _, entry in await history(broker)]
+        assert kept == list(range(40 - len(kept), 40))
+        assert len(kept) >= 6
+
+
+async def test_a_reused_id_does_not_trim_the_session_before(broker: Broker) -> None:
+    """A recorder may still read it."""
+    await (await broker.streams.input_writer(SID, TICKET)).append(chunk(1))
+    again = await broker.streams.input_writer(SID, TICKET + 1)
+    await again.append(chunk(2))
+    assert [number_of(entry) for _, entry in await history(broker)] == [1]
+
+
 async def lose_answer_to(writer: StreamWriter, proxy: TcpProxy, entry: Entry) -> None:
     proxy.lose_next_answer()
     with pytest.raises(BrokerUnavailable):

@@ -7,8 +7,9 @@ from contextlib import AsyncExitStack
 
 import httpx
 import pytest
+from redis.asyncio import Redis
 
-from antiphon.broker.client import Broker
+from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import StopIn, StoppedOut
 from antiphon.shared_schemas.states import EndReason, SessionState
@@ -22,6 +23,8 @@ from support.edge_harness import (
     played_worker,
     running_edge,
 )
+from support.redis_server import RedisServer
+from support.stack import until
 
 
 async def _place(client: Client) -> tuple[int, int]:
@@ -195,6 +198,39 @@ async def test_a_full_queue_is_reported(edge: RunningEdge) -> None:
             error = await late.expect_error("queue_full")
             assert error["retryable"] is True
             assert await late.close_code() == 1013
+
+
+async def test_a_redis_that_is_nearly_full_takes_no_new_session(redis_server: RedisServer) -> None:
+    """A running session keeps the rest of the memory."""
+    settings = BrokerSettings(redis_url=redis_server.url)
+    async with (
+        running_edge(settings) as edge,
+        open_broker(settings) as broker,
+        played_worker(broker) as worker,
+        Redis.from_url(redis_server.url) as raw,
+        edge.client("adx_1") as running,
+    ):
+        session = await worker.claim()
+        await running.expect("queue_done", skip=("queued", "queue_update"))
+        used = (await raw.info("memory"))["used_memory"]
+        await raw.config_set("maxmemory", int(used / 0.85))
+
+        async def refuses() -> bool:
+            async with edge.client("adx_2") as late:
+                message = await late.message()
+                return bool(message.get("code") == "store_full" and message["retryable"])
+
+        await until(refuses)
+        await running.send("prepare")
+        await session.prepare()
+        await running.expect("prepared")
+        await raw.config_set("maxmemory", 0)
+
+        async def accepts() -> bool:
+            async with edge.client("adx_3") as late:
+                return bool((await late.message())["type"].startswith("queue"))
+
+        await until(accepts)
 
 
 async def test_an_operator_lists_and_cancels_tickets(

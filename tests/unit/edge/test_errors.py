@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.broker.errors import BrokerUnavailable, QueueFull, SessionExists, StaleFence
+from antiphon.broker.errors import (
+    BrokerUnavailable,
+    QueueFull,
+    SessionExists,
+    StaleFence,
+    StoreFull,
+)
 from antiphon.edge.errors import Close, Draining, NotJson, explain, explain_end
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
@@ -20,6 +26,7 @@ CASES = [
     (NotJson("no"), "invalid_json", Close.UNSUPPORTED, False),
     (SessionExists("adx_1"), "session_exists", Close.POLICY, None),
     (QueueFull(9), "queue_full", Close.TRY_LATER, True),
+    (StoreFull(0.9), "store_full", Close.TRY_LATER, True),
     (Draining(), "server_shutdown", Close.TRY_LATER, True),
     (BrokerUnavailable("down"), "broker_unavailable", Close.TRY_LATER, True),
     (StaleFence("newer"), "session_exists", Close.POLICY, False),
