@@ -44,6 +44,9 @@ T = TypeVar("T")
 POOL_SIZE = 64
 """Connections per process. With few of them, calls wait for a connection (p50 in seconds)."""
 
+_KEPT_IDLE = 4
+"""Idle connections that stay open."""
+
 _READ_SIZE = 256 * 1024
 """Bytes per socket read: results of about 100 kB arrive in one piece."""
 
@@ -92,7 +95,9 @@ _NO_RETRY = Retry(NoBackoff(), 0)
 def connect(settings: BrokerSettings, *, size: int = POOL_SIZE, only_master: bool = True) -> Redis:
     """A client whose calls give up after `redis_timeout_s`. By default it refuses a replica."""
     options = {} if only_master else {"redis_connect_func": None}
-    return Redis.from_pool(_pool(settings, _POOLED, size, settings.redis_timeout_s, **options))
+    pool = _pool(settings, _POOLED, size, settings.redis_timeout_s, **options)
+    pool.idle_s = settings.redis_idle_s
+    return Redis.from_pool(pool)
 
 
 def connect_blocking(settings: BrokerSettings) -> Redis:
@@ -112,14 +117,14 @@ def _pool(
     size: int,
     timeout_s: float,
     **options: Any,
-) -> BlockingConnectionPool:
+) -> _ShrinkingPool:
     address: dict[str, Any] = dict(parse_url(settings.redis_url))
     kind = address.pop("connection_class", Connection)
     if kind is UnixDomainSocketConnection:
         options.pop("socket_keepalive", None)
     elif "host" not in address:
         address["host"] = "localhost"
-    return BlockingConnectionPool(
+    return _ShrinkingPool(
         **{
             "password": _password(settings),
             "redis_connect_func": _refuse_replica,
@@ -135,6 +140,49 @@ def _pool(
         retry=_NO_RETRY,
         protocol=2,
     )
+
+
+class _ShrinkingPool(BlockingConnectionPool):
+    """Closes the connections beyond _KEPT_IDLE that were not used for `idle_s`.
+
+    The pool hands out the connection that was released last. Hence the connections that a period
+    did not need are the first ones of the list.
+    """
+
+    idle_s = 30.0
+    _timer: asyncio.TimerHandle | None = None
+    _closing: asyncio.Future[list[BaseException | None]] | None = None
+    _unneeded = 0
+    """The smallest number of idle connections in this period."""
+
+    def get_available_connection(self) -> AbstractConnection:
+        connection: AbstractConnection = super().get_available_connection()  # type: ignore[no-untyped-call]
+        self._unneeded = min(self._unneeded, len(self._available_connections))
+        return connection
+
+    def make_connection(self) -> AbstractConnection:
+        if self._timer is None and len(self._in_use_connections) >= _KEPT_IDLE:
+            self._wait()
+        connection: AbstractConnection = super().make_connection()  # type: ignore[no-untyped-call]
+        return connection
+
+    async def aclose(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        await super().aclose()
+
+    def _wait(self) -> None:
+        self._unneeded = len(self._available_connections)
+        self._timer = asyncio.get_running_loop().call_later(self.idle_s, self._shrink)
+
+    def _shrink(self) -> None:
+        closing = self._available_connections[: max(0, self._unneeded - _KEPT_IDLE)]
+        del self._available_connections[: len(closing)]
+        each = (connection.disconnect(nowait=True) for connection in closing)
+        self._closing = asyncio.gather(*each, return_exceptions=True)
+        self._timer = None
+        if len(self._available_connections) + len(self._in_use_connections) > _KEPT_IDLE:
+            self._wait()
 
 
 class _ReportsLoss(AbstractConnection):

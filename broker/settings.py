@@ -73,6 +73,8 @@ class BrokerSettings(AntiphonSettings):
     """expiry of an ended session's row"""
     redis_timeout_s: float = Field(default=5.0, gt=0)
     """timeout of one Redis call"""
+    redis_idle_s: float = Field(default=30.0, gt=0)
+    """connections to Redis that a burst left unused for this long are closed"""
 
 
 class StatusSettings(BrokerSettings):

@@ -20,6 +20,7 @@ from antiphon.broker.service.process import stop_on_signals
 from antiphon.broker.service.status_port import status_port
 from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.recorder_service.journal.job import RecordingJob
+from antiphon.recorder_service.memory import return_unused_memory
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.sessions.active import ActiveRecordings
 from antiphon.recorder_service.sessions.recorder import LONGEST_RETRY_S
@@ -33,6 +34,7 @@ log = structlog.get_logger()
 
 GROUP = "recorder"
 _START_RETRY_S = 1.0
+_RETURN_MEMORY_EVERY_S = 30.0
 
 
 async def serve(settings: RecorderSettings) -> None:
@@ -138,6 +140,7 @@ class Recorder:
         self._active = ActiveRecordings(broker, settings, metrics, self._acknowledge)
         self._group: EventGroup | None = None
         self._watch: EventWatch | None = None
+        self._finished = 0
 
     async def live(self) -> None:
         """Start, run until cancelled, and always stop in order."""
@@ -163,6 +166,8 @@ class Recorder:
             group.create_task(_every(settings.recorder_look_s, self._check_statuses), name="look")
             group.create_task(_every(reclaim_s, self._reclaim), name="claim")
             group.create_task(_every(adopt_s, self._adopt_orphans), name="adopt")
+            returning = _every(_RETURN_MEMORY_EVERY_S, self._return_memory)
+            group.create_task(returning, name="memory")
 
     async def stop(self) -> None:
         """Finish the ended sessions and release the others to the other replicas."""
@@ -227,6 +232,12 @@ class Recorder:
 
     async def _reclaim(self) -> None:
         await self._apply(await self._events.reclaim(int(self._settings.recorder_silence_s * 1000)))
+
+    async def _return_memory(self) -> None:
+        """After sessions have ended: a burst of them leaves the memory of its threads behind."""
+        finished, self._finished = self._finished, self._active.finished
+        if self._finished > finished:
+            await asyncio.to_thread(return_unused_memory)
 
     async def _adopt_orphans(self) -> None:
         """Finish recordings without a recorder whose transition Redis has lost or trimmed."""

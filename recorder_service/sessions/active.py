@@ -20,7 +20,10 @@ log = structlog.get_logger()
 
 
 class ActiveRecordings:
-    """Session recorders by recording id. `on_done` receives the event id of each finished job."""
+    """Session recorders by recording id. `on_done` receives the event id of each finished job.
+
+    `finished` counts the sessions that are no longer recorded here.
+    """
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class ActiveRecordings:
         self._settings = settings
         self._metrics = metrics
         self._on_done = on_done
+        self.finished = 0
         self._merges = MergeQueue(metrics)
         self._recorders: dict[str, SessionRecorder] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -95,4 +99,5 @@ class ActiveRecordings:
             log.exception("recording_failed")
         finally:
             del self._recorders[recording], self._tasks[recording]
+            self.finished += 1
             self._metrics.sessions = len(self._recorders)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import uvloop
+from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connection import retry_until_available
@@ -16,6 +17,7 @@ from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
 from support.redis_server import RedisServer, demote, promote, redis_binaries, replicates
+from support.stack import until
 from support.tcp_proxy import TcpProxy, tcp_proxy
 
 SID = "adx_1"
@@ -139,3 +141,34 @@ async def test_a_role_change_is_an_outage_that_ends_at_the_new_master(
                     assert isinstance(entry, ChunkIn)
                     assert entry.audio == b"\0\0\0\2"
                 await watch.close()
+
+
+async def _connections(raw: Redis) -> int:
+    return len(await raw.client_list())
+
+
+async def test_connections_of_a_burst_are_closed_when_they_are_idle(
+    redis_server: RedisServer,
+) -> None:
+    """A few stay, and those that are in use stay, too."""
+    settings = BrokerSettings(redis_url=redis_server.url, redis_idle_s=0.2)
+    async with Redis.from_url(redis_server.url) as raw, open_broker(settings) as broker:
+        before = await _connections(raw)
+        for _ in range(2):
+            await pings(broker, 50)
+            assert await _connections(raw) > 30
+            busy = asyncio.create_task(_keep_busy(broker, 10))
+            await until(lambda: _has_at_most(raw, before + 16), within_s=10)
+            busy.cancel()
+            await asyncio.gather(busy, return_exceptions=True)
+            await until(lambda: _has_at_most(raw, before + 4), within_s=10)
+        await pings(broker, 50)
+
+
+async def _has_at_most(raw: Redis, connections: int) -> bool:
+    return await _connections(raw) <= connections
+
+
+async def _keep_busy(broker: Broker, count: int) -> None:
+    while True:
+        await pings(broker, count)

@@ -1,0 +1,31 @@
+"""A burst of sessions leaves no memory behind."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+from antiphon.recorder_service.memory import return_unused_memory
+
+BLOCKS = 40_000
+BLOCK = 4_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs glibc")
+def test_what_threads_have_freed_is_returned() -> None:
+    """Every second block is freed last, so that no arena shrinks by itself."""
+    kept: list[bytearray] = []
+
+    def allocate() -> None:
+        blocks = [bytearray(BLOCK) for _ in range(BLOCKS)]
+        kept.extend(blocks[::1000])
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(allocate).result()
+        before = psutil.Process().memory_info().rss
+        return_unused_memory()
+        assert psutil.Process().memory_info().rss < before - BLOCK * BLOCKS // 2
+    assert kept
