@@ -101,11 +101,11 @@ class Talker:
 
 
 @asynccontextmanager
-async def talkers(stack: FaultStack, count: int) -> AsyncIterator[list[Talker]]:
-    """Clients that are past `prepared`."""
+async def talkers(stack: FaultStack, count: int, *, first: int = 0) -> AsyncIterator[list[Talker]]:
+    """Clients that are past `prepared`, numbered from `first`."""
     async with AsyncExitStack() as sockets:
         opened = []
-        for number in range(count):
+        for number in range(first, first + count):
             wire = open_wire(stack.stack.ws_url, f"adx_talker_{number}")
             opened.append(Talker(await sockets.enter_async_context(wire)))
         await asyncio.gather(*(talker.wire.begin() for talker in opened))

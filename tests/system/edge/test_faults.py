@@ -281,7 +281,7 @@ async def test_a_drained_edge_notifies_its_clients(
         assert (await ended(broker, "adx_1")).reason is EndReason.SERVER_SHUTDOWN
 
 
-async def test_sigterm_drains_the_process_and_exits_0(
+async def test_f5_sigterm_drains_an_edge_and_it_exits_0(
     settings: BrokerSettings, broker: Broker
 ) -> None:
     port = free_port()

@@ -15,7 +15,7 @@ from support.resuming_client import Resumer
 RESETS = 12
 
 
-async def test_resets_of_all_connections_cost_a_retry(tmp_path: Path) -> None:
+async def test_f8_resets_of_all_connections_cost_a_retry(tmp_path: Path) -> None:
     async with fault_stack(tmp_path) as faults:
         await faults.edge()
         await faults.worker(slots=8)
@@ -35,7 +35,7 @@ async def test_resets_of_all_connections_cost_a_retry(tmp_path: Path) -> None:
         await faults.no_slot_leaked()
 
 
-async def test_new_sessions_start_right_after_a_reset(tmp_path: Path) -> None:
+async def test_f8_new_sessions_start_right_after_a_reset(tmp_path: Path) -> None:
     """The pools hold idle connections that a reset has closed."""
     async with fault_stack(tmp_path) as faults:
         await faults.edge()
@@ -52,6 +52,27 @@ async def test_new_sessions_start_right_after_a_reset(tmp_path: Path) -> None:
                     client.check()
             await faults.no_slot_leaked()
         assert faults.all_alive()
+
+
+async def test_f8_a_slow_redis_ends_no_session(tmp_path: Path) -> None:
+    """Every round trip of every process takes 300 ms longer, and large entries even longer."""
+    async with fault_stack(tmp_path) as faults:
+        await faults.edge()
+        await faults.worker(slots=4)
+        await faults.recorder()
+        async with talkers(faults, 2) as clients:
+            for proxy in faults.proxies.values():
+                proxy.delay_s = 0.15
+            await asyncio.gather(*(client.talk(2) for client in clients))
+            async with talkers(faults, 1, first=2) as (late,):
+                await late.talk(1)
+                late.check()
+            for client in clients:
+                client.check()
+                await client.wire.send(type="stop")
+                await client.wire.expect("stopped")
+        assert faults.all_alive()
+        await faults.no_slot_leaked()
 
 
 async def test_f8_an_edge_that_is_cut_off_keeps_its_sessions_and_tickets(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
+from websockets.exceptions import ConnectionClosed
 
+from antiphon.broker.client import open_broker
 from antiphon.broker.keys import Keys
-from support.fault_stack import FaultStack, fault_stack, talkers
+from support.fault_stack import FaultStack, Talker, fault_stack, talkers
 from support.redis_server import RedisServer, demote, promote, redis_binaries, replicates
 from support.stack import until
 
@@ -30,7 +32,7 @@ async def replicated(faults: FaultStack, replica: RedisServer) -> None:
 
 
 @ON_EVERY_SERVER
-async def test_sessions_continue_on_the_new_master(tmp_path: Path, binary: Path) -> None:
+async def test_f7_sessions_continue_on_the_new_master(tmp_path: Path, binary: Path) -> None:
     """REPLICAOF of a living master, as Sentinel and managed services send it."""
     with RedisServer(tmp_path / "new", binary=binary) as new:
         async with fault_stack(tmp_path / "stack", binary=binary) as faults:
@@ -54,7 +56,7 @@ async def test_sessions_continue_on_the_new_master(tmp_path: Path, binary: Path)
 
 
 @ON_EVERY_SERVER
-async def test_a_coordinated_failover_ends_no_session(tmp_path: Path, binary: Path) -> None:
+async def test_f7_a_coordinated_failover_ends_no_session(tmp_path: Path, binary: Path) -> None:
     """FAILOVER waits for the replica and swaps the roles."""
     with RedisServer(tmp_path / "new", binary=binary) as new:
         async with fault_stack(tmp_path / "stack", binary=binary) as faults:
@@ -80,9 +82,52 @@ async def test_a_coordinated_failover_ends_no_session(tmp_path: Path, binary: Pa
             await faults.no_slot_leaked()
 
 
+async def test_f7_a_failover_that_loses_the_last_writes_doubles_no_slot(tmp_path: Path) -> None:
+    """The replica misses the last two seconds: results, and a session that has taken the last slot."""
+    with RedisServer(tmp_path / "new") as new:
+        async with fault_stack(tmp_path / "stack") as faults:
+            await start(faults)
+            async with talkers(faults, 3) as clients:
+                await asyncio.gather(*(client.talk(2) for client in clients))
+                await replicated(faults, new)
+                await promote(new)  # what is written from here on is lost
+                await asyncio.gather(*(client.talk(2) for client in clients))
+                async with talkers(faults, 1, first=3) as (late,):
+                    await late.talk(1)
+                    faults.stack.redis.kill()
+                    faults.redirect(new.port)
+                    faults.stack.redis.port = new.port  # where the checks look
+                    ends = await asyncio.gather(
+                        *(talk_or_end(client) for client in (*clients, late))
+                    )
+            assert set(ends) <= {"continues", "told"}
+            assert faults.all_alive()
+            await faults.no_slot_leaked(within_s=60)
+            async with talkers(faults, 4) as clients:
+                await asyncio.gather(*(client.talk(2) for client in clients))
+                for client in clients:
+                    client.check()
+                async with open_broker(faults.stack.settings) as broker:
+                    snapshot = await broker.queue.snapshot()
+                assert (
+                    [worker.used for worker in snapshot.workers] == [len(snapshot.running)] == [4]
+                )
+
+
+async def talk_or_end(client: Talker) -> str:
+    """Whether the session goes on, or its client got an error. Raises TimeoutError in silence."""
+    try:
+        await client.talk(2)
+    except (AssertionError, ConnectionClosed):
+        await client.wire.closed()
+        return "told"
+    client.check()
+    return "continues"
+
+
 @ON_EVERY_SERVER
 @pytest.mark.parametrize("command", ["FLUSHALL", "DEL"])
-async def test_lost_data_ends_no_process_and_no_later_session(
+async def test_f6_lost_data_ends_no_process_and_no_later_session(
     tmp_path: Path, binary: Path, command: str
 ) -> None:
     """FLUSHALL ends the running sessions with an error; losing the transitions alone ends none."""

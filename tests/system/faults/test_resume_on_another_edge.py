@@ -33,7 +33,7 @@ def received_audio(client: Resumer, field: str = "audio_data") -> bytes:
 
 
 @pytest.mark.speech
-async def test_a_spoken_answer_continues_on_another_edge(stack: Stack) -> None:
+async def test_f4_a_spoken_answer_continues_on_another_edge(stack: Stack) -> None:
     edges, _ = two_edges(stack), stack.recorder()
     stack.worker("local", slots=1)
     client = Resumer("/ws/duplex/adx_1")
@@ -83,7 +83,7 @@ def _pcm(path: Path) -> bytes:
 
 
 @pytest.mark.speech
-async def test_half_duplex(stack: Stack) -> None:
+async def test_f4_half_duplex_continues_on_another_edge(stack: Stack) -> None:
     edges = two_edges(stack)
     stack.worker(engine_options=QUICK)
     client = Resumer("/ws/half_duplex/hdx_1")
@@ -105,7 +105,7 @@ async def test_half_duplex(stack: Stack) -> None:
         await client.expect("stopped")
 
 
-async def test_chat(stack: Stack) -> None:
+async def test_f4_a_chat_continues_on_another_edge(stack: Stack) -> None:
     edges = two_edges(stack)
     stack.worker(engine_options=QUICK)
     client = Resumer("/ws/chat")
@@ -124,7 +124,7 @@ async def test_chat(stack: Stack) -> None:
     assert await ended(stack, sid) is EndReason.STOPPED
 
 
-async def test_realtime(stack: Stack) -> None:
+async def test_f4_realtime_continues_on_another_edge(stack: Stack) -> None:
     edges = two_edges(stack)
     stack.worker(engine_options=QUICK)
     client = Resumer("/v1/realtime?mode=audio")
@@ -152,7 +152,7 @@ async def test_realtime(stack: Stack) -> None:
         )
 
 
-async def test_a_dead_edge_ends_only_sessions_that_cannot_be_resumed(stack: Stack) -> None:
+async def test_f4_a_dead_edge_ends_only_sessions_that_cannot_be_resumed(stack: Stack) -> None:
     times = {"resume_grace_s": 8, "broker_patience_s": 5}
     edges = two_edges(stack, **times)
     stack.worker(slots=2, **times)
@@ -170,7 +170,7 @@ async def test_a_dead_edge_ends_only_sessions_that_cannot_be_resumed(stack: Stac
     assert await ended(stack, "adx_1") is EndReason.EDGE_LOST  # no client resumed
 
 
-async def test_tokens_are_never_logged(stack: Stack) -> None:
+async def test_f20_tokens_are_never_logged(stack: Stack) -> None:
     edges = two_edges(stack, log_level="DEBUG")
     stack.worker(engine_options=QUICK)
     client = Resumer("/ws/duplex/adx_1")
