@@ -11,6 +11,9 @@ from contextlib import asynccontextmanager, suppress
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER with a time of zero: close() sends RST instead of FIN."""
 
+_PIECES = 16
+"""Pieces of data that are on their way in one direction."""
+
 
 class TcpProxy:
     """Forwards connections to `target`, a port of this machine. While it is None, they are refused."""
@@ -22,7 +25,7 @@ class TcpProxy:
         self.accepted = 0
         """Connections that were forwarded since the start."""
         self.delay_s = 0.0
-        """Delay of each piece of data, in both directions."""
+        """Latency, in both directions; it does not limit the rate."""
         self._lose = 0
         self._running = asyncio.Event()
         self._running.set()
@@ -98,13 +101,25 @@ class TcpProxy:
     async def _pump(
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, loses: Callable[[], bool]
     ) -> None:
-        with suppress(OSError):
-            while (data := await source.read(1 << 16)) and not loses():
-                await self._running.wait()
-                if self.delay_s:
-                    await asyncio.sleep(self.delay_s)
-                sink.write(data)
-                await sink.drain()
+        pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_PIECES)
+        now = asyncio.get_running_loop().time
+
+        async def read() -> None:
+            with suppress(OSError):
+                while (data := await source.read(1 << 16)) and not loses():
+                    await pieces.put((now() + self.delay_s, data))
+            await pieces.put((0.0, b""))
+
+        reading = asyncio.create_task(read())
+        try:
+            with suppress(OSError):
+                while (piece := await pieces.get())[1]:
+                    await asyncio.sleep(max(0.0, piece[0] - now()))
+                    await self._running.wait()
+                    sink.write(piece[1])
+                    await sink.drain()
+        finally:
+            reading.cancel()
 
     def _loses(self) -> bool:
         if not self._lose:
