@@ -11,6 +11,7 @@ from typing import Generic
 
 import structlog
 
+from antiphon.broker.connection import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable, StaleFence
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import (
@@ -48,7 +49,7 @@ from antiphon.edge.session.input_writer import InputWriter
 from antiphon.edge.session.sender import AllSent, DirectSender, ResumableSender, SendQueue
 from antiphon.edge.settings import capabilities
 from antiphon.edge.transport.connection import ClientConnection
-from antiphon.shared_schemas.entries import InEntry, StreamPosition
+from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
@@ -146,6 +147,7 @@ class EdgeSession(Generic[Command]):
         self._began = time.perf_counter()
         self._reason = EndReason.CLIENT_GONE
         self._finished = asyncio.Event()
+        self._delivered = StreamPosition.before(number)
         self._ready = asyncio.Event()
         self._granted = asyncio.Event()
 
@@ -249,19 +251,34 @@ class EdgeSession(Generic[Command]):
     async def _deliver(self) -> None:
         broker, limit = self._context.broker, self._unsent.messages
         key = broker.keys.outbound(self._sid)
-        start = StreamPosition.before(self._ticket.number)
         if self._resumable:
-            start = self._resumable.delivered
-        async with broker.reader.subscribe(key, start, limit=limit) as entries:
+            self._delivered = self._resumable.delivered
+        async with broker.reader.subscribe(key, self._delivered, limit=limit) as entries:
             async for position, answer in entries:
-                now_ms = broker.clock.now_ms()
-                self._metrics.out_wait.observe(max(0.0, now_ms - answer.at) / 1000)
-                self._apply(self._machine.deliver(answer, now_ms), position)
-                if self._trace:
-                    self._trace.record_output(answer)
+                self._deliver_entry(position, answer)
                 del answer  # the next wait would keep its audio in memory
                 await self._sender.wait_for_space()
         raise SlowConsumer  # the subscription ends when too many entries are unread
+
+    async def _deliver_rest(self) -> None:
+        """Deliver what the subscription has not read of an ended session, for example after an outage."""
+        broker = self._context.broker
+        history = broker.streams.history(
+            broker.keys.outbound(self._sid), self._ticket.number, self._delivered
+        )
+        async for position, answer in history:
+            self._deliver_entry(position, answer)
+            await self._sender.wait_for_space()
+
+    def _deliver_entry(self, position: StreamPosition, answer: OutEntry) -> None:
+        if position <= self._delivered:
+            return
+        self._delivered = position
+        now_ms = self._context.broker.clock.now_ms()
+        self._metrics.out_wait.observe(max(0.0, now_ms - answer.at) / 1000)
+        self._apply(self._machine.deliver(answer, now_ms), position)
+        if self._trace:
+            self._trace.record_output(answer)
 
     async def _follow_events(self) -> None:
         self._context.events.start_waiting(expected=self._ticket.wait)
@@ -282,10 +299,8 @@ class EdgeSession(Generic[Command]):
                 self._places = PlaceFilter(self._ticket, known=True)
                 self._apply(self._machine.worker_replaced(str(self._ticket.number)))
             case Ended(reason=reason):
-                if self._granted.is_set() and reason in _WORKER_REPORTS:
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(_LAST_ENTRY_S):
-                            await self._finished.wait()
+                if self._granted.is_set():
+                    await self._await_last_entry(reason)
                 self._apply(self._machine.ended(reason))
             case Signal.EDGE_CLOSING:
                 self._close_for_shutdown()
@@ -293,6 +308,19 @@ class EdgeSession(Generic[Command]):
                 self._apply(self._machine.commanded(notice))
             case Signal.REPLACED:
                 raise Replaced
+
+    async def _await_last_entry(self, reason: EndReason | None) -> None:
+        """Raises BrokerUnavailable if Redis does not return in time with what the worker has sent."""
+        if reason in _WORKER_REPORTS:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_ENTRY_S):
+                    await self._finished.wait()
+        if not self._finished.is_set():
+            await retry_until_available(
+                self._deliver_rest,
+                "read the last answers of a session",
+                patience_s=self._context.settings.broker_patience_s,
+            )
 
     def _report_place(self, place: QueuePlace) -> None:
         if place.stale:

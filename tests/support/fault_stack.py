@@ -47,6 +47,10 @@ class FaultStack:
         proxy = await self._proxy(name)
         return self.stack.recorder(redis_url=proxy.url, **settings)
 
+    @property
+    def open_connections(self) -> int:
+        return sum(proxy.open_connections for proxy in self.proxies.values())
+
     def reset_all(self) -> int:
         """Reset every connection to Redis; returns how many."""
         return sum(proxy.reset() for proxy in self.proxies.values())

@@ -6,8 +6,10 @@ import asyncio
 import os
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -131,6 +133,42 @@ async def test_the_edge_sends_the_final_message_that_the_worker_did_not(
         await session.end(reason)
         await client.expect(message)
         assert await client.close_code() == 1000
+
+
+@pytest.mark.parametrize("reason", [EndReason.STOPPED, EndReason.WORKER_LOST])
+async def test_f6_no_answer_is_lost_when_the_end_arrives_before_it(
+    edge: RunningEdge,
+    worker: PlayedWorker,
+    monkeypatch: pytest.MonkeyPatch,
+    reason: EndReason,
+) -> None:
+    """After an outage, the edge may read the event of the end first, and the answers much later."""
+    reader = edge.edge.broker.reader
+    monkeypatch.setattr(reader, "subscribe", _late(reader.subscribe, after=2))
+    async with prepared_session(edge, worker) as (client, session):
+        await _exchange(client, session, "in time")
+        for number in (2, 3):
+            await session.publish(result(number, text=f"late {number}"))
+        await session.end(reason)
+        assert [(await client.expect("result"))["text"] for _ in range(2)] == ["late 2", "late 3"]
+        await client.expect("stopped" if reason is EndReason.STOPPED else "error")
+
+
+def _late(subscribe: Callable[..., Any], after: int) -> Callable[..., Any]:
+    """A subscription that delivers nothing after a number of entries."""
+
+    @asynccontextmanager
+    async def opened(*args: Any, **options: Any) -> AsyncIterator[AsyncIterator[Any]]:
+        async with subscribe(*args, **options) as entries:
+
+            async def delivered() -> AsyncIterator[Any]:
+                for _ in range(after):
+                    yield await anext(entries)
+                await asyncio.Event().wait()
+
+            yield delivered()
+
+    return opened
 
 
 async def test_a_lost_worker_without_a_replacement_ends_in_an_error(
