@@ -19,6 +19,14 @@ class QueueFull(BrokerError):
         self.length = length
 
 
+class TooManySessions(BrokerError):
+    """One client has its maximum of sessions, `count`."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"this client has {count} sessions already; end one first")
+        self.count = count
+
+
 class StoreFull(BrokerError):
     """Redis uses so much of its `maxmemory` that the rest is kept for the running sessions."""
 

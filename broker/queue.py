@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon.broker.errors import QueueFull, SessionExists
+from antiphon.broker.errors import QueueFull, SessionExists, TooManySessions
 from antiphon.broker.eta import SessionLengths, estimate_waits
 from antiphon.broker.registry import read_worker
 from antiphon.broker.scripts import Scripts, control_script
@@ -26,12 +26,16 @@ def _enqueue(
     protocol: str,
     trace: bytes,
     owner: str,
+    client: str,
+    max_sessions: int,
 ) -> Ticket:
     outcome, *values = reply
     if outcome == b"exists":
         raise SessionExists(sid)
     if outcome == b"full":
         raise QueueFull(int(values[0]))
+    if outcome == b"too many":
+        raise TooManySessions(int(values[0]))
     number, position, length, wait = (int(value) for value in values)
     return Ticket(number=number, position=position, queue_length=length, wait=bool(wait))
 
@@ -97,15 +101,18 @@ class Queue:
         protocol: str = "",
         trace: bytes = b"",
         owner: str = "",
+        client: str = "",
+        max_sessions: int = 0,
     ) -> Ticket:
-        """Enqueue a new session. Raises QueueFull, or SessionExists while the id is live.
+        """Enqueue a new session. Raises QueueFull, TooManySessions, or SessionExists while the id is live.
 
         With `resume` its client may reconnect, under the same `protocol`. `owner`: the digest of the
-        secret that its client must present to control it by HTTP.
+        secret that its client must present to control it by HTTP. At most `max_sessions` of one `client`
+        may be live; 0: no limit.
         """
         digest = resume.digest if resume else ""
-        args = (sid, kind, edge, recording, self._max, digest, protocol, trace, owner)
-        return await self._scripts.run(_enqueue, *args)
+        args = (sid, kind, edge, recording, self._max, digest, protocol, trace, owner, client)
+        return await self._scripts.run(_enqueue, *args, max_sessions)
 
     async def snapshot(self) -> QueueSnapshot:
         """Every queued session with its position and estimate, and every running one."""

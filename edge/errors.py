@@ -16,6 +16,7 @@ from antiphon.broker.errors import (
     SessionExists,
     StaleFence,
     StoreFull,
+    TooManySessions,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
@@ -99,6 +100,7 @@ _EXPECTED: dict[type[Exception], tuple[ErrorCode, Close]] = {
     PageDisabled: (ErrorCode.PAGE_OFF, Close.POLICY),
     StaleFence: (ErrorCode.SESSION_EXISTS, Close.POLICY),
     QueueFull: (ErrorCode.QUEUE_FULL, Close.TRY_LATER),
+    TooManySessions: (ErrorCode.RATE_LIMITED, Close.TRY_LATER),
     StoreFull: (ErrorCode.STORE_FULL, Close.TRY_LATER),
     BudgetExceeded: (ErrorCode.QUEUE_FULL, Close.TRY_LATER),
     TooManyConnections: (ErrorCode.RATE_LIMITED, Close.TRY_LATER),

@@ -86,6 +86,8 @@ class AccessSettings(BrokerSettings):
     """anyone may read /metrics; otherwise it needs the admin token, or loopback"""
     max_sockets_per_address: int = Field(default=200, ge=0)
     """open connections of one address; 0: no limit"""
+    max_sessions_per_client: int = Field(default=0, ge=0)
+    """sessions, waiting or running, of one API key, or without keys of one address; 0: no limit"""
     max_connects_per_minute: int = Field(default=600, ge=0)
     """new connections of one address per minute; 0: no limit"""
 

@@ -1,7 +1,8 @@
 -- Put a new session at the end of the queue.
 -- ARGV: sid, kind, edge, recording, max_queue, resume_digest ('' = not resumable), protocol, trace ('' = none),
---       owner (digest of the client's secret; '' = none)
--- Result: {'exists', state} | {'full', length} | {'ok', ticket, position, length, 1 if it must wait}
+--       owner (digest of the client's secret; '' = none), client (whose sessions are counted; '' = not counted),
+--       max_sessions (of one client; 0 = no limit)
+-- Result: {'exists', state} | {'full', length} | {'too many', count} | {'ok', ticket, position, length, 1 if it must wait}
 local key = session_key(sid)
 
 local state = redis.call('HGET', key, 'state')
@@ -9,6 +10,16 @@ if state and state ~= 'ended' then return {'exists', state} end
 
 local length = redis.call('ZCARD', queue)
 if length >= tonumber(max_queue) then return {'full', length} end
+
+if client ~= '' and tonumber(max_sessions) > 0 then
+  local count = 0
+  for _, line in ipairs({queue, leases}) do
+    for _, other in ipairs(redis.call('ZRANGE', line, 0, -1)) do
+      if redis.call('HGET', session_key(other), 'client') == client then count = count + 1 end
+    end
+  end
+  if count >= tonumber(max_sessions) then return {'too many', count} end
+end
 
 local at = now_ms()
 redis.call('SET', tickets, at, 'NX')  -- ticket numbers stay unique if Redis loses its data
@@ -19,6 +30,7 @@ redis.call('HSET', key, 'kind', kind, 'edge', edge, 'worker', '', 'epoch', 0, 'a
 if resume_digest ~= '' then
   redis.call('HSET', key, 'resume', resume_digest, 'protocol', protocol, 'connection', 1, 'seen_at', at)
 end
+if client ~= '' then redis.call('HSET', key, 'client', client) end
 if owner ~= '' then redis.call('HSET', key, 'owner', owner) end
 if trace ~= '' then redis.call('HSET', key, 'trace', trace) end
 redis.call('ZADD', queue, ticket, sid)

@@ -124,6 +124,17 @@ class AccessPolicy:
         client = self._proxies.client_address(connection)
         return None if client is None or client.is_loopback else rate_limit_key(client)
 
+    def client_id(self, connection: HTTPConnection) -> str:
+        """Whose sessions are counted together: a key's, or an address's. '' for loopback and admins."""
+        keys = [_digest(key) for key in presented_keys(connection)]
+        for digest in self._keys:
+            if digest in keys:
+                return f"key:{digest.hex()[:16]}"
+        if any(digest in keys for digest in self._admin):
+            return ""
+        address = self.client_limit_key(connection)
+        return f"address:{address}" if address else ""
+
     def peer_limit_key(self, host: str) -> str | None:
         """Rate limit key of a peer that has sent no request; None for loopback and for proxies."""
         address = parse_address(host)

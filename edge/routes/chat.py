@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -153,9 +154,8 @@ async def chat(edge: EdgeDep, request: Request) -> Response:
         async with limit_connections(edge, request, TURNBASED):
             with edge.chat_budget.reserve() as reservation:
                 read_first = partial(_read_request, request, edge, reservation)
-                await serve_session(
-                    edge, exchange, CHAT_HTTP, new_chat(), ConnectOptions(), read_first
-                )
+                asked = replace(new_chat(), client=edge.access.client_id(request))
+                await serve_session(edge, exchange, CHAT_HTTP, asked, ConnectOptions(), read_first)
     except (ClientGone, ClientDisconnect):
         log.info("client_gone_early", path="/api/chat")
     except Exception as error:  # noqa: BLE001 - last resort: report and log

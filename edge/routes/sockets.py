@@ -64,7 +64,7 @@ async def serve_socket(
     ):
         offered, pcm = socket.scope.get("subprotocols", ()), socket.query_params.get("pcm")
         connection.encoding = choose_encoding(choose_subprotocol(offered), pcm)
-        asked = request(context)
+        asked = replace(request(context), client=context.access.client_id(socket))
         options = read_connect_options(socket.query_params)
         with context.chat_budget.reserve() as reservation:
             first = read_first and partial(read_first, context, connection, options, reservation)

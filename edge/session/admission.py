@@ -84,6 +84,7 @@ class SessionRequest:
 
     `ids`: candidates for its id, in order; `client_id`: the client chose the id. `protocol`: a
     client that resumes the session must use it again. `owner`: the digest of the client's secret.
+    `client`: the key or the address whose sessions are counted.
     """
 
     kind: SessionKind
@@ -91,6 +92,7 @@ class SessionRequest:
     ids: Iterable[str]
     client_id: bool = False
     owner: str = ""
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,8 @@ async def admit(
 ) -> AsyncIterator[AdmittedSession]:
     """The client's session, subscribed to its events.
 
-    Raises Draining, SessionExists, QueueFull, StoreFull, ResumeExpired or BrokerUnavailable.
+    Raises Draining, SessionExists, QueueFull, TooManySessions, StoreFull, ResumeExpired or
+    BrokerUnavailable.
     """
     if context.draining:
         raise Draining
@@ -181,6 +184,8 @@ async def _join_or_resume(
             protocol=request.protocol,
             trace=trace.context if trace else b"",
             owner=request.owner,
+            client=request.client,
+            max_sessions=context.settings.max_sessions_per_client,
         )
     except BrokerUnavailable:  # the session may be queued all the same
         context.terminator.withdraw(sid, recording)

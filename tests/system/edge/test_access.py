@@ -21,8 +21,9 @@ from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import CannotConnect
 from antiphon.shared_schemas.states import SessionState
 from support.edge_harness import RunningEdge, played_worker, running_edge
+from support.stack import until
 
-KEY, TOKEN = "client-key-0123456789", "admin-token-0123456789"
+KEY, OTHER, TOKEN = "client-key-0123456789", "client-key-9876543210", "admin-token-0123456789"
 SOCKETS = (
     *("/ws/duplex/adx_1", "/ws/half_duplex/hd_1", "/ws/chat"),
     *("/v1/realtime?mode=audio", "/v1/realtime?mode=video"),
@@ -319,16 +320,16 @@ async def test_only_administrators_see_ids_of_sessions(
     keys = {"api_keys": [KEY], "admin_token": TOKEN}
     async with guarded(settings, **keys) as (edge, http), played_worker(broker) as worker:
         headers = {"X-Api-Key": KEY}
-        async with (
-            edge.client("adx_running", additional_headers=headers),
-            edge.client("adx_waiting", additional_headers=headers),
-        ):
+        async with edge.client("adx_running", additional_headers=headers):
             await worker.claim()
-            for path in LISTINGS:
-                seen = (await http.get(path, headers=headers)).text
-                assert "adx_" not in seen, path
-                assert "hidden" in seen, path
-                assert "adx_running" in (await http.get(path, headers={"X-Api-Key": TOKEN})).text
+            async with edge.client("adx_waiting", additional_headers=headers) as waiting:
+                await waiting.expect("queued")
+                for path in LISTINGS:
+                    seen = (await http.get(path, headers=headers)).text
+                    assert "adx_" not in seen, path
+                    assert "hidden" in seen, path
+                    full = await http.get(path, headers={"X-Api-Key": TOKEN})
+                    assert "adx_running" in full.text
 
 
 async def test_another_client_cannot_stop_a_half_duplex_answer(
@@ -364,3 +365,44 @@ async def test_cookies_are_secure_behind_a_proxy_with_tls(settings: BrokerSettin
             async with edge.open("/ws/half_duplex/hd_1", additional_headers=headers) as client:
                 assert client.socket.response is not None
                 assert ("Secure" in client.socket.response.headers["Set-Cookie"]) is secure
+
+
+async def test_sessions_of_one_key_are_limited_on_all_edges(settings: BrokerSettings) -> None:
+    limits = {"api_keys": [KEY, OTHER], "max_sessions_per_client": 2}
+    async with guarded(settings, **limits) as (edge, http), running_edge(settings, **limits) as two:
+        mine, other = {"X-Api-Key": KEY}, {"X-Api-Key": OTHER}
+        async with (
+            edge.client("adx_1", additional_headers=mine) as first,
+            two.client("adx_2", additional_headers=mine) as second,
+        ):
+            for client in (first, second):
+                await client.expect("queued")
+            async with two.client("adx_3", additional_headers=mine) as third:
+                error = await third.expect_error("rate_limited")
+                assert error["retryable"] is True
+                assert "2 sessions" in error["message"]
+            chat = {"messages": [{"role": "user", "content": "Hello"}]}
+            assert (await http.post("/api/chat", json=chat, headers=mine)).status_code == 429
+            async with two.client("adx_4", additional_headers=other) as fourth:
+                await fourth.expect("queued")
+            await first.send("stop")
+            await first.expect("stopped", skip=("queue_update",))
+
+            async def has_room() -> bool:
+                async with edge.client("adx_5", additional_headers=mine) as fifth:
+                    return bool((await fifth.message())["type"] == "queued")
+
+            await until(has_room)
+
+
+async def test_sessions_of_one_address_are_limited_without_keys(settings: BrokerSettings) -> None:
+    limits = {"max_sessions_per_client": 1, "trusted_proxies": ["127.0.0.1"]}
+    async with (
+        guarded(settings, **limits) as (edge, _),
+        edge.client("adx_1", additional_headers=FROM_AFAR) as first,
+    ):
+        await first.expect("queued")
+        async with edge.client("adx_2", additional_headers=FROM_AFAR) as second:
+            await second.expect_error("rate_limited")
+        async with edge.client("adx_3") as local:
+            await local.expect("queued")
