@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from redis.asyncio import Redis
 
-from antiphon.broker.connection import call, hash_fields
+from antiphon.broker.connection import call
 from antiphon.broker.keys import Keys
+from antiphon.broker.malformed_rows import LARGEST_NUMBER, call_on_row, read_rows
 from antiphon.shared_schemas.registry import RunningSession, WorkerRow
 from antiphon.shared_schemas.states import SessionKind
 
@@ -36,19 +37,32 @@ class SessionLengths:
 
     @classmethod
     def read(cls, reply: Mapping[bytes, bytes] | Sequence[bytes]) -> SessionLengths:
-        """Parse the `eta` hash, see `hash_fields`."""
-        row = {name: float(value) for name, value in hash_fields(reply).items()}
+        """Parse the `eta` hash, as a mapping or as a flat list. Values that are no number are skipped."""
+        pairs = (
+            reply.items()
+            if isinstance(reply, Mapping)
+            else zip(reply[::2], reply[1::2], strict=True)
+        )
+        named = ((name, (name, value)) for name, value in pairs)
+        row = dict(read_rows("eta", named, lambda pair: (pair[0].decode(), _number(pair[1]))))
         return cls(
             baselines={k: row.get(f"baseline:{k}", v) for k, v in BASELINES.items()},
             averages={k: row[f"ema:{k}"] for k in SessionKind if f"ema:{k}" in row},
             counts={k: int(row.get(f"count:{k}", 0)) for k in SessionKind},
-            alpha=row.get("alpha", DEFAULT_ALPHA),
+            alpha=min(1.0, row.get("alpha", DEFAULT_ALPHA)),
         )
 
     def expected_s(self, kind: SessionKind) -> float:
         if self.counts.get(kind, 0) >= ENOUGH_SAMPLES and kind in self.averages:
             return self.averages[kind]
         return self.baselines[kind]
+
+
+def _number(text: bytes) -> float:
+    number = float(text)
+    if not 0 <= number <= LARGEST_NUMBER:  # NaN is not
+        raise ValueError(f"{number} is out of range")
+    return number
 
 
 def estimate_waits(
@@ -104,7 +118,7 @@ class EtaStore:
         self._key = keys.eta
 
     async def status(self) -> SessionLengths:
-        return SessionLengths.read(await call(self._redis, "HGETALL", self._key))
+        return SessionLengths.read(await call_on_row(self._redis, "HGETALL", self._key) or {})
 
     async def configure(
         self, baselines: dict[SessionKind, float], alpha: float | None = None

@@ -14,6 +14,7 @@ from redis.exceptions import ResponseError
 from antiphon.broker.connection import LONGEST_BLOCK_MS, call, check_master
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import Keys
+from antiphon.broker.malformed_rows import LogLimit
 from antiphon.shared_schemas.events import SessionEvent, UnreadableEvent
 
 log = structlog.get_logger()
@@ -23,6 +24,7 @@ _COUNT = 100
 _HISTORY_PAGE = 1000
 _MAX_PENDING = 100_000
 _RELEASED_IDLE_MS = 86_400_000
+_LOG_LIMIT = LogLimit()
 
 
 class EventWatch:
@@ -153,8 +155,9 @@ def _parse(entries: list[tuple[bytes, dict[bytes, bytes]]]) -> list[SessionEvent
     for entry_id, data in entries:
         try:
             events.append(SessionEvent.parse(entry_id, data))
-        except UnreadableEvent:
-            log.exception("event_unreadable", id=entry_id.decode())
+        except UnreadableEvent as error:
+            if _LOG_LIMIT.permits(f"event:{entry_id!r}"):
+                log.warning("event_unreadable", id=entry_id.decode(), error=str(error)[:300])
     return events
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from antiphon.broker.errors import QueueFull, SessionExists, TooManySessions
 from antiphon.broker.eta import SessionLengths, estimate_waits
+from antiphon.broker.malformed_rows import read_rows, whole_number
 from antiphon.broker.registry import read_worker
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
@@ -44,32 +46,35 @@ def _enqueue(
 def _snapshot(reply: list[Any]) -> QueueSnapshot:
     now_ms, queued, held, serving, lengths_reply = reply
     lengths = SessionLengths.read(lengths_reply)
-    running = tuple(_running(now_ms, lengths, row) for row in held)
-    workers = tuple(read_worker(name.decode(), row) for name, row in serving)
-    rows = [[part.decode() for part in row] for row in queued]
-    kinds = [SessionKind(kind) for _, kind, *_ in rows]
-    waits = estimate_waits(kinds, running, workers, lengths)
-    waiting = tuple(
-        QueuedSession(
-            sid=sid,
-            kind=kind,
-            ticket=int(ticket),
-            position=position,
-            queued_at=int(queued_at),
-            state=SessionState(state),
-            eta_s=eta_s,
-        )
-        for position, ((sid, _, ticket, queued_at, state), kind, eta_s) in enumerate(
-            zip(rows, kinds, waits, strict=True), start=1
-        )
+    held_rows = ((row[0], row) for row in held)
+    running = tuple(read_rows("session", held_rows, lambda row: _running(now_ms, lengths, row)))
+    workers = tuple(
+        read_rows("worker", ((row[0], row) for row in serving), lambda row: read_worker(*row))
     )
-    return QueueSnapshot(at=now_ms, waiting=waiting, running=running, workers=workers)
+    places = ((row[0], (position, row)) for position, row in enumerate(queued, start=1))
+    waiting = list(read_rows("session", places, lambda place: _waiting(*place)))
+    waits = estimate_waits([row.kind for row in waiting], running, workers, lengths)
+    estimated = (replace(row, eta_s=eta_s) for row, eta_s in zip(waiting, waits, strict=True))
+    return QueueSnapshot(at=now_ms, waiting=tuple(estimated), running=running, workers=workers)
+
+
+def _waiting(position: int, row: list[bytes]) -> QueuedSession:
+    sid, kind, ticket, queued_at, state = (part.decode() for part in row)
+    return QueuedSession(
+        sid=sid,
+        kind=SessionKind(kind),
+        ticket=whole_number(ticket),
+        position=position,
+        queued_at=whole_number(queued_at),
+        state=SessionState(state),
+        eta_s=0.0,
+    )
 
 
 def _running(now_ms: int, lengths: SessionLengths, row: list[bytes]) -> RunningSession:
     sid, kind_name, worker, state, assigned_at, attempt, connections = (p.decode() for p in row)
     kind = SessionKind(kind_name)
-    elapsed_s = max(0.0, (now_ms - int(assigned_at)) / 1000)
+    elapsed_s = max(0.0, (now_ms - whole_number(assigned_at)) / 1000)
     return RunningSession(
         sid=sid,
         kind=kind,
@@ -78,8 +83,8 @@ def _running(now_ms: int, lengths: SessionLengths, row: list[bytes]) -> RunningS
         assigned_at=int(assigned_at),
         elapsed_s=elapsed_s,
         remaining_s=max(0.0, lengths.expected_s(kind) - elapsed_s),
-        attempt=int(attempt),
-        resumes=max(0, int(connections) - 1),
+        attempt=whole_number(attempt),
+        resumes=max(0, whole_number(connections) - 1),
     )
 
 

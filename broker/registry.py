@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import orjson
 import structlog
+from pydantic import Field, TypeAdapter
 
 from antiphon.broker.connection import hash_fields
+from antiphon.broker.malformed_rows import read_rows, whole_number
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
@@ -18,6 +20,7 @@ from antiphon.shared_schemas.registry import (
     EdgeSnapshot,
     Latency,
     Memory,
+    RowNumber,
     WorkerReport,
     WorkerRow,
 )
@@ -26,28 +29,41 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 log = structlog.get_logger()
 
 
-def read_worker(worker_id: str, flat: list[bytes]) -> WorkerRow:
-    """Parse one worker's hash from the flat reply of HGETALL."""
+_MOST_SLOTS = 100_000
+_FINITE = Annotated[float, Field(allow_inf_nan=False)]
+_COUNTERS = TypeAdapter(dict[str, RowNumber | _FINITE])
+_LATENCY = TypeAdapter(dict[str, tuple[RowNumber, _FINITE]])
+
+
+def read_worker(worker_id: bytes, flat: list[bytes]) -> WorkerRow:
+    """Parse one worker's hash from the flat reply of HGETALL. Raises one of MALFORMED."""
     row = hash_fields(flat)
     memory_used, _, memory_total = row.get("memory", "").partition("/")
-    latency = orjson.loads(row.get("latency", "{}"))
+    latency = _LATENCY.validate_json(row.get("latency", "{}"))
+    slots = whole_number(row["slots"])
+    if slots > _MOST_SLOTS:  # estimates take memory for each of them
+        raise ValueError(f"{slots} slots")
     return WorkerRow(
-        id=worker_id,
+        id=worker_id.decode(),
         engine=row["engine"],
         model=row["model"],
         kinds=frozenset(SessionKind(k) for k in row["kinds"].split(",") if k),
-        slots=int(row["slots"]),
-        used=int(row["used"]),
+        slots=slots,
+        used=whole_number(row["used"]),
         state=WorkerState(row["state"]),
         device=row["device"],
         address=row["address"],
-        beat_at=int(row["beat_at"]),
+        beat_at=whole_number(row["beat_at"]),
         open=row["open"] == "1",
         detail=row["detail"],
-        counters=orjson.loads(row["counters"]),
-        memory=Memory(int(memory_used), int(memory_total)) if memory_total else None,
+        counters=dict(_COUNTERS.validate_json(row["counters"])),
+        memory=_memory(memory_used, memory_total) if memory_total else None,
         latency={sid: Latency(*newest) for sid, newest in latency.items()},
     )
+
+
+def _memory(used: str, total: str) -> Memory:
+    return Memory(whole_number(used), whole_number(total))
 
 
 class Reaped(NamedTuple):
@@ -61,7 +77,7 @@ class Reaped(NamedTuple):
 def _worker_beat(
     reply: bytes, worker_id: str, held: int, row: Iterable[tuple[str, str | bytes | int]]
 ) -> WorkerCommand | None:
-    name = reply.decode()
+    name = reply.decode(errors="replace")
     if name and name not in set(WorkerCommand):
         log.warning("worker_ask_unknown", asked=name)
         return None
@@ -82,8 +98,16 @@ def _worker_gone(reply: int, worker_id: str) -> None:
 def _edge_beat(
     reply: list[bytes], edge: str, serving: Iterable[tuple[str, int]]
 ) -> dict[str, EndReason | None]:
-    over = hash_fields(reply)
-    return {sid: EndReason(reason) if reason else None for sid, reason in over.items()}
+    pairs = zip(reply[::2], reply[1::2], strict=True)
+    return {sid.decode(): _end_reason(reason) for sid, reason in pairs}
+
+
+def _end_reason(text: bytes) -> EndReason | None:
+    """An unknown reason is an error: the session is over."""
+    try:
+        return EndReason(text.decode()) if text else None
+    except ValueError:
+        return EndReason.ERROR
 
 
 @control_script
@@ -97,8 +121,13 @@ def _edges(reply: list[Any], heartbeat_ttl_ms: int) -> EdgeSnapshot:
     return EdgeSnapshot(
         at=int(now_ms),
         edges=tuple(
-            EdgeRow(id=name.decode(), beat_at=int(float(beat)), sessions=serving.count(name))
-            for name, beat in zip(beats[::2], beats[1::2], strict=True)
+            read_rows(
+                "edges",
+                ((name, (name, beat)) for name, beat in zip(beats[::2], beats[1::2], strict=True)),
+                lambda row: EdgeRow(
+                    id=row[0].decode(), beat_at=int(float(row[1])), sessions=serving.count(row[0])
+                ),
+            )
         ),
     )
 

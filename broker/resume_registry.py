@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from antiphon.broker.connection import call, hash_fields
 from antiphon.broker.keys import Keys
+from antiphon.broker.malformed_rows import call_on_row, read_row, read_rows, whole_number
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.ids import ResumeToken
@@ -45,17 +45,19 @@ def _attach(
     edge: str,
     grace_ms: int,
 ) -> ResumedSession | None:
-    if not reply:
-        return None
+    return read_row(f"session:{sid}", lambda: _read_resumed(sid, reply)) if reply else None
+
+
+def _read_resumed(sid: str, reply: list[bytes | int]) -> ResumedSession:
     text = [part.decode() if isinstance(part, bytes) else str(part) for part in reply]
     connection, kind, ticket, recording, queued_at, state, assigned, reason = text
     return ResumedSession(
         sid=sid,
-        connection=int(connection),
+        connection=whole_number(connection),
         kind=SessionKind(kind),
-        ticket=int(ticket),
+        ticket=whole_number(ticket),
         recording=recording,
-        queued_at=int(queued_at),
+        queued_at=whole_number(queued_at),
         assigned=assigned == "1",
         recovering=state == SessionState.RECOVERING,
         over=state == SessionState.ENDED,
@@ -75,7 +77,9 @@ def _confirm(reply: int, sid: str, ticket: int, connection: int) -> None:
 
 @control_script
 def _attached(reply: list[bytes], serving: Iterable[tuple[str, int, int]]) -> dict[str, int]:
-    return {sid: int(connection) for sid, connection in hash_fields(reply).items()}
+    pairs = zip(reply[::2], reply[1::2], strict=True)
+    rows = ((sid, (sid.decode(), connection)) for sid, connection in pairs)
+    return dict(read_rows("session", rows, lambda row: (row[0], whole_number(row[1]))))
 
 
 class ResumeRegistry:
@@ -93,10 +97,12 @@ class ResumeRegistry:
         self, shown: ResumeToken, new: ResumeToken, *, edge: str, protocol: str
     ) -> ResumedSession | None:
         """Connect a client to its session and replace its token; None when it may not resume."""
-        row = await call(
+        row = await call_on_row(
             self._redis, "HMGET", self._keys.session(shown.sid), "resume", "resume_before"
         )
-        current, before = (value.decode() if value else "" for value in row)
+        current, before = (
+            value.decode("ascii", errors="ignore") if value else "" for value in row or (b"", b"")
+        )
         valid = [shown.matches(digest) for digest in (current, before)]
         if not any(valid):
             return None

@@ -9,8 +9,9 @@ import orjson
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
-from antiphon.broker.connection import call, hash_fields
+from antiphon.broker.connection import hash_fields
 from antiphon.broker.keys import Keys
+from antiphon.broker.malformed_rows import call_on_row, read_row
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.events import SessionCommand
@@ -26,6 +27,14 @@ from antiphon.shared_schemas.states import (
 
 _SESSION_ROW = TypeAdapter(SessionRow)
 _CLAIM = TypeAdapter(Claim)
+
+
+def _read_session(sid: str, reply: Mapping[bytes, bytes]) -> SessionRow | None:
+    row: dict[str, Any] = hash_fields(reply)
+    if "state" not in row:
+        return None
+    row |= {"sid": sid, "config": orjson.loads(row["config"]), "resumable": "resume" in row}
+    return _SESSION_ROW.validate_python(row)
 
 
 @control_script
@@ -52,13 +61,9 @@ class Sessions:
         self._row_ttl_s = settings.session_row_ttl_s
 
     async def get(self, sid: str) -> SessionRow | None:
-        """The row, or None when the id is unknown."""
-        reply = await call(self._redis, "HGETALL", self._keys.session(sid))
-        row: dict[str, Any] = hash_fields(reply)
-        if "state" not in row:
-            return None
-        row |= {"sid": sid, "config": orjson.loads(row["config"]), "resumable": "resume" in row}
-        return _SESSION_ROW.validate_python(row)
+        """The row, or None when the id is unknown or the row is malformed."""
+        reply = await call_on_row(self._redis, "HGETALL", self._keys.session(sid))
+        return read_row(f"session:{sid}", lambda: _read_session(sid, reply or {}))
 
     async def end(
         self,
@@ -96,7 +101,8 @@ def _claim(reply: list[Any], worker_id: str, lease_ms: int, alone_ms: int) -> Cl
     if not reply:
         return None
     names = ("sid", "kind", "ticket", "epoch", "attempt", "edge", "recording", "failures")
-    return _CLAIM.validate_python(dict(zip(names, reply, strict=True)))
+    claimed = dict(zip(names, reply, strict=True))
+    return read_row(f"claim:{worker_id}", lambda: _CLAIM.validate_python(claimed))
 
 
 @control_script

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from antiphon.shared_schemas.registry import SessionIdentity
+from antiphon.shared_schemas.registry import RowNumber, SessionIdentity
 from antiphon.shared_schemas.states import EndReason, SessionState
 
 
@@ -41,7 +41,7 @@ class SessionEvent(SessionIdentity):
     id: str
     state: SessionState
     worker: str
-    at: int
+    at: RowNumber
     reason: EndReason | None = None
     ask: SessionCommand | None = None
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+
+RowNumber = Annotated[int, Field(ge=0, le=253_402_300_799_999)]
+"""A number of a row. Times end with the year 9999; tickets and counts are not larger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,9 +19,9 @@ class SessionIdentity:
 
     sid: str
     kind: SessionKind
-    ticket: int
-    epoch: int
-    attempt: int
+    ticket: RowNumber
+    epoch: RowNumber
+    attempt: RowNumber
     edge: str
     recording: str
 
@@ -27,9 +32,9 @@ class SessionRow(SessionIdentity):
 
     state: SessionState
     worker: str
-    queued_at: int
-    assigned_at: int | None = None
-    ended_at: int | None = None
+    queued_at: RowNumber
+    assigned_at: RowNumber | None = None
+    ended_at: RowNumber | None = None
     reason: EndReason | None = None
     resumable: bool = False
     config: dict[str, Any] = field(default_factory=dict)

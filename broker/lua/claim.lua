@@ -4,14 +4,15 @@
 -- ARGV: worker_id, lease_ms, alone_ms (how long a session waits for a worker without sessions)
 -- Result: {} there is none | {sid, kind, ticket, epoch, attempt, edge, recording, failures}
 local wkey = worker_key(worker_id)
-local row = redis.call('HMGET', wkey, 'slots', 'used', 'kinds', 'open')
-if not row[1] or row[4] ~= '1' or tonumber(row[2]) >= tonumber(row[1]) then return {} end
+local row = fields(wkey, 'slots', 'used', 'kinds', 'open')
+if not row[3] or row[4] ~= '1' or not is_whole(row[2]) then return {} end
+if tonumber(row[2]) >= number(row[1], 0) then return {} end
 
 local trial = trial_at(worker_id)
 if trial > 1 then return {} end  -- a session is tried alone
 
 local used = tonumber(row[2])
-local free = tonumber(row[1]) - used
+local free = number(row[1], 0) - used
 local at = now_ms()
 
 local function another_is_empty(kind)
@@ -33,13 +34,13 @@ local function choose()
   local found, reserved = nil, 0
   for _, sid in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
     local key = session_key(sid)
-    local waiting = redis.call('HMGET', key, 'kind', 'state', 'failures', 'recovering_at')
+    local waiting = fields(key, 'kind', 'state', 'failures', 'recovering_at')
     if not waiting[1] then
       redis.call('ZREM', queue, sid)
     elseif includes(row[3], waiting[1]) then
-      local failures = tonumber(waiting[3] or '0')
+      local failures = number(waiting[3], 0)
       if used == 0 and failures > 1 then return sid end  -- others can join busy workers
-      if not found and fits(waiting[1], failures, tonumber(waiting[4] or '0'), reserved) then
+      if not found and fits(waiting[1], failures, number(waiting[4], 0), reserved) then
         found = sid
       elseif failures > 0 then
         reserved = reserved + 1
@@ -50,7 +51,17 @@ local function choose()
   return found
 end
 
+-- A session whose row is malformed ends.
+local function is_sound(key)
+  local chosen = fields(key, 'ticket', 'attempt', 'epoch', 'edge', 'recording')
+  return is_whole(chosen[1]) and is_whole(chosen[2]) and is_whole(chosen[3]) and chosen[4] and chosen[5]
+end
+
 local sid = choose()
+while sid and not is_sound(session_key(sid)) do
+  finish(sid, 'error', at, MALFORMED_TTL_S)
+  sid = choose()
+end
 if not sid then return {} end
 local key = session_key(sid)
 redis.call('ZREM', queue, sid)
@@ -59,7 +70,7 @@ redis.call('HINCRBY', wkey, 'used', 1)
 local epoch = redis.call('HINCRBY', key, 'epoch', 1)
 redis.call('HSET', key, 'worker', worker_id)
 redis.call('HSETNX', key, 'assigned_at', at)
-local rest = redis.call('HMGET', key, 'kind', 'ticket', 'attempt', 'edge', 'recording', 'failures')
+local rest = fields(key, 'kind', 'ticket', 'attempt', 'edge', 'recording', 'failures')
 if rest[6] then redis.call('ZADD', trials, at, sid) end
 move(sid, 'assigned', at)
-return {sid, rest[1], rest[2], epoch, rest[3], rest[4], rest[5], rest[6] or '0'}
+return {sid, rest[1], rest[2], epoch, rest[3], rest[4], rest[5], is_whole(rest[6]) and rest[6] or '0'}

@@ -4,7 +4,7 @@
 redis.call('ZADD', edges, now_ms(), edge)
 local over = {}
 for i = serving, #ARGV, 2 do
-  local row = redis.call('HMGET', session_key(ARGV[i]), 'state', 'ticket', 'reason')
+  local row = fields(session_key(ARGV[i]), 'state', 'ticket', 'reason')
   local mine = row[2] == ARGV[i + 1]
   if not mine or row[1] == 'ended' then
     over[#over + 1] = ARGV[i]

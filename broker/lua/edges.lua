@@ -4,7 +4,7 @@
 local serving = {}
 for _, line in ipairs({queue, leases}) do
   for _, sid in ipairs(redis.call('ZRANGE', line, 0, -1)) do
-    serving[#serving + 1] = redis.call('HGET', session_key(sid), 'edge') or ''
+    serving[#serving + 1] = fields(session_key(sid), 'edge')[1] or ''
   end
 end
 local at = now_ms()

@@ -5,7 +5,7 @@
 -- Result: {'exists', state} | {'full', length} | {'too many', count} | {'ok', ticket, position, length, 1 if it must wait}
 local key = session_key(sid)
 
-local state = redis.call('HGET', key, 'state')
+local state = fields(key, 'state')[1]
 if state and state ~= 'ended' then return {'exists', state} end
 
 local length = redis.call('ZCARD', queue)
@@ -22,7 +22,11 @@ if client ~= '' and tonumber(max_sessions) > 0 then
 end
 
 local at = now_ms()
-redis.call('SET', tickets, at, 'NX')  -- ticket numbers stay unique if Redis loses its data
+-- Ticket numbers stay unique if Redis loses its data.
+if not is_whole(redis.pcall('GET', tickets)) then
+  local newest = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+  redis.call('SET', tickets, string.format('%d', math.max(at, number(newest, 0))))
+end
 local ticket = redis.call('INCR', tickets)
 redis.call('DEL', key)
 redis.call('HSET', key, 'kind', kind, 'edge', edge, 'worker', '', 'epoch', 0, 'attempt', 1,

@@ -11,6 +11,7 @@ local queue, leases, workers, edges, events, eta, tickets, reaper, trials = unpa
 local control = ARGV[1]
 
 local EVENTS_KEPT = 100000
+local MALFORMED_TTL_S = 3600  -- of the row of a session that ends because its row is malformed
 
 -- How long a trial lasts after the session has entered a state. A pause ends it.
 local TRIAL_MS = {assigned = 5000, preparing = 30000, active = 5000}
@@ -26,11 +27,45 @@ local function now_ms()
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 
+-- Rows are checked where a script computes with them: a malformed one must not stop the script.
+
+-- The fields of a hash, false for what is missing; all of them, if the key has another type.
+local function fields(key, ...)
+  local row = redis.pcall('HMGET', key, ...)
+  if not row.err then return row end
+  local none = {}
+  for i = 1, select('#', ...) do none[i] = false end
+  return none
+end
+
+-- The fields and values of a hash; none, if the key has another type.
+local function all_fields(key)
+  local row = redis.pcall('HGETALL', key)
+  return row.err and {} or row
+end
+
+-- Remove a key that is to be a hash, if it has another type.
+local function keep_hash(key)
+  if redis.call('TYPE', key).ok ~= 'hash' then redis.call('DEL', key) end
+end
+
+-- The finite number in a field, or `default`.
+local function number(value, default)
+  local found = tonumber(value)
+  if not found or found ~= found or math.abs(found) == math.huge then return default end
+  return found
+end
+
+-- Whether a field has a whole number that Redis can add to.
+local function is_whole(value)
+  return type(value) == 'string' and #value <= 15 and string.find(value, '^%d+$') ~= nil
+end
+
 -- Append an event with a session's state; `name` and `value` are an optional extra field.
 local function announce(sid, state, at, name, value)
-  local row = redis.call('HMGET', session_key(sid), 'kind', 'ticket', 'epoch', 'attempt', 'edge', 'worker', 'recording')
-  local entry = {'sid', sid, 'state', state, 'kind', row[1], 'ticket', row[2], 'epoch', row[3],
-    'attempt', row[4], 'edge', row[5], 'worker', row[6], 'recording', row[7], 'at', at}
+  local row = fields(session_key(sid), 'kind', 'ticket', 'epoch', 'attempt', 'edge', 'worker', 'recording')
+  local entry = {'sid', sid, 'state', state, 'kind', row[1] or '', 'ticket', row[2] or '', 'epoch', row[3] or '',
+    'attempt', row[4] or '', 'edge', row[5] or '', 'worker', row[6] or '', 'recording', row[7] or '', 'at', at}
   if value then
     entry[#entry + 1] = name
     entry[#entry + 1] = value
@@ -42,8 +77,10 @@ end
 local function acquit(sid)
   local key = session_key(sid)
   redis.call('ZREM', trials, sid)
-  local shared = tonumber(redis.call('HGET', key, 'shared') or '0')
-  if shared > 0 then redis.call('HINCRBY', key, 'attempt', -shared) end
+  local row = fields(key, 'shared', 'attempt')
+  if is_whole(row[1]) and is_whole(row[2]) then
+    redis.call('HSET', key, 'attempt', math.max(1, tonumber(row[2]) - tonumber(row[1])))
+  end
   redis.call('HDEL', key, 'failures', 'shared', 'verdict')
 end
 
@@ -51,8 +88,8 @@ end
 local function trial_at(id)
   local most = 0
   for _, sid in ipairs(redis.call('ZRANGE', trials, 0, -1)) do
-    local row = redis.call('HMGET', session_key(sid), 'worker', 'failures')
-    if row[1] == id then most = math.max(most, tonumber(row[2] or '0')) end
+    local row = fields(session_key(sid), 'worker', 'failures')
+    if row[1] == id then most = math.max(most, number(row[2], 0)) end
   end
   return most
 end
@@ -72,27 +109,28 @@ end
 local function release(sid)
   redis.call('ZREM', trials, sid)
   if redis.call('ZREM', leases, sid) == 0 then return false end
-  local worker = worker_key(redis.call('HGET', session_key(sid), 'worker') or '')
-  if tonumber(redis.call('HGET', worker, 'used') or '0') > 0 then
-    redis.call('HINCRBY', worker, 'used', -1)
-  end
+  local worker = worker_key(fields(session_key(sid), 'worker')[1] or '')
+  local used = fields(worker, 'used')[1]
+  if is_whole(used) and tonumber(used) > 0 then redis.call('HINCRBY', worker, 'used', -1) end
   return true
 end
 
 -- Fold one finished session's length into its kind's moving average.
 local function learn(kind, seconds)
-  local alpha = tonumber(redis.call('HGET', eta, 'alpha') or '0.3')
-  local old = redis.call('HGET', eta, 'ema:' .. kind)
-  local ema = old and (alpha * seconds + (1 - alpha) * tonumber(old)) or seconds
-  redis.call('HSET', eta, 'ema:' .. kind, string.format('%.3f', ema))
-  redis.call('HINCRBY', eta, 'count:' .. kind, 1)
+  keep_hash(eta)
+  local row = fields(eta, 'alpha', 'ema:' .. kind, 'count:' .. kind)
+  local alpha = math.max(0, math.min(1, number(row[1], 0.3)))
+  local old = number(row[2])
+  local ema = old and (alpha * seconds + (1 - alpha) * old) or seconds
+  local count = is_whole(row[3]) and tonumber(row[3]) or 0
+  redis.call('HSET', eta, 'ema:' .. kind, string.format('%.3f', ema), 'count:' .. kind, count + 1)
 end
 
 -- End a session in any state. Returns false when it had ended already. Only sessions that were active
 -- count for the average length of their kind.
 local function finish(sid, reason, at, row_ttl_s)
   local key = session_key(sid)
-  local row = redis.call('HMGET', key, 'state', 'kind', 'assigned_at', 'active_at')
+  local row = fields(key, 'state', 'kind', 'assigned_at', 'active_at')
   if not row[1] or row[1] == 'ended' then
     redis.call('ZREM', queue, sid)
     redis.call('ZREM', leases, sid)
@@ -100,7 +138,10 @@ local function finish(sid, reason, at, row_ttl_s)
     return false
   end
   redis.call('ZREM', queue, sid)
-  if release(sid) and row[4] then learn(row[2], (at - tonumber(row[3])) / 1000) end
+  local assigned_at = number(row[3])
+  if release(sid) and row[4] and row[2] and assigned_at and assigned_at <= at then
+    learn(row[2], (at - assigned_at) / 1000)
+  end
   redis.call('HSET', key, 'ended_at', at, 'reason', reason)
   move(sid, 'ended', at, reason)
   redis.call('EXPIRE', key, row_ttl_s)
@@ -115,10 +156,10 @@ end
 local function accepting(kind)
   local found = {}
   for _, id in ipairs(redis.call('ZRANGE', workers, 0, -1)) do
-    local row = redis.call('HMGET', worker_key(id), 'slots', 'used', 'kinds', 'open')
-    if row[1] and row[4] == '1' and includes(row[3], kind) then
-      local used = tonumber(row[2] or '0')
-      found[#found + 1] = {id, tonumber(row[1]) - used, used}
+    local row = fields(worker_key(id), 'slots', 'used', 'kinds', 'open')
+    if row[3] and row[4] == '1' and includes(row[3], kind) then
+      local used = number(row[2], 0)
+      found[#found + 1] = {id, number(row[1], 0) - used, used}
     end
   end
   return found

@@ -11,7 +11,7 @@ local OUTAGE_MS = math.max(2000, tonumber(lease_ms) / 2)
 
 -- Clients could not resume during the outage either.
 local function restart_grace(sid)
-  if redis.call('HEXISTS', session_key(sid), 'resume') == 1 then
+  if fields(session_key(sid), 'resume')[1] then
     redis.call('HSET', session_key(sid), 'seen_at', at)
   end
 end
@@ -24,7 +24,7 @@ local function restart_all_timers()
   end
   for _, sid in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
     restart_grace(sid)
-    if redis.call('HGET', session_key(sid), 'state') == 'recovering' then
+    if fields(session_key(sid), 'state')[1] == 'recovering' then
       redis.call('HSET', session_key(sid), 'recovering_at', at)
     end
   end
@@ -36,10 +36,12 @@ local function restart_all_timers()
   end
 end
 
-local last = tonumber(redis.call('HGET', reaper, 'last') or '0')
+keep_hash(reaper)
+local last = number(fields(reaper, 'last')[1], 0)
 redis.call('HSET', reaper, 'last', at)
 if at < last or at - last > OUTAGE_MS then restart_all_timers() end
-if at < tonumber(redis.call('HGET', reaper, 'quiet_until')) then return {0, 0} end
+local quiet_ms = number(fields(reaper, 'quiet_until')[1], 0) - at
+if quiet_ms > 0 and quiet_ms <= 10 * ttl then return {0, 0} end
 
 -- Time of the last renewal of a lease, false without a lease.
 local function renewed_at(sid)
@@ -63,7 +65,7 @@ end
 local function judge(worker)
   local all, tried = {}, {}
   for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do
-    if redis.call('HGET', session_key(sid), 'worker') == worker then
+    if fields(session_key(sid), 'worker')[1] == worker then
       all[#all + 1] = sid
       if redis.call('ZSCORE', trials, sid) then tried[#tried + 1] = sid end
     end
@@ -72,7 +74,8 @@ local function judge(worker)
   local function decide(sids, verdict)
     for _, sid in ipairs(sids) do
       local key = session_key(sid)
-      redis.call('HSET', key, 'verdict', redis.call('HGET', key, 'epoch') .. ' ' .. verdict)
+      local epoch = fields(key, 'epoch')[1]
+      if epoch then redis.call('HSET', key, 'verdict', epoch .. ' ' .. verdict) end
     end
   end
   decide(all, 'excused')
@@ -81,15 +84,20 @@ end
 
 -- The decision of the present epoch, nil if there is none.
 local function verdict_of(sid)
-  local row = redis.call('HMGET', session_key(sid), 'epoch', 'verdict')
+  local row = fields(session_key(sid), 'epoch', 'verdict')
   local epoch, verdict = string.match(row[2] or '', '^(%d+) (%a+)$')
   return epoch == row[1] and verdict or nil
+end
+
+local function count(key, name)
+  local value = fields(key, name)[1]
+  redis.call('HSET', key, name, (is_whole(value) and tonumber(value) or 0) + 1)
 end
 
 local expired = redis.call('ZRANGEBYSCORE', leases, '-inf', at - 1)
 local lost = {}
 for _, sid in ipairs(expired) do
-  local worker = redis.call('HGET', session_key(sid), 'worker')
+  local worker = fields(session_key(sid), 'worker')[1]
   if worker and not verdict_of(sid) then lost[worker] = true end
 end
 for worker in pairs(lost) do judge(worker) end
@@ -97,22 +105,24 @@ for worker in pairs(lost) do judge(worker) end
 -- Expired leases: requeue under the old ticket, so at the head, unless the session has ended too many workers.
 for _, sid in ipairs(expired) do
   local key = session_key(sid)
-  local row = redis.call('HMGET', key, 'attempt', 'ticket')
+  local row = fields(key, 'state', 'attempt', 'ticket')
   local verdict = verdict_of(sid)
   if not row[1] then
     redis.call('ZREM', leases, sid)
-  elseif verdict == 'blamed' and tonumber(row[1]) >= tonumber(max_attempts) then
+  elseif not is_whole(row[2]) or not is_whole(row[3]) then
+    if finish(sid, 'error', at, row_ttl_s) then ended = ended + 1 end
+  elseif verdict == 'blamed' and tonumber(row[2]) >= tonumber(max_attempts) then
     if finish(sid, 'worker_lost', at, row_ttl_s) then ended = ended + 1 end
   else
     release(sid)
     if verdict ~= 'excused' then
       redis.call('HINCRBY', key, 'attempt', 1)
-      redis.call('HINCRBY', key, 'failures', 1)
+      count(key, 'failures')
     end
-    if verdict == 'suspected' then redis.call('HINCRBY', key, 'shared', 1) end
+    if verdict == 'suspected' then count(key, 'shared') end
     redis.call('HDEL', key, 'verdict')
     redis.call('HSET', key, 'recovering_at', at)
-    redis.call('ZADD', queue, row[2], sid)
+    redis.call('ZADD', queue, row[3], sid)
     move(sid, 'recovering', at)
     requeued = requeued + 1
   end
@@ -131,18 +141,18 @@ redis.call('ZREMRANGEBYSCORE', edges, '-inf', at - patience)
 -- The end reason of a session without a client. A resumable one has a grace period, counted from the
 -- last time its edge, dead or alive, listed it.
 local function abandoned(edge, resumable, seen_at)
-  local beat_at = edge ~= '' and tonumber(redis.call('ZSCORE', edges, edge) or '0') or at
-  if resumable and at - tonumber(seen_at) <= tonumber(grace_ms) then return nil end
+  local beat_at = edge and edge ~= '' and tonumber(redis.call('ZSCORE', edges, edge) or '0') or at
+  if resumable and at - number(seen_at, 0) <= tonumber(grace_ms) then return nil end
   if beat_at == 0 then return 'edge_lost' end
   return resumable and beat_at > at - ttl and 'client_gone' or nil
 end
 
 -- End sessions that have no client, and those that no worker recovered in time.
 local function check(sid)
-  local row = redis.call('HMGET', session_key(sid), 'edge', 'state', 'recovering_at', 'resume', 'seen_at')
+  local row = fields(session_key(sid), 'edge', 'state', 'recovering_at', 'resume', 'seen_at')
   local reason = 'error'  -- no row (evicted or deleted by hand): remove it from the queue and the leases
   if row[2] then reason = abandoned(row[1], row[4], row[5]) end
-  if not reason and row[2] == 'recovering' and at - tonumber(row[3]) > tonumber(recovery_timeout_ms) then
+  if not reason and row[2] == 'recovering' and at - number(row[3], 0) > tonumber(recovery_timeout_ms) then
     if redis.call('ZCARD', trials) > 0 then  -- it may wait for the end of a trial
       redis.call('HSET', session_key(sid), 'recovering_at', at)
     else

@@ -5,7 +5,7 @@ local at = now_ms()
 local lost = {}
 for i = held, #ARGV, 2 do
   local sid, epoch = ARGV[i], ARGV[i + 1]
-  local row = redis.call('HMGET', session_key(sid), 'worker', 'epoch')
+  local row = fields(session_key(sid), 'worker', 'epoch')
   local mine = row[1] == worker_id and row[2] == epoch
   if mine and redis.call('ZSCORE', leases, sid) then
     redis.call('ZADD', leases, at + tonumber(lease_ms), sid)

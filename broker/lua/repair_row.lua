@@ -2,7 +2,7 @@
 -- ARGV: sid, row_ttl_s, dry_run ('1' = only count)
 -- Result: 1 ended it, or set its expiry | 0 the row is in order, or gone
 local key = session_key(sid)
-local state = redis.call('HGET', key, 'state')
+local state = fields(key, 'state')[1]
 if not state then return 0 end
 if state == 'ended' then
   if redis.call('TTL', key) ~= -1 then return 0 end

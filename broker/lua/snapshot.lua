@@ -6,19 +6,19 @@
 local waiting, running, serving = {}, {}, {}
 local members = redis.call('ZRANGE', queue, 0, -1)
 for _, sid in ipairs(members) do
-  local row = redis.call('HMGET', session_key(sid), 'kind', 'ticket', 'queued_at', 'state')
+  local row = fields(session_key(sid), 'kind', 'ticket', 'queued_at', 'state')
   if row[1] then
     waiting[#waiting + 1] = {sid, row[1], row[2], row[3], row[4]}
   end
 end
 for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do
-  local row = redis.call('HMGET', session_key(sid), 'kind', 'worker', 'state', 'assigned_at', 'attempt',
+  local row = fields(session_key(sid), 'kind', 'worker', 'state', 'assigned_at', 'attempt',
     'connection')
   if row[1] then
     running[#running + 1] = {sid, row[1], row[2], row[3], row[4], row[5], row[6] or '0'}
   end
 end
 for _, id in ipairs(redis.call('ZRANGE', workers, 0, -1)) do
-  serving[#serving + 1] = {id, redis.call('HGETALL', worker_key(id))}
+  serving[#serving + 1] = {id, all_fields(worker_key(id))}
 end
-return {now_ms(), waiting, running, serving, redis.call('HGETALL', eta)}
+return {now_ms(), waiting, running, serving, all_fields(eta)}

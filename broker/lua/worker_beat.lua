@@ -4,10 +4,11 @@
 -- Result: the command left for the worker, '' for none
 local key = worker_key(worker_id)
 local at = now_ms()
-if redis.call('HEXISTS', key, 'used') == 0 then
+if not is_whole(fields(key, 'used')[1]) then
+  keep_hash(key)
   local used = 0
   for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do
-    if redis.call('HGET', session_key(sid), 'worker') == worker_id then used = used + 1 end
+    if fields(session_key(sid), 'worker')[1] == worker_id then used = used + 1 end
   end
   redis.call('HSET', key, 'used', used)
 end

@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker.connection import RedisClock, call
 from antiphon.broker.keys import Keys
+from antiphon.broker.malformed_rows import call_on_row, read_row, whole_number
 from antiphon.broker.scripts import Scripts, control_script, stream_script
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.states import SessionState
@@ -70,12 +71,18 @@ class OrphanedKeys:
 
         A new session with the same id gives its streams a new expiry with its first entry.
         """
-        row = await call(self._redis, "HMGET", self._keys.session(sid), "state", "ended_at")
-        state, ended_at = (value.decode() if value else None for value in row)
+        head = ("HMGET", self._keys.session(sid), "state", "ended_at")
+        row = await call_on_row(self._redis, *head)
+        if row is None:
+            return False
+        state, ended_at = row
         if state is None:
             return True
-        silent_ms = self._clock.now_ms() - float(ended_at or "inf")
-        return state == SessionState.ENDED and silent_ms > self._settings.stream_ttl_s * 1000
+        if state != SessionState.ENDED.encode():
+            return False
+        ended_ms = read_row(f"session:{sid}", lambda: whole_number(ended_at))
+        now_ms = self._clock.now_ms()
+        return ended_ms is not None and now_ms - ended_ms > self._settings.stream_ttl_s * 1000
 
     async def _scan(self, pattern: str) -> AsyncIterator[str]:
         """Matching keys; SCAN may return a key twice, and may miss one that is created during the scan."""

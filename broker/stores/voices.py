@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import orjson
+from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
 from antiphon.broker.connection import call, call_all
 from antiphon.broker.errors import VoicesFull
 from antiphon.broker.keys import Keys
+from antiphon.broker.malformed_rows import call_on_row, read_row, read_rows
 from antiphon.shared_schemas.voices import Voice
 
 _UNLISTED_TTL_S = 60
 """Lifetime of audio that is not listed yet: an edge that dies in between leaves nothing behind."""
+
+
+_VOICE = TypeAdapter(Voice)
 
 
 class VoiceStore:
@@ -37,13 +42,14 @@ class VoiceStore:
 
     async def all(self) -> list[Voice]:
         """Every voice, oldest first."""
-        rows = await call(self._redis, "HGETALL", self._keys.ref_audio)
-        voices = [_unpack(key.decode(), value) for key, value in rows.items()]
+        rows = await call_on_row(self._redis, "HGETALL", self._keys.ref_audio) or {}
+        pairs = ((key, (key, value)) for key, value in rows.items())
+        voices = read_rows("ref_audio", pairs, lambda pair: _unpack(pair[0].decode(), pair[1]))
         return sorted(voices, key=lambda voice: (voice.created_at, voice.id))
 
     async def get(self, voice_id: str) -> Voice | None:
-        row = await call(self._redis, "HGET", self._keys.ref_audio, voice_id)
-        return _unpack(voice_id, row) if row else None
+        row = await call_on_row(self._redis, "HGET", self._keys.ref_audio, voice_id)
+        return read_row(f"ref_audio:{voice_id}", lambda: _unpack(voice_id, row)) if row else None
 
     async def sound(self, voice_id: str) -> bytes | None:
         """16-bit PCM at 16 kHz, or None when the id is unknown."""
@@ -64,4 +70,4 @@ def _pack(voice: Voice) -> bytes:
 
 
 def _unpack(voice_id: str, row: bytes) -> Voice:
-    return Voice(id=voice_id, **orjson.loads(row))
+    return _VOICE.validate_python({**orjson.loads(row), "id": voice_id})

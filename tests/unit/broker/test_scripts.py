@@ -33,7 +33,7 @@ def code(name: str) -> str:
 def calls(name: str) -> list[tuple[str, str]]:
     """(command, first argument) of every call that a script makes."""
     found = re.findall(
-        r"redis\.call\('(\w+)'(?:,\s*'(?:GROUPS|CONSUMERS|DELCONSUMER)')?"
+        r"redis\.p?call\('(\w+)'(?:,\s*'(?:GROUPS|CONSUMERS|DELCONSUMER)')?"
         r"(?:,\s*([\w.]+(?:\([^()]*\))?))?",
         code(name),
     )
@@ -58,7 +58,11 @@ def test_the_prelude_names_the_keys_in_the_order_of_the_arguments() -> None:
 @pytest.mark.parametrize("name", [*NAMES, "prelude"])
 def test_a_script_uses_only_declared_keys_and_the_control_prefix(name: str) -> None:
     text = code(name)
-    assert text.count("redis.call(") == len(calls(name))
+    assert len(re.findall(r"redis\.p?call\(", text)) == len(calls(name))
+    for key in re.findall(r"\bfields\(([\w.]+(?:\([^()]*\))?)", text):
+        assert (
+            key in KEY_NAMES or made_in(text, key) or key.startswith(("session_key", "worker_key"))
+        )
     for command, key in calls(name):
         if command in KEYLESS:
             continue

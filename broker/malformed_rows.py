@@ -1,0 +1,98 @@
+"""Rows in Redis that cannot be read: they are skipped, with a few log lines.
+
+The services trust Redis, so this is not a check of input. A row that an operator, another program or
+a bug has changed must not end the processes that read it every second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from antiphon.broker.connection import call
+
+log = structlog.get_logger()
+
+RowT = TypeVar("RowT")
+T = TypeVar("T")
+
+MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+"""What reading a malformed row raises; decoding, JSON and validation raise ValueErrors."""
+
+LARGEST_NUMBER = 253_402_300_799_999
+"""The last millisecond of the year 9999. Times, tickets and counts of rows are not larger."""
+
+_PERIOD_S = 60.0
+_LINES_PER_PERIOD = 20
+
+
+class LogLimit:
+    """At most one line per row, and a few lines in all, in a minute."""
+
+    def __init__(self) -> None:
+        self._since = 0.0
+        self._logged: set[str] = set()
+
+    def permits(self, row: str) -> bool:
+        now = time.monotonic()
+        if now - self._since > _PERIOD_S:
+            self._since = now
+            self._logged.clear()
+        if row in self._logged or len(self._logged) >= _LINES_PER_PERIOD:
+            return False
+        self._logged.add(row)
+        return True
+
+
+LIMIT = LogLimit()
+
+
+def note_malformed(row: str, error: Exception) -> None:
+    if LIMIT.permits(row):
+        log.warning("row_malformed", row=row, error=repr(error)[:300])
+
+
+def read_row(row: str, read: Callable[[], T]) -> T | None:
+    """What `read` returns; None, and a log line, if the row is malformed."""
+    try:
+        return read()
+    except MALFORMED as error:
+        note_malformed(row, error)
+        return None
+
+
+def read_rows(
+    family: str, rows: Iterable[tuple[bytes, RowT]], read: Callable[[RowT], T]
+) -> Iterator[T]:
+    """Read the rows of (name, row) that can be read; log the others."""
+    for name, row in rows:
+        try:
+            found = read(row)
+        except MALFORMED as error:
+            note_malformed(f"{family}:{name.decode(errors='replace')}", error)
+        else:
+            yield found
+
+
+def whole_number(text: str | bytes) -> int:
+    """Raises ValueError unless it is from 0 to LARGEST_NUMBER."""
+    number = int(text)
+    if not 0 <= number <= LARGEST_NUMBER:
+        raise ValueError(f"{number} is out of range")
+    return number
+
+
+async def call_on_row(redis: Redis, *command: Any) -> Any:
+    """Run one command; None, and a log line, if its key has another type than the command needs."""
+    try:
+        return await call(redis, *command)
+    except ResponseError as error:
+        if "WRONGTYPE" not in str(error):
+            raise
+        note_malformed(str(command[1]), error)
+        return None
