@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.exceptions import HTTPException
 
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.edge.access.bodies import RequestBodies, body_routes
 from antiphon.edge.access.guards import ADMIN, CLIENT, METRICS, READER
-from antiphon.edge.access.limits import BodyLimit
 from antiphon.edge.context import open_edge
 from antiphon.edge.errors import (
     HttpError,
     framework_error_response,
     http_error_response,
+    invalid_request_response,
     unavailable_response,
 )
 from antiphon.edge.routes import (
@@ -62,7 +65,7 @@ def create_app(settings: EdgeSettings) -> FastAPI:
             app.state.edge = edge
             yield
 
-    app = FastAPI(
+    app = _Application(
         title="Antiphon",
         version=version("antiphon"),
         description=_DESCRIPTION,
@@ -73,9 +76,34 @@ def create_app(settings: EdgeSettings) -> FastAPI:
     app.router.routes.extend(_ROUTES.routes)
     app.add_exception_handler(BrokerUnavailable, unavailable_response)
     app.add_exception_handler(HttpError, http_error_response)
+    app.add_exception_handler(RequestValidationError, invalid_request_response)
     app.add_exception_handler(HTTPException, framework_error_response)
     _add_middleware(app, settings)
     return app
+
+
+class _Application(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """Names the error that `invalid_request_response` sends; FastAPI documents its own."""
+        document = super().openapi()
+        schemas = document["components"]["schemas"]
+        if schemas.pop("HTTPValidationError", None):
+            schemas.pop("ValidationError", None)
+            for operations in document["paths"].values():
+                for operation in operations.values():
+                    if _is_frameworks(operation["responses"].get("422")):
+                        operation["responses"]["422"] = _INVALID
+        return document
+
+
+_INVALID = {
+    "description": "A field cannot be used; `field` names it",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+
+
+def _is_frameworks(response: dict[str, Any] | None) -> bool:
+    return response is not None and "HTTPValidationError" in str(response)
 
 
 def _guarded_routes() -> APIRouter:
@@ -96,15 +124,18 @@ def _guarded_routes() -> APIRouter:
 _ROUTES = _guarded_routes()
 """Shared by all applications of a process, because FastAPI takes long to analyse them."""
 
+_BODY_ROUTES = body_routes(_CLIENT, CLIENT) + body_routes(_ADMIN, ADMIN)
+
 
 def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:
-    voice = settings.max_voice_bytes * 4 // 3 + settings.max_body_bytes
+    more = settings.max_body_bytes
+    limits = {
+        voices.UPLOAD_PATH: settings.max_voice_bytes * 4 // 3 + more,
+        recordings.UPLOAD_PATH: settings.max_upload_bytes + more,
+        chat.PATH: None,
+    }
     app.add_middleware(
-        BodyLimit,
-        limit=settings.max_body_bytes,
-        by_path={"/api/assets/ref_audio": voice},
-        by_suffix={recordings.UPLOAD_PATH: settings.max_upload_bytes + settings.max_body_bytes},
-        exempt={"/api/chat"},
+        RequestBodies, routes=_BODY_ROUTES, limit=settings.max_body_bytes, limits=limits
     )
     if settings.allowed_origins:
         app.add_middleware(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
@@ -18,7 +19,7 @@ from antiphon.broker.errors import (
     StoreFull,
     TooManySessions,
 )
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, name_field
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.wire import Error
 
@@ -166,19 +167,27 @@ class Problem(BaseModel):
     message: str
     code: str
     retryable: bool
+    field: str | None = None
 
 
 class HttpError(HTTPException):
     """An HTTP error with a `Problem` body. It also rejects a WebSocket that is not accepted yet."""
 
     def __init__(
-        self, status: int, code: ErrorCode, message: str, *, retry_after_s: int | None = None
+        self,
+        status: int,
+        code: ErrorCode,
+        message: str,
+        *,
+        field: str | None = None,
+        retry_after_s: int | None = None,
     ) -> None:
         headers = {"Retry-After": str(retry_after_s)} if retry_after_s is not None else {}
         if status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         super().__init__(status, message, headers)
         self.code = code
+        self.field = field
         self.retryable = retry_after_s is not None
 
 
@@ -193,7 +202,16 @@ async def http_error_response(connection: HTTPConnection, error: Exception) -> R
     """Exception handler for HttpError."""
     assert isinstance(error, HttpError)
     connection.app.state.edge.metrics.rejected.labels(error.code).inc()
-    return _problem_response(error, error.code, retryable=error.retryable)
+    return _problem_response(error, error.code, retryable=error.retryable, field=error.field)
+
+
+async def invalid_request_response(connection: HTTPConnection, error: Exception) -> Response:
+    """Exception handler for values that do not fit their fields. Does not repeat the input."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    invalid = name_field(first["type"], first["msg"], first["loc"][1:])
+    refused = HttpError(422, invalid.code, invalid.message, field=invalid.field)
+    return await http_error_response(connection, refused)
 
 
 async def framework_error_response(_: HTTPConnection, error: Exception) -> Response:
@@ -210,6 +228,9 @@ async def unavailable_response(_: HTTPConnection, error: Exception) -> Response:
     return _problem_response(failure, failure.code, retryable=True)
 
 
-def _problem_response(error: HTTPException, code: ErrorCode, *, retryable: bool) -> Response:
-    problem = Problem(error=error.detail, message=error.detail, code=code, retryable=retryable)
-    return JSONResponse(problem.model_dump(), error.status_code, error.headers)
+def _problem_response(
+    error: HTTPException, code: ErrorCode, *, retryable: bool, field: str | None = None
+) -> Response:
+    text = error.detail
+    problem = Problem(error=text, message=text, code=code, retryable=retryable, field=field)
+    return JSONResponse(problem.model_dump(exclude_none=True), error.status_code, error.headers)

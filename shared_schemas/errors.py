@@ -75,10 +75,16 @@ def from_validation(error: ValidationError, *, skip: int = 0) -> InvalidInput:
     In a list of variants, the tag after an index (`content.0.image.data`) is not a field either.
     """
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    name = field_name(_path(first["loc"][skip:]))
-    if first["type"] == "missing":
-        return InvalidInput(f"{name} is required", field=name, code=ErrorCode.MISSING_FIELD)
-    text = first["msg"][0].lower() + first["msg"][1:_MAX_TEXT_CHARS]
+    return name_field(first["type"], first["msg"], first["loc"][skip:])
+
+
+def name_field(kind: str, text: str, location: Sequence[int | str]) -> InvalidInput:
+    """The error of a field, from the parts of a pydantic error."""
+    name = field_name(_path(location))
+    if kind == "missing":
+        text = f"{name or 'a body'} is required"
+        return InvalidInput(text, field=name, code=ErrorCode.MISSING_FIELD)
+    text = text[0].lower() + text[1:_MAX_TEXT_CHARS]
     return InvalidInput(f"{name or 'message'}: {text}", field=name)
 
 
@@ -87,7 +93,7 @@ def field_name(path: Sequence[int | str]) -> str | None:
     return ".".join(str(part)[:_MAX_PART_CHARS] for part in path)[:_MAX_NAME_CHARS] or None
 
 
-def _path(location: tuple[int | str, ...]) -> list[int | str]:
+def _path(location: Sequence[int | str]) -> list[int | str]:
     return [
         part
         for index, part in enumerate(location)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
 from prometheus_client import Counter as CounterMetric
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from antiphon.edge.errors import BudgetExceeded, HttpError, TooManyConnections
+from antiphon.edge.errors import BudgetExceeded, TooManyConnections
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 
 log = structlog.get_logger()
@@ -35,10 +33,6 @@ _SWEEP_EVERY = 1024
 
 _LOG_EVERY_S = 10.0
 """Log at most this often during a flood."""
-
-_BODY_TIMEOUT_S = 30.0
-_MIN_BODY_RATE = 16 * 1024
-"""Bytes per second: every this many bytes extend the deadline of a body by one second."""
 
 
 class TokenBucket:
@@ -101,10 +95,17 @@ def _backpressure(text: str, field: str | None) -> InvalidInput:
 
 
 class ByteBudget:
-    """Caps the total bytes of chat requests that one edge holds. A single request always fits."""
+    """Caps the total bytes of requests that one edge holds.
 
-    def __init__(self, limit: int) -> None:
+    A single request always fits, and every request of up to `always` bytes.
+    """
+
+    def __init__(
+        self, limit: int, what: str = "chat requests", *, always: int = SMALL_REQUEST_BYTES
+    ) -> None:
         self.limit = limit
+        self.what = what
+        self.always = always
         self.held = 0
 
     @contextmanager
@@ -128,10 +129,11 @@ class Reservation:
         """Raises BudgetExceeded."""
         budget = self._budget
         alone = budget.held == self.size
-        small = self.size + size <= SMALL_REQUEST_BYTES
+        small = self.size + size <= budget.always
         if not (alone or small) and budget.held + size > budget.limit:
             mib = budget.limit // _MIB
-            raise BudgetExceeded(f"this server holds {mib} MiB of chat requests already; try again")
+            text = f"this server holds {mib} MiB of {budget.what} already; try again"
+            raise BudgetExceeded(text)
         self.size += size
         budget.held += size
 
@@ -266,55 +268,3 @@ class PreRequestLimiter:
             log.info("connections_cut_off", **self._unreported)
             self._unreported.clear()
             self._reported_at = now
-
-
-@dataclass(frozen=True, slots=True)
-class BodyLimit:
-    """ASGI middleware that limits the size of a request body and the time it takes.
-
-    `by_path` and `by_suffix` hold limits of single paths; `exempt` paths limit their body themselves.
-    The route raises the error when it reads the body, so that the app's handlers answer it.
-    """
-
-    app: ASGIApp
-    limit: int
-    by_path: Mapping[str, int]
-    by_suffix: Mapping[str, int]
-    exempt: Collection[str]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in self.exempt:
-            receive = _LimitedBody(receive, self._limit_of(scope["path"])).receive
-        await self.app(scope, receive, send)
-
-    def _limit_of(self, path: str) -> int:
-        matches = (limit for end, limit in self.by_suffix.items() if path.endswith(end))
-        return self.by_path.get(path) or next(matches, self.limit)
-
-
-class _LimitedBody:
-    def __init__(self, receive: Receive, limit: int) -> None:
-        self._receive = receive
-        self._limit = limit
-        self._received = 0
-        self._more = True
-        self._deadline = asyncio.get_running_loop().time() + _BODY_TIMEOUT_S
-
-    async def receive(self) -> Message:
-        """Raises HttpError. The disconnect message after the body has no deadline."""
-        idle_deadline = asyncio.get_running_loop().time() + _BODY_TIMEOUT_S
-        deadline = min(self._deadline, idle_deadline) if self._more else None
-        try:
-            async with asyncio.timeout_at(deadline):
-                message = await self._receive()
-        except TimeoutError:
-            text = f"the body takes too long: {self._received} bytes received"
-            raise HttpError(408, ErrorCode.SLOW_CONSUMER, text) from None
-        size = len(message.get("body", b""))
-        self._received += size
-        self._deadline += size / _MIN_BODY_RATE
-        self._more = message.get("more_body", False)
-        if self._received > self._limit:
-            text = f"the body is longer than {self._limit} bytes"
-            raise HttpError(413, ErrorCode.MESSAGE_TOO_LARGE, text)
-        return message

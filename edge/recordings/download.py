@@ -81,7 +81,7 @@ def is_unchanged(response: Headers, request: Headers) -> bool:
     try:
         since = parsedate_to_datetime(request["if-modified-since"])
         return parsedate_to_datetime(response["last-modified"]) <= since
-    except (KeyError, ValueError, TypeError):  # absent, not a date, or without a time zone
+    except (KeyError, ValueError, TypeError, OverflowError):  # absent, no date, or no time zone
         return False
 
 

@@ -31,6 +31,9 @@ MEDIA_TYPES = {
 """Accepted media types."""
 
 _BLOCK_BYTES = 1024 * 1024
+_MAX_PARTS = 100
+"""Of a form. The parser takes 0.2 ms for each, and limits the headers of a part."""
+
 _SHOWN_CHARS = 60
 
 
@@ -132,7 +135,7 @@ class _UploadBody:
     async def chunks(self) -> AsyncIterator[bytes]:
         form = self._form
         async for chunk in self._request.stream():
-            data = chunk if form is None else form.feed(chunk)
+            data = chunk if form is None else await run_in_threadpool(form.feed, chunk)
             if form is not None and form.found:
                 self.content_type = form.content_type
             if data:
@@ -169,6 +172,7 @@ class MultipartForm:
         self.found = False
         self._name, self._value = b"", b""
         self._headers: dict[bytes, bytes] = {}
+        self._parts = 0
         self._is_file = False
         self._ended = False
         self._data: list[bytes] = []
@@ -176,7 +180,7 @@ class MultipartForm:
             self._parser = MultipartParser(
                 boundary,
                 {
-                    "on_part_begin": self._headers.clear,
+                    "on_part_begin": self._on_part_begin,
                     "on_header_field": self._on_header_field,
                     "on_header_value": self._on_header_value,
                     "on_header_end": self._on_header_end,
@@ -204,6 +208,12 @@ class MultipartForm:
             raise InvalidUpload("the form is incomplete")
         if not self.found:
             raise InvalidUpload(f"the form has no file under the name {FORM_FIELD!r}")
+
+    def _on_part_begin(self) -> None:
+        self._headers.clear()
+        self._parts += 1
+        if self._parts > _MAX_PARTS:
+            raise InvalidUpload(f"the form has more than {_MAX_PARTS} parts")
 
     def _on_header_field(self, data: bytes, start: int, end: int) -> None:
         self._name += data[start:end]

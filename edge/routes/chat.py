@@ -78,6 +78,8 @@ _STATUS_OF_CODE: dict[str, int] = {
 }
 _CLIENT_GONE = 499
 
+PATH = "/api/chat"
+
 router = APIRouter()
 
 
@@ -141,7 +143,7 @@ CHAT_HTTP: ProtocolSpec[StopIn] = ProtocolSpec(_start, encode_http_error, turns=
 
 
 @router.post(
-    "/api/chat",
+    PATH,
     response_model=ChatResponse,
     responses=_PROBLEMS,
     openapi_extra=_BODY,
@@ -157,7 +159,7 @@ async def chat(edge: EdgeDep, request: Request) -> Response:
                 asked = replace(new_chat(), client=edge.access.client_id(request))
                 await serve_session(edge, exchange, CHAT_HTTP, asked, ConnectOptions(), read_first)
     except (ClientGone, ClientDisconnect):
-        log.info("client_gone_early", path="/api/chat")
+        log.info("client_gone_early", path=PATH)
     except Exception as error:  # noqa: BLE001 - last resort: report and log
         await reject(edge, exchange, encode_http_error, error)
     return exchange.response()

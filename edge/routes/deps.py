@@ -26,7 +26,8 @@ _DESCRIPTIONS = {
     404: "Not found",
     408: "The client stopped sending",
     409: "The limit is reached",
-    413: "The body is too long",
+    413: "The body is too long, or has too many brackets and commas",
+    422: "A field cannot be used; `field` names it",
     429: "Too many requests from this address",
 }
 
@@ -36,7 +37,7 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Problem, "description": _DESCRIPTIONS[status]} for status in statuses}
 
 
-TAKES_BODY = problem_responses(400, 413)
+TAKES_BODY = problem_responses(400, 408, 413, 422)
 """Errors of every route with a body."""
 
 

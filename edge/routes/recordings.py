@@ -37,6 +37,7 @@ from antiphon.edge.recordings.upload import (
 from antiphon.edge.routes.deps import (
     NEEDS_REDIS,
     RATE_LIMITED,
+    TAKES_BODY,
     EdgeDep,
     problem_responses,
 )
@@ -61,7 +62,9 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
-UPLOAD_PATH = "/upload-recording"
+_PREFIX = "/api/sessions"
+_UPLOAD = "/{session_id}/upload-recording"
+UPLOAD_PATH = _PREFIX + _UPLOAD
 
 _JSON = "application/json"
 _RETRY_TIMELINE_S = 5
@@ -108,14 +111,14 @@ SessionId = Annotated[
 Token = Annotated[str, Path(max_length=64, description="`token` of a link")]
 
 router = APIRouter(
-    prefix="/api/sessions", tags=["sessions"], responses=NEEDS_REDIS | problem_responses(400, 404)
+    prefix=_PREFIX, tags=["sessions"], responses=NEEDS_REDIS | problem_responses(400, 404)
 )
 write_router = APIRouter(
-    prefix="/api/sessions",
+    prefix=_PREFIX,
     tags=["sessions"],
     responses=NEEDS_REDIS | problem_responses(400, 403, 404),
 )
-admin_router = APIRouter(prefix="/api/sessions", tags=["sessions"], responses=NEEDS_REDIS)
+admin_router = APIRouter(prefix=_PREFIX, tags=["sessions"], responses=NEEDS_REDIS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,16 +200,16 @@ async def download(session: Readable) -> StreamingResponse:
     return StreamingResponse(blocks, media_type="application/zip", headers=headers)
 
 
-@router.get(f"/{{session_id}}{UPLOAD_PATH}")
+@router.get(_UPLOAD)
 async def uploaded(session: Readable) -> UploadInfo:
     """The asset that a client uploaded, if there is one."""
     return await run_blocking(find_upload, session.store, session.recording)
 
 
 @write_router.post(
-    f"/{{session_id}}{UPLOAD_PATH}",
+    _UPLOAD,
     openapi_extra=_UPLOAD_BODY,
-    responses=problem_responses(408, 413, 429),
+    responses=TAKES_BODY | problem_responses(429),
     dependencies=[RATE_LIMITED],
 )
 async def upload(edge: EdgeDep, session: Owned, request: Request) -> UploadSaved:
@@ -230,7 +233,9 @@ async def comment(session: Readable) -> Comment:
 
 
 @write_router.post(
-    "/{session_id}/comment", responses=problem_responses(413, 429), dependencies=[RATE_LIMITED]
+    "/{session_id}/comment",
+    responses=TAKES_BODY | problem_responses(429),
+    dependencies=[RATE_LIMITED],
 )
 async def set_comment(session: Owned, new: Comment) -> CommentSaved:
     """Replace the comment; an empty one deletes it."""
@@ -249,7 +254,7 @@ async def set_comment(session: Owned, new: Comment) -> CommentSaved:
 
 @write_router.post(
     "/{session_id}/shares",
-    responses=problem_responses(409, 413, 429),
+    responses=TAKES_BODY | problem_responses(409, 429),
     dependencies=[RATE_LIMITED],
 )
 async def share(edge: EdgeDep, session: Owned, options: ShareRequest) -> ShareLink:

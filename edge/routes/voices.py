@@ -17,6 +17,7 @@ from antiphon.edge.media.voices import bundled_sound, bundled_voices, read_voice
 from antiphon.edge.routes.deps import (
     NEEDS_REDIS,
     RATE_LIMITED,
+    TAKES_BODY,
     EdgeDep,
     problem_responses,
 )
@@ -47,7 +48,9 @@ _FIELD = "audio_base64"
 
 VoiceId = Annotated[str, Path(max_length=64, description="`id` of a listed voice")]
 
-router = APIRouter(prefix="/api/assets/ref_audio", tags=["voices"], responses=NEEDS_REDIS)
+UPLOAD_PATH = "/api/assets/ref_audio"
+
+router = APIRouter(prefix=UPLOAD_PATH, tags=["voices"], responses=NEEDS_REDIS)
 presets_router = APIRouter(prefix="/api/presets", tags=["presets"])
 defaults_router = APIRouter(prefix="/api", tags=["defaults"])
 
@@ -60,7 +63,7 @@ async def voices(edge: EdgeDep) -> VoiceList:
     return VoiceList(total=len(rows), ref_audios=rows)
 
 
-@router.post("", responses=problem_responses(400, 409, 413, 429), dependencies=[RATE_LIMITED])
+@router.post("", responses=TAKES_BODY | problem_responses(409, 429), dependencies=[RATE_LIMITED])
 async def upload(edge: EdgeDep, request: VoiceUpload) -> VoiceChange:
     """Save a voice for every edge and worker. Its content decides the format, not its name."""
     try:

@@ -15,7 +15,7 @@ import pytest
 import soundfile
 
 from antiphon.broker.settings import BrokerSettings
-from antiphon.edge.access import limits
+from antiphon.edge.access import bodies
 from antiphon.edge.recordings.store import UPLOADS_FOLDER
 from support.edge_harness import WITHIN_S, RunningEdge, running_edge
 from support.recordings import recorded
@@ -182,7 +182,7 @@ async def test_an_incomplete_upload_is_never_visible(
     edge: RunningEdge, root: Path, recording: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that stops sending, and one that disconnects: its data is deleted."""
-    monkeypatch.setattr(limits, "_BODY_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(bodies, "_BODY_TIMEOUT_S", 0.5)
     host, port = edge.url.removeprefix("http://").split(":")
     head = (
         f"POST {url(recording)} HTTP/1.1\r\nHost: {host}:{port}\r\n"

@@ -136,6 +136,7 @@ async def test_conditions(http: httpx.AsyncClient, root: Path, recording: str) -
             {"If-None-Match": '"other"', "If-Modified-Since": changed},  # the tag decides
             {"If-Modified-Since": "Mon, 01 Jan 2001 00:00:00 GMT"},
             {"If-Modified-Since": "yesterday"},
+            {"If-Modified-Since": "30 Feb 99999999999999999999 2026.5"},
         ):
             assert (await http.get(url, headers=headers)).status_code == 200, headers
     url = api(recording, f"/assets/{AUDIO}")

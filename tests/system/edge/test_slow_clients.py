@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from antiphon.broker.settings import BrokerSettings
-from antiphon.edge.access import limits
+from antiphon.edge.access import bodies
 from antiphon.edge.access.guards import AccessPolicy
 from support.edge_harness import (
     WITHIN_S,
@@ -137,7 +137,7 @@ async def test_the_deadline_does_not_apply_to_conversations(
 
 
 async def test_a_missing_body(settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_BODY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(bodies, "_BODY_TIMEOUT_S", 0.2)
     async with (
         running_edge(settings, request_head_s=HEAD_S) as edge,
         raw_connection(edge) as connection,
@@ -154,7 +154,7 @@ async def test_a_missing_chat_request(settings: BrokerSettings) -> None:
     patience = {"request_head_s": HEAD_S, "chat_request_s": 0.2}
     async with running_edge(settings, **patience) as edge, raw_connection(edge) as connection:
         await connection.send_bytes(
-            "POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+            "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
         )
         assert await connection.status() == 408
         assert await connection.dropped()

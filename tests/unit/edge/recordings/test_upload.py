@@ -65,6 +65,14 @@ def test_any_body_is_a_form_or_an_error(data: bytes) -> None:
     assert form.found
 
 
+def test_a_form_of_many_parts_is_rejected() -> None:
+    """Each costs many times its bytes."""
+    part = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n'.encode()
+    MultipartForm(CONTENT_TYPE).feed(part * 100)
+    with pytest.raises(InvalidUpload, match="more than 100 parts"):
+        MultipartForm(CONTENT_TYPE).feed(part * 101)
+
+
 def test_the_file_is_not_buffered() -> None:
     """`feed` returns the data at once, except for the possible start of a boundary."""
     head, tail = body(b"|").split(b"|")

@@ -1,0 +1,143 @@
+"""Hostile bodies for every route that takes one, with and without a key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+
+from antiphon.edge.app import _BODY_ROUTES
+from support.edge_harness import WITHIN_S, RunningEdge
+
+KEY, TOKEN = "client-key-0123456789", "admin-token-0123456789"
+MARK = "swordfish"
+JSON = {"Content-Type": "application/json"}
+FORM = {"Content-Type": "multipart/form-data; boundary=b"}
+
+PART = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n'
+HOSTILE: dict[str, tuple[dict[str, str], bytes]] = {
+    "NaN and a long text": (JSON, f'{{"name":["{MARK * 6000}",NaN]}}'.encode()),
+    "infinity": (JSON, f'{{"comment":-Infinity,"a":"{MARK}"}}'.encode()),
+    "too great a number": (JSON, f'{{"expires_in_s":1e999,"{MARK}":1}}'.encode()),
+    "400 digits": (JSON, b'{"enabled":' + b"1" * 400 + b"}"),
+    "5000 digits": (JSON, b'{"session_id":' + b"1" * 5000 + b"}"),
+    "half a pair": (JSON, f'{{"comment":"{MARK}\\ud800"}}'.encode()),
+    "half a pair as name": (JSON, f'{{"{MARK}\\udfff":1}}'.encode()),
+    "many lists": (JSON, b'{"name":[' + b"[]," * 20_000 + b"[]]}"),
+    "very many lists": (JSON, b'{"name":[' + b"[]," * 200_000 + b"[]]}"),
+    "100 deep": (JSON, b'{"name":' + b"[" * 100 + b"]" * 100 + b"}"),
+    "900 deep": (JSON, b'{"name":' + b"[" * 900 + b"]" * 900 + b"}"),
+    "20000 deep": (JSON, b"[" * 20_000 + b"]" * 20_000),
+    "no UTF-8": (JSON, b'{"comment":"\xff"}'),
+    "UTF-16": (JSON, f'{{"comment":"{MARK}"}}'.encode("utf-16")),
+    "half a text": (JSON, f'{{"comment":"{MARK}'.encode()),
+    "a list": (JSON, f'["{MARK}"]'.encode()),
+    "a name as unknown field and wrong types": (
+        JSON,
+        f'{{"{MARK}":1,"name":{{"{MARK}":1}},"comment":["{MARK}"],"enabled":"{MARK}",'
+        f'"session_id":"{MARK} ","eta_chat_s":"{MARK}","expires_in_s":"{MARK}"}}'.encode(),
+    ),
+    "no type": ({}, f'{{"comment":"{MARK}"}}'.encode()),
+    "another type": ({"Content-Type": "text/plain"}, MARK.encode()),
+    "a form of parts": (FORM, PART * 400),
+    "half a form": (FORM, PART[:20]),
+    "a wrong type": ({"Content-Type": "x" * 3000}, MARK.encode()),
+}
+
+HARMLESS = {"many lists"}
+"""Some routes ignore fields that they do not know."""
+
+
+def body_operations(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if "requestBody" in operation:
+                yield method.upper(), path
+
+
+def concrete(path: str) -> str:
+    return path.replace("{", "").replace("}", "")
+
+
+@pytest.mark.edge(api_keys=[KEY], admin_token=TOKEN)
+async def test_every_route_with_a_body_is_behind_the_checks(http: httpx.AsyncClient) -> None:
+    document = (await http.get("/openapi.json")).json()
+    checked = {(method, route.path) for route in _BODY_ROUTES for method in route.methods}
+    documented = set(body_operations(document))
+    assert len(documented) >= 8
+    assert documented <= checked
+    for method, path in documented:
+        responses = document["paths"][path][method.lower()]["responses"]
+        assert {"400", "408", "413", "422", "503"} <= set(responses), (method, path)
+    assert "HTTPValidationError" not in str(document)
+
+
+@pytest.mark.edge(api_keys=[KEY], admin_token=TOKEN, max_connects_per_minute=0)
+async def test_hostile_bodies_get_a_short_refusal(
+    http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    operations = list(body_operations((await http.get("/openapi.json")).json()))
+    with structlog.testing.capture_logs() as logs:
+        for method, path in operations:
+            for name, (headers, body) in HOSTILE.items():
+                known = await http.request(
+                    method, concrete(path), content=body, headers={**headers, "X-Api-Key": TOKEN}
+                )
+                case = (method, path, name, known.text[:500])
+                lowest = 200 if name in HARMLESS else 400
+                assert lowest <= known.status_code < 500, case
+                assert len(known.text) < 2000, case
+                assert MARK not in known.text, case
+                assert known.status_code < 400 or known.json()["message"], case
+                unknown = await http.request(method, concrete(path), content=body, headers=headers)
+                assert unknown.status_code == 401, case
+    assert not [line for line in logs if line["log_level"] == "error"]
+    assert not caplog.records
+
+
+@pytest.mark.edge(api_keys=[KEY], admin_token=TOKEN)
+async def test_without_a_key_no_body_is_waited_for(
+    edge: RunningEdge, http: httpx.AsyncClient
+) -> None:
+    """The answer comes before the first byte of the body."""
+    host, port = edge.url.removeprefix("http://").split(":")
+    for method, path in body_operations((await http.get("/openapi.json")).json()):
+        for key in ("", "X-Api-Key: wrong-key-0123456789\r\n"):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(
+                f"{method} {concrete(path)} HTTP/1.1\r\nHost: {host}\r\n{key}"
+                "Content-Type: application/json\r\nContent-Length: 5600000\r\n\r\n".encode()
+            )
+            async with asyncio.timeout(WITHIN_S):
+                assert b"401" in await reader.readline(), (method, path)
+            writer.transport.abort()
+
+
+@pytest.mark.edge(api_keys=[KEY], admin_token=TOKEN)
+async def test_an_announced_length_above_the_limit_is_not_read(edge: RunningEdge) -> None:
+    host, port = edge.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(
+        f"POST /api/half_duplex/stop HTTP/1.1\r\nHost: {host}\r\nX-Api-Key: {KEY}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 70000\r\n\r\n".encode()
+    )
+    async with asyncio.timeout(WITHIN_S):
+        assert b"413" in await reader.readline()
+    writer.transport.abort()
+
+
+async def test_a_value_that_does_not_fit_is_named(http: httpx.AsyncClient) -> None:
+    answer = await http.put("/api/config/eta", json={"eta_chat_s": -1})
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (422, "invalid_field")
+    assert problem["field"] == "eta_chat_s"
+    assert "greater than 0" in problem["message"]
+    missing = (await http.post("/api/half_duplex/stop", json={})).json()
+    assert (missing["code"], missing["field"]) == ("missing_field", "session_id")
+    assert missing["message"] == "session_id is required"
+    query = await http.get("/api/sessions", params={"limit": "many"})
+    assert (query.status_code, query.json()["field"]) == (422, "limit")
