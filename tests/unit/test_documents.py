@@ -90,3 +90,19 @@ def test_named_settings_exist(path: Path) -> None:
     for name in set(re.findall(r"\bANTIPHON_[A-Z0-9_]+[A-Z0-9]\b", path.read_text())) - ELSEWHERE:
         known = re.search(rf"\b{name}\b|`{name.removeprefix('ANTIPHON_')}`", SETTINGS)
         assert known or f"${{{name}" in COMPOSE, name
+
+
+FAULTS = range(1, 28)
+FAULT_TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_f(\d+)_\w+)`")
+
+
+def test_each_fault_has_a_promise_and_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    rows = re.findall(r"^\| F(\d+) \| (.*) \|$", page, re.MULTILINE)
+    assert [int(number) for number, _ in rows] == [*FAULTS, *FAULTS], "promises, then tests"
+    for number, tests in rows[len(FAULTS) :]:
+        found = FAULT_TEST.findall(tests)
+        assert found, f"F{number} names no test"
+        for file, test, fault in found:
+            assert fault == number, test
+            assert f"def {test}(" in (ROOT / file).read_text(), test

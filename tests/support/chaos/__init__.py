@@ -1,1 +1,1 @@
-"""Random faults under load: a plan from a seed, the processes it strikes, clients, and the invariants."""
+"""Random faults under load: a plan from a seed, the processes it affects, clients, and the invariants."""

@@ -25,7 +25,7 @@ from antiphon.shared_schemas.recording import (
 )
 from antiphon.shared_schemas.registry import QueueSnapshot
 from antiphon.shared_schemas.states import HELD_STATES, LEGAL_MOVES, SessionState
-from support.chaos.clients import ChaosSession, Heard, Outcome, mark_of
+from support.chaos.clients import ChaosSession, Outcome, ReceivedResult, mark_of
 from support.chaos.system import GRACE_S, SLOTS
 from support.stack import until
 
@@ -202,15 +202,15 @@ class RecordingAudit:
             self.violations.append("a chunk has no result, and later ones do")
         epochs = [unit.epoch for unit in units]
         self._expect("epochs", epochs, sorted(epochs))
-        recorded, heard = [self._heard(unit) for unit in units], self._session.results
+        recorded, received = [self._received(unit) for unit in units], self._session.results
         if self._session.outcome is not Outcome.STOPPED:
-            recorded = recorded[: len(heard)]
-        self._expect("results", recorded, heard)
+            recorded = recorded[: len(received)]
+        self._expect("results", recorded, received)
 
-    def _heard(self, unit: UnitRecord) -> Heard:
+    def _received(self, unit: UnitRecord) -> ReceivedResult:
         if unit.ai_audio is not None and not (self._folder / unit.ai_audio).exists():
             self.violations.append(f"{unit.ai_audio} does not exist")
-        return Heard(unit.mode == "LISTEN", unit.text or "")
+        return ReceivedResult(unit.mode == "LISTEN", unit.text or "")
 
     def _expect(self, what: str, actual: object, expected: object) -> None:
         if actual != expected:

@@ -52,7 +52,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Heard:
+class ReceivedResult:
     """What a client or a recording has of one result."""
 
     is_listen: bool
@@ -64,7 +64,7 @@ class ChaosSession:
 
     def __init__(self, sid: str, edges: Sequence[str], rng: random.Random, lasts_s: float) -> None:
         self.sid = sid
-        self.results: list[Heard] = []
+        self.results: list[ReceivedResult] = []
         self.sent = 0
         self.recording = ""
         self.outcome: Outcome | None = None
@@ -159,7 +159,7 @@ class ChaosSession:
                 self.recording = message["recording_session_id"]
                 self._prepared.set()
             case "result":
-                self.results.append(Heard(message["is_listen"], message["text"]))
+                self.results.append(ReceivedResult(message["is_listen"], message["text"]))
                 expected = CHUNK_MS * len(self.results)
                 self._expect("current_time", message["current_time"], expected)
             case "stopped":

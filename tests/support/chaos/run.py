@@ -56,7 +56,7 @@ async def run_chaos(folder: Path, seed: int, seconds: float) -> ChaosReport:
             )
             for n in range(CLIENTS)
         ]
-        await _strike_all(system, plan(seed, seconds))
+        await _inject_all(system, plan(seed, seconds))
         over.set()
         unfinished = await _finish(clients)
         await audit.no_slot_leaked()
@@ -72,16 +72,16 @@ async def run_chaos(folder: Path, seed: int, seconds: float) -> ChaosReport:
             *audit.transitions.violations,
             *await check_sessions(sessions, system.stack.data_dir / "sessions"),
         ]
-        return ChaosReport(seed, seconds, system.struck, sessions, violations)
+        return ChaosReport(seed, seconds, system.injected, sessions, violations)
 
 
-async def _strike_all(system: ChaosSystem, faults: list[Fault]) -> None:
+async def _inject_all(system: ChaosSystem, faults: list[Fault]) -> None:
     started = time.monotonic()
-    async with asyncio.TaskGroup() as striking:
+    async with asyncio.TaskGroup() as injecting:
         for fault in faults:
             await asyncio.sleep(max(0.0, started + fault.at_s - time.monotonic()))
             print(fault, flush=True)  # noqa: T201 - the log of the run
-            striking.create_task(system.strike(fault))
+            injecting.create_task(system.inject(fault))
 
 
 async def _finish(clients: list[asyncio.Task[list[ChaosSession]]]) -> list[str]:

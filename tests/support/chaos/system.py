@@ -44,7 +44,7 @@ class ChaosSystem:
     stack: Stack
     members: dict[str, Member] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
-    struck: dict[str, int] = field(default_factory=dict)
+    injected: dict[str, int] = field(default_factory=dict)
     _busy: set[tuple[str, str]] = field(default_factory=set)
 
     @property
@@ -59,16 +59,16 @@ class ChaosSystem:
         )
         member.starts += 1
 
-    async def strike(self, fault: Fault) -> None:
+    async def inject(self, fault: Fault) -> None:
         """Carries out one fault to its end, unless a similar one of the target is in progress."""
         layer = "process" if fault.kind in _OF_PROCESSES else str(fault.kind)
         if (fault.target, layer) in self._busy:
             return
         self._busy.add((fault.target, layer))
-        self.struck[fault.kind] = self.struck.get(fault.kind, 0) + 1
+        self.injected[fault.kind] = self.injected.get(fault.kind, 0) + 1
         try:
             if fault.target == REDIS:
-                await self._strike_redis(fault)
+                await self._inject_into_redis(fault)
             else:
                 await self._carry_out(fault)
         finally:
@@ -90,7 +90,7 @@ class ChaosSystem:
             case FaultKind.RESET_CLIENTS | FaultKind.CUT_CLIENTS:
                 await _disturb([m.clients for m in members if m.clients is not None], fault)
 
-    async def _strike_redis(self, fault: Fault) -> None:
+    async def _inject_into_redis(self, fault: Fault) -> None:
         redis = self.stack.redis
         if fault.kind is FaultKind.KILL:
             await asyncio.to_thread(redis.kill)

@@ -100,7 +100,7 @@ async def test_f7_a_failover_that_loses_the_last_writes_doubles_no_slot(tmp_path
                     ends = await asyncio.gather(
                         *(talk_or_end(client) for client in (*clients, late))
                     )
-            assert set(ends) <= {"continues", "told"}
+            assert set(ends) <= {"continues", "reported"}
             assert faults.all_alive()
             await faults.no_slot_leaked(within_s=60)
             async with talkers(faults, 4) as clients:
@@ -115,12 +115,12 @@ async def test_f7_a_failover_that_loses_the_last_writes_doubles_no_slot(tmp_path
 
 
 async def talk_or_end(client: Talker) -> str:
-    """Whether the session goes on, or its client got an error. Raises TimeoutError in silence."""
+    """Whether the session continues, or its client got an error. Raises TimeoutError in silence."""
     try:
         await client.talk(2)
     except (AssertionError, ConnectionClosed):
         await client.wire.closed()
-        return "told"
+        return "reported"
     client.check()
     return "continues"
 

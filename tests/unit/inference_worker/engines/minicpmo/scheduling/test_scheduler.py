@@ -90,7 +90,7 @@ print("an answer")
 """
 
 
-def test_a_lost_device_ends_the_process_without_results() -> None:
+def test_f24_a_lost_device_ends_the_process_without_results() -> None:
     """Other workers recover its sessions after the leases expire; an error as the result would end them."""
     ended = subprocess.run(
         [sys.executable, "-c", LOSES_ITS_DEVICE], capture_output=True, text=True, check=False
