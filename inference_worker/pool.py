@@ -83,16 +83,23 @@ class SessionPool:
             self.abort(claim)
 
     async def hand_over(self) -> None:
-        tasks, broker = dict(self._tasks), self._context.broker
+        """Return every session to the queue, then wait for its last engine step.
+
+        The step can take longer than the service manager waits. Its result is not published.
+        """
+        tasks = dict(self._tasks)
         for claim in tasks:
             self._cancel(claim)
+        await asyncio.gather(*(self._give_back(claim) for claim in tasks))
         await asyncio.gather(*tasks.values(), return_exceptions=True)
-        for claim in tasks:
-            try:
-                # Has no effect for a session that another worker has.
-                await broker.leases.give_back(claim.sid, self._context.worker_id, claim.epoch)
-            except BrokerUnavailable as error:
-                log.warning("hand_back_failed", session=claim.sid, error=str(error))
+
+    async def _give_back(self, claim: Claim) -> None:
+        """Has no effect for a session that has ended, or that another worker has."""
+        leases, worker_id = self._context.broker.leases, self._context.worker_id
+        try:
+            await leases.give_back(claim.sid, worker_id, claim.epoch)
+        except BrokerUnavailable as error:
+            log.warning("hand_back_failed", session=claim.sid, error=str(error))
 
     def _cancel(self, claim: Claim) -> None:
         """A cancelled task waits for its engine step, so stop that step too."""

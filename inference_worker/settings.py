@@ -31,4 +31,6 @@ class WorkerSettings(StatusSettings):
     """how long a full-duplex client may send nothing, unless paused; no shorter than realtime
     sessions and outages of Redis may last"""
     drain_s: float = Field(default=30.0, ge=0)
-    """how long running sessions may continue after SIGTERM"""
+    """how long running sessions may continue after SIGTERM; a second SIGTERM ends this time"""
+    stop_grace_s: float | None = Field(default=None, gt=0)
+    """time between SIGTERM and SIGKILL of the service manager; sessions move to other workers before"""

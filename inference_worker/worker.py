@@ -29,13 +29,17 @@ from antiphon.shared_schemas.states import WorkerState
 
 log = structlog.get_logger()
 
+_HAND_OVER_S = 5.0
+"""Time to hand over the sessions before the service manager kills the worker."""
+
 
 async def run(settings: WorkerSettings, stop: asyncio.Event | None = None) -> None:
     """Serve until `stop` is set (by default on SIGTERM and SIGINT) or an operator asks, then drain.
 
-    Raises EngineLoadError if the engine cannot start.
+    A second signal ends the drain. Raises EngineLoadError if the engine cannot start.
     """
-    stop = stop or stop_on_signals()
+    hurry = asyncio.Event()
+    stop = stop or stop_on_signals(again=hurry)
     processor = build_processor(
         settings.engine,
         slots=settings.slots,
@@ -55,7 +59,7 @@ async def run(settings: WorkerSettings, stop: asyncio.Event | None = None) -> No
             worker_id, broker, processor, engine, settings, tracer=tracer, metrics=metrics
         )
         try:
-            await _Worker(context).run(stop)
+            await _Worker(context).run(stop, hurry)
         finally:
             engine.close()
             processor.close()
@@ -68,7 +72,7 @@ class _Worker:
         self._heartbeat = WorkerHeartbeat(context, self._pool)
         context.metrics.show(context.counters, context.settings.slots, lambda: len(self._pool))
 
-    async def run(self, stop: asyncio.Event) -> None:
+    async def run(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
         """Load, serve until asked to stop, drain. The registry row is removed in any case."""
         settings, registry = self._context.settings, self._context.metrics.registry
         page = status_port(
@@ -79,7 +83,7 @@ class _Worker:
             try:
                 await self._load()
                 await self._serve(stop, beating)
-                await self._drain()
+                await self._drain(stop, hurry)
             finally:
                 beating.cancel()
                 await asyncio.wait([beating])
@@ -132,22 +136,37 @@ class _Worker:
         log.info("worker_ready", worker=self._context.worker_id, slots=self._context.settings.slots)
         await claimer.fill()
 
-    async def _drain(self) -> None:
+    async def _drain(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
         """Claim nothing new, wait for running sessions, hand the rest over to other workers."""
         self._heartbeat.state = WorkerState.DRAINING
+        settings = self._context.settings
+        log.info("worker_draining", sessions=len(self._pool), drain_s=settings.drain_s)
+        ends = [
+            asyncio.create_task(self._until_empty(), name="until-empty"),
+            asyncio.create_task(hurry.wait(), name="hurry"),
+        ]
+        if settings.stop_grace_s is not None:
+            killed = self._until_killed(stop, settings.stop_grace_s)
+            ends.append(asyncio.create_task(killed, name="until-killed"))
         with contextlib.suppress(BrokerUnavailable):
             await self._heartbeat.beat()
-        log.info(
-            "worker_draining", sessions=len(self._pool), drain_s=self._context.settings.drain_s
-        )
-        try:
-            async with asyncio.timeout(self._context.settings.drain_s):
-                while self._pool:
-                    self._pool.changed.clear()
-                    await self._pool.changed.wait()
-        except TimeoutError:
+        await asyncio.wait(ends, timeout=settings.drain_s, return_when=asyncio.FIRST_COMPLETED)
+        for task in ends:
+            task.cancel()
+        await asyncio.gather(*ends, return_exceptions=True)
+        if self._pool:
             log.warning("drain_deadline", sessions=len(self._pool))
         await self._pool.hand_over()
+
+    async def _until_empty(self) -> None:
+        while self._pool:
+            self._pool.changed.clear()
+            await self._pool.changed.wait()
+
+    async def _until_killed(self, stop: asyncio.Event, grace_s: float) -> None:
+        """Until shortly before the service manager, which has set `stop`, kills the worker."""
+        await stop.wait()
+        await asyncio.sleep(grace_s - min(_HAND_OVER_S, grace_s / 2))
 
     async def _leave(self, broker: Broker) -> None:
         try:

@@ -87,9 +87,13 @@ async def fault_stack(
 
 @dataclass
 class Talker:
-    """A full-duplex client that does not resume: it sends a second after each result."""
+    """A full-duplex client that does not resume: it sends a second after each result.
+
+    With `may_wait` its session may wait for another worker.
+    """
 
     wire: Wire
+    may_wait: bool = False
     results: list[int] = field(default_factory=list)
 
     async def talk(self, seconds: int, *, every_s: float = 0.0) -> None:
@@ -97,7 +101,11 @@ class Talker:
         for _ in range(seconds):
             await asyncio.sleep(every_s)
             await self.wire.send_second()
-            self.results.append((await self.wire.expect("result"))["current_time"])
+            message = await self.wire.next()
+            while self.may_wait and message["type"] == "queue_update":
+                message = await self.wire.next()
+            assert message["type"] == "result", message
+            self.results.append(message["current_time"])
 
     def check(self) -> None:
         """Each second has exactly one result, in order."""

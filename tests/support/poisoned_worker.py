@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from unittest.mock import patch
 
@@ -27,6 +28,9 @@ POISON = np.full(INPUT_RATE, 0.75, np.float32)
 BAD_UNIT = np.full(INPUT_RATE, 0.625, np.float32)
 """A second of audio for which the engine raises an error that it does not know."""
 
+ENDLESS = np.full(INPUT_RATE, 0.5, np.float32)
+"""A second of audio that this engine processes for longer than a test runs."""
+
 TOO_LONG = "a prompt that does not fit into the memory of the device"
 
 
@@ -47,6 +51,8 @@ class _PoisonedView(SimulatedDuplexView):
     ) -> PrefillReport:
         if np.array_equal(audio, POISON):
             os.kill(os.getpid(), signal.SIGKILL)
+        if np.array_equal(audio, ENDLESS):
+            threading.Event().wait(600)
         if np.array_equal(audio, BAD_UNIT):
             raise RuntimeError("CUDA error: device-side assert triggered")
         return super().prefill(audio, frames, max_slice_nums)

@@ -53,6 +53,7 @@ class StackPlan:
     Port 0 means any free port; `redis_port` 0 means none.
 
     `drain_s` is the time that sessions have to end during a stop, at the edge and then at the worker.
+    After `stop_grace_s`, by default 8 s more, the worker is killed.
     """
 
     data_dir: Path
@@ -68,6 +69,7 @@ class StackPlan:
     redis_port: int = 0
     redis_dir: Path | None = None
     drain_s: float = DRAIN_S
+    stop_grace_s: float | None = None
     engine_options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -80,10 +82,16 @@ class StackPlan:
     def http_url(self) -> str:
         return "http" + self.edge_url.removeprefix("ws")
 
+    @property
+    def worker_grace_s(self) -> float:
+        """The time between SIGTERM and SIGKILL of the worker."""
+        return self.drain_s + 8 if self.stop_grace_s is None else self.stop_grace_s
+
     def env(self, redis_url: str) -> dict[str, str]:
         """Environment variables for the services."""
         settings = {name: getattr(self, name) for name in self.__slots__ if name not in _OWN}
         settings |= {"redis_url": redis_url, "engine_options": json.dumps(self.engine_options)}
+        settings["stop_grace_s"] = self.worker_grace_s
         return {
             f"ANTIPHON_{name.upper()}": str(value)
             for name, value in settings.items()
@@ -95,12 +103,12 @@ _OWN = ("redis_port", "redis_dir")
 """Fields of the plan that are no settings of a service."""
 
 
-def specs(drain_s: float) -> tuple[ServiceSpec, ...]:
+def specs(drain_s: float, worker_grace_s: float) -> tuple[ServiceSpec, ...]:
     """The services in the order of their start; the edge is last."""
     services = (
         ("recorder", "recorder_service", 10.0),
         ("cleanup", "cleanup_job", 5.0),
-        ("worker", "inference_worker", drain_s + 8),
+        ("worker", "inference_worker", worker_grace_s),
         ("edge", "edge", drain_s + 6),
     )
     return tuple(
@@ -132,7 +140,8 @@ class Stack:
         self._sink = sink
         self.redis_url = redis.url if redis else str(plan.redis_url)
         env = plan.env(self.redis_url)
-        self._services = {spec.name: Service(spec, env, sink) for spec in specs(plan.drain_s)}
+        services = specs(plan.drain_s, plan.worker_grace_s)
+        self._services = {spec.name: Service(spec, env, sink) for spec in services}
 
     @property
     def pids(self) -> dict[str, int | None]:

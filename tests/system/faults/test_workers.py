@@ -1,18 +1,112 @@
-"""Workers that are killed, stalled, slow or stopped, and sessions that break them."""
+"""Workers that are stopped, and sessions that break them."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from antiphon.broker.client import open_broker
+from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.states import EndReason
 from support.fault_stack import SIMULATED, Talker, fault_stack, talkers
-from support.poisoned_worker import POISON
+from support.poisoned_worker import BAD_UNIT, ENDLESS, POISON, TOO_LONG
 from support.raw_client import open_wire
-from support.stack import Service, Stack
+from support.stack import Service, Stack, until
+
+
+async def row_of(stack: Stack, sid: str) -> SessionRow:
+    async with open_broker(stack.settings) as broker:
+        row = await broker.sessions.get(sid)
+    assert row is not None
+    return row
+
+
+async def test_f24_a_failure_of_the_engine_ends_only_its_session(tmp_path: Path) -> None:
+    """No memory for one more session, and a step that fails as a CUDA error does."""
+    async with fault_stack(tmp_path) as faults:
+        stack = faults.stack
+        stack.expected = "session_failed"
+        await faults.edge()
+        worker = stack.poisoned_worker(engine_options=SIMULATED, slots=4)
+        async with (
+            talkers(faults, 2) as (talker, failing),
+            open_wire(stack.ws_url, "adx_large") as large,
+        ):
+            await asyncio.gather(talker.talk(2), failing.talk(2))
+            await large.until("queue_done")
+            await large.send(type="prepare", system_prompt=TOO_LONG)
+            refused = await large.next()
+            assert (refused["type"], refused["code"]) == ("error", "inference_error")
+            await large.send(type="prepare", system_prompt="shorter")
+            await large.until("prepared")
+            await failing.wire.send_second(BAD_UNIT)
+            error = await failing.wire.next()
+            assert (error["type"], error["code"]) == ("error", "inference_error")
+            await failing.wire.closed()
+            await talker.talk(3)
+            talker.check()
+            assert (await row_of(stack, "adx_talker_1")).reason is EndReason.ERROR
+        assert worker.process.poll() is None
+        await faults.no_slot_leaked()
+
+
+async def stop_and_kill(worker: Service, *, within_s: float) -> None:
+    """As a service manager: SIGTERM, then SIGKILL after the grace period."""
+    worker.process.terminate()
+    with contextlib.suppress(TimeoutError):
+        await until(lambda: worker.process.poll() is not None, within_s=within_s)
+    worker.kill()
+
+
+@pytest.mark.parametrize("step", ["short", "long"])
+async def test_a_worker_with_a_grace_shorter_than_its_drain_hands_its_sessions_over(
+    stack: Stack, step: str
+) -> None:
+    """Also if the engine does not finish its step in time."""
+    stack.edge()
+    first = stack.poisoned_worker(engine_options=SIMULATED, drain_s=60, stop_grace_s=4)
+    async with open_wire(stack.ws_url, "adx_1") as wire:
+        await wire.begin()
+        talker = Talker(wire, may_wait=True)
+        await talker.talk(1)
+        second = stack.worker(engine_options=SIMULATED)
+        if step == "long":
+            await wire.send_second(ENDLESS)
+        await stop_and_kill(first, within_s=4)
+        assert "drain_deadline" in first.log
+        if step == "long":
+            while (message := await wire.next())["type"] == "queue_update":
+                pass
+            assert (message["type"], message["current_time"]) == ("result", 2000)
+        else:
+            await talker.talk(1)
+        row = await row_of(stack, "adx_1")
+        assert (row.epoch, row.attempt) == (2, 1)
+        assert "session_recovered" in second.log
+
+
+async def test_a_second_sigterm_hands_the_sessions_over_at_once(stack: Stack) -> None:
+    stack.edge()
+    first = stack.worker(drain_s=60)
+    async with open_wire(stack.ws_url, "adx_1") as wire:
+        await wire.begin()
+        talker = Talker(wire, may_wait=True)
+        await talker.talk(1)
+        stack.worker()
+        first.process.terminate()
+        await until(lambda: "worker_draining" in first.log)
+        await talker.talk(1)
+        assert (await row_of(stack, "adx_1")).epoch == 1
+        assert await asyncio.to_thread(first.stop) == 0
+        await talker.talk(1)
+        talker.check()
+        row = await row_of(stack, "adx_1")
+        assert (row.epoch, row.attempt) == (2, 1)
 
 
 @asynccontextmanager
@@ -52,10 +146,14 @@ async def test_f25_a_session_that_crashes_its_worker_ends_and_its_neighbours_con
             async with open_wire(stack.ws_url, "adx_younger") as younger:
                 await younger.begin()
                 neighbours = [*older, Talker(younger)]
+                for each in neighbours:
+                    each.may_wait = True
                 await asyncio.gather(*(each.talk(2) for each in neighbours))
                 talking = [asyncio.create_task(each.talk(10)) for each in neighbours]
                 await poison.send_second(POISON)
-                assert (await poison.next())["code"] == "worker_lost"
+                while (message := await poison.next())["type"] == "queue_update":
+                    pass
+                assert message["code"] == "worker_lost"
                 await asyncio.gather(*talking)
                 await asyncio.gather(*(each.talk(2) for each in neighbours))
                 for each in neighbours:
@@ -67,3 +165,4 @@ async def test_f25_a_session_that_crashes_its_worker_ends_and_its_neighbours_con
                     for running in (await broker.queue.snapshot()).running:
                         assert running.attempt == 1
         assert len(workers) <= 4
+        await faults.no_slot_leaked()

@@ -61,11 +61,21 @@ def test_a_configured_drain_time_is_granted(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("ANTIPHON_DRAIN_S", "45")
     plan = plan_from(redis_url=None, redis_port=0)
     assert float(plan.env("redis://r")["ANTIPHON_DRAIN_S"]) == 45
-    graces_s = {spec.name: spec.grace_s for spec in specs(plan.drain_s)}
+    graces_s = {spec.name: spec.grace_s for spec in specs(plan.drain_s, plan.worker_grace_s)}
     assert min(graces_s["edge"], graces_s["worker"]) > 45, "services are not killed before"
 
 
+def test_the_worker_knows_when_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for configured, expected in ((None, 10), ("4", 4)):
+        if configured:
+            monkeypatch.setenv("ANTIPHON_STOP_GRACE_S", configured)
+        plan = plan_from(redis_url=None, redis_port=0)
+        assert float(plan.env("redis://r")["ANTIPHON_STOP_GRACE_S"]) == expected
+        graces_s = {spec.name: spec.grace_s for spec in specs(plan.drain_s, plan.worker_grace_s)}
+        assert graces_s["worker"] == expected
+
+
 def test_the_edge_starts_last_and_stops_first() -> None:
-    names = [spec.name for spec in specs(drain_s=2.0)]
+    names = [spec.name for spec in specs(drain_s=2.0, worker_grace_s=10.0)]
     assert names[-1] == STOP_ORDER[0] == "edge"
     assert sorted(names) == sorted(STOP_ORDER)
