@@ -12,13 +12,17 @@ import structlog
 from antiphon.recorder_service.journal.files import remove_temporaries, sync_tree, write_atomic
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
+    SIDES,
     Journal,
+    LeftOutEntry,
+    LeftOutWhy,
     OutageEntry,
     OutageStart,
     Side,
     read_journal,
     to_journal,
 )
+from antiphon.recorder_service.journal.limits import RecordingLimits
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.manifest.duplex import build_manifest
 from antiphon.recorder_service.manifest.meta import live_meta, read_meta
@@ -67,6 +71,9 @@ class RecordingFolder:
         self._worker = worker
         self._lock = threading.Lock()
         self._state = JournalState(job.ticket)
+        self._limits = RecordingLimits()
+        self._left_out: dict[Side, LeftOutEntry] = {}
+        self._limited: set[LeftOutWhy] = set()
         self._now_ms = now_ms
         self._outages = list(outages)
         self._noted: list[OutageEntry] = []
@@ -88,9 +95,14 @@ class RecordingFolder:
             if self._state.has(side, position):
                 return
             journal = self._journal or self._begin()
+            why = self._limits.refusal(side, entry, self._state)
+            if why is not None:
+                self._leave_out(journal, side, position, why)
+                return
+            self._note_left_out(journal, side)
             media = save_media(self.path, self._job.kind, position, entry, self._state)
             item = to_journal(side, position, entry, media)
-            journal.append(item)
+            self._limits.count(side, entry, journal.append(item))
             changed = self._note_outages(journal) or self._state.first_at is None
             self._state.add(item)
             if changed or item is self._state.prepare:
@@ -102,6 +114,8 @@ class RecordingFolder:
             if self._journal is None:
                 return None
             self._note_outages(self._journal)
+            for side in SIDES:
+                self._note_left_out(self._journal, side)
             journal = self.path / TIMELINE_FILE
             contents = read_journal(journal)
             if not journal.exists():  # another recorder has finished and merged it
@@ -136,6 +150,7 @@ class RecordingFolder:
         if (unreadable := journal.stat().st_size - contents.size) > 0:
             log.warning("recording_journal_cut", recording=self.path.name, bytes=unreadable)
         self._state = JournalState.of(self._job.ticket, contents)
+        self._limits = RecordingLimits(contents)
         self._noted = list(contents.outages)
         self._make_folders()
         self._journal = Journal.resume(journal, contents.size)
@@ -146,6 +161,26 @@ class RecordingFolder:
         self._make_folders()
         self._journal = Journal(self.path / TIMELINE_FILE)
         return self._journal
+
+    def _leave_out(
+        self, journal: Journal, side: Side, position: StreamPosition, why: LeftOutWhy
+    ) -> None:
+        """Count an entry that is not recorded. Consecutive ones share a line, written later."""
+        waiting = self._left_out.get(side)
+        if waiting is not None and (waiting.why, waiting.last.n + 1) != (why, position.n):
+            self._note_left_out(journal, side)
+            waiting = None
+        first = position.n if waiting is None else waiting.first
+        if why not in self._limited:
+            self._limited.add(why)
+            log.warning("recording_limited", recording=self.path.name, limit=why)
+        self._left_out[side] = LeftOutEntry(side, first, position, why)
+        self._state.skip(side, position)
+
+    def _note_left_out(self, journal: Journal, side: Side) -> None:
+        waiting = self._left_out.pop(side, None)
+        if waiting is not None:
+            journal.append(waiting)
 
     def _note_outages(self, journal: Journal) -> bool:
         """Write down the outages that are over; True when there were any."""

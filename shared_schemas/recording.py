@@ -200,6 +200,7 @@ class DiagnosticRecord(Record):
 class DuplexRecording(Record):
     """`recording.json` of a duplex session. `orphan_results`: results whose chunk is missing.
 
+    `diagnostics_left_out` counts those above the limit.
     `merged_replay`, `merged_replay_video`: file names, once the files exist.
     """
 
@@ -213,6 +214,7 @@ class DuplexRecording(Record):
     chunks: list[ChunkRecord]
     events: list[EventRecord]
     diagnostics: list[DiagnosticRecord]
+    diagnostics_left_out: int | None = None
     orphan_results: list[UnitRecord] | None = None
     missing: list[Gap] | None = None
     merged_replay: str | None = None

@@ -28,6 +28,8 @@ from antiphon.shared_schemas.entries import (
 Side = Literal["in", "out"]
 SIDES: tuple[Side, ...] = ("in", "out")
 
+LeftOutWhy = Literal["diagnostics", "full"]
+
 EntryT = TypeVar("EntryT", bound=StreamEntry)
 EntryT_co = TypeVar("EntryT_co", bound=StreamEntry, covariant=True)
 
@@ -114,13 +116,45 @@ class OutageEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOutEntry:
+    """Entries `first` to `last` of a stream that are not recorded (`journal.limits`)."""
+
+    side: Side
+    first: int
+    last: StreamPosition
+    why: LeftOutWhy
+
+    @property
+    def count(self) -> int:
+        return self.last.n - self.first + 1
+
+    def encode(self) -> dict[str, Any]:
+        return {
+            "stream": "note",
+            "id": self.last.id(),
+            "type": "left_out",
+            "side": self.side,
+            "first": self.first,
+            "why": self.why,
+        }
+
+
+JournalLine = JournalEntry[StreamEntry] | OutageEntry | LeftOutEntry
+
+
+@dataclass(frozen=True, slots=True)
 class JournalContents:
-    """Each stream's entries, oldest first, each once. `size`: bytes of the valid lines."""
+    """Each stream's entries, oldest first, each once.
+
+    `size`: bytes of the valid lines; `sizes`: those of each stream's entries.
+    """
 
     inputs: JournalEntries
     outputs: JournalEntries
     outages: Sequence[OutageEntry] = ()
     size: int = 0
+    left_out: Sequence[LeftOutEntry] = ()
+    sizes: dict[Side, int] = field(default_factory=dict)
 
     def of(self, side: Side) -> JournalEntries:
         return self.inputs if side == "in" else self.outputs
@@ -168,7 +202,8 @@ def read_journal(path: Path) -> JournalContents:
         data = path.read_bytes()
     except FileNotFoundError:
         data = b""
-    lines: list[JournalEntry[StreamEntry] | OutageEntry] = []
+    lines: list[JournalLine] = []
+    sizes: dict[Side, int] = {"in": 0, "out": 0}
     size = 0
     with suppress(ValueError):
         for raw in data.splitlines(keepends=True):
@@ -178,7 +213,9 @@ def read_journal(path: Path) -> JournalContents:
                 break
             lines.append(item)
             size += len(raw)
-    return _contents(lines, size)
+            if isinstance(item, JournalEntry):
+                sizes[item.side] += len(raw)
+    return _contents(lines, size, sizes)
 
 
 def read_finished_journal(path: Path) -> JournalContents:
@@ -188,21 +225,22 @@ def read_finished_journal(path: Path) -> JournalContents:
     """
     data = path.read_bytes()
     lines = (_json_of(raw) for raw in data.splitlines(keepends=True))
-    return _contents([_decode(line) for line in lines if line is not None], len(data))
+    return _contents([_decode(line) for line in lines if line is not None], len(data), {})
 
 
-def _contents(
-    lines: Iterable[JournalEntry[StreamEntry] | OutageEntry], size: int
-) -> JournalContents:
+def _contents(lines: Iterable[JournalLine], size: int, sizes: dict[Side, int]) -> JournalContents:
     found: dict[Side, dict[StreamPosition, JournalEntry[StreamEntry]]] = {"in": {}, "out": {}}
     outages: list[OutageEntry] = []
+    left_out: list[LeftOutEntry] = []
     for line in lines:
         if isinstance(line, OutageEntry):
             outages.append(line)
+        elif isinstance(line, LeftOutEntry):
+            left_out.append(line)
         else:
             found[line.side].setdefault(line.position, line)
     inputs, outputs = ([item for _, item in sorted(found[side].items())] for side in SIDES)
-    return JournalContents(inputs, outputs, outages, size)
+    return JournalContents(inputs, outputs, outages, size, left_out, sizes)
 
 
 def _json_of(raw: bytes) -> dict[str, Any] | None:
@@ -214,11 +252,11 @@ def _json_of(raw: bytes) -> dict[str, Any] | None:
     return line if isinstance(line, dict) else None
 
 
-def _decode(line: dict[str, Any]) -> JournalEntry[StreamEntry] | OutageEntry:
+def _decode(line: dict[str, Any]) -> JournalLine:
     """Raises ValueError on a line that is not of a known form."""
     try:
         if line["stream"] == "note":
-            return _outage(line)
+            return _left_out(line) if line["type"] == "left_out" else _outage(line)
         entry = unpack({b"h": orjson.dumps(line["entry"])})
         media = _MEDIA.validate_python(line.get("media", {}))
         return JournalEntry(line["stream"], StreamPosition.parse(line["id"]), entry, media)
@@ -233,8 +271,13 @@ def _outage(line: dict[str, Any]) -> OutageEntry:
     return OutageEntry(OutageStart(line["at"], line["error"]), line["resumed"], after)
 
 
-def _has_files(folder: Path, line: JournalEntry[StreamEntry] | OutageEntry) -> bool:
-    if isinstance(line, OutageEntry):
+def _left_out(line: dict[str, Any]) -> LeftOutEntry:
+    last = StreamPosition.parse(line["id"])
+    return LeftOutEntry(line["side"], line["first"], last, line["why"])
+
+
+def _has_files(folder: Path, line: JournalLine) -> bool:
+    if not isinstance(line, JournalEntry):
         return True
     try:
         return all(
@@ -260,11 +303,12 @@ class Journal:
             os.ftruncate(journal._descriptor, size)
         return journal
 
-    def append(self, entry: JournalEntry[StreamEntry] | OutageEntry) -> None:
-        """Add one line. Raises OSError; open the journal again after that."""
+    def append(self, entry: JournalLine) -> int:
+        """Add one line; returns its bytes. Raises OSError; open the journal again after that."""
         data = orjson.dumps(entry.encode(), option=orjson.OPT_APPEND_NEWLINE)
         if os.write(self._descriptor, data) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return len(data)
 
     def close(self) -> None:
         """Close the file. A second call does nothing."""

@@ -51,10 +51,16 @@ class JournalState:
         for side in SIDES:
             for item in contents.of(side):
                 state.add(item)
+        for left in contents.left_out:
+            state.skip(left.side, left.last)
         return state
 
     def has(self, side: Side, position: StreamPosition) -> bool:
         return position <= self.positions[side]
+
+    def skip(self, side: Side, position: StreamPosition) -> None:
+        """Continue after an entry that is not recorded."""
+        self.positions[side] = max(self.positions[side], position)
 
     def add(self, item: JournalEntry[StreamEntry]) -> None:
         """Count one recorded entry. An entry that was added before changes nothing."""

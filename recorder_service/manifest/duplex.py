@@ -89,9 +89,14 @@ def _duplex_recording(
             DiagnosticRecord(ts_ms=since(start, item.entry), metrics=item.entry.metrics)
             for item in select(contents.inputs, DiagnosticIn)
         ],
+        diagnostics_left_out=_left_out(contents) or None,
         orphan_results=orphans or None,
         missing=missing(contents, results),
     )
+
+
+def _left_out(contents: JournalContents) -> int:
+    return sum(left.count for left in contents.left_out if left.why == "diagnostics")
 
 
 def _chunk(

@@ -19,6 +19,7 @@ from antiphon.recorder_service.journal.journal import (
     SavedFile,
     Side,
 )
+from antiphon.recorder_service.journal.limits import MAX_JOURNAL_BYTES
 from antiphon.recorder_service.journal.state import JournalState, SessionConfigIn
 from antiphon.recorder_service.journal.steady import steady_end_ms
 from antiphon.recorder_service.manifest.plan import plan_replay
@@ -40,6 +41,7 @@ from antiphon.shared_schemas.recording import (
 log = structlog.get_logger()
 
 _EVENT_FIELDS = frozenset(EventRecord.model_fields) - {"ts_ms", "chunk", "type"}
+_FULL = f"the recording held {MAX_JOURNAL_BYTES // 2**20} MiB of entries"
 _LOST = "Redis did not hold them any more, or not in a form that can be read"
 
 
@@ -131,20 +133,27 @@ def missing(contents: JournalContents, answered: Iterable[int]) -> list[Gap] | N
 
 def _gaps(side: Side, contents: JournalContents, answered: Iterable[int]) -> list[Gap]:
     present = {item.position.n for item in contents.of(side)}
+    skipped = [left for left in contents.left_out if left.side == side]
+    for left in skipped:
+        if left.why == "diagnostics":
+            present.update(range(left.first, left.last.n + 1))
     found: list[Gap] = []
-    for n in range(1, max((*present, *answered), default=0) + 1):
+    lasts = (left.last.n for left in skipped)
+    for n in range(1, max((*present, *answered, *lasts), default=0) + 1):
         if n in present:
             continue
         if found and found[-1].last == n - 1:
             found[-1] = found[-1].model_copy(update={"last": n})
         else:
-            why = _why(side, n, contents.outages)
+            why = _why(side, n, contents)
             found.append(Gap(stream=side, first=n, last=n, why=why))
     return found
 
 
-def _why(side: Side, first: int, outages: Iterable[OutageEntry]) -> str:
-    for outage in outages:
+def _why(side: Side, first: int, contents: JournalContents) -> str:
+    if any(left.side == side and left.first == first for left in contents.left_out):
+        return _FULL
+    for outage in contents.outages:
         if outage.after[side].n == first - 1:
             return f"{_LOST}; until then the disk had refused to take them: {outage.start.error}"
     return _LOST

@@ -1,0 +1,104 @@
+"""What a recording leaves out: diagnostics above their limit, and entries of a full journal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+
+from antiphon.recorder_service.folder import RecordingFolder
+from antiphon.recorder_service.journal import limits
+from antiphon.recorder_service.journal.job import SessionEnding
+from antiphon.recorder_service.journal.limits import MAX_DIAGNOSTIC_BYTES
+from antiphon.shared_schemas.entries import DiagnosticIn, Entry, PlaybackIn, StreamPosition
+from antiphon.shared_schemas.recording import RecordingState
+from support.recorder_conversations import chunk, record_in_order, record_undisturbed, result
+from support.timed_conversations import T0, TICKET, Recorded, TimedTalk
+
+LARGE = DiagnosticIn(metrics={"text": "x" * 60_000})
+ENDING = SessionEnding(at=round(T0 + 9_000_000))
+
+
+def flood(seconds: int, per_second: int, entry: Entry) -> TimedTalk:
+    talk = TimedTalk.prepared()
+    for second in range(1, seconds + 1):
+        n = talk.into(second, chunk(second))
+        talk.out(second + 0.1, result(n))
+        for place in range(per_second):
+            talk.into(second + 0.2 + place / 1000, entry)
+    return talk
+
+
+def recorded(root: Path, talk: TimedTalk) -> Recorded:
+    record_in_order(root, talk.job, talk.script, ENDING)
+    return Recorded(root / talk.job.recording)
+
+
+def test_diagnostics_are_limited_per_second_and_per_session(tmp_path: Path) -> None:
+    found = recorded(tmp_path, flood(600, 1, LARGE))
+    kept = len(found.recording.diagnostics)  # type: ignore[union-attr]
+    assert MAX_DIAGNOSTIC_BYTES * 0.9 < kept * 60_000 <= MAX_DIAGNOSTIC_BYTES
+    assert found.recording.diagnostics_left_out == 600 - kept  # type: ignore[union-attr]
+    assert (found.meta.state, found.meta.missing) == (RecordingState.COMPLETE, [])
+    early = recorded(tmp_path / "early", flood(2, 50, LARGE))
+    assert len(early.recording.diagnostics) == 2  # type: ignore[union-attr]
+
+
+def test_usual_diagnostics_are_all_kept(tmp_path: Path) -> None:
+    found = recorded(tmp_path, flood(300, 1, DiagnosticIn(metrics={"rtt_ms": 20, "lag": 0.5})))
+    assert len(found.recording.diagnostics) == 300  # type: ignore[union-attr]
+    assert found.recording.diagnostics_left_out is None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("killed_after", [1, 30, 60, 75, 119])
+def test_a_recorder_that_takes_over_leaves_out_the_same(tmp_path: Path, killed_after: int) -> None:
+    talk = flood(10, 10, LARGE)
+    first = RecordingFolder(tmp_path, talk.job)
+    for side, position, entry in talk.script[:killed_after]:
+        first.add(side, position, entry)
+    first.close()
+    ending = SessionEnding(at=round(T0 + 60_000))
+    found = record_in_order(tmp_path, talk.job, talk.script, ending)
+    assert found == record_undisturbed(tmp_path / "quiet", talk.job, talk.script, ending)
+
+
+def test_the_journal_names_a_run_of_entries_in_one_line(tmp_path: Path) -> None:
+    talk = flood(3, 40, LARGE)
+    folder = RecordingFolder(tmp_path, talk.job)
+    for side, position, entry in talk.script:
+        folder.add(side, position, entry)
+    assert folder.position("in") == StreamPosition(TICKET, 1, 1 + 3 * 41)
+    lines = (folder.path / "timeline.jsonl").read_bytes().splitlines()
+    folder.close()
+    notes = [line for line in map(orjson.loads, lines) if line["stream"] == "note"]
+    assert [(note["first"], note["why"]) for note in notes] == [
+        (5, "diagnostics"),
+        (44, "diagnostics"),
+    ]
+
+
+def test_a_full_journal_ends_the_recording_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MAX_JOURNAL_BYTES", 10_000)
+    talk = flood(20, 20, PlaybackIn(played_ms=20.0))
+    found = recorded(tmp_path, talk)
+    assert found.meta.state is RecordingState.INTERRUPTED
+    (gap,) = found.meta.missing
+    assert gap.stream == "in"
+    assert gap.last == max(position.n for side, position, _ in talk.script if side == "in")
+    assert "MiB of entries" in gap.why
+    assert 0 < len(found.recording.chunks) < 20  # type: ignore[union-attr]
+
+
+def test_a_jump_of_the_clock_does_not_raise_the_limit_of_a_session(tmp_path: Path) -> None:
+    talk = flood(5, 30, LARGE)
+    talk.script = [
+        (side, position, replace(entry, at=entry.at + 3_600_000 * (position.n > 3)))
+        for side, position, entry in talk.script
+    ]
+    found = recorded(tmp_path, talk)
+    kept = len(found.recording.diagnostics)  # type: ignore[union-attr]
+    assert kept * 60_000 <= MAX_DIAGNOSTIC_BYTES
