@@ -14,6 +14,9 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 
+_CONCURRENT_ATTEMPTS = 8
+"""Attempts of one client that may replace the token between a read of its digest and the script."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumedSession:
@@ -44,6 +47,7 @@ def _attach(
     next_digest: str,
     edge: str,
     grace_ms: int,
+    attempt: int,
 ) -> ResumedSession | None:
     return read_row(f"session:{sid}", lambda: _read_resumed(sid, reply)) if reply else None
 
@@ -94,20 +98,32 @@ class ResumeRegistry:
         self._grace_ms = int(settings.resume_grace_s * 1000)
 
     async def attach(
-        self, shown: ResumeToken, new: ResumeToken, *, edge: str, protocol: str
+        self, shown: ResumeToken, new: ResumeToken, *, edge: str, protocol: str, attempt: int = 0
     ) -> ResumedSession | None:
-        """Connect a client to its session and replace its token; None when it may not resume."""
-        row = await call_on_row(
-            self._redis, "HMGET", self._keys.session(shown.sid), "resume", "resume_before"
-        )
+        """Connect a client to its session and replace its token; None when it may not resume.
+
+        `attempt`: number of the client's attempt, 0 if it does not count them. The newest one wins.
+        """
+        current, before = await self._digests(shown.sid)
+        for _ in range(_CONCURRENT_ATTEMPTS):
+            if not any([shown.matches(current), shown.matches(before)]):
+                return None
+            args = (shown.sid, protocol, current, shown.digest, new.digest, edge, self._grace_ms)
+            if attached := await self._scripts.run(_attach, *args, attempt):
+                return attached
+            checked, (current, before) = current, await self._digests(shown.sid)
+            if current == checked:
+                return None
+        return None
+
+    async def _digests(self, sid: str) -> tuple[str, str]:
+        """Of the current token and the one before it; empty if there is none."""
+        names = ("resume", "resume_before")
+        row = await call_on_row(self._redis, "HMGET", self._keys.session(sid), *names)
         current, before = (
             value.decode("ascii", errors="ignore") if value else "" for value in row or (b"", b"")
         )
-        valid = [shown.matches(digest) for digest in (current, before)]
-        if not any(valid):
-            return None
-        args = (shown.sid, protocol, current, shown.digest, new.digest, edge, self._grace_ms)
-        return await self._scripts.run(_attach, *args)
+        return current, before
 
     async def detach(self, sid: str, ticket: int, connection: int) -> None:
         """Start the grace period of a client that has left, unless it has reconnected already."""

@@ -29,11 +29,14 @@ _RETRY_PAUSES_S = (0.1, 0.3, 0.5, 1.0)
 _BROKEN = frozenset({None, 1005, 1006, 1001, 1012})
 """Close codes of a broken connection and of an edge that shuts down; all others are final."""
 
-_EXPIRED = 4410
+_REPLACED, _EXPIRED = 4409, 4410
+_ATTEMPT_S = 4.0
+"""An attempt to resume without an answer is abandoned after this time."""
+
 _DUPLICATE_CODES = ("not_ready", "paused")
 
-Reopen = Callable[[str, int], Awaitable[ClientConnection]]
-"""Opens a new socket to the session, given a resume token and the number of the last message."""
+Reopen = Callable[[str, int, int], Awaitable[ClientConnection]]
+"""Opens a new socket to the session: resume token, number of the last message, number of the attempt."""
 
 
 class ClientOptions(TypedDict, total=False):
@@ -109,6 +112,8 @@ class ResumingLink(Link):
         self._resume_for_s = resume_for_s
         self._token = ""
         self._seq = 0
+        self._attempts = 0
+        self._abandoned = False
         self._request: Mapping[str, Any] | None = None
         self._request_repeated = False
         self._over = False
@@ -174,8 +179,7 @@ class ResumingLink(Link):
         return error.get("code") not in _DUPLICATE_CODES
 
     async def _resume(self) -> bool:
-        broken = self.socket.close_code in _BROKEN or self.socket.close_reason == "slow_consumer"
-        if self._over or not self._token or not broken:
+        if self._over or not self._token or not self._is_broken():
             return False
         self._connected.clear()
         with suppress(TimeoutError):
@@ -186,18 +190,34 @@ class ResumingLink(Link):
                     await asyncio.sleep(_RETRY_PAUSES_S[min(attempt, len(_RETRY_PAUSES_S) - 1)])
         return False
 
+    def _is_broken(self) -> bool:
+        """True if the session can continue on another connection."""
+        code = self.socket.close_code
+        if code == _REPLACED:  # perhaps by an abandoned attempt that arrived late
+            abandoned, self._abandoned = self._abandoned, False
+            return abandoned
+        return code in _BROKEN or self.socket.close_reason == "slow_consumer"
+
     async def _attempt(self) -> bool | None:
         """True if the session is resumed, False if it no longer exists, None to try again."""
         socket: ClientConnection | None = None
+        self._attempts += 1
         try:
-            socket = await self._reopen(self._token, self._seq)
-            if not self._is_resumed(await socket.recv()):
+            async with asyncio.timeout(_ATTEMPT_S):
+                socket = await self._reopen(self._token, self._seq, self._attempts)
+                first = await socket.recv()
+            if not self._is_resumed(first):
                 await socket.close()
                 return None
             if self._request is not None:
                 self._request_repeated = True
                 await self._send_on(socket, self._request)
         except CannotConnect:
+            return None
+        except TimeoutError:
+            self._abandoned = True
+            if socket is not None:
+                socket.transport.abort()
             return None
         except ConnectionClosed:
             if socket is None or socket.close_code != _EXPIRED:
@@ -218,8 +238,8 @@ async def open_link(url: str, path: str, how: ClientOptions, **query: str | None
     query["resume"] = "1"
     edges = cycle([url, *how.get("other_edges", ())])
 
-    async def reopen(token: str, seq: int) -> ClientConnection:
-        resume = {**query, "resume_token": token, "seq": str(seq)}
+    async def reopen(token: str, seq: int, attempt: int) -> ClientConnection:
+        resume = {**query, "resume_token": token, "seq": str(seq), "attempt": str(attempt)}
         return await open_socket(edge_address(next(edges), path, **resume), how)
 
     socket = await open_socket(edge_address(url, path, **query), how)

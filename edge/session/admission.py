@@ -32,10 +32,14 @@ _ETA_STEP_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ResumeRequest:
-    """The client has this token and every message up to number `last`."""
+    """The client has this token and every message up to number `last`.
+
+    `attempt`: number of its attempt to resume, 0 if it does not count them.
+    """
 
     token: ResumeToken
     last: int
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ _FLAGS = ("capabilities", "notices", "timing", "transcript", "progress", "playba
 
 
 def read_connect_options(query: QueryParams) -> ConnectOptions:
-    """Raises ResumeExpired for a malformed token, InvalidInput for a malformed number."""
+    """Raises ResumeExpired for a malformed token, InvalidInput for malformed numbers."""
     resumed = _read_resume_request(query)
     return ConnectOptions(
         resume=query.get("resume") == "1" or resumed is not None,
@@ -72,10 +76,17 @@ def _read_resume_request(query: QueryParams) -> ResumeRequest | None:
     token = ResumeToken.parse(text)
     if token is None:
         raise ResumeExpired
-    last = query.get("seq", "0")
-    if not (last.isascii() and last.isdigit() and len(last) < 16):
-        raise InvalidInput("seq: must be the number of the last message received", field="seq")
-    return ResumeRequest(token, int(last))
+    last = _read_number(query, "seq", "must be the number of the last message received")
+    attempt = _read_number(query, "attempt", "must be the number of the attempt to resume")
+    return ResumeRequest(token, last, attempt)
+
+
+def _read_number(query: QueryParams, name: str, requirement: str) -> int:
+    """0 if it is missing."""
+    text = query.get(name, "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise InvalidInput(f"{name}: {requirement}", field=name)
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +219,11 @@ async def _resume(
 ) -> AdmittedSession:
     sid, broker, token = subscription.sid, context.broker, ResumeToken.new(subscription.sid)
     attached = await broker.resume_registry.attach(
-        resumed.token, token, edge=context.id, protocol=request.protocol
+        resumed.token,
+        token,
+        edge=context.id,
+        protocol=request.protocol,
+        attempt=resumed.attempt,
     )
     if attached is None:
         raise ResumeExpired

@@ -44,11 +44,13 @@ class Resumer:
 
     @asynccontextmanager
     async def back(
-        self, base: str, *, seq: int | None = None, token: str | None = None
+        self, base: str, *, seq: int | None = None, token: str | None = None, attempt: int = 0
     ) -> AsyncIterator[dict[str, Any]]:
         """Opens another socket that resumes after `seq` (default: the last message); yields the `resumed`."""
         after = self.last if seq is None else seq
         query = {"resume": 1, "resume_token": token or self.token, "seq": after}
+        if attempt:
+            query["attempt"] = attempt
         async with self._open(self._url(base, **query)):
             resumed = await self.receive()
             assert resumed["type"] == "resumed", resumed

@@ -29,6 +29,8 @@ class TcpProxy:
         self._lose = 0
         self._running = asyncio.Event()
         self._running.set()
+        self._replying = asyncio.Event()
+        self._replying.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._clients: set[asyncio.StreamWriter] = set()
 
@@ -62,9 +64,14 @@ class TcpProxy:
         """Forward nothing, on open and on new connections, until `thaw`. No connection is closed."""
         self._running.clear()
 
+    def freeze_replies(self) -> None:
+        """Forward what clients send, but nothing to them, until `thaw`."""
+        self._replying.clear()
+
     def thaw(self) -> None:
         """Forward again, including what arrived while frozen."""
         self._running.set()
+        self._replying.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -88,8 +95,8 @@ class TcpProxy:
             replies, requests = await asyncio.open_connection("127.0.0.1", port)
             self.accepted += 1
             pumps = [
-                asyncio.create_task(self._pump(reader, requests, lambda: False)),
-                asyncio.create_task(self._pump(replies, writer, self._loses)),
+                asyncio.create_task(self._pump(reader, requests, lambda: False, self._running)),
+                asyncio.create_task(self._pump(replies, writer, self._loses, self._replying)),
             ]
             try:
                 await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -99,7 +106,11 @@ class TcpProxy:
                 requests.close()
 
     async def _pump(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, loses: Callable[[], bool]
+        self,
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+        loses: Callable[[], bool],
+        allowed: asyncio.Event,
     ) -> None:
         pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_PIECES)
         now = asyncio.get_running_loop().time
@@ -116,6 +127,7 @@ class TcpProxy:
                 while (piece := await pieces.get())[1]:
                     await asyncio.sleep(max(0.0, piece[0] - now()))
                     await self._running.wait()
+                    await allowed.wait()
                     sink.write(piece[1])
                     await sink.drain()
         finally:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker
-from antiphon.broker.resume_registry import ResumedSession
+from antiphon.broker.resume_registry import ResumedSession, _attach
 from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.registry import SessionRow, Ticket
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
@@ -41,8 +43,11 @@ async def back(
     *,
     edge: str = "edge-2",
     protocol: str = "duplex",
+    attempt: int = 0,
 ) -> ResumedSession | None:
-    return await broker.resume_registry.attach(shown, new, edge=edge, protocol=protocol)
+    return await broker.resume_registry.attach(
+        shown, new, edge=edge, protocol=protocol, attempt=attempt
+    )
 
 
 async def row(broker: Broker) -> SessionRow:
@@ -103,6 +108,39 @@ async def test_the_previous_token_is_valid_until_the_new_one_is_confirmed(
     await broker.resume_registry.detach(SID, ticket.number, 4)
     assert await back(broker, FIRST, LAST) is None
     assert await back(broker, NEXT, LAST) is not None
+
+
+async def test_the_newest_attempt_wins_until_its_token_is_confirmed(broker: Broker) -> None:
+    ticket = await join(broker)
+    second = await back(broker, attempt=2)
+    assert second is not None
+    assert await back(broker, FIRST, LAST, attempt=1) is None  # it arrives late
+    third = await back(broker, FIRST, LAST, attempt=3)  # the answer to the second was lost
+    assert third is not None
+    assert third.connection == second.connection + 1
+    await broker.resume_registry.detach(SID, ticket.number, third.connection)
+    assert await back(broker, FIRST, NEXT, attempt=1) is None
+    assert await back(broker, LAST, NEXT, attempt=4) is not None
+    await broker.resume_registry.confirm(SID, ticket.number, third.connection + 1)
+    assert await back(broker, LAST, FIRST, attempt=5) is None
+
+
+async def test_of_attempts_at_the_same_time_the_newest_wins(broker: Broker) -> None:
+    await join(broker)
+    tokens = [ResumeToken(SID, f"new-{number}") for number in range(6)]
+    attempts = [back(broker, FIRST, token, attempt=n) for n, token in enumerate(tokens, start=1)]
+    attached = await asyncio.gather(*reversed(attempts))
+    assert attached[0] is not None
+    assert await back(broker, tokens[-1], NEXT, attempt=7) is not None
+
+
+async def test_a_repeated_call_has_the_same_result(broker: Broker, raw: Redis) -> None:
+    """The connection to Redis broke before the reply, and the command is sent again."""
+    await join(broker)
+    first = await back(broker, attempt=1)
+    scripts, digests = broker.resume_registry._scripts, (FIRST.digest, FIRST.digest, NEXT.digest)
+    repeated = await scripts.run(_attach, SID, "duplex", *digests, "edge-2", GRACE_MS, 1)
+    assert repeated == first
 
 
 async def test_a_silent_edge_counts_as_disconnected(broker: Broker, raw: Redis) -> None:

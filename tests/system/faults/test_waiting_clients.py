@@ -92,6 +92,7 @@ async def test_a_client_that_lost_its_worker_gets_its_place(tmp_path: Path, path
             elif path.startswith("/ws/duplex"):
                 await wire.send_second()
                 await wire.expect("result")
+        await faults.no_slot_leaked()
 
 
 async def test_a_free_worker_takes_over_without_a_place(tmp_path: Path) -> None:
@@ -104,6 +105,7 @@ async def test_a_free_worker_takes_over_without_a_place(tmp_path: Path) -> None:
             worker.kill()
             await wire.send_second()
             await wire.expect("result")
+        await faults.no_slot_leaked()
 
 
 async def test_two_clients_that_lost_their_worker_have_different_places(tmp_path: Path) -> None:
@@ -150,6 +152,7 @@ async def test_a_resumed_client_learns_that_it_waits_and_that_it_is_served(tmp_p
         async with client.back(url):
             await client.send("stop")
             await client.expect("stopped")
+        await faults.no_slot_leaked()
 
 
 async def test_a_client_that_resumes_after_the_loss_gets_its_place(tmp_path: Path) -> None:
@@ -168,6 +171,9 @@ async def test_a_client_that_resumes_after_the_loss_gets_its_place(tmp_path: Pat
             await client.send("prepare")
             await faults.worker("next")
             await client.expect("prepared", skip=("queue_update",))
+            await client.send("stop")
+            await client.expect("stopped")
+        await faults.no_slot_leaked()
 
 
 async def test_places_are_stale_while_redis_is_away(tmp_path: Path) -> None:
@@ -220,3 +226,4 @@ async def test_the_client_library_reports_the_wait(tmp_path: Path) -> None:
                     if place is None:
                         break
                 await session.stop()
+        await faults.no_slot_leaked()

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
+from antiphon.client import link
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import SessionOver
 from support.scripted_server import Scripted, Wire, speaking, talking_to
@@ -73,7 +74,7 @@ async def test_a_broken_connection_is_resumed_transparently() -> None:
         await session.stop()
     first, second = server.queries
     assert first == {"resume": "1"}
-    assert second == {"resume": "1", "resume_token": "s.one", "seq": "3"}
+    assert second == {"resume": "1", "resume_token": "s.one", "seq": "3", "attempt": "1"}
 
 
 async def test_it_resumes_repeatedly_and_through_another_edge() -> None:
@@ -162,6 +163,36 @@ async def test_a_session_that_has_ended_is_not_resumed(code: int) -> None:
         assert over.value.close_code == code
         with pytest.raises(SessionOver):
             await session.send_audio(SECOND)
+
+
+async def test_an_abandoned_attempt_that_takes_over_does_not_end_the_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Edges that do not know the number of an attempt let an older one win."""
+    monkeypatch.setattr(link, "_ATTEMPT_S", 0.2)
+    server = Server()
+
+    async def script(wire: Wire) -> None:
+        number = server.count(wire)
+        if number == 1:
+            await server.begin(wire)
+            await _break(wire)
+        elif number == 2:
+            await wire.socket.wait_closed()  # no answer
+        elif number == 3:
+            await server.resume(wire)
+            await wire.socket.close(4409, "replaced")
+        elif number == 4:
+            await server.resume(wire)
+            await wire.send("result", seq=3, **speaking("there"))
+            await wire.expect("stop")
+            await wire.send("stopped", session_id="s", seq=4)
+
+    async with talking_to(script, resume=True) as session:
+        await session.prepare()
+        assert (await anext(session.results())).text == "there"
+        await session.stop()
+    assert [query.get("attempt") for query in server.queries] == [None, "1", "2", "3"]
 
 
 async def test_retries_end_at_the_time_limit() -> None:
