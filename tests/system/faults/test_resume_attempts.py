@@ -40,7 +40,7 @@ async def _deaf_attempt(faults: FaultStack, client: Resumer, attempt: int) -> As
         writer.close()
 
 
-async def test_the_newest_attempt_replaces_an_older_one_that_stalls(tmp_path: Path) -> None:
+async def test_f21_the_newest_attempt_replaces_an_older_one_that_stalls(tmp_path: Path) -> None:
     async with fault_stack(tmp_path) as faults:
         await faults.edge()
         await faults.worker()
@@ -56,7 +56,7 @@ async def test_the_newest_attempt_replaces_an_older_one_that_stalls(tmp_path: Pa
         await faults.no_slot_leaked()
 
 
-async def test_an_older_attempt_that_arrives_late_is_refused(tmp_path: Path) -> None:
+async def test_f21_an_older_attempt_that_arrives_late_is_refused(tmp_path: Path) -> None:
     """The newer attempt stalls, too, so its token is not confirmed."""
     async with fault_stack(tmp_path) as faults:
         await faults.edge()
@@ -111,7 +111,7 @@ async def test_the_client_library_resumes_beside_its_stalled_attempt(
         await faults.no_slot_leaked()
 
 
-async def test_the_client_library_survives_a_stall_of_all_its_attempts(
+async def test_f21_the_client_library_survives_a_stall_of_all_its_attempts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Several attempts arrive at the edge together when the network forwards again."""

@@ -67,8 +67,8 @@ async def _skip_answers(wire: Wire) -> Message:
     ["/ws/duplex/adx_1", "/ws/half_duplex/hdx_1", "/ws/chat", "/v1/realtime?mode=audio&notices=1"],
     ids=["duplex", "half-duplex", "chat", "realtime"],
 )
-async def test_a_client_that_lost_its_worker_gets_its_place(tmp_path: Path, path: str) -> None:
-    """F4 without a second worker: first it waits, then the next worker serves it."""
+async def test_f1_a_client_that_lost_its_worker_gets_its_place(tmp_path: Path, path: str) -> None:
+    """First it waits, then the next worker serves it."""
     async with fault_stack(tmp_path) as faults:
         await faults.edge()
         worker = await faults.worker(engine_options=_SLOW_ANSWER)
@@ -108,7 +108,7 @@ async def test_a_free_worker_takes_over_without_a_place(tmp_path: Path) -> None:
         await faults.no_slot_leaked()
 
 
-async def test_two_clients_that_lost_their_worker_have_different_places(tmp_path: Path) -> None:
+async def test_f1_two_clients_that_lost_their_worker_have_different_places(tmp_path: Path) -> None:
     async with fault_stack(tmp_path) as faults:
         await faults.edge()
         worker = await faults.worker(slots=2)
@@ -126,7 +126,7 @@ async def test_two_clients_that_lost_their_worker_have_different_places(tmp_path
                 await _place(wire, position, of=3)
 
 
-async def test_a_resumed_client_learns_that_it_waits_and_that_it_is_served(tmp_path: Path) -> None:
+async def test_f1_a_resumed_client_learns_that_it_waits_and_that_it_is_served(tmp_path: Path) -> None:
     """Its connection breaks once while it waits, and once more until a worker serves it."""
     async with fault_stack(tmp_path) as faults:
         await faults.edge()
@@ -176,7 +176,7 @@ async def test_a_client_that_resumes_after_the_loss_gets_its_place(tmp_path: Pat
         await faults.no_slot_leaked()
 
 
-async def test_places_are_stale_while_redis_is_away(tmp_path: Path) -> None:
+async def test_f6_places_are_stale_while_redis_is_away(tmp_path: Path) -> None:
     async with fault_stack(tmp_path) as faults:
         edge = await faults.edge()
         url = faults.stack.ws_url

@@ -11,6 +11,7 @@ export interface CallStatus {
 
 export function callStatus(sessionState: DuplexSessionState): CallStatus {
   const t = callStrings().state;
+  if (sessionState.queue !== null) return { mode: "idle", title: t.queued, hint: "" };
   switch (sessionState.phase) {
     case "idle":
       return { mode: "idle", title: t.idle, hint: "" };
@@ -39,10 +40,9 @@ export function callStatus(sessionState: DuplexSessionState): CallStatus {
  */
 export function statusAnnouncement(sessionState: DuplexSessionState): string {
   const t = callStrings().state;
+  if (sessionState.queue !== null) return ""; // the queue panel announces it
   if (sessionState.phase === "active") return sessionState.muted ? t.muted : t.connected;
-  return sessionState.phase === "idle" || sessionState.phase === "queued"
-    ? ""
-    : callStatus(sessionState).title;
+  return sessionState.phase === "idle" ? "" : callStatus(sessionState).title;
 }
 
 function talking({ modelSpeaks, userSpeaks, muted, transcript }: DuplexSessionState): CallStatus {

@@ -16,7 +16,8 @@ import "./landscape.css";
 /** The main area of a call: status, video or orb, notices and controls. */
 export function callStage(view: CallView): TemplateResult {
   const { sessionState } = view.state;
-  return html`<section class="stage ${sessionState.phase} ${showsVideo(view) ? "has-video" : ""}">
+  const waits = sessionState.queue === null ? "" : "queued";
+  return html`<section class="stage ${sessionState.phase} ${waits} ${showsVideo(view) ? "has-video" : ""}">
     <div class="top">${head(view)} ${panelButton(view)}</div>
     ${callNotices(view)}
     <div class="middle">${middle(view)}</div>
@@ -73,7 +74,7 @@ function middle(view: CallView): TemplateResult {
   const { mode, title, hint } = callStatus(sessionState);
   const orb = html`${showsVideo(view) ? videoPreview(view) : nothing}
     <an-call-orb .call=${view.call} .mode=${mode}></an-call-orb>`;
-  if (sessionState.phase === "queued") {
+  if (sessionState.queue !== null) {
     return html`${orb}<an-queue-panel .status=${sessionState.queue} @leave=${view.actions.endCall}></an-queue-panel>`;
   }
   return html`${orb}

@@ -45,7 +45,7 @@ export class QueuePanel extends BaseElement {
         <h2>${status.position === 1 ? queue.next : queue.title}</h2>
         <p class="soft">
           ${queue.position(status.position, status.length)}<span aria-hidden="true">
-            · ${left < 1 ? queue.soon : queue.eta(formatClock(left))}</span
+            · ${status.stale ? queue.stale : left < 1 ? queue.soon : queue.eta(formatClock(left))}</span
           >
         </p>
         <p class="small soft">${queue.wait}</p>

@@ -116,6 +116,7 @@ export const en = {
     position: (position: number, length: number) => `Position ${position} of ${length}`,
     eta: (clock: string) => `about ${clock}`,
     soon: "soon",
+    stale: "not updated at the moment",
     wait: "Keep this page open. A sound plays when it is your turn.",
     leave: "Leave queue",
     chimes: "Sound notifications",

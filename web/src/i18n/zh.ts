@@ -117,6 +117,7 @@ export const zh: Translated<typeof en> = {
     position: (position, length) => `第 ${position} 位，共 ${length} 位`,
     eta: (clock) => `约 ${clock}`,
     soon: "马上就好",
+    stale: "暂时无法更新",
     wait: "请保持此页面打开，轮到您时会播放提示音。",
     leave: "离开队列",
     chimes: "声音提醒",

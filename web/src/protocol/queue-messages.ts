@@ -1,4 +1,4 @@
-import { number, or, text } from "./field-readers.ts";
+import { flag, number, or, text } from "./field-readers.ts";
 import { type MessageOf, shape } from "./message-reader.ts";
 
 const place = {
@@ -11,9 +11,11 @@ const place = {
 
 /**
  * Queue messages of all protocols except realtime. Times are in seconds, positions count from 1.
+ * Updates after `queue_done` mean that the worker was lost, until position 0. `stale`: the server
+ * cannot read the queue.
  */
 export const queued = shape("queued", place);
-export const queueUpdate = shape("queue_update", place);
+export const queueUpdate = shape("queue_update", { ...place, stale: or(flag, false) });
 export const queueDone = shape("queue_done", {});
 
 /** `code` is for programs, `message` for people. `field` names the invalid field of a message. */

@@ -75,6 +75,7 @@ describe("a lost connection", () => {
     vi.advanceTimersByTime(200);
     expect(FakeWebSocket.last.url.searchParams.get("resume_token")).toBe("T1");
     expect(FakeWebSocket.last.url.searchParams.get("seq")).toBe("4");
+    expect(FakeWebSocket.last.url.searchParams.get("attempt")).toBe("1");
     FakeWebSocket.last.accept();
     expect(log.at(-1)).toBe("reconnecting");
     FakeWebSocket.last.say({ type: "resumed", seq: 4, resume_token: "T2" });
@@ -158,8 +159,35 @@ describe("a lost connection", () => {
     FakeWebSocket.last.drop(1006);
     vi.advanceTimersByTime(200);
     const stuck = FakeWebSocket.last;
-    vi.advanceTimersByTime(4000 + 700);
+    vi.advanceTimersByTime(4000 + 750);
     expect(FakeWebSocket.last).not.toBe(stuck);
+    expect(FakeWebSocket.last.url.searchParams.get("attempt")).toBe("2");
+  });
+
+  it("counts its attempts over the whole session", () => {
+    resumable();
+    for (const token of ["T2", "T3"]) {
+      FakeWebSocket.last.drop(1006);
+      vi.advanceTimersByTime(200);
+      FakeWebSocket.last.accept();
+      FakeWebSocket.last.say({ type: "resumed", seq: 4, resume_token: token });
+    }
+    expect(FakeWebSocket.last.url.searchParams.get("attempt")).toBe("2");
+  });
+
+  it("is not ended by an abandoned attempt that arrives late", () => {
+    const { log } = resumable();
+    FakeWebSocket.last.drop(1006);
+    vi.advanceTimersByTime(200 + 4000 + 750);
+    FakeWebSocket.last.accept();
+    FakeWebSocket.last.say({ type: "resumed", seq: 4, resume_token: "T2" });
+    FakeWebSocket.last.drop(4409);
+    expect(log.at(-1)).toBe("reconnecting");
+    vi.advanceTimersByTime(200);
+    FakeWebSocket.last.accept();
+    FakeWebSocket.last.say({ type: "resumed", seq: 4, resume_token: "T3" });
+    FakeWebSocket.last.drop(4409); // another tab
+    expect(log.at(-1)).toBe("closed 4409");
   });
 
   it("retries at once on request", () => {

@@ -8,6 +8,7 @@ import { SendQueue } from "./send-queue.ts";
 export const RESUME_WINDOW_MS = 15_000;
 
 const ATTEMPT_MS = 4000; // timeout of an attempt without an answer
+const LATE_ANSWER_MS = 50;
 const FINAL_CODES: ReadonlySet<number> = new Set([
   1000, 1002, 1003, 1007, 1008, 1009, 1011, 4409, 4410,
 ]);
@@ -49,7 +50,9 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
   #token: string | undefined;
   #seq = 0; // messages count from 1
   #over = false;
-  #attempt = 0;
+  #failures = 0; // since the connection was lost
+  #attempts = 0; // of the whole session; the server prefers the newest
+  #abandoned = false;
   #lostAt = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -123,7 +126,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
 
   #ready(): void {
     clearTimeout(this.#timer);
-    this.#attempt = 0;
+    this.#failures = 0;
     this.#move("open");
     for (const message of this.#queue.take()) this.#transmit(message);
   }
@@ -168,16 +171,23 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
   #drop(closed: SocketClose): void {
     this.#socket = undefined;
     clearTimeout(this.#timer);
-    if (this.#isFinal(closed.code)) {
+    if (!this.#isReplacedByAttempt(closed.code) && this.#isFinal(closed.code)) {
       this.#end(closed);
       return;
     }
     if (this.#state !== "reconnecting") {
       this.#lostAt = performance.now();
-      this.#attempt = 0;
+      this.#failures = 0;
       this.#move("reconnecting");
     }
     this.#retry(closed);
+  }
+
+  /** An abandoned attempt may arrive late and replace the connection. Each one does so once. */
+  #isReplacedByAttempt(code: number): boolean {
+    if (code !== 4409 || !this.#abandoned || this.#over) return false;
+    this.#abandoned = false;
+    return true;
   }
 
   /** 1013 rejects a new session. For a resumed session it means: retry. */
@@ -187,7 +197,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
   }
 
   #retry(closed: SocketClose): void {
-    const wait = backoffMs(this.#attempt++);
+    const wait = backoffMs(this.#failures++);
     if (performance.now() + wait - this.#lostAt > RESUME_WINDOW_MS) this.#end(closed);
     else this.#timer = setTimeout(() => this.#resume(), wait);
   }
@@ -196,12 +206,19 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
     const url = new URL(this.#url);
     url.searchParams.set("resume_token", this.#token ?? "");
     url.searchParams.set("seq", String(this.#seq));
+    url.searchParams.set("attempt", String(++this.#attempts));
     this.#open(url);
-    const socket = this.#socket;
     this.#timer = setTimeout(() => {
-      this.#drop({ code: 1006, reason: "no answer" });
-      socket?.close();
+      // An answer that arrived while the tab was suspended is handled first.
+      this.#timer = setTimeout(() => this.#abandon(), LATE_ANSWER_MS);
     }, ATTEMPT_MS);
+  }
+
+  #abandon(): void {
+    const socket = this.#socket;
+    this.#abandoned = true;
+    this.#drop({ code: 1006, reason: "no answer" });
+    socket?.close();
   }
 
   #end(closed: SocketClose): void {

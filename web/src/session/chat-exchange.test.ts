@@ -56,6 +56,19 @@ it("sends the request, waits in the queue and collects the answer", () => {
   expect(exchange.audio).toEqual(Float32Array.of(0.5));
 });
 
+it("waits in the queue again when it loses its worker", () => {
+  const { exchange } = ask();
+  const place = { ticket_id: "t", queue_length: 1, eta_seconds: 0, estimated_wait_s: 0 };
+  FakeWebSocket.last.say({ type: "queue_done" });
+  FakeWebSocket.last.say({ type: "chunk", text_delta: "A " });
+  FakeWebSocket.last.say({ type: "queue_update", position: 1, ...place });
+  expect(exchange.state.value).toMatchObject({ phase: "active", queue: { position: 1 } });
+  FakeWebSocket.last.say({ type: "queue_update", position: 1, ...place, stale: true });
+  expect(exchange.state.value.queue).toMatchObject({ stale: true });
+  FakeWebSocket.last.say({ type: "queue_update", position: 0, ...place });
+  expect(exchange.state.value).toMatchObject({ phase: "active", queue: null, text: "A " });
+});
+
 it("stops and marks the answer as stopped", () => {
   const { exchange } = ask();
   FakeWebSocket.last.say({ type: "chunk", text_delta: "Once" });

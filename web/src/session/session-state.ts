@@ -13,12 +13,16 @@ export type Phase =
   | "stopping"
   | "ended";
 
-/** Status in the queue. Position 1 is next. `at`: time of the update, `performance.now()`. */
+/**
+ * Status in the queue. Position 1 is next. `at`: time of the update, `performance.now()`. `stale`:
+ * the server cannot read the queue, so the position may have changed.
+ */
 export interface QueueStatus {
   readonly position: number;
   readonly length: number;
   readonly etaS: number;
   readonly at: number;
+  readonly stale: boolean;
 }
 
 export type ConnectionStatus =
@@ -67,6 +71,7 @@ export interface SessionState {
   readonly sessionId: string;
   /** Id of the recording. Null until the session is prepared. */
   readonly recordingId: string | null;
+  /** Not null in phase `queued`, and in later phases after the session lost its worker. */
   readonly queue: QueueStatus | null;
   readonly connection: ConnectionStatus;
   readonly end: SessionEnd | null;

@@ -19,6 +19,8 @@ const CLOSE_NAMES: Record<number, string> = {
   4409: "replaced",
 };
 
+type Place = Pick<Queued, "position" | "queue_length" | "estimated_wait_s"> & { stale?: boolean };
+
 /** Events of a session. Sessions without a microphone emit only `problem`. */
 export interface SessionEvents {
   /** An error that does not end the session. */
@@ -45,6 +47,7 @@ export abstract class Session<
   #client: ProtocolClient<Server, Client> | undefined;
   #lastError: Problem | undefined;
   #stopTimer: ReturnType<typeof setTimeout> | undefined;
+  #assigned = false;
 
   constructor(initial: State) {
     super();
@@ -93,18 +96,24 @@ export abstract class Session<
     this.state.set({ ...this.state.value, ...change });
   }
 
-  /** The session is queued or its position changed. */
-  protected onQueued(
-    message: Pick<Queued, "position" | "queue_length" | "estimated_wait_s">,
-  ): void {
-    if (this.state.value.phase === "stopping") return;
-    const { position, queue_length: length, estimated_wait_s: etaS } = message;
-    this.patch({ phase: "queued", queue: { position, length, etaS, at: performance.now() } });
+  /**
+   * The session is queued or its position changed. A session that has lost its worker stays in its
+   * phase. Position 0 means that it has a worker again.
+   */
+  protected onQueued(message: Place): void {
+    const { phase } = this.state.value;
+    if (phase === "stopping") return;
+    const { position, queue_length: length, estimated_wait_s: etaS, stale = false } = message;
+    const at = performance.now();
+    const queue = position === 0 ? null : { position, length, etaS, at, stale };
+    if (this.#assigned || phase === "active") this.patch({ queue });
+    else this.patch({ phase: queue ? "queued" : "preparing", queue });
   }
 
   /** A worker is assigned. Returns false if the user has left. */
   protected onWorkerAssigned(): boolean {
     if (this.state.value.phase === "stopping") return false;
+    this.#assigned = true;
     this.patch({ phase: "preparing", queue: null });
     return true;
   }

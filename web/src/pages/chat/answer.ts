@@ -69,7 +69,7 @@ export class AnswerElement extends BaseElement {
     const done = exchange.phase === "ended";
     if (text !== "")
       return html`<div class="message-content" aria-busy=${!done}>${renderMarkdown(text)}</div>`;
-    if (!done) return exchange.phase === "queued" ? nothing : this.#waiting();
+    if (!done) return exchange.queue !== null ? nothing : this.#waiting();
     return this.problem ? nothing : html`<p class="soft">${chatStrings().nothing}</p>`;
   }
 

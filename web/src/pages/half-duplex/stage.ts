@@ -109,6 +109,7 @@ const MODES: Record<StageState, OrbMode> = {
 export function stageOf(state: HalfDuplexSessionState | null): StageState {
   const started = state?.recordingId !== null; // a session that never started counts as idle
   if (state === null || (state.phase === "ended" && !started)) return "idle";
+  if (state.queue !== null) return "queued";
   if (state.phase !== "active") return state.phase === "paused" ? "listening" : state.phase;
   if (state.turnState === "listening" && state.muted) return "muted";
   const writes = state.turnState === "thinking" && state.turns.at(-1)?.reply;
