@@ -30,6 +30,7 @@ class Close(IntEnum):
     NORMAL = 1000
     UNSUPPORTED = 1003
     POLICY = 1008
+    TOO_BIG = 1009
     INTERNAL = 1011
     RESTART = 1012
     TRY_LATER = 1013

@@ -14,15 +14,12 @@ import uvicorn
 from fastapi import FastAPI
 
 from antiphon.broker.service.process import stop_on_signals
-from antiphon.edge.access.limits import PreRequestLimiter
+from antiphon.edge.access.limits import HttpConnectionLimiter
 from antiphon.edge.app import create_app
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.settings import EdgeSettings
-from antiphon.edge.transport.server_protocols import (
-    EdgeHttpProtocol,
-    EdgeWebSocketProtocol,
-    NoUtf8Tracebacks,
-)
+from antiphon.edge.transport.http_protocol import EdgeHttpProtocol
+from antiphon.edge.transport.websocket_protocol import EdgeWebSocketProtocol, NoUtf8Tracebacks
 
 log = structlog.get_logger()
 
@@ -93,20 +90,27 @@ class _Server(uvicorn.Server):
 
 def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
     settings = edge.settings
-    limiter = PreRequestLimiter(
+    limiter = HttpConnectionLimiter(
         settings.request_head_s,
+        settings.send_stall_s,
         settings.max_sockets_per_address,
         edge.access.peer_limit_key,
         edge.metrics.rejected,
     )
-    long_frames = {"/ws/chat": max(WS_MAX_BYTES, settings.max_chat_bytes)}
+    http = {"connection_limiter": limiter}
+    ws = {
+        "connection_limiter": limiter,
+        "long_frames": {"/ws/chat": max(WS_MAX_BYTES, settings.max_chat_bytes)},
+        "bytes_per_s": settings.input_bytes_per_s,
+        "budget": edge.chat_budget,
+    }
     uvicorn_log = logging.getLogger("uvicorn.error")
     uvicorn_log.setLevel(logging.WARNING)
     uvicorn_log.addFilter(_NO_UTF8_TRACEBACKS)
     return uvicorn.Config(
         app,
-        http=type("HttpProtocol", (EdgeHttpProtocol,), {"pre_request_limiter": limiter}),
-        ws=type("WsProtocol", (EdgeWebSocketProtocol,), {"long_frames": long_frames}),
+        http=type("HttpProtocol", (EdgeHttpProtocol,), http),
+        ws=type("WsProtocol", (EdgeWebSocketProtocol,), ws),
         ws_max_size=WS_MAX_BYTES,
         ws_per_message_deflate=False,
         ws_ping_interval=settings.ping_interval_s,

@@ -85,7 +85,7 @@ class AccessSettings(BrokerSettings):
     metrics_open: bool = False
     """anyone may read /metrics; otherwise it needs the admin token, or loopback"""
     max_sockets_per_address: int = Field(default=200, ge=0)
-    """open connections of one address; 0: no limit"""
+    """open WebSockets of one address, and open HTTP connections; 0: no limit"""
     max_sessions_per_client: int = Field(default=0, ge=0)
     """sessions, waiting or running, of one API key, or without keys of one address; 0: no limit"""
     max_connects_per_minute: int = Field(default=600, ge=0)
@@ -169,7 +169,7 @@ class EdgeSettings(AccessSettings):
     max_chat_bytes: int = Field(default=64 * MIB, ge=1024)
     """longest chat request, media included"""
     max_chats_bytes: int = Field(default=512 * MIB, ge=1024)
-    """total size of the chat requests held at once; others must retry"""
+    """total size of the chat requests and incomplete messages held at once; others must retry"""
     max_chat_audio_s: float = Field(default=600.0, gt=0)
     """longest audio part of a chat"""
     max_image_bytes: int = Field(default=16 * MIB, ge=1024)

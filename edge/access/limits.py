@@ -95,7 +95,7 @@ def _backpressure(text: str, field: str | None) -> InvalidInput:
 
 
 class ByteBudget:
-    """Caps the total bytes of requests that one edge holds.
+    """Caps the total bytes of requests, or of incomplete messages, that one edge holds.
 
     A single request always fits, and every request of up to `always` bytes.
     """
@@ -115,27 +115,31 @@ class ByteBudget:
         try:
             yield reservation
         finally:
-            self.held -= reservation.size
+            reservation.resize(0)
 
 
 class Reservation:
-    """The bytes of one request."""
+    """The bytes of one request, or of one message that is not received completely."""
 
-    def __init__(self, budget: ByteBudget) -> None:
+    def __init__(self, budget: ByteBudget, always: int | None = None) -> None:
         self.size = 0
         self._budget = budget
+        self._always = budget.always if always is None else always
 
     def add(self, size: int) -> None:
         """Raises BudgetExceeded."""
+        self.resize(self.size + size)
+
+    def resize(self, size: int) -> None:
+        """Raises BudgetExceeded if it grows; up to `always` bytes fit anyway."""
         budget = self._budget
-        alone = budget.held == self.size
-        small = self.size + size <= budget.always
-        if not (alone or small) and budget.held + size > budget.limit:
+        others = budget.held - self.size
+        if size > max(self.size, self._always) and others and others + size > budget.limit:
             mib = budget.limit // _MIB
             text = f"this server holds {mib} MiB of {budget.what} already; try again"
             raise BudgetExceeded(text)
-        self.size += size
-        budget.held += size
+        self.size = size
+        budget.held = others + size
 
 
 @dataclass(slots=True)
@@ -213,54 +217,55 @@ class ConnectionLimiter:
         self._sweep_at = len(self._clients) + _SWEEP_EVERY
 
 
-class PreRequestLimiter:
-    """Deadline and per-address cap for connections that have not sent a request yet.
+class HttpConnectionLimiter:
+    """Deadlines and a per-address cap for connections that serve HTTP requests.
 
-    `key_of` maps a peer's host to its rate limit key; None: not counted. `at_once` of 0: no cap.
+    A connection counts until it is closed or becomes a WebSocket. `key_of` maps a peer's host to its
+    rate limit key; None: not counted. `at_once` of 0: no cap.
     """
 
     def __init__(
         self,
         timeout_s: float,
+        send_stall_s: float,
         at_once: int,
         key_of: Callable[[str], str | None],
         rejected: CounterMetric,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.timeout_s = timeout_s
+        self.send_stall_s = send_stall_s
         self._at_once = at_once
         self._key_of = key_of
         self._rejected = rejected
         self._clock = clock
-        self._waiting = Counter[str]()
+        self._open = Counter[str]()
         self._unreported = Counter[str]()
         self._reported_at = float("-inf")
 
     def __len__(self) -> int:
-        return self._waiting.total()
+        return self._open.total()
 
     def acquire(self, host: str) -> str | None:
         """Count a connection; pass the result to `release`. Raises OverflowError above the cap."""
         key = self._key_of(host)
         if key is None:
             return None
-        if self._at_once and self._waiting[key] >= self._at_once:
-            self._reject("rate_limited")
+        if self._at_once and self._open[key] >= self._at_once:
+            self.report("rate_limited")
             raise OverflowError(key)
-        self._waiting[key] += 1
+        self._open[key] += 1
         return key
 
     def release(self, key: str | None) -> None:
-        """The connection has sent its request, or is closed."""
+        """The connection is closed, or is a WebSocket now."""
         if key is not None:
-            self._waiting[key] -= 1
-            if not self._waiting[key]:
-                del self._waiting[key]
+            self._open[key] -= 1
+            if not self._open[key]:
+                del self._open[key]
 
-    def report_timeout(self) -> None:
-        self._reject("request_timeout")
-
-    def _reject(self, reason: str) -> None:
+    def report(self, reason: str) -> None:
+        """Count a connection that was cut off, and log it at intervals."""
         self._rejected.labels(reason).inc()
         self._unreported[reason] += 1
         if (now := self._clock()) - self._reported_at >= _LOG_EVERY_S:

@@ -73,10 +73,16 @@ class SocketConnection:
         self.probe: Callable[[Callable[[], None]], None] = socket.scope["state"]["probe"]
 
     async def receive(self) -> str | bytes:
-        """The next frame. Raises NotJson for a binary frame if only text was agreed on."""
+        """The next message.
+
+        Raises NotJson for a binary one if only text was agreed on, and BudgetExceeded if the edge
+        cannot hold it.
+        """
         message = await self._socket.receive()
         if message["type"] == "websocket.disconnect":
             raise ClientGone
+        if "error" in message:
+            raise message["error"]
         text: str | None = message.get("text")
         if text is not None:
             return text

@@ -160,17 +160,25 @@ async def test_a_missing_chat_request(settings: BrokerSettings) -> None:
         assert await connection.dropped()
 
 
-async def test_connections_without_a_request_are_limited_by_address(
+async def test_f6_http_connections_are_limited_by_address_until_they_are_closed(
     settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loopback connections are not counted, except in this test."""
     monkeypatch.setattr(AccessPolicy, "peer_limit_key", lambda _, host: host)
     async with running_edge(settings, max_sockets_per_address=3) as edge, AsyncExitStack() as held:
-        first, *_ = [await held.enter_async_context(raw_connection(edge)) for _ in range(3)]
-        async with raw_connection(edge) as fourth:
-            assert await fourth.dropped()
-        await first.send_bytes("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert await first.status() == 200
+        for _ in range(2):
+            waiting = await held.enter_async_context(raw_connection(edge))
+            await waiting.send_bytes(
+                "POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"
+            )
+        async with raw_connection(edge) as third:
+            await third.send_bytes("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert await third.status() == 200
+            async with raw_connection(edge) as fourth:
+                assert await fourth.dropped()
+            await third.send_bytes("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert await third.status() == 200
+            assert await third.dropped()
         async with raw_connection(edge) as fifth:
             await fifth.send_bytes("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             assert await fifth.status() == 200

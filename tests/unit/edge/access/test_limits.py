@@ -10,8 +10,8 @@ from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.access.limits import (
     ByteBudget,
     ConnectionLimiter,
+    HttpConnectionLimiter,
     InputBudget,
-    PreRequestLimiter,
     TokenBucket,
 )
 from antiphon.edge.errors import BudgetExceeded, TooManyConnections
@@ -190,13 +190,15 @@ def test_recent_clients_are_kept() -> None:
         limiter.count("0")
 
 
-def _limiter(at_once: int, clock: Clock | None = None) -> PreRequestLimiter:
+def _limiter(at_once: int, clock: Clock | None = None) -> HttpConnectionLimiter:
     rejected = Counter("rejections", "For the test.", ["reason"], registry=CollectorRegistry())
     access = AccessPolicy(EdgeSettings(trusted_proxies=("10.0.0.0/8",)), "0.0.0.0")
-    return PreRequestLimiter(10.0, at_once, access.peer_limit_key, rejected, clock or Clock())
+    return HttpConnectionLimiter(
+        10.0, 10.0, at_once, access.peer_limit_key, rejected, clock or Clock()
+    )
 
 
-def test_connections_without_a_request_are_capped() -> None:
+def test_http_connections_are_capped() -> None:
     limiter = _limiter(2)
     here = [limiter.acquire("203.0.113.5") for _ in range(2)]
     with pytest.raises(OverflowError):
@@ -227,7 +229,7 @@ def test_released_connections_leave_no_entry() -> None:
     for number in range(100):
         limiter.release(limiter.acquire(f"203.0.113.{number}"))
     assert len(limiter) == 0
-    assert not limiter._waiting
+    assert not limiter._open
 
 
 def test_a_flood_is_logged_at_intervals() -> None:
@@ -236,11 +238,11 @@ def test_a_flood_is_logged_at_intervals() -> None:
     limiter.acquire("203.0.113.5")
     with structlog.testing.capture_logs() as logs:
         for _ in range(5):
-            limiter.report_timeout()
+            limiter.report("request_timeout")
         with pytest.raises(OverflowError):
             limiter.acquire("203.0.113.5")
         clock.now += 11
-        limiter.report_timeout()
+        limiter.report("request_timeout")
     assert [(line.get("request_timeout"), line.get("rate_limited")) for line in logs] == [
         (1, None),
         (5, 1),

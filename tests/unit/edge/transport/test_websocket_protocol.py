@@ -1,0 +1,71 @@
+"""The counts and turns of the parser of frames."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from websockets.frames import Frame, Opcode
+
+from antiphon.edge.transport.websocket_protocol import FRAMES_PER_TURN, FrameParser
+from support.raw_socket import CONT, PING, TEXT, frame
+
+
+@pytest.fixture
+def parser() -> FrameParser:
+    """After the handshake."""
+    parser = FrameParser(16 * 1024 * 1024, logging.getLogger("test"))
+    request = (
+        "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    parser.receive_data(request.encode())
+    (handshake,) = parser.events_received()
+    parser.send_response(parser.accept(handshake))  # type: ignore[arg-type]
+    parser.data_to_send()
+    return parser
+
+
+def _received(parser: FrameParser) -> list[Frame]:
+    return [event for event in parser.events_received() if isinstance(event, Frame)]
+
+
+def test_a_turn_has_a_bounded_number_of_frames(parser: FrameParser) -> None:
+    turns, data = 0, 1000 * frame(PING)
+    while data or parser.unparsed:
+        parser.receive_data(data)
+        assert parser.parsed == parser.small == len(_received(parser)) <= FRAMES_PER_TURN
+        turns, data = turns + 1, b""
+    assert turns == -(-1000 // FRAMES_PER_TURN)
+    assert len(parser.data_to_send()) == 1000, "every ping is answered"
+
+
+def test_a_turn_ends_after_a_message(parser: FrameParser) -> None:
+    parser.receive_data(frame(TEXT, b"one") + frame(TEXT, b"two") + frame(TEXT, b"three")[:-1])
+    assert [event.data for event in _received(parser)] == [b"one"]
+    parser.receive_data(b"")
+    assert [event.data for event in _received(parser)] == [b"two"]
+    assert parser.unparsed
+    parser.receive_data(b"")
+    assert not _received(parser)
+    assert not parser.unparsed
+    parser.receive_data(b"e")
+    assert [event.data for event in _received(parser)] == [b"three"]
+
+
+def test_a_message_split_at_every_byte(parser: FrameParser) -> None:
+    data = frame(TEXT, b"a" * 200, fin=False) + frame(PING, b"?") + frame(CONT, b"b" * 70_000)
+    for position in range(len(data)):
+        parser.receive_data(data[position : position + 1])
+    kinds = [event.opcode for event in _received(parser)]
+    assert kinds == [Opcode.TEXT, Opcode.PING, Opcode.CONT]
+    assert parser.incomplete_bytes == 0
+
+
+def test_fragments_and_bytes_of_an_incomplete_message_are_counted(parser: FrameParser) -> None:
+    long, short = frame(CONT, bytes(2000), fin=False), frame(CONT, b"x", fin=False)
+    parser.receive_data(frame(TEXT, b"x", fin=False) + 3 * long + 2 * short + long[:100])
+    assert (parser.fragments, parser.parsed, parser.small) == (6, 6, 3)
+    assert parser.incomplete_bytes == 1 + 6000 + 2 + 100 - len(long) + 2000
+    parser.receive_data(long[100:] + frame(CONT))
+    assert (parser.fragments, parser.incomplete_bytes) == (0, 0)
