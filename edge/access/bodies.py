@@ -158,7 +158,11 @@ async def _read(body: _LimitedBody, held: Reservation) -> bytes:
     """Raises ClientDisconnect, HttpError or BudgetExceeded."""
     data, more = bytearray(), True
     while more:
-        message = await body.receive()
+        try:
+            message = await body.receive()
+        except asyncio.CancelledError:  # the server stops
+            text = "this server is shutting down; try again"
+            raise HttpError(503, ErrorCode.SERVER_SHUTDOWN, text, retry_after_s=1) from None
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         piece = message.get("body", b"")

@@ -64,6 +64,9 @@ _ODD_MEDIA = {
     "NaN": _pcm(np.nan),
     "infinite": _pcm(np.inf, -np.inf),
     "loud": _pcm(3e38),
+    "a text": _base64(b"The quick brown fox jumps over the lazy dog. " * 400),
+    "16-bit numbers": _pcm(32_767.0, -32_768.0),
+    "as loud as allowed": _pcm(8.0, -8.0),
     "silence": _pcm(0.0),
 }
 _ODD_TEXT = {
@@ -85,6 +88,10 @@ _LITERALS = {
     "a pause of NaN": '{"type":"pause","timeout":NaN}',
     "an endless pause": '{"type":"pause","timeout":1e999}',
     "two types": '{"type":"stop","type":"prepare"}',
+    "a stop with too great a number": '{"type":"stop","a":[1e309,-1e309]}',
+    "half a pair as name": '{"type":"stop","\\ud800":1}',
+    "400 digits": '{"type":' + "1" * 400 + "}",
+    "a number that is cut short": '{"type":1e309',
     "5000 digits": '{"type":' + "1" * 5000 + "}",
     "deep messages": '{"messages":' + _nested("[", "]", 900) + "}",
     "deep lists": _nested("[", "]", 200),

@@ -150,3 +150,15 @@ async def test_all_unfinished_bodies_together_are_limited() -> None:
     first.released.set()
     assert await held is None
     assert budget.held == 0
+
+
+async def test_a_server_that_stops_answers_unfinished_requests() -> None:
+    middleware, taken = _open()
+    client = Pieces(b'{"a":', b"1}")
+    waiting = _post(middleware, client, "/parsed", KEY)
+    await _until(lambda: client.read == 1)
+    waiting.cancel()
+    answer = await waiting
+    assert answer is not None
+    assert (answer[0], answer[1]["code"]) == (503, "server_shutdown")
+    assert not taken
