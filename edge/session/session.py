@@ -184,11 +184,16 @@ class EdgeSession(Generic[Command]):
             if not replaced:
                 self._leave()
 
+    @property
+    def _can_resume(self) -> bool:
+        """The client has a token, from this connection or from an earlier one."""
+        resumable = self._resumable
+        return resumable is not None and (resumable.token_sent or self._missed is not None)
+
     def _leave(self) -> None:
         """End the session, or detach it if its client can resume it."""
         number, terminator = self._ticket.number, self._context.terminator
-        can_resume = self._resumable is not None and (self._resumable.token_sent or self._missed)
-        if can_resume and not self._finished.is_set():
+        if self._can_resume and not self._finished.is_set():
             terminator.detach(self._sid, number, self._subscription.connection)
         else:
             terminator.end(self._sid, number, self._reason)
@@ -377,8 +382,7 @@ class EdgeSession(Generic[Command]):
         if isinstance(error, ResumeExpired):
             self._queue.close_after_sent(Close.RESUME_EXPIRED)
             return
-        can_resume = self._resumable is not None and self._resumable.token_sent
-        if can_resume and isinstance(error, BrokerUnavailable):
+        if self._can_resume and isinstance(error, BrokerUnavailable):
             log.warning("session_let_go", error=str(error))
             self._queue.close_after_sent(Close.RESTART)  # not over: its client can resume
             return

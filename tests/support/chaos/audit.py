@@ -126,7 +126,7 @@ async def check_sessions(sessions: list[ChaosSession], recordings: Path) -> list
     violations: list[str] = []
     for session in sessions:
         violations += session.violations
-        early = session.away_s < GRACE_S * _CLOSE_TO_GRACE and not session.gave_up
+        early = session.away_s < GRACE_S * _CLOSE_TO_GRACE
         if session.outcome is Outcome.EXPIRED and early:
             violations.append(f"{session.sid}: expired after {session.away_s:.1f} s")
         if session.results:

@@ -74,13 +74,12 @@ class ChaosSession:
         self.longest_silence_s = 0.0
         self.away_s = 0.0
         """How long the last connection has been broken."""
-        self.gave_up = False
-        """It has given up an attempt to resume with its token, which the edge may still carry out."""
         self._edges = edges
         self._rng = rng
         self._lasts_s = lasts_s
         self._token = ""
         self._last = 0
+        self._attempts = 0
         self._connected = False
         self._granted = asyncio.Event()
         self._prepared = asyncio.Event()
@@ -95,9 +94,7 @@ class ChaosSession:
             with suppress(OSError, InvalidHandshake, TimeoutError):
                 await self._connect(self._edges[edge % len(self._edges)], over)
             if self._connected:
-                broken_at, self.gave_up = time.monotonic(), False
-            elif self.outcome is None:
-                self.gave_up = True
+                broken_at = time.monotonic()
             self.away_s = time.monotonic() - broken_at
             if self.outcome is None and not self._token:
                 self.outcome = Outcome.NOT_STARTED
@@ -105,8 +102,11 @@ class ChaosSession:
             await asyncio.sleep(self._rng.uniform(0.05, 0.4))
 
     def _url(self, base: str) -> str:
-        resume = f"&resume_token={self._token}&seq={self._last}" if self._token else ""
-        return f"{base}/ws/duplex/{self.sid}?resume=1{resume}"
+        url = f"{base}/ws/duplex/{self.sid}?resume=1"
+        if not self._token:
+            return url
+        self._attempts += 1
+        return f"{url}&resume_token={self._token}&seq={self._last}&attempt={self._attempts}"
 
     async def _connect(self, base: str, over: asyncio.Event) -> None:
         keep_alive = {"ping_interval": 1.0, "ping_timeout": self._rng.uniform(1.5, 6.0)}
@@ -144,7 +144,7 @@ class ChaosSession:
             self.resumes += 1
             self._expect("resumed", message["seq"], self._last)
             return
-        if "seq" not in message:  # the edge refuses this connection, not the session
+        if "seq" not in message:  # a stale place, or a refusal of this connection
             return
         self._connected = True
         self._expect(f"the number of {message['type']}", message["seq"], self._last + 1)

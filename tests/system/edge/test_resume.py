@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.connection import call
+from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.settings import BrokerSettings
 from antiphon.client.chat import ask as ask_chat
+from antiphon.edge.session.resume import MissedMessages
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from antiphon.shared_schemas.entries import (
     ChatDoneOut,
@@ -246,6 +249,28 @@ async def test_a_token_that_never_arrived_is_not_needed(
             await ask(client)
             await session.answer(text="at last")
             assert (await client.expect("result"))["text"] == "at last"
+
+
+async def test_f6_an_outage_during_a_resume_costs_an_attempt(
+    settings: BrokerSettings, worker: PlayedWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_edge(settings) as edge, begun(edge, worker) as (client, session):
+        await client.drop()
+        await until(lambda: not edge.edge.events.serving())
+        with monkeypatch.context() as outage:
+            outage.setattr(MissedMessages, "replay", _unavailable)
+            path = f"/ws/duplex/adx_1?resume_token={client.token}&seq={client.last}&attempt=1"
+            assert (await refused(edge, path))[0] == 1012
+        await until(lambda: not edge.edge.events.serving())
+        async with client.back(edge.ws, attempt=2):
+            await ask(client)
+            await session.answer(text="still here")
+            assert (await client.expect("result"))["text"] == "still here"
+
+
+async def _unavailable(*_: object) -> AsyncIterator[Any]:
+    raise BrokerUnavailable("Redis does not answer")
+    yield
 
 
 async def test_f21_a_number_that_was_never_sent_is_refused(
