@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.edge.access.bodies import RequestBodies, body_routes
 from antiphon.edge.access.guards import ADMIN, CLIENT, METRICS, READER
+from antiphon.edge.access.limits import RequestLimit
 from antiphon.edge.context import open_edge
 from antiphon.edge.errors import (
     HttpError,
@@ -137,6 +138,7 @@ def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:
     app.add_middleware(
         RequestBodies, routes=_BODY_ROUTES, limit=settings.max_body_bytes, limits=limits
     )
+    app.add_middleware(RequestLimit)
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -43,6 +43,7 @@ class EdgeContext:
     terminator: SessionTerminator
     access: AccessPolicy
     connection_limiter: ConnectionLimiter
+    request_limiter: ConnectionLimiter
     chat_budget: ByteBudget
     upkeep: asyncio.Task[None]
     """Watches events and sends heartbeats. It ends before the edge only if it fails."""
@@ -147,6 +148,7 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
             SessionTerminator(broker, metrics),
             access,
             connection_limiter,
+            ConnectionLimiter(settings.max_sockets_per_address, 0),
             ByteBudget(settings.max_chats_bytes),
             upkeep,
             metrics,

@@ -10,8 +10,15 @@ from dataclasses import dataclass
 
 import structlog
 from prometheus_client import Counter as CounterMetric
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from antiphon.edge.errors import BudgetExceeded, TooManyConnections
+from antiphon.edge.errors import (
+    BudgetExceeded,
+    HttpError,
+    TooManyConnections,
+    http_error_response,
+)
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 
 log = structlog.get_logger()
@@ -215,6 +222,31 @@ class ConnectionLimiter:
             if client.open_now or now - client.last_seen < _MINUTE_S
         }
         self._sweep_at = len(self._clients) + _SWEEP_EVERY
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimit:
+    """ASGI middleware that limits the requests of one client that are not answered completely.
+
+    Connections of clients behind a proxy cannot be counted.
+    """
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = HTTPConnection(scope)
+        edge = request.app.state.edge
+        key = edge.access.client_limit_key(request)
+        try:
+            with edge.request_limiter.hold(key):
+                await self.app(scope, receive, send)
+        except TooManyConnections as error:
+            refusal = HttpError(429, ErrorCode.RATE_LIMITED, str(error), retry_after_s=1)
+            response = await http_error_response(request, refusal)
+            await response(scope, receive, send)
 
 
 class HttpConnectionLimiter:

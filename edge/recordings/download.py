@@ -5,16 +5,14 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import PurePosixPath
-from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import BinaryIO, Self
 
-import orjson
 from starlette.datastructures import Headers
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from antiphon.edge.recordings.store import (
@@ -85,12 +83,49 @@ def is_unchanged(response: Headers, request: Headers) -> bool:
         return False
 
 
-def redact_id(data: bytes, token: str) -> bytes:
-    """Replace the recording's id by a share token. Raises ValueError if `data` is not JSON."""
-    content: dict[str, Any] = orjson.loads(data)
-    if "recording_id" in content:
-        content["recording_id"] = token
-    return orjson.dumps(content, option=orjson.OPT_INDENT_2)
+class RedactedFile:
+    """A file of a recording, read in blocks, with a share token in place of the recording's id."""
+
+    def __init__(self, file: BinaryIO, recording: str, token: str) -> None:
+        self._file = file
+        self._id = recording.encode()
+        self._token = token.encode()
+        self._rest = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, size: int) -> bytes:
+        """About `size` bytes; empty at the end. An id may span two blocks."""
+        block = self._file.read(size)
+        data = (self._rest + block).replace(self._id, self._token)
+        end = max(0, len(data) - len(self._id) + 1) if block else len(data)
+        self._rest = data[end:]
+        return data[:end] or (self.read(size) if block else b"")
+
+    def blocks(self) -> Iterator[bytes]:
+        """The content; closes the file."""
+        with self:
+            while block := self.read(_BLOCK_BYTES):
+                yield block
+
+
+class RedactedResponse(StreamingResponse):
+    """Sends a file without the recording's id, in blocks that a thread reads."""
+
+    def __init__(self, file: RedactedFile) -> None:
+        self._source = file
+        super().__init__(file.blocks(), headers=_HEADERS, media_type="application/json")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._source:
+            if scope["method"] == "HEAD":
+                await Response(headers=dict(self.headers))(scope, receive, send)
+            else:
+                await super().__call__(scope, receive, send)
 
 
 def zip_blocks(
@@ -98,18 +133,18 @@ def zip_blocks(
     recording: str,
     files: list[StoredFile],
     top: str,
-    replaced: Mapping[str, bytes] = MappingProxyType({}),
+    token: str | None = None,
 ) -> Iterator[bytes]:
     """A ZIP of `files` in blocks of a few hundred kB.
 
-    Files are placed in the folder `top`; `replaced` holds other contents for some of them.
+    Files are placed in the folder `top`. A `token` replaces the recording's id in them.
     A note in the ZIP lists files that were deleted during the download.
     """
     buffer, missing = _WriteBuffer(), list[str]()
     with zipfile.ZipFile(buffer, "w") as archive:
         for file in files:
             try:
-                source = _open(store, recording, file, replaced)
+                source = _open(store, recording, file, token)
             except RecordingNotFound:
                 missing.append(file.path)
                 continue
@@ -124,14 +159,17 @@ def zip_blocks(
 
 
 def _open(
-    store: RecordingStore, recording: str, file: StoredFile, replaced: Mapping[str, bytes]
-) -> BinaryIO:
-    if file.path in replaced:
-        return io.BytesIO(replaced[file.path])
-    return store.open(recording, file.path)
+    store: RecordingStore, recording: str, file: StoredFile, token: str | None
+) -> BinaryIO | RedactedFile:
+    source = store.open(recording, file.path)
+    if token is None or file.path not in FILES_WITH_ID:
+        return source
+    return RedactedFile(source, recording, token)
 
 
-def _add(source: BinaryIO, archive: zipfile.ZipFile, name: str, file: StoredFile) -> Iterator[None]:
+def _add(
+    source: BinaryIO | RedactedFile, archive: zipfile.ZipFile, name: str, file: StoredFile
+) -> Iterator[None]:
     """Add one file; yields after each block."""
     modified = datetime.fromtimestamp(file.modified, UTC)
     date = (max(modified.year, _FIRST_ZIP_YEAR), *modified.timetuple()[1:6])

@@ -16,7 +16,13 @@ from starlette.requests import ClientDisconnect
 from antiphon.broker.errors import SharesFull
 from antiphon.broker.stores.shares import Share
 from antiphon.edge.errors import HttpError
-from antiphon.edge.recordings.download import FILES_WITH_ID, AssetResponse, redact_id, zip_blocks
+from antiphon.edge.recordings.download import (
+    FILES_WITH_ID,
+    AssetResponse,
+    RedactedFile,
+    RedactedResponse,
+    zip_blocks,
+)
 from antiphon.edge.recordings.index import RecordingIndex, RecordingQuery, index_of
 from antiphon.edge.recordings.store import (
     InvalidName,
@@ -66,7 +72,6 @@ _PREFIX = "/api/sessions"
 _UPLOAD = "/{session_id}/upload-recording"
 UPLOAD_PATH = _PREFIX + _UPLOAD
 
-_JSON = "application/json"
 _RETRY_TIMELINE_S = 5
 
 _FILE_SCHEMA = {"type": "string", "contentMediaType": "application/octet-stream"}
@@ -162,7 +167,7 @@ Owned = Annotated[RecordingAccess, Depends(require_owner)]
 @router.get("/{session_id}", response_model=Meta)
 async def meta(session: Readable) -> Response:
     """Kind, times and state of the recording: `meta.json`."""
-    return Response(await _read_json(session, META_FILE), media_type=_JSON)
+    return await _asset(session, META_FILE)
 
 
 @router.get("/{session_id}/recording", response_model=Timeline)
@@ -193,9 +198,9 @@ async def asset(session: Readable, asset_path: str) -> Response:
 @router.get("/{session_id}/download", responses=_ZIP_RESPONSES, response_class=StreamingResponse)
 async def download(session: Readable) -> StreamingResponse:
     """All files in one ZIP, created while it is sent."""
-    replaced = await _redacted_files(session)
     files = await run_blocking(session.store.files, session.recording)
-    blocks = zip_blocks(session.store, session.recording, files, session.name, replaced)
+    token = session.name if session.is_shared else None
+    blocks = zip_blocks(session.store, session.recording, files, session.name, token)
     headers = {"Content-Disposition": f'attachment; filename="{session.name}.zip"'}
     return StreamingResponse(blocks, media_type="application/zip", headers=headers)
 
@@ -306,28 +311,10 @@ def _http_errors() -> Iterator[None]:
 
 
 async def _asset(session: RecordingAccess, path: str) -> Response:
+    file = await run_blocking(session.store.open, session.recording, path)
     if session.is_shared and path in FILES_WITH_ID:
-        return Response(await _read_json(session, path), media_type=_JSON)
-    return AssetResponse(await run_blocking(session.store.open, session.recording, path), path)
-
-
-async def _read_json(session: RecordingAccess, name: str) -> bytes:
-    """One of FILES_WITH_ID; for a share link without the id."""
-    data: bytes = await run_blocking(session.store.read, session.recording, name)
-    return redact_id(data, session.name) if session.is_shared else data
-
-
-async def _redacted_files(session: RecordingAccess) -> dict[str, bytes]:
-    if not session.is_shared:
-        return {}
-    found = {}
-    for name in FILES_WITH_ID:
-        try:
-            found[name] = await _read_json(session, name)
-        except HttpError as error:
-            if error.code is not ErrorCode.NOT_FOUND:
-                raise
-    return found
+        return RedactedResponse(RedactedFile(file, session.recording, session.name))
+    return AssetResponse(file, path)
 
 
 def _link(share: Share) -> ShareLink:

@@ -126,7 +126,9 @@ async def test_f1_two_clients_that_lost_their_worker_have_different_places(tmp_p
                 await _place(wire, position, of=3)
 
 
-async def test_f1_a_resumed_client_learns_that_it_waits_and_that_it_is_served(tmp_path: Path) -> None:
+async def test_f1_a_resumed_client_learns_that_it_waits_and_that_it_is_served(
+    tmp_path: Path,
+) -> None:
     """Its connection breaks once while it waits, and once more until a worker serves it."""
     async with fault_stack(tmp_path) as faults:
         await faults.edge()
