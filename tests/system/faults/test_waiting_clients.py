@@ -210,6 +210,21 @@ async def test_f6_places_are_stale_while_redis_is_away(tmp_path: Path) -> None:
         assert edge.process.poll() is None
 
 
+async def test_f8_places_are_stale_at_an_edge_that_is_cut_off(tmp_path: Path) -> None:
+    async with fault_stack(tmp_path) as faults:
+        await faults.edge()
+        async with open_path(faults.stack.ws_url, "/ws/duplex/adx_1") as wire:
+            place = await wire.expect("queued")
+            faults.proxies["edge"].freeze()
+            assert await wire.expect("queue_update") == {
+                **place,
+                "type": "queue_update",
+                "stale": True,
+            }
+            faults.proxies["edge"].thaw()
+            assert "stale" not in await wire.expect("queue_update")
+
+
 async def test_the_client_library_reports_the_wait(tmp_path: Path) -> None:
     async with fault_stack(tmp_path) as faults:
         await faults.edge()
