@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from fastapi import APIRouter
@@ -32,7 +32,7 @@ _MIN_BODY_RATE = 16 * _KIB
 
 _UNKNOWN_BYTES = 64 * _KIB
 _UNKNOWN_TIMEOUT_S = 10.0
-"""For paths without a guard. No route there reads a body."""
+"""Without a valid key, and for paths without a guard, where no route reads a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,8 @@ class RequestBodies:
                 with _refusals():
                     receive = await self._checked(scope, receive, held)
             except HttpError as error:
+                if _closes(scope):
+                    await _discard(receive)
                 response = await http_error_response(HTTPConnection(scope), error)
                 await response(scope, receive, send)
             except ClientDisconnect:
@@ -170,6 +172,20 @@ async def _read(body: _LimitedBody, held: Reservation) -> bytes:
         data += piece
         more = message.get("more_body", False)
     return bytes(data)
+
+
+def _closes(scope: Scope) -> bool:
+    """True if the server closes the connection after the response, as a proxy asks with HTTP/1.0."""
+    connection = dict(scope["headers"]).get(b"connection", b"").lower()
+    return scope["http_version"] == "1.0" or connection == b"close"
+
+
+async def _discard(receive: Receive) -> None:
+    """Reads a small refused body. The kernel would reset the connection, and the answer with it."""
+    body = _LimitedBody(receive, _UNKNOWN_BYTES, _UNKNOWN_TIMEOUT_S)
+    with suppress(HttpError):
+        while (await body.receive()).get("more_body"):
+            pass
 
 
 class _LimitedBody:

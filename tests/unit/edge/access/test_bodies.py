@@ -62,7 +62,11 @@ def _open() -> tuple[RequestBodies, list[bytes]]:
 
 
 def _post(
-    middleware: RequestBodies, client: Pieces, path: str, *headers: tuple[bytes, bytes]
+    middleware: RequestBodies,
+    client: Pieces,
+    path: str,
+    *headers: tuple[bytes, bytes],
+    version: str = "1.1",
 ) -> asyncio.Task[tuple[int, dict[str, Any]] | None]:
     counter = Counter("rejections", "For the test.", ["reason"], registry=CollectorRegistry())
     edge = SimpleNamespace(metrics=SimpleNamespace(rejected=counter), access=None)
@@ -70,6 +74,7 @@ def _post(
         "type": "http",
         "method": "POST",
         "path": path,
+        "http_version": version,
         "headers": [(b"transfer-encoding", b"chunked"), *headers],
         "app": SimpleNamespace(state=SimpleNamespace(edge=edge)),
     }
@@ -99,6 +104,20 @@ async def test_the_key_is_checked_before_the_first_byte(path: str) -> None:
     assert answer is not None
     assert (answer[0], answer[1]["code"]) == (401, "unauthorized")
     assert client.read == 0
+    assert not taken
+
+
+async def test_a_refused_body_is_discarded_if_the_connection_closes() -> None:
+    """Otherwise the kernel would reset the connection before the client has the answer."""
+    middleware, taken = _open()
+    for pieces, read in (([b"1", b"2", b"3"], 3), ([bytes(60_000)] * 5, 2)):
+        for headers, version in (((), "1.0"), (((b"connection", b"Close"),), "1.1")):
+            client = Pieces(*pieces)
+            client.released.set()
+            answer = await _post(middleware, client, "/parsed", *headers, version=version)
+            assert answer is not None
+            assert answer[0] == 401
+            assert client.read == read
     assert not taken
 
 
