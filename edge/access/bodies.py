@@ -177,7 +177,7 @@ async def _read(body: _LimitedBody, held: Reservation) -> bytes:
 def _closes(scope: Scope) -> bool:
     """True if the server closes the connection after the response, as a proxy asks with HTTP/1.0."""
     connection = dict(scope["headers"]).get(b"connection", b"").lower()
-    return scope["http_version"] == "1.0" or connection == b"close"
+    return bool(scope["http_version"] == "1.0" or connection == b"close")
 
 
 async def _discard(receive: Receive) -> None:
