@@ -19,7 +19,7 @@ from support.fault_stack import SIMULATED
 from support.raw_client import Wire, open_path, open_wire
 from support.resuming_client import Resumer
 from support.stack import Stack, until
-from support.two_edges import broker_of, ended, two_edges
+from support.two_edges import ended, two_edges
 
 MIB = 1024 * 1024
 ALWAYS_SPEAKS = SIMULATED[:-1] + ',"speak_ratio":1.0}'
@@ -189,10 +189,7 @@ async def test_f21_two_sockets_resume_one_session_and_one_of_them_has_it(stack: 
         assert code == 1000
         assert [m["type"] for m in messages] == ["resumed", "result", "stopped"]
         assert [m["seq"] for m in messages] == [client.last + n for n in range(3)]
-    async with broker_of(stack) as broker:
-        row = await broker.sessions.get("adx_1")
-        assert row is not None
-        assert row.reason is EndReason.STOPPED
+    assert await ended(stack, "adx_1") is EndReason.STOPPED
 
 
 async def _close_code(wire: Wire) -> tuple[int, list[dict[str, Any]]]:
