@@ -49,6 +49,13 @@ def test_services_run_without_privileges_on_a_read_only_root(stack: Compose, ser
         stack("exec", "-T", service, "touch", "/opt/mark")
 
 
+@pytest.mark.parametrize("service", ["edge", "worker", "recorder", "cleanup", "redis", "caddy"])
+def test_the_number_of_processes_is_limited(stack: Compose, service: str) -> None:
+    for container in stack.containers(service):
+        limit = stack.docker("inspect", "--format", "{{.HostConfig.PidsLimit}}", container["ID"])
+        assert limit.strip() == "512"
+
+
 def test_the_default_images_do_not_contain_torch(stack: Compose) -> None:
     for service in ("edge", "worker"):
         found = "import importlib.util; print(importlib.util.find_spec('torch'))"
