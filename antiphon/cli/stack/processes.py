@@ -99,9 +99,8 @@ class Service:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            umask=PRIVATE_UMASK,
             start_new_session=True,  # Ctrl-C in a terminal must not stop it out of order
-            preexec_fn=tether(signal.SIGKILL),
+            preexec_fn=_child_setup(),
         )
         if self._stopping.is_set():  # stopped during the start
             self.kill()
@@ -135,6 +134,18 @@ class Service:
                 await self._stopping.wait()
         except TimeoutError:
             return
+
+
+def _child_setup() -> Callable[[], None]:
+    """A `preexec_fn`: private files, and death with the parent. uvloop has no `umask` argument."""
+    bind = tether(signal.SIGKILL)
+
+    def setup() -> None:
+        os.umask(PRIVATE_UMASK)
+        if bind is not None:
+            bind()
+
+    return setup
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
