@@ -37,7 +37,7 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from support.control_plane import AUDIO, claim, serve
 
 Script = list[tuple[Side, StreamPosition, Entry]]
-PATIENCE_S = 30.0
+PATIENCE_S = 100.0
 
 
 def sound(seed: int, n: int) -> Samples:
