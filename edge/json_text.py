@@ -26,8 +26,8 @@ _MAX_FINDS = 16
 _BLOCK_BYTES = 1024 * 1024
 """Count in blocks of this size and stop after the first block over the limit."""
 
-_TOO_LARGE = object()
-"""Stands for a number that no float can hold."""
+_MAX_DIGITS = 308
+"""Every number of so many digits fits into a float."""
 
 _Path = tuple["_Path", "int | str"] | None
 """The way from the root to a value, the last step first."""
@@ -100,12 +100,14 @@ def _too_deep() -> InvalidInput:
 
 
 def _refusal(text: str | bytes, error: Exception) -> NotJson | InvalidInput:
-    """Why orjson refused a text: it is not JSON, or it has a value that orjson cannot represent."""
+    """Why orjson refused a text: it is not JSON, or it has a value that orjson cannot represent.
+
+    Integers become their numbers of digits, because Python takes long to convert long ones.
+    """
     try:
         value = json.loads(
             text if isinstance(text, str) else text.decode(),
-            parse_int=_number,
-            parse_float=_number,
+            parse_int=len,
             parse_constant=_not_a_number,
         )
     except RecursionError:
@@ -116,10 +118,6 @@ def _refusal(text: str | bytes, error: Exception) -> NotJson | InvalidInput:
     return InvalidInput(f"{name or 'message'}: {reason}", field=name)
 
 
-def _number(text: str) -> object:
-    return _TOO_LARGE if math.isinf(float(text)) else None
-
-
 def _not_a_number(name: str) -> NoReturn:
     """NaN and Infinity, which the parser knows, are not JSON."""
     raise ValueError(name)
@@ -127,22 +125,31 @@ def _not_a_number(name: str) -> NoReturn:
 
 def _unusable(value: object) -> Iterator[tuple[str | None, str]]:
     """The name of each field that orjson refuses, and the reason. Not recursive: JSON may be deep."""
-    waiting: list[tuple[_Path, object]] = [(None, value)]
+    waiting: list[tuple[_Path, Any]] = [(None, [value])]
     while waiting:
-        path, found = waiting.pop()
-        if found is _TOO_LARGE:
-            yield _name(path), "the number is out of range"
-        elif isinstance(found, str) and _has_half_pair(found):
-            yield _name(path), "contains half of a surrogate pair"
-        elif isinstance(found, list):
-            waiting.extend(((path, index), item) for index, item in enumerate(found))
-        elif isinstance(found, dict):
-            if any(map(_has_half_pair, found)):
-                yield _name(path), "a name contains half of a surrogate pair"
-            waiting.extend(((path, key), item) for key, item in found.items())
+        path, outer = waiting.pop()
+        if isinstance(outer, dict) and any(map(_has_half_pair, outer)):
+            yield _name(path), "a name contains half of a surrogate pair"
+        for key, item in outer.items() if isinstance(outer, dict) else enumerate(outer):
+            if isinstance(item, dict | list):
+                waiting.append(((path, key), item))
+            elif reason := _fault(item):
+                yield _name((path, key)), reason
+
+
+def _fault(value: object) -> str | None:
+    if isinstance(value, str):
+        return "contains half of a surrogate pair" if _has_half_pair(value) else None
+    if isinstance(value, float):
+        too_large = math.isinf(value)
+    else:
+        too_large = isinstance(value, int) and value > _MAX_DIGITS
+    return "the number is out of range" if too_large else None
 
 
 def _has_half_pair(text: str) -> bool:
+    if text.isascii():
+        return False
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -151,8 +158,9 @@ def _has_half_pair(text: str) -> bool:
 
 
 def _name(path: _Path) -> str | None:
+    """The root itself is the only item of a list."""
     parts: list[int | str] = []
     while path is not None:
         path, part = path
         parts.append(part)
-    return field_name(parts[::-1])
+    return field_name(parts[-2::-1])
