@@ -35,11 +35,15 @@ class StoredSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Limits; a negative `max_age_s` or `max_bytes` switches that rule off."""
+    """Limits; a negative `max_age_s` or `max_bytes` switches that rule off.
+
+    `wanted_bytes`: what the disk lacks, to be freed by the rule of size.
+    """
 
     max_age_s: float
     max_bytes: float
     orphan_s: float
+    wanted_bytes: float = 0.0
 
     def is_live(self, stored: StoredSession, now: float) -> bool:
         """True while the session is live, or a recorder may still write or merge there."""
@@ -55,7 +59,8 @@ def decide(
     gone = {stored.name for stored in aged}
     kept = [stored for stored in idle if stored.name not in gone]
     total = sum(stored.size for stored in sessions if stored.name not in gone)
-    surplus = total - policy.max_bytes if policy.max_bytes >= 0 else 0.0
+    wanted = policy.wanted_bytes - sum(stored.size for stored in aged)
+    surplus = max(total - policy.max_bytes, wanted) if policy.max_bytes >= 0 else 0.0
     return [
         *((stored, Rule.AGE) for stored in sorted(aged, key=lambda s: s.created)),
         *((stored, Rule.SIZE) for stored in _least_used(kept, surplus)),

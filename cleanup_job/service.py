@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -13,18 +14,23 @@ from prometheus_client import CollectorRegistry
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
+from antiphon.broker.service.disk_space import GIB, free_bytes
 from antiphon.broker.service.metrics import new_registry
 from antiphon.broker.service.process import stop_on_signals
 from antiphon.broker.service.status_port import status_port
 from antiphon.cleanup_job.metrics import CleanupMetrics
 from antiphon.cleanup_job.report import RedisReport, SweepReport, SweepStatus
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cleanup_job.sweep import sweep
+from antiphon.cleanup_job.sweep import sweep, wanted_free_bytes
 from antiphon.shared_schemas.ids import new_process_id
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
+
+_MORE = 0.02
+_TENTH = 0.1
+_REPEAT_S = 600.0
 
 
 async def run(settings: CleanupSettings) -> None:
@@ -44,7 +50,10 @@ async def run(settings: CleanupSettings) -> None:
 async def run_loop(
     settings: CleanupSettings, stop: asyncio.Event, metrics: CleanupMetrics | None = None
 ) -> None:
-    """Sweep once per interval until `stop` is set. After a disk error the next sweep tries again."""
+    """Sweep once per interval, and when the disk loses space, until `stop` is set.
+
+    After a disk error the next sweep tries again.
+    """
     metrics = metrics or CleanupMetrics(CollectorRegistry())
     halt = threading.Event()
     halting = asyncio.create_task(_forward_stop(stop, halt))
@@ -55,10 +64,43 @@ async def run_loop(
             except OSError:
                 metrics.fail()
                 log.exception("cleanup_failed", data=str(settings.data_dir))
-            await asyncio.wait([halting], timeout=settings.interval_s)
+            await _until_next_sweep(settings, stop)
     finally:
         halt.set()
         halting.cancel()
+
+
+async def _until_next_sweep(settings: CleanupSettings, stop: asyncio.Event) -> None:
+    """Wait for the interval, for a loss of space that cleanup should answer, or for `stop`."""
+    loop = asyncio.get_running_loop()
+    began, before = loop.time(), _free_bytes(settings)
+    while (left := began + settings.interval_s - loop.time()) > 0 and not stop.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(left, settings.disk_check_s)):
+                await stop.wait()
+        waited_s = loop.time() - began
+        if _lost_space(settings, before, _free_bytes(settings), waited_s=waited_s):
+            return
+
+
+def _free_bytes(settings: CleanupSettings) -> float:
+    try:
+        return free_bytes(settings.data_dir)
+    except OSError:  # the next sweep reports it
+        return float("inf")
+
+
+def _lost_space(settings: CleanupSettings, before: float, now: float, *, waited_s: float) -> bool:
+    """Whether a sweep may help: the reserve is reached, or a tenth of the allowed size was written.
+
+    A sweep that could not free enough is repeated when more is lost, or after ten minutes.
+    """
+    if settings.max_storage_gb < 0:
+        return False
+    wanted = wanted_free_bytes(settings)
+    if now < wanted:
+        return before >= wanted or before - now > wanted * _MORE or waited_s > _REPEAT_S
+    return before - now > max(settings.max_storage_gb * GIB * _TENTH, wanted * _MORE)
 
 
 async def _forward_stop(stop: asyncio.Event, halt: threading.Event) -> None:

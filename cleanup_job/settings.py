@@ -20,9 +20,13 @@ class CleanupSettings(StatusSettings):
     """recordings older than this are deleted"""
     max_storage_gb: float = Field(default=50, ge=-1)
     """above this the least recently used are deleted (GiB)"""
+    min_free_disk_gb: float = Field(default=1.0, ge=0)
+    """free space that cleanup restores by deleting the least recently used, with a quarter more (GiB)"""
     orphan_hours: float = Field(default=24, gt=0)
     """a recording in progress without a write for this long may be deleted"""
     interval_s: float = Field(default=86_400, gt=0)
     """time between two sweeps"""
+    disk_check_s: float = Field(default=60.0, gt=0)
+    """how often free space is checked between two sweeps"""
     dry_run: bool = False
     """only report what would be deleted"""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import structlog
 
+from antiphon.broker.service.disk_space import free_bytes
 from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.cleanup_job.disk import (
     TRASH,
@@ -31,6 +32,7 @@ from antiphon.cleanup_job.settings import CleanupSettings
 log = structlog.get_logger()
 
 LOCK_FILE = ".cleanup.lock"
+_MARGIN = 1.25
 
 
 def sweep(
@@ -44,6 +46,7 @@ def sweep(
         max_age_s=settings.retention_days * DAY_S,
         max_bytes=settings.max_storage_gb * GIB,
         orphan_s=settings.orphan_hours * 3600,
+        wanted_bytes=max(0.0, wanted_free_bytes(settings) - free_bytes(settings.data_dir)),
     )
     if policy.max_age_s < 0 and policy.max_bytes < 0:
         return SweepReport(status=SweepStatus.DISABLED, dry_run=settings.dry_run)
@@ -53,6 +56,11 @@ def sweep(
             return SweepReport(status=SweepStatus.BUSY, dry_run=settings.dry_run)
         root = settings.data_dir / "sessions"
         return _Sweep(root, policy, halt, serving, settings.dry_run).run()
+
+
+def wanted_free_bytes(settings: CleanupSettings) -> float:
+    """Free space that a sweep restores: more than the reserve, so that recording resumes for a while."""
+    return settings.min_free_disk_gb * _MARGIN * GIB
 
 
 @contextmanager

@@ -136,6 +136,8 @@ class EdgeSettings(AccessSettings):
     """longest body of all other requests"""
     data_dir: Path = Path("data")
     """contains the recordings in sessions/"""
+    min_free_disk_gb: float = Field(default=1.0, ge=0)
+    """free space on the recordings' disk below which uploads are refused (GiB)"""
     recordings_dir: Path | None = None
     """folder of the recordings, if not sessions/ in data_dir"""
     max_upload_bytes: int = Field(default=200 * MIB, ge=1024)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import structlog
 
+from antiphon.broker.service.disk_space import check_reserve
 from antiphon.recorder_service.journal.files import remove_temporaries, sync_tree, write_atomic
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
@@ -60,12 +61,15 @@ class RecordingFolder:
         worker: str = "",
         outages: Sequence[OutageStart] = (),
         now_ms: Callable[[], float] = lambda: time.time() * 1000,
+        reserve_gb: float = 0.0,
     ) -> None:
         """Resume a recording, or prepare to begin one.
 
         The journal notes each of `outages` once, at the next write; `now_ms` is the Redis clock.
+        No entry is added while the disk has less than `reserve_gb` free.
         """
         self.path = root / job.recording
+        self._reserve_gb = reserve_gb
         self._job = job
         self._by_turns = not job.kind.is_duplex
         self._worker = worker
@@ -94,6 +98,7 @@ class RecordingFolder:
         with self._lock:
             if self._state.has(side, position):
                 return
+            check_reserve(self.path, self._reserve_gb)
             journal = self._journal or self._begin()
             why = self._limits.refusal(side, entry, self._state)
             if why is not None:

@@ -40,6 +40,7 @@ class ErrorCode(StrEnum):
     VOICES_FULL = "voices_full"
     SHARES_FULL = "shares_full"
     NO_RECORDINGS = "no_recordings"
+    DISK_FULL = "disk_full"
     BROKER_UNAVAILABLE = "broker_unavailable"
     SERVER_SHUTDOWN = "server_shutdown"
     INTERNAL = "internal"

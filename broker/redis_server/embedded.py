@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 from antiphon.broker.connection import is_supported
 from antiphon.broker.errors import BrokerError
+from antiphon.broker.service.disk_space import free_bytes
 from antiphon.broker.settings import PRIVATE_FOLDER, PRIVATE_UMASK
 
 HOST = "127.0.0.1"
@@ -34,6 +35,7 @@ _REMEDY = (
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.01
 _LOG_TAIL = 600
+_ROOM = 16 * 1024 * 1024
 _PATIENCE_S = 5.0
 
 _SOCKET = "redis.sock"
@@ -134,6 +136,7 @@ class EmbeddedRedis:
         self._ready_timeout_s = ready_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._lock: IO[str] | None = None
+        self._unsaved = False
         self.server: RedisServer | None = None
 
     @property
@@ -169,6 +172,7 @@ class EmbeddedRedis:
         if self.pid is not None:
             return
         self.server = self.server or find_redis_server()
+        self._unsaved = False
         self._take_lock()
         self._place_socket()
         if self.port:
@@ -199,6 +203,24 @@ class EmbeddedRedis:
                     f"redis-server did not answer in {self._ready_timeout_s:.0f} s: {tail}"
                 )
             time.sleep(_POLL_S)
+
+    def keep_serving(self) -> str | None:
+        """Keep a full disk from stopping all writes; call it every second. Returns what was changed.
+
+        Redis refuses every write while it cannot write its append-only file. It goes without the file
+        until the disk has room for a new one.
+        """
+        info = _ask(self.socket_path, "INFO persistence", "INFO memory", "QUIT")
+        if "aof_last_write_status:err" in info and "aof_enabled:1" in info:
+            _ask(self.socket_path, "CONFIG SET appendonly no", "QUIT")
+            self._unsaved = True
+            return "the disk is full: a restart would lose the sessions until there is space again"
+        used = re.search(r"used_memory:(\d+)", info)
+        if self._unsaved and used and free_bytes(self.folder) > 2 * int(used[1]) + _ROOM:
+            _ask(self.socket_path, "CONFIG SET appendonly yes", "QUIT")
+            self._unsaved = False
+            return "the disk has space again: sessions survive a restart"
+        return None
 
     def stop(self) -> None:
         """Stop it: SHUTDOWN, then SIGTERM, then SIGKILL, five seconds apart."""

@@ -73,6 +73,10 @@ class StoreUnavailable(Exception):
     """The directory of recordings is missing or cannot be used."""
 
 
+class DiskFull(Exception):
+    """The disk has no more free space than its reserve."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredFile:
     """A file of a recording; `path` is relative to its directory, `modified` in Unix seconds."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
 
 from pydantic import BaseModel
 from python_multipart.exceptions import FormParserError
@@ -11,8 +14,9 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
+from antiphon.broker.service.disk_space import check_reserve
 from antiphon.edge.media.file_types import HEAD_BYTES, Container, container_of
-from antiphon.edge.recordings.store import AtomicFile, RecordingNotFound, RecordingStore
+from antiphon.edge.recordings.store import AtomicFile, DiskFull, RecordingNotFound, RecordingStore
 
 FILE_STEM = "frontend_replay"
 """Name of the uploaded file; the suffix is its container."""
@@ -73,16 +77,18 @@ def find_upload(store: RecordingStore, recording: str) -> UploadInfo:
 
 
 async def save_upload(
-    request: Request, store: RecordingStore, recording: str, limit: int
+    request: Request, store: RecordingStore, recording: str, limit: int, reserve_gb: float
 ) -> UploadSaved:
     """Save the body's file in a recording; replaces an earlier upload.
 
-    Raises InvalidUpload, UploadTooLarge, ClientDisconnect, and what RecordingStore raises; the
+    Raises InvalidUpload, UploadTooLarge, DiskFull, ClientDisconnect, and what RecordingStore raises; the
     recording is unchanged then.
     """
+    reserve = partial(_check_reserve, store.root, reserve_gb)
+    await run_in_threadpool(reserve)
     file = await run_in_threadpool(AtomicFile, store)
     try:
-        container, size = await _receive(request, file, limit)
+        container, size = await _receive(request, file, limit, reserve)
         name = f"{FILE_STEM}.{container}"
         await run_in_threadpool(file.commit, recording, name)
     finally:
@@ -107,7 +113,18 @@ def check_type(content_type: str, head: bytes) -> Container:
     return found
 
 
-async def _receive(request: Request, file: AtomicFile, limit: int) -> tuple[Container, int]:
+def _check_reserve(root: Path, reserve_gb: float) -> None:
+    try:
+        check_reserve(root, reserve_gb)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            return  # the write itself reports what is wrong
+        raise DiskFull(f"the server's disk is full: {error.strerror}") from error
+
+
+async def _receive(
+    request: Request, file: AtomicFile, limit: int, check_space: Callable[[], None]
+) -> tuple[Container, int]:
     source = _UploadBody(request)
     container, size = None, 0
     async for block in _joined(source.chunks()):
@@ -116,6 +133,7 @@ async def _receive(request: Request, file: AtomicFile, limit: int) -> tuple[Cont
         size += len(block)
         if size > limit:
             raise UploadTooLarge(f"file: longer than {limit} bytes")
+        await run_in_threadpool(check_space)
         await run_in_threadpool(file.write, block)
     if container is None:
         raise InvalidUpload("file: is empty")

@@ -29,6 +29,7 @@ _DESCRIPTIONS = {
     413: "The body is too long, or has too many brackets and commas",
     422: "A field cannot be used; `field` names it",
     429: "Too many requests from this address",
+    507: "The server's disk is full",
 }
 
 

@@ -25,6 +25,7 @@ from antiphon.edge.recordings.download import (
 )
 from antiphon.edge.recordings.index import RecordingIndex, RecordingQuery, index_of
 from antiphon.edge.recordings.store import (
+    DiskFull,
     InvalidName,
     RecordingNotFound,
     RecordingStore,
@@ -101,6 +102,7 @@ _HTTP_ERRORS: dict[type[Exception], tuple[int, ErrorCode]] = {
     RecordingNotFound: (404, ErrorCode.NOT_FOUND),
     UploadTooLarge: (413, ErrorCode.MESSAGE_TOO_LARGE),
     StoreUnavailable: (503, ErrorCode.NO_RECORDINGS),
+    DiskFull: (507, ErrorCode.DISK_FULL),
 }
 _ZIP_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/zip": {}}, "description": "The archive"}
@@ -214,7 +216,7 @@ async def uploaded(session: Readable) -> UploadInfo:
 @write_router.post(
     _UPLOAD,
     openapi_extra=_UPLOAD_BODY,
-    responses=TAKES_BODY | problem_responses(429),
+    responses=TAKES_BODY | problem_responses(429, 507),
     dependencies=[RATE_LIMITED],
 )
 async def upload(edge: EdgeDep, session: Owned, request: Request) -> UploadSaved:
@@ -223,10 +225,10 @@ async def upload(edge: EdgeDep, session: Owned, request: Request) -> UploadSaved
     WAV, WebM or MP4, checked by its content. It becomes the asset `frontend_replay.wav`, `.webm` or
     `.mp4` and replaces an earlier one.
     """
-    limit = edge.settings.max_upload_bytes
+    limit, reserve_gb = edge.settings.max_upload_bytes, edge.settings.min_free_disk_gb
     try:
         with _http_errors():
-            return await save_upload(request, session.store, session.recording, limit)
+            return await save_upload(request, session.store, session.recording, limit, reserve_gb)
     except ClientDisconnect:
         raise HttpError(408, ErrorCode.SLOW_CONSUMER, "the client disconnected") from None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import structlog
 
+from antiphon.broker.service.disk_space import check_reserve
 from antiphon.recorder_service.folder import remove_working_files
 from antiphon.recorder_service.journal.files import write_atomic
 from antiphon.recorder_service.journal.journal import read_finished_journal
@@ -43,8 +44,11 @@ _NICENESS = 10
 class MergeQueue:
     """Merges one session after the other, in a thread with a lower priority than the rest."""
 
-    def __init__(self, metrics: RecorderMetrics) -> None:
+    def __init__(self, metrics: RecorderMetrics, root: Path, reserve_gb: float) -> None:
+        """Nothing is merged while the disk of `root` has less than `reserve_gb` free."""
         self._metrics = metrics
+        self._root = root
+        self._reserve_gb = reserve_gb
         self._stopping = threading.Event()
         self._thread = ThreadPoolExecutor(
             1, thread_name_prefix="merge", initializer=_lower_priority
@@ -73,6 +77,7 @@ class MergeQueue:
     def _check(self) -> None:
         if self._stopping.is_set():
             raise MergeStopped
+        check_reserve(self._root, self._reserve_gb)
 
 
 def _lower_priority() -> None:

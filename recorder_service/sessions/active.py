@@ -37,7 +37,7 @@ class ActiveRecordings:
         self._metrics = metrics
         self._on_done = on_done
         self.finished = 0
-        self._merges = MergeQueue(metrics)
+        self._merges = MergeQueue(metrics, settings.data_dir, settings.min_free_disk_gb)
         self._recorders: dict[str, SessionRecorder] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 

@@ -171,7 +171,9 @@ class SessionRecorder:
     async def _open(self) -> RecordingFolder:
         args = (self._root, self.job, self._worker, self._retry.outages)
         opening = asyncio.create_task(
-            asyncio.to_thread(RecordingFolder, *args, self._broker.clock.now_ms)
+            asyncio.to_thread(
+                RecordingFolder, *args, self._broker.clock.now_ms, self._settings.min_free_disk_gb
+            )
         )
         try:
             return await asyncio.shield(opening)

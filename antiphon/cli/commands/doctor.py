@@ -40,7 +40,6 @@ from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok
 GIB = 2**30
 _SOON_DAYS = 14
 _DAY_S = 86_400
-_LEAST_FREE_GIB = 1.0
 _NEWEST_PYTHON = (3, 12)
 _COLOURS = {
     FindingStatus.OK: "green",
@@ -87,7 +86,7 @@ def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
     status = worker.health_host
     yield examine_python()
     yield from _examine_redis(redis_url)
-    yield from examine_disk(recorder.data_dir, cleanup.max_storage_gb)
+    yield from examine_disk(recorder.data_dir, cleanup.max_storage_gb, recorder.min_free_disk_gb)
     yield examine_privacy(recorder.data_dir)
     yield from examine_ports(
         (
@@ -134,15 +133,18 @@ def examine_python() -> Finding:
     return ok("python", found)
 
 
-def examine_disk(data_dir: Path, max_storage_gb: float) -> Iterator[Finding]:
+def examine_disk(
+    data_dir: Path, max_storage_gb: float, min_free_gb: float = 1.0
+) -> Iterator[Finding]:
     """Whether recordings can be written, and the disk holds as many as cleanup keeps."""
     sessions = data_dir / "sessions"
     place = next(path for path in (sessions, *sessions.resolve().parents) if path.exists())
     yield _writable(place, sessions)
     free, kept = shutil.disk_usage(place).free / GIB, max(0.0, max_storage_gb)
     found = f"{free:.1f} GiB free for {sessions}"
-    if free < _LEAST_FREE_GIB:
-        yield failure("disk space", found, "make room, or name another disk: ANTIPHON_DATA_DIR")
+    if free < min_free_gb:
+        text = f"{found}: recording waits below {min_free_gb:g} GiB"
+        yield failure("disk space", text, "make room, or name another disk: ANTIPHON_DATA_DIR")
     elif free < kept and free + _size(sessions) / GIB < kept:
         remedy = "lower ANTIPHON_MAX_STORAGE_GB, so that cleanup acts before the disk is full"
         yield warning("disk space", f"{found}, but cleanup keeps up to {kept:g} GiB", remedy)

@@ -213,7 +213,7 @@ class Stack:
         return next((row for row in rows if mark in row.id), None)
 
     async def _keep_redis(self, redis: EmbeddedRedis) -> None:
-        """Restart Redis with its data if it dies."""
+        """Restart Redis with its data if it dies, and keep it serving when its disk is full."""
         while True:
             await asyncio.sleep(_WATCH_REDIS_S)
             if redis.pid is None:
@@ -223,6 +223,8 @@ class Stack:
                     await asyncio.to_thread(redis.wait_ready)
                 except EmbeddedRedisError as error:
                     raise ServiceFailed(str(error)) from error
+            elif changed := await asyncio.to_thread(redis.keep_serving):
+                self._sink("redis", changed)
 
 
 async def _first_failure(tasks: list[asyncio.Task[None]]) -> None:

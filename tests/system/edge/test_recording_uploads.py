@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from antiphon.broker.service import disk_space
 from antiphon.broker.settings import BrokerSettings
 from antiphon.edge.access import bodies
 from antiphon.edge.recordings.store import UPLOADS_FOLDER
@@ -201,6 +202,30 @@ async def test_an_incomplete_upload_is_never_visible(
             await until(lambda: not leftovers(root))
         writer.close()
         assert uploaded(root, recording) == {}
+
+
+async def test_an_upload_leaves_the_reserve_of_free_space(
+    settings: BrokerSettings, root: Path, recording: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its start, and while it arrives: another upload may take the space."""
+    free = 2.0
+    calls = 0
+
+    def measured(_folder: Path) -> int:
+        nonlocal calls
+        calls += 1
+        return int(free * 2**30) if calls == 1 else 2**29
+
+    monkeypatch.setattr(disk_space, "free_bytes", measured)
+    async with running_edge(settings, recordings_dir=root) as running, running.http() as http:
+        for free in (2.0, 0.5):
+            calls = 0
+            answer = await http.post(url(recording), **body(wav(), "audio/wav"))
+            assert answer.status_code == 507
+            assert answer.json()["code"] == "disk_full"
+            assert calls == (2 if free > 1 else 1)
+        assert not uploaded(root, recording)
+        assert not leftovers(root)
 
 
 async def test_an_unknown_recording(http: httpx.AsyncClient, root: Path) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.cleanup_job import service as cleanup_service
+from antiphon.cleanup_job import sweep as cleanup_sweep
 from antiphon.cleanup_job.disk import TRASH, UPLOADS, discard, empty_trash, examine
 from antiphon.cleanup_job.report import SweepReport, SweepStatus
 from antiphon.cleanup_job.retention import DAY_S, GIB, Rule
@@ -326,6 +328,39 @@ async def test_the_loop_repeats_the_sweep_and_stops_on_request(data: Path) -> No
     stop.set()
     async with asyncio.timeout(10):
         await loop
+
+
+async def test_the_loop_sweeps_when_the_disk_loses_space(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rule of size then frees the reserve and a quarter of it, before the interval is over."""
+    free = 10.0 * GIB
+    for module in (cleanup_service, cleanup_sweep):
+        monkeypatch.setattr(module, "free_bytes", lambda _folder: int(free))
+    make(data, "rarely", unused_days=2, size=60_000)
+    make(data, "often", unused_days=1, size=60_000)
+    stop = asyncio.Event()
+    chosen = settings(data, min_free_disk_gb=1.0, disk_check_s=0.02)
+    loop = asyncio.create_task(run_loop(chosen, stop))
+    await asyncio.sleep(0.1)
+    assert left(data) == ["often", "rarely"]
+    free = 1.25 * GIB - 50_000
+    await until(lambda: left(data) == ["often"], within_s=10)
+    free = 1.25 * GIB
+    await asyncio.sleep(0.1)
+    stop.set()
+    async with asyncio.timeout(10):
+        await loop
+    assert left(data) == ["often"]
+
+
+def test_space_is_not_freed_by_size_if_that_rule_is_off(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleanup_sweep, "free_bytes", lambda _folder: 0)
+    make(data, "kept", unused_days=2)
+    swept(settings(data, max_storage_gb=-1))
+    assert left(data) == ["kept"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
