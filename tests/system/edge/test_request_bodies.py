@@ -13,6 +13,7 @@ import structlog
 from fastapi.routing import APIRoute
 
 from antiphon.broker.settings import BrokerSettings
+from antiphon.edge.access import bodies
 from antiphon.edge.app import _ADMIN, _BODY_ROUTES, _CLIENT, _OPEN
 from antiphon.edge.routes import recordings, status
 from support.edge_harness import WITHIN_S, RunningEdge, running_edge
@@ -134,6 +135,34 @@ async def test_an_announced_length_above_the_limit_is_not_read(edge: RunningEdge
     async with asyncio.timeout(WITHIN_S):
         assert b"413" in await reader.readline()
     writer.transport.abort()
+
+
+async def test_unfinished_bodies_have_a_total(
+    settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "MAX_BODIES_BYTES", 300_000)
+    large = b'{"comment":"' + b"x" * 200_000 + b'"}'
+    async with running_edge(settings) as edge, edge.http() as http:
+        host, port = edge.url.removeprefix("http://").split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(
+            f"POST /api/assets/ref_audio HTTP/1.1\r\nHost: {host}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 290000\r\n\r\n".encode()
+        )
+        writer.write(bytes(280_000))
+
+        async def status() -> int:
+            answer = await http.post("/api/assets/ref_audio", content=large, headers=JSON)
+            return answer.status_code
+
+        async with asyncio.timeout(WITHIN_S):
+            while await status() != 503:
+                await asyncio.sleep(0.01)
+            small = await http.put("/api/config/eta", json={})
+            assert small.status_code == 200, "short bodies are always accepted"
+            writer.transport.abort()
+            while await status() != 422:
+                await asyncio.sleep(0.01)
 
 
 async def test_a_value_that_does_not_fit_is_named(http: httpx.AsyncClient) -> None:
