@@ -16,7 +16,8 @@ from support.call_page import CallPage
 from support.page_microphone import speak
 from support.raw_client import open_wire
 from support.redis_server import free_port
-from support.stack import Stack
+from support.shared_stack import TALKATIVE
+from support.stack import Stack, new_stack, until
 from support.synthetic_speech import ITALY, silence, spoken
 from support.tcp_proxy import tcp_proxy
 
@@ -194,6 +195,47 @@ async def test_a_call_resumes_after_its_edge_is_killed(
         await call.reaches_units(await call.units() + 3)
         await call.end()
     visitor.page_errors = [text for text in visitor.page_errors if "WebSocket" not in text]
+
+
+async def test_a_call_resumes_after_a_stall_of_its_attempts(stack: Stack, visitor: Visitor) -> None:
+    """Several attempts arrive together when the network forwards again."""
+    async with tcp_proxy(stack.edge_port) as proxy:
+        visitor.url = f"http://{proxy.address}"
+        page = await visitor.open("/audio_duplex")
+        call = CallPage(page)
+        await call.start("/audio_duplex")
+        await call.reaches_units(2)
+        before = proxy.accepted
+        proxy.freeze()
+        proxy.reset()
+        await expect(page.get_by_text("Connection lost. Reconnecting…")).to_be_visible()
+        await until(lambda: proxy.accepted >= before + 2)
+        proxy.thaw()
+        await expect(page.get_by_text("Reconnected")).to_be_visible(timeout=60_000)
+        await call.reaches_units(await call.units() + 2)
+        await call.end()
+    visitor.page_errors = [text for text in visitor.page_errors if "WebSocket" not in text]
+
+
+async def test_a_call_waits_for_another_worker(visitor: Visitor, tmp_path: Path) -> None:
+    """Its only worker is killed: the call stays, and shows its place until it is served again."""
+    with new_stack(tmp_path) as own:
+        own.edge()
+        worker = own.worker(engine_options=TALKATIVE)
+        visitor.url = own.http_url
+        page = await visitor.open("/audio_duplex")
+        call = CallPage(page)
+        await call.start("/audio_duplex")
+        await call.reaches_units(2)
+        worker.kill()
+        line = page.get_by_role("region", name="Waiting in queue")
+        await expect(line).to_contain_text("Position 1 of 1")
+        await expect(page.get_by_role("button", name="End call")).to_be_visible()
+        assert await a11y_findings(page) == []
+        own.worker(engine_options=TALKATIVE)
+        await expect(line).to_be_hidden()
+        await call.reaches_units(await call.units() + 2)
+        await call.end()
 
 
 async def test_a_file_replaces_the_microphone(visitor: Visitor, tmp_path: Path) -> None:

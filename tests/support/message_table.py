@@ -27,6 +27,9 @@ errors name. Written by `python tests/message_table.py`; a test holds every cell
   and nothing follows. A number alone closes without a word.
 
 A binary frame that was not agreed on (subprotocol `antiphon.binary.v1`) closes with 1003 in every state.
+
+A session that loses its worker keeps its state. While it waits for another one, the server sends `queue_update`
+(`session.queue_update`) and answers every message as in the table.
 """
 
 
