@@ -10,7 +10,12 @@ from pathlib import Path
 import structlog
 
 from antiphon.broker.service.disk_space import check_reserve
-from antiphon.recorder_service.journal.files import remove_temporaries, sync_tree, write_atomic
+from antiphon.recorder_service.journal.files import (
+    remove_temporaries,
+    sync_tree,
+    write_atomic,
+    write_blocks_atomic,
+)
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
     SIDES,
@@ -41,7 +46,7 @@ from antiphon.shared_schemas.recording import (
     TIMELINE_FILE,
     RecordingState,
     encode_meta,
-    encode_recording,
+    recording_blocks,
 )
 
 log = structlog.get_logger()
@@ -129,7 +134,7 @@ class RecordingFolder:
                 join_answers(self.path, contents.outputs)
             recording, meta = build_manifest(self._job, ending, contents)
             sync_tree(self.path)
-            write_atomic(self.path / RECORDING_FILE, encode_recording(recording), durable=True)
+            write_blocks_atomic(self.path / RECORDING_FILE, recording_blocks(recording))
             write_atomic(self.path / META_FILE, encode_meta(meta), durable=True)
             if not meta.is_busy:
                 remove_working_files(self.path)

@@ -6,8 +6,10 @@ to the session directory. Fields that do not apply are left out of `recording.js
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import orjson
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
@@ -330,6 +332,12 @@ _RECORDING: TypeAdapter[DuplexRecording | TurnRecording] = TypeAdapter(
 )
 
 
+_END_BYTES = 4096
+_NAMED = b',\n  "merged_replay'
+"""Begins the last fields: no string in JSON contains a line break."""
+_CLOSE = b"\n}"
+
+
 def encode_meta(meta: Meta) -> bytes:
     """The text of `meta.json`."""
     return orjson.dumps(meta.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
@@ -340,10 +348,62 @@ def parse_meta(text: bytes) -> Meta:
     return Meta.model_validate_json(text)
 
 
+def recording_blocks(recording: DuplexRecording | TurnRecording) -> Iterator[bytes]:
+    """The text of `recording.json`, one item of a list after the other."""
+    comma = b""
+    yield b"{"
+    for name in type(recording).model_fields:
+        value = getattr(recording, name)
+        if value is None:
+            continue
+        yield comma + f'\n  "{name}": '.encode()
+        comma = b","
+        if isinstance(value, list) and value:
+            yield from _list_blocks(value)
+        else:
+            plain = recording.model_dump(mode="json", exclude_none=True, include={name})
+            yield _indented(plain[name], b"\n  ")
+    yield b"\n}"
+
+
+def _list_blocks(records: Sequence[Record]) -> Iterator[bytes]:
+    comma = b"["
+    for record in records:
+        yield comma + b"\n    "
+        yield _indented(record.model_dump(mode="json", exclude_none=True), b"\n    ")
+        comma = b","
+    yield b"\n  ]"
+
+
+def _indented(value: Any, margin: bytes) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).replace(b"\n", margin)
+
+
 def encode_recording(recording: DuplexRecording | TurnRecording) -> bytes:
-    """The text of `recording.json`."""
-    data = recording.model_dump(mode="json", exclude_none=True)
-    return orjson.dumps(data, option=orjson.OPT_INDENT_2)
+    """The text of `recording.json` in one piece."""
+    return b"".join(recording_blocks(recording))
+
+
+def change_end(text: BinaryIO, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Rewrite the `merged_replay…` fields at the end of an open `recording.json`.
+
+    `change` receives those that are there and returns all that are to be there. The rest of the text
+    is not read. Raises ValueError when the text has another form.
+    """
+    size = text.seek(0, os.SEEK_END)
+    start = max(0, size - _END_BYTES)
+    text.seek(start)
+    end = text.read()
+    cut = end.find(_NAMED)
+    if not end.endswith(_CLOSE):
+        raise ValueError(f"{RECORDING_FILE} has an unknown form")
+    found = {} if cut < 0 else orjson.loads(b"{" + end[cut + 1 :])
+    kept = end[: cut if cut >= 0 else -len(_CLOSE)]
+    fields = {name: value for name, value in change(found).items() if value is not None}
+    lines = [f',\n  "{name}": '.encode() + orjson.dumps(value) for name, value in fields.items()]
+    text.seek(start + len(kept))
+    text.truncate()
+    text.write(b"".join(lines) + _CLOSE)
 
 
 def parse_recording(text: bytes) -> DuplexRecording | TurnRecording:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,12 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
     """
     with atomic_file(path, durable=durable) as temporary:
         temporary.write_bytes(data)
+
+
+def write_blocks_atomic(path: Path, blocks: Iterable[bytes]) -> None:
+    """Like a durable `write_atomic`, without the whole content in memory."""
+    with atomic_file(path) as temporary, temporary.open("xb") as file:
+        file.writelines(blocks)
 
 
 @contextmanager

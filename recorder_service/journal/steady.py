@@ -89,6 +89,8 @@ def steady_end_ms(at: int | None, recorded: JournalContents, steady: JournalCont
         if recorded.of(side)
     ]
     end = min((at - jump for jump in jumps), key=lambda end: abs(end - latest))
+    if any(jumps):
+        end = max(end, latest)
     plausible = -_LATE_END_MS <= end - latest <= _longest_gap_ms(recorded.inputs)
     return end if plausible else latest
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import structlog
 
 from antiphon.broker.service.disk_space import check_reserve
 from antiphon.recorder_service.folder import remove_working_files
-from antiphon.recorder_service.journal.files import write_atomic
+from antiphon.recorder_service.journal.files import atomic_file, write_atomic
 from antiphon.recorder_service.journal.journal import read_finished_journal
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.journal.steady import without_clock_jumps
@@ -27,12 +29,10 @@ from antiphon.shared_schemas.recording import (
     REPLAY_VIDEO,
     REPLAY_WAV,
     TIMELINE_FILE,
-    DuplexRecording,
     Meta,
     ReplayState,
+    change_end,
     encode_meta,
-    encode_recording,
-    parse_recording,
 )
 from antiphon.shared_schemas.states import SessionKind
 
@@ -147,11 +147,17 @@ def _name_replay(folder: Path, meta: Meta, lead_ms: float | None, error: str | N
 def _name_in_recording(
     folder: Path, wav: str | None, video: str | None, lead_ms: float | None
 ) -> None:
-    recording = parse_recording((folder / RECORDING_FILE).read_bytes())
-    if isinstance(recording, DuplexRecording):
-        named: dict[str, object] = {"merged_replay": wav, "merged_replay_video": video}
-    else:
-        lead_ms = lead_ms or recording.merged_replay_lead_ms
-        named = {"merged_replay": wav, "merged_replay_lead_ms": lead_ms}
-    text = encode_recording(recording.model_copy(update=named))
-    write_atomic(folder / RECORDING_FILE, text, durable=True)
+    """Copy the file with other fields at its end: it may be too long to read at once."""
+
+    def named(before: dict[str, Any]) -> dict[str, Any]:
+        lead = lead_ms or before.get("merged_replay_lead_ms")
+        return {
+            "merged_replay": wav,
+            "merged_replay_video": video,
+            "merged_replay_lead_ms": lead,
+        }
+
+    path = folder / RECORDING_FILE
+    with atomic_file(path) as temporary, path.open("rb") as old, temporary.open("x+b") as new:
+        shutil.copyfileobj(old, new)
+        change_end(new, named)
