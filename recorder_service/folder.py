@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
 
 from antiphon.broker.service.disk_space import check_reserve
+from antiphon.recorder_service.attempts import ATTEMPTS_FILE
 from antiphon.recorder_service.journal.files import (
     remove_temporaries,
     sync_tree,
@@ -44,12 +47,17 @@ from antiphon.shared_schemas.recording import (
     RECORDING_FILE,
     SESSION_FOLDERS,
     TIMELINE_FILE,
+    Meta,
     RecordingState,
+    ReplayState,
     encode_meta,
     recording_blocks,
 )
 
 log = structlog.get_logger()
+
+SET_ASIDE_FILE = ".timeline.set_aside"
+"""The journal of a recording that could not be finished."""
 
 
 class RecordingFolder:
@@ -221,5 +229,29 @@ def remove_working_files(folder: Path) -> None:
     nothing is left to do, and before the fragments that it names.
     """
     remove_temporaries(folder)
+    (folder / ATTEMPTS_FILE).unlink(missing_ok=True)
     (folder / TIMELINE_FILE).unlink(missing_ok=True)
     remove_fragments(folder)
+
+
+def set_aside(root: Path, job: RecordingJob, why: str) -> None:
+    """Mark a recording that cannot be finished as interrupted; its journal stays. Raises OSError."""
+    folder = root / job.recording
+    now = datetime.now(UTC)
+    meta = read_meta(folder) or Meta(
+        session_id=job.sid,
+        recording_id=job.recording,
+        ticket=job.ticket,
+        app_type=job.kind,
+        state=RecordingState.RECORDING,
+        created_at=now,
+        config={},
+    )
+    if meta.state is RecordingState.RECORDING:
+        ended = max(meta.created_at, now)
+        meta = meta.model_copy(update={"state": RecordingState.INTERRUPTED, "ended_at": ended})
+    failed = {"replay": ReplayState.FAILED, "replay_error": f"set aside: {why}"}
+    write_atomic(folder / META_FILE, encode_meta(meta.model_copy(update=failed)), durable=True)
+    with suppress(FileNotFoundError):
+        (folder / TIMELINE_FILE).rename(folder / SET_ASIDE_FILE)
+    (folder / ATTEMPTS_FILE).unlink(missing_ok=True)

@@ -49,6 +49,7 @@ class RecorderMetrics:
         recordings = counter("recordings", "Recordings finished, by state.", ("state",))
         self.complete = recordings.labels("complete")
         self.interrupted = recordings.labels("interrupted")
+        self.set_aside = recordings.labels("set_aside")
         merges = counter("merges", "Replays made or failed.", ("outcome",))
         self.merges_done = merges.labels("done")
         self.merges_failed = merges.labels("failed")

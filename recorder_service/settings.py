@@ -32,3 +32,5 @@ class RecorderSettings(StatusSettings):
     """time to finish ended sessions after SIGTERM"""
     recorder_retry_s: float = Field(default=1.0, gt=0)
     """first pause after a disk error; doubles up to 30 s"""
+    recorder_max_attempts: int = Field(default=3, ge=1)
+    """failures after which a recording that cannot be finished is set aside"""

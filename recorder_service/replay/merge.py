@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from antiphon.broker.service.disk_space import check_reserve
+from antiphon.recorder_service.attempts import Attempts, MergeStopped
 from antiphon.recorder_service.folder import remove_working_files
 from antiphon.recorder_service.journal.files import atomic_file, write_atomic
 from antiphon.recorder_service.journal.journal import read_finished_journal
@@ -21,7 +22,7 @@ from antiphon.recorder_service.journal.steady import without_clock_jumps
 from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.recorder_service.manifest.plan import plan_replay
 from antiphon.recorder_service.metrics import RecorderMetrics
-from antiphon.recorder_service.replay.mix import MergeStopped, StopCheck, write_replay
+from antiphon.recorder_service.replay.mix import StopCheck, write_replay
 from antiphon.recorder_service.replay.video import write_video
 from antiphon.shared_schemas.recording import (
     META_FILE,
@@ -44,22 +45,30 @@ _NICENESS = 10
 class MergeQueue:
     """Merges one session after the other, in a thread with a lower priority than the rest."""
 
-    def __init__(self, metrics: RecorderMetrics, root: Path, reserve_gb: float) -> None:
+    def __init__(
+        self, metrics: RecorderMetrics, attempts: Attempts, root: Path, reserve_gb: float
+    ) -> None:
         """Nothing is merged while the disk of `root` has less than `reserve_gb` free."""
         self._metrics = metrics
         self._root = root
         self._reserve_gb = reserve_gb
+        self._attempts = attempts
+        self._turn = asyncio.Lock()
         self._stopping = threading.Event()
         self._thread = ThreadPoolExecutor(
             1, thread_name_prefix="merge", initializer=_lower_priority
         )
 
     async def merge(self, folder: Path) -> Meta | None:
-        """Wait until the session's replay is made. Raises OSError, or MergeStopped after `close`."""
+        """Wait until the session's replay is made.
+
+        Raises OSError, TooManyAttempts, or MergeStopped after `close`.
+        """
         self._metrics.merges_waiting += 1
         try:
             loop = asyncio.get_running_loop()
-            meta = await loop.run_in_executor(self._thread, merge, folder, self._check)
+            async with self._turn, self._attempts.attempt(folder):
+                meta = await loop.run_in_executor(self._thread, merge, folder, self._check)
         finally:
             self._metrics.merges_waiting -= 1
         if meta is not None and meta.replay is ReplayState.FAILED:

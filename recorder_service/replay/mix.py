@@ -27,10 +27,6 @@ StopCheck = Callable[[], None]
 _BLOCK_S = 1
 
 
-class MergeStopped(Exception):
-    """The recorder stops; the recorder that takes the session over starts the merge again."""
-
-
 def write_replay(folder: Path, name: str, plan: ReplayPlan, check: StopCheck) -> None:
     """Write the WAV below a session directory, whole or not at all. Holds seconds in memory.
 

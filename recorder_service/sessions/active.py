@@ -9,6 +9,7 @@ import structlog
 from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import Broker
+from antiphon.recorder_service.attempts import Attempts
 from antiphon.recorder_service.journal.job import RecordingJob
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.replay.merge import MergeQueue
@@ -37,7 +38,9 @@ class ActiveRecordings:
         self._metrics = metrics
         self._on_done = on_done
         self.finished = 0
-        self._merges = MergeQueue(metrics, settings.data_dir, settings.min_free_disk_gb)
+        self._attempts = Attempts(settings.recorder_max_attempts)
+        reserve_gb = settings.min_free_disk_gb
+        self._merges = MergeQueue(metrics, self._attempts, settings.data_dir, reserve_gb)
         self._recorders: dict[str, SessionRecorder] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -56,7 +59,8 @@ class ActiveRecordings:
         """Record a session, unless it is being recorded here."""
         if job.recording in self._recorders:
             return
-        recorder = SessionRecorder(self._broker, self._settings, self._merges, self._metrics, job)
+        works = (self._merges, self._attempts, self._metrics)
+        recorder = SessionRecorder(self._broker, self._settings, *works, job)
         task = asyncio.create_task(self._run(recorder), name=f"record-{job.sid}")
         self._recorders[job.recording], self._tasks[job.recording] = recorder, task
         self._metrics.sessions = len(self._recorders)

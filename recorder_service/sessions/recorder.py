@@ -12,7 +12,8 @@ from antiphon.broker.client import Broker
 from antiphon.broker.connection import RedisClock, retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import StreamKey
-from antiphon.recorder_service.folder import RecordingFolder
+from antiphon.recorder_service.attempts import Attempts, TooManyAttempts
+from antiphon.recorder_service.folder import RecordingFolder, set_aside
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import SIDES, OutageStart, Side
 from antiphon.recorder_service.metrics import RecorderMetrics
@@ -45,6 +46,7 @@ class SessionRecorder:
         broker: Broker,
         settings: RecorderSettings,
         merges: MergeQueue,
+        attempts: Attempts,
         metrics: RecorderMetrics,
         job: RecordingJob,
     ) -> None:
@@ -52,6 +54,7 @@ class SessionRecorder:
         self._broker = broker
         self._settings = settings
         self._merges = merges
+        self._attempts = attempts
         self._metrics = metrics
         self._keys: dict[Side, StreamKey[Entry]] = {
             "in": broker.keys.inbound(job.sid),
@@ -110,13 +113,16 @@ class SessionRecorder:
 
     async def _run_assigned(self) -> None:
         await self._retry.run(self._ask_consent)
-        if self._allowed:
-            await self._retry.run(self._record)
-        else:
-            self._metrics.declined.inc()
-            await self._settled()
-        await retry_until_available(self._discard_streams, "discard a recorded session")
-        await self._retry.run(self._merge)
+        try:
+            if self._allowed:
+                await self._retry.run(self._record)
+            else:
+                self._metrics.declined.inc()
+                await self._settled()
+            await retry_until_available(self._discard_streams, "discard a recorded session")
+            await self._retry.run(self._merge)
+        except TooManyAttempts as error:
+            await self._set_aside(str(error))
         await retry_until_available(self._clear_progress, "forget a recorded session")
 
     async def _ask_consent(self) -> None:
@@ -135,14 +141,17 @@ class SessionRecorder:
             self._ended.set_result(ending)
 
     async def _record(self) -> None:
-        self._folder = folder = await self._open()
+        path = self._root / self.job.recording
+        async with self._attempts.attempt(path, forgives=False):
+            self._folder = folder = await self._open()
         try:
             if not folder.complete:
                 await first_of(*(self._follow(folder, side) for side in SIDES), self._settled())
                 await self._broker.streams.seal_output(self.job.sid, self.job.ticket)
                 for side in SIDES:
                     await self._drain(folder, side)
-                await self._finish(folder)
+                async with self._attempts.attempt(path):
+                    await self._finish(folder)
         finally:
             await asyncio.to_thread(folder.close)
 
@@ -212,6 +221,19 @@ class SessionRecorder:
     async def _merge(self) -> None:
         if self._folder is not None and (self._folder.begun or self._folder.complete):
             await self._merges.merge(self._folder.path)
+
+    async def _set_aside(self, why: str) -> None:
+        """Leave a recording that cannot be finished as it is, and report it."""
+        recording = self.job.recording
+        log.error("recording_set_aside", recording=recording, error=why)
+        self._metrics.set_aside.inc()
+
+        async def mark() -> None:
+            await asyncio.to_thread(set_aside, self._root, self.job, why)
+
+        await self._retry.run(mark)
+        await self._settled()
+        await retry_until_available(self._discard_streams, "discard a session set aside")
 
     async def _clear_progress(self) -> None:
         async with self._saving_progress:

@@ -130,7 +130,7 @@ def _states(data_dir: Path) -> set[str]:
 
 @pytest.mark.timeout(600)
 async def test_a_hundred_kills_change_no_byte(broker: Broker, quickly: RecorderSettings) -> None:
-    quickly = quickly.model_copy(update={"recorder_silence_s": 0.2})
+    quickly = quickly.model_copy(update={"recorder_silence_s": 0.2, "recorder_max_attempts": KILLS})
     load = SessionLoad(broker)
     async with forks(environment(quickly)) as recorders:
         async with asyncio.TaskGroup() as group:

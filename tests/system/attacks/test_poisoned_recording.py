@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from antiphon.broker.client import Broker
@@ -14,11 +16,19 @@ from antiphon.shared_schemas.recording import (
     RECORDING_FILE,
     DuplexRecording,
     RecordingState,
+    ReplayState,
     parse_recording,
 )
-from antiphon.shared_schemas.states import EndReason
-from support.recorder_conversations import LiveTalk, until, until_finished
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from support.recorder_conversations import (
+    LiveTalk,
+    until,
+    until_acknowledged,
+    until_finished,
+)
 from support.recorder_process import process, quick
+from support.redis_server import free_port
+from support.turn_conversations import chat_done, chat_request
 
 SECONDS = 12
 PER_SECOND = 45
@@ -73,3 +83,31 @@ async def test_diagnostics_do_not_exhaust_the_recorders_memory(
 async def _end(talk: LiveTalk) -> None:
     """Without a copy of the entries in this process."""
     assert await talk.broker.sessions.end(talk.sid, EndReason.STOPPED, ticket=talk.ticket)
+
+
+async def test_a_recording_that_cannot_be_finished_is_set_aside(
+    broker: Broker, quickly: RecorderSettings
+) -> None:
+    """A defect fails on this request every time: it names a sound that it does not have."""
+    sound = {"type": "audio", "blob": 5, "pcm": "f32"}
+    request = replace(chat_request(), content=[{"role": "user", "parts": [sound]}], blobs=())
+    chat = await LiveTalk.assigned(broker, kind=SessionKind.CHAT)
+    port = free_port()
+    quickly = quickly.model_copy(update={"recorder_health_port": port, "recorder_silence_s": 0.4})
+    async with process(quickly) as child:
+        await chat.say([("in", request), ("out", chat_done("Yes."))])
+        await _end(chat)
+        (meta,) = await until_finished(quickly.data_dir, chat)
+        assert (meta.state, meta.replay) == (RecordingState.INTERRUPTED, ReplayState.FAILED)
+        assert meta.replay_error == "set aside: 3 attempts have failed"
+        await until_acknowledged(broker)
+        assert await chat.script() == [], "nothing waits in Redis"
+        neighbour = await LiveTalk.begin(broker)
+        await neighbour.exchange(0)
+        await _end(neighbour)
+        (meta,) = await until_finished(quickly.data_dir, neighbour)
+        assert meta.state is RecordingState.COMPLETE
+        async with httpx.AsyncClient() as http:
+            metrics = (await http.get(f"http://127.0.0.1:{port}/metrics")).text
+        assert 'antiphon_recorder_recordings_total{state="set_aside"} 1.0' in metrics
+        assert child.returncode is None

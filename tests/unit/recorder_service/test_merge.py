@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import soxr
 
+from antiphon.recorder_service.attempts import MergeStopped
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.job import SessionEnding
 from antiphon.recorder_service.replay.merge import merge
-from antiphon.recorder_service.replay.mix import MergeStopped
 from antiphon.shared_schemas.audio import Samples, to_pcm16
 from antiphon.shared_schemas.entries import BreakIn, ChatDoneOut, DeltaOut, StreamPosition
 from antiphon.shared_schemas.recording import RecordingState, ReplayState, TurnRecording
