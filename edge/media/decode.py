@@ -74,7 +74,7 @@ def check_peak(samples: Samples, field: str) -> None:
     if not np.isfinite(samples).all():
         raise InvalidInput(f"{field}: holds NaN or infinite samples", field=field)
     peak = max(float(samples.max()), -float(samples.min()))
-    text = f"{field}: a sample of {peak:g} is not float32 audio, which lies between -1 and 1"
+    text = f"{field}: a sample of {peak:g} is not float32 audio: use values between -1 and 1"
     raise InvalidInput(text, field=field)
 
 

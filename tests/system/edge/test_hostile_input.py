@@ -70,7 +70,7 @@ async def test_f15_other_data_is_not_taken_for_sound(
     edge: RunningEdge, worker: PlayedWorker, http: httpx.AsyncClient, name: str
 ) -> None:
     data = NO_SOUND[name]
-    text = "is not float32 audio, which lies between -1 and 1"
+    text = "is not float32 audio: use values between -1 and 1"
     async with edge.client("adx_1") as client:
         await client.send("prepare", ref_audio_base64=data)
         error = await _error(client)
