@@ -81,8 +81,10 @@ async def fault_stack(
     """At the end no log may hold a traceback."""
     with new_stack(folder, aof=aof, binary=binary) as stack:
         async with AsyncExitStack() as closing:
-            closing.callback(stack.close)
-            yield FaultStack(stack, closing)
+            try:
+                yield FaultStack(stack, closing)
+            finally:  # the services end their sessions in Redis, so they need the proxies
+                await asyncio.to_thread(stack.close)
 
 
 @dataclass

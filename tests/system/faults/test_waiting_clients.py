@@ -112,17 +112,16 @@ async def test_f1_two_clients_that_lost_their_worker_have_different_places(tmp_p
     async with fault_stack(tmp_path) as faults:
         await faults.edge()
         worker = await faults.worker(slots=2)
-        url = faults.stack.ws_url
-        async with (
-            open_path(url, "/ws/duplex/adx_1") as first,
-            open_path(url, "/ws/duplex/adx_2") as second,
-            open_path(url, "/ws/duplex/adx_3") as third,
-        ):
-            await first.begin()
-            await second.begin()
-            await third.until("queued")
+        async with AsyncExitStack() as sockets:
+            wires = []
+            for number in range(3):  # one after another, so that they join the queue in this order
+                path = f"/ws/duplex/adx_{number}"
+                wires.append(
+                    await sockets.enter_async_context(open_path(faults.stack.ws_url, path))
+                )
+                await (wires[-1].begin() if number < 2 else wires[-1].until("queued"))
             worker.kill()
-            for position, wire in enumerate((first, second, third), start=1):
+            for position, wire in enumerate(wires, start=1):
                 await _place(wire, position, of=3)
 
 
