@@ -15,8 +15,10 @@ from antiphon.recorder_service.attempts import (
     read_attempts,
 )
 from antiphon.recorder_service.folder import RecordingFolder, set_aside
-from antiphon.shared_schemas.recording import RecordingState, ReplayState
-from support.timed_conversations import Recorded, TimedTalk
+from antiphon.recorder_service.journal.job import SessionEnding
+from antiphon.recorder_service.sessions.status import unfinished_recordings
+from antiphon.shared_schemas.recording import RecordingState, ReplayState, encode_meta
+from support.timed_conversations import T0, Recorded, TimedTalk
 
 
 async def _fail(attempts: Attempts, folder: Path, error: BaseException) -> None:
@@ -102,3 +104,22 @@ def test_a_recording_that_is_set_aside_keeps_its_journal(tmp_path: Path, begun: 
     assert (folder.path / ".timeline.set_aside").read_bytes() == journal
     again = RecordingFolder(tmp_path, talk.job)
     assert again.complete
+
+
+async def test_a_recording_that_was_set_aside_can_be_finished_later(tmp_path: Path) -> None:
+    """As docs/operations.md says."""
+    talk = TimedTalk.prepared()
+    folder = RecordingFolder(tmp_path, talk.job)
+    for side, position, entry in talk.script:
+        folder.add(side, position, entry)
+    folder.close()
+    set_aside(tmp_path, talk.job, "3 attempts have failed")
+    meta = Recorded(folder.path).meta.model_copy(update={"state": RecordingState.RECORDING})
+    (folder.path / "meta.json").write_bytes(encode_meta(meta))
+    (folder.path / ".timeline.set_aside").rename(folder.path / "timeline.jsonl")
+    (job,) = unfinished_recordings(tmp_path, -1.0)
+    again = RecordingFolder(tmp_path, job)
+    ending = SessionEnding(at=round(T0 + 1000))
+    assert again.finish(ending) is RecordingState.COMPLETE
+    meta = Recorded(folder.path).meta
+    assert (meta.replay, meta.replay_error) == (ReplayState.NONE, None)
