@@ -65,7 +65,7 @@ class ChaosSystem:
         if (fault.target, layer) in self._busy:
             return
         self._busy.add((fault.target, layer))
-        self.injected[fault.kind] = self.injected.get(fault.kind, 0) + 1
+        self.injected[str(fault.kind)] = self.injected.get(str(fault.kind), 0) + 1
         try:
             if fault.target == REDIS:
                 await self._inject_into_redis(fault)
