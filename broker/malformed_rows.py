@@ -94,5 +94,8 @@ async def call_on_row(redis: Redis, *command: Any) -> Any:
     except ResponseError as error:
         if "WRONGTYPE" not in str(error):
             raise
-        note_malformed(str(command[1]), error)
+        key, family, _ = str(command[1]).partition(
+            ":share"
+        )  # tokens and ids of recordings are secret
+        note_malformed(key + family, error)
         return None

@@ -54,7 +54,8 @@ end
 -- A session whose row is malformed ends.
 local function is_sound(key)
   local chosen = fields(key, 'ticket', 'attempt', 'epoch', 'edge', 'recording')
-  return is_whole(chosen[1]) and is_whole(chosen[2]) and is_whole(chosen[3]) and chosen[4] and chosen[5]
+  if not (is_whole(chosen[1]) and is_whole(chosen[2]) and is_whole(chosen[3])) then return false end
+  return tonumber(chosen[3]) < 999 and chosen[4] and chosen[5]  -- a stream has no more epochs
 end
 
 local sid = choose()

@@ -15,7 +15,7 @@ if client ~= '' and tonumber(max_sessions) > 0 then
   local count = 0
   for _, line in ipairs({queue, leases}) do
     for _, other in ipairs(redis.call('ZRANGE', line, 0, -1)) do
-      if redis.call('HGET', session_key(other), 'client') == client then count = count + 1 end
+      if fields(session_key(other), 'client')[1] == client then count = count + 1 end
     end
   end
   if count >= tonumber(max_sessions) then return {'too many', count} end

@@ -6,6 +6,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker.connection import call
 from antiphon.broker.keys import Keys
+from antiphon.broker.malformed_rows import call_on_row
 
 
 class AppSwitches:
@@ -16,10 +17,11 @@ class AppSwitches:
         self._key = keys.apps
 
     async def off(self) -> frozenset[str]:
-        return frozenset(name.decode() for name in await call(self._redis, "HKEYS", self._key))
+        names = await call_on_row(self._redis, "HKEYS", self._key) or ()
+        return frozenset(name.decode(errors="replace") for name in names)
 
     async def is_off(self, app_id: str) -> bool:
-        return int(await call(self._redis, "HEXISTS", self._key, app_id)) == 1
+        return bool(await call_on_row(self._redis, "HEXISTS", self._key, app_id))
 
     async def switch(self, app_id: str, *, enabled: bool) -> None:
         """Takes effect with the next connection to any edge; running sessions continue."""

@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker.connection import call, call_all
 from antiphon.broker.keys import Keys
+from antiphon.broker.malformed_rows import call_on_row, read_row, whole_number
 
 
 class RecorderProgress:
@@ -20,9 +21,9 @@ class RecorderProgress:
         self._ttl_s = ttl_s
 
     async def load(self, ticket: int) -> dict[str, Any] | None:
-        """The last saved progress, or None."""
-        raw = await call(self._redis, "HGET", self._keys.recorded(ticket), "progress")
-        return orjson.loads(raw) if raw else None
+        """The last saved progress; None without one, or if it is malformed."""
+        raw = await call_on_row(self._redis, "HGET", self._keys.recorded(ticket), "progress")
+        return read_row(f"recorded:{ticket}", lambda: _read(raw)) if raw else None
 
     async def save(self, ticket: int, progress: dict[str, Any]) -> None:
         """Save progress. Everything that it covers must be on disk."""
@@ -32,3 +33,9 @@ class RecorderProgress:
 
     async def clear(self, ticket: int) -> None:
         await call(self._redis, "DEL", self._keys.recorded(ticket))
+
+
+def _read(raw: bytes) -> dict[str, Any]:
+    progress: dict[str, Any] = orjson.loads(raw)
+    whole_number(progress["at"])
+    return progress

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from antiphon.broker.connection import RedisClock, call
+from antiphon.broker.connection import RedisClock
 from antiphon.broker.errors import SharesFull
 from antiphon.broker.keys import Keys
+from antiphon.broker.malformed_rows import call_on_row, read_row, read_rows
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.shared_schemas.ids import new_share_token
 
@@ -56,16 +57,18 @@ class ShareStore:
 
     async def recording(self, token: str) -> str | None:
         """The recording that a link opens; None when there is no such link."""
-        found: bytes | None = await call(self._redis, "GET", self._keys.share(token))
-        return found.decode() if found else None
+        found: bytes | None = await call_on_row(self._redis, "GET", self._keys.share(token))
+        return read_row("share", found.decode) if found else None
 
     async def of(self, recording: str) -> list[Share]:
         """The links of a recording, those that expire first in front."""
         now = round(self._clock.now_ms())
         head = ("ZRANGEBYSCORE", self._keys.shares(recording), f"({now}", "+inf", "WITHSCORES")
-        flat = await call(self._redis, *head)
-        pairs = zip(flat[::2], flat[1::2], strict=True)
-        return [Share(token.decode(), _expiry(float(at))) for token, at in pairs]
+        flat = await call_on_row(self._redis, *head) or []
+        rows = ((b"shares", pair) for pair in zip(flat[::2], flat[1::2], strict=True))
+        return list(
+            read_rows("share", rows, lambda row: Share(row[0].decode(), _expiry(float(row[1]))))
+        )
 
     async def revoke(self, recording: str, token: str) -> bool:
         """Revoke one of a recording's links; False when it has no such link."""

@@ -200,6 +200,30 @@ async def test_a_malformed_ticket_counter_is_replaced(broker: Broker, raw: Redis
     assert len(set(tickets)) == 4
 
 
+@pytest.mark.parametrize("poison", [b"\xff", b"zzz", b"[]", b'{"at":"zzz"}', b'{"at":null}', None])
+async def test_malformed_records_count_as_absent(
+    broker: Broker, raw: Redis, poison: bytes | None
+) -> None:
+    """Progress of a recorder, a share link, the switches; None stands for another type of key."""
+    keys = broker.keys
+    if poison is None:
+        for key in (keys.recorded(7), keys.apps, keys.shares("r")):
+            await raw.set(key, "zzz")
+        await raw.hset(keys.share("share_x"), "a", "b")
+    else:
+        await raw.hset(keys.recorded(7), "progress", poison)
+        await raw.hset(keys.apps, poison, "off")
+        await raw.set(keys.share("share_x"), poison)
+        await raw.zadd(keys.shares("r"), {poison: "inf"})
+    assert await broker.recorder_progress.load(7) is None
+    assert not await broker.apps.is_off("omni")
+    orjson.dumps([sorted(await broker.apps.off()), await broker.shares.of("r")])
+    with capture_logs() as logs:
+        found = await broker.shares.recording("share_x")
+    assert found in (None, poison and poison.decode("latin-1"))
+    assert "share_x" not in str(logs)
+
+
 async def test_a_malformed_row_is_logged_once(broker: Broker, raw: Redis) -> None:
     await prepared(broker)
     await raw.hdel(broker.keys.session("held"), "assigned_at")
