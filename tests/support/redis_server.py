@@ -147,8 +147,14 @@ async def promote(server: RedisServer) -> None:
         await raw.execute_command("REPLICAOF", "NO", "ONE")
 
 
-async def replicates(server: RedisServer, key: str) -> None:
-    """Wait until a replica has received the key."""
-    async with Redis.from_url(server.url) as raw, asyncio.timeout(30):
-        while not await raw.exists(key):
+async def replicates(server: RedisServer, master: RedisServer, key: str) -> None:
+    """Wait until a replica has received the key, and its master knows that it is online."""
+    async with (
+        Redis.from_url(server.url) as replica,
+        Redis.from_url(master.url) as raw,
+        asyncio.timeout(30),
+    ):
+        while not await replica.exists(key):
+            await asyncio.sleep(0.02)
+        while (await raw.info("replication")).get("slave0", {}).get("state") != "online":
             await asyncio.sleep(0.02)

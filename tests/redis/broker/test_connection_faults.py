@@ -122,7 +122,7 @@ async def test_a_role_change_is_an_outage_that_ends_at_the_new_master(
                 async with broker.reader.subscribe(key, START) as subscription:
                     await writer.append(ChunkIn(audio=b"\0\0\0\1"))
                     await anext(subscription)
-                    await replicates(new, key)
+                    await replicates(new, old, key)
                     watching = asyncio.create_task(watch.read())
                     await asyncio.sleep(0.1)
                     await promote(new)

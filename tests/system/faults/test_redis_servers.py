@@ -28,7 +28,7 @@ async def start(faults: FaultStack) -> None:
 
 async def replicated(faults: FaultStack, replica: RedisServer) -> None:
     await demote(replica, faults.stack.redis)
-    await replicates(replica, Keys(faults.stack.prefix).events)
+    await replicates(replica, faults.stack.redis, Keys(faults.stack.prefix).events)
 
 
 @ON_EVERY_SERVER
