@@ -202,7 +202,7 @@ class DiagnosticRecord(Record):
 class DuplexRecording(Record):
     """`recording.json` of a duplex session. `orphan_results`: results whose chunk is missing.
 
-    `diagnostics_left_out` counts those above the limit.
+    `events_left_out`, `diagnostics_left_out` count those above the limits.
     `merged_replay`, `merged_replay_video`: file names, once the files exist.
     """
 
@@ -215,6 +215,7 @@ class DuplexRecording(Record):
     config: dict[str, Any]
     chunks: list[ChunkRecord]
     events: list[EventRecord]
+    events_left_out: int | None = None
     diagnostics: list[DiagnosticRecord]
     diagnostics_left_out: int | None = None
     orphan_results: list[UnitRecord] | None = None
@@ -322,6 +323,7 @@ class TurnRecording(Record):
     config: dict[str, Any]
     turns: list[TurnRecord]
     events: list[EventRecord]
+    events_left_out: int | None = None
     missing: list[Gap] | None = None
     merged_replay: str | None = None
     merged_replay_lead_ms: float | None = None

@@ -28,7 +28,7 @@ from antiphon.shared_schemas.entries import (
 Side = Literal["in", "out"]
 SIDES: tuple[Side, ...] = ("in", "out")
 
-LeftOutWhy = Literal["diagnostics", "full"]
+LeftOutWhy = Literal["diagnostics", "events", "full"]
 
 EntryT = TypeVar("EntryT", bound=StreamEntry)
 EntryT_co = TypeVar("EntryT_co", bound=StreamEntry, covariant=True)

@@ -19,6 +19,7 @@ from antiphon.recorder_service.manifest.meta import (
     duration_ms,
     events,
     final_meta,
+    left_out,
     missing,
     moment,
     since,
@@ -89,14 +90,11 @@ def _duplex_recording(
             DiagnosticRecord(ts_ms=since(start, item.entry), metrics=item.entry.metrics)
             for item in select(contents.inputs, DiagnosticIn)
         ],
-        diagnostics_left_out=_left_out(contents) or None,
+        diagnostics_left_out=left_out(contents, "diagnostics"),
+        events_left_out=left_out(contents, "events"),
         orphan_results=orphans or None,
         missing=missing(contents, results),
     )
-
-
-def _left_out(contents: JournalContents) -> int:
-    return sum(left.count for left in contents.left_out if left.why == "diagnostics")
 
 
 def _chunk(

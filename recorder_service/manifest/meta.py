@@ -15,6 +15,7 @@ from antiphon.recorder_service.journal.journal import (
     JournalContents,
     JournalEntries,
     JournalEntry,
+    LeftOutWhy,
     OutageEntry,
     SavedFile,
     Side,
@@ -88,6 +89,11 @@ def events(
     ]
 
 
+def left_out(contents: JournalContents, why: LeftOutWhy) -> int | None:
+    """How many entries were left out for this reason."""
+    return sum(left.count for left in contents.left_out if left.why == why) or None
+
+
 def config_of(prepare: JournalEntry[SessionConfigIn] | None) -> dict[str, Any]:
     """Prompt, settings and references from the entry that states them; empty when there is none."""
     if prepare is None:
@@ -135,7 +141,7 @@ def _gaps(side: Side, contents: JournalContents, answered: Iterable[int]) -> lis
     present = {item.position.n for item in contents.of(side)}
     skipped = [left for left in contents.left_out if left.side == side]
     for left in skipped:
-        if left.why == "diagnostics":
+        if left.why != "full":
             present.update(range(left.first, left.last.n + 1))
     found: list[Gap] = []
     lasts = (left.last.n for left in skipped)
@@ -151,7 +157,9 @@ def _gaps(side: Side, contents: JournalContents, answered: Iterable[int]) -> lis
 
 
 def _why(side: Side, first: int, contents: JournalContents) -> str:
-    if any(left.side == side and left.first == first for left in contents.left_out):
+    if any(
+        (left.side, left.first, left.why) == (side, first, "full") for left in contents.left_out
+    ):
         return _FULL
     for outage in contents.outages:
         if outage.after[side].n == first - 1:

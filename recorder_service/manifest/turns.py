@@ -18,6 +18,7 @@ from antiphon.recorder_service.journal.turns import TurnAssembly, assemble_turns
 from antiphon.recorder_service.manifest.meta import (
     duration_ms,
     events,
+    left_out,
     missing,
     since,
     text_of,
@@ -69,6 +70,7 @@ def turn_recording(
         mode="chat" if is_chat else "half_duplex",
         turns=turns,
         events=events(contents, start, _NOT_EVENTS),
+        events_left_out=left_out(contents, "events"),
         missing=missing(contents, answered),
     )
 

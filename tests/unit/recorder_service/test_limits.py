@@ -79,6 +79,18 @@ def test_the_journal_names_a_run_of_entries_in_one_line(tmp_path: Path) -> None:
     ]
 
 
+def test_events_are_limited_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_EVENTS", 30)
+    talk = flood(10, 10, PlaybackIn(played_ms=20.0))
+    found = recorded(tmp_path, talk)
+    assert len([event for event in found.recording.events if event.type == "playback"]) == 30
+    assert found.recording.events_left_out == 70
+    assert len(found.recording.chunks) == 10  # type: ignore[union-attr]
+    assert (found.meta.state, found.meta.missing) == (RecordingState.COMPLETE, [])
+    expected = record_undisturbed(tmp_path / "quiet", talk.job, talk.script, ENDING)
+    assert record_in_order(tmp_path / "again", talk.job, talk.script, ENDING) == expected
+
+
 def test_a_full_journal_ends_the_recording_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
