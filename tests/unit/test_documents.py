@@ -106,3 +106,15 @@ def test_each_fault_has_a_promise_and_tests_that_exist() -> None:
         for file, test, fault in found:
             assert fault == number, test
             assert f"def {test}(" in (ROOT / file).read_text(), test
+
+
+def test_the_threat_model_names_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "security.md").read_text()
+    model = page.partition("## Threat model")[2].partition("\n## ")[0]
+    rows = [line for line in model.splitlines() if line.startswith("| ") and "---" not in line]
+    assert len(rows) > 10
+    for row in rows[1:]:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row)
+        assert named, row
+        for file, test in named:
+            assert f"def {test}(" in (ROOT / file).read_text(), test
