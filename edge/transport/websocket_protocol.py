@@ -31,7 +31,7 @@ SMALL_FRAME_BYTES = 1024
 """Smaller frames are limited by their number; their cost does not depend on their size."""
 
 FRAMES_PER_S = 500.0
-FRAME_BURST = 4000
+FRAME_BURST = 2000
 MAX_FRAGMENTS = 65_536
 """Per message: 64 MiB in fragments of 1 KiB."""
 
@@ -308,7 +308,8 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         await super().send(message)
         if message["type"] == "websocket.close":
             if self._cut:
-                self.transport.write_eof()
+                if not self.transport.is_closing():
+                    self.transport.write_eof()
                 self._abort_later()
             else:
                 self._abort_later(self.close_timeout)

@@ -44,7 +44,7 @@ async def _flood(flooder: RawSocket, piece: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", FLOODS)
-async def test_f3_a_flood_of_frames_is_cut_off(
+async def test_f13_a_flood_of_frames_is_cut_off(
     edge: RunningEdge, worker: PlayedWorker, kind: str
 ) -> None:
     first, piece = FLOODS[kind]
@@ -70,7 +70,7 @@ async def test_f3_a_flood_of_frames_is_cut_off(
         await client.expect("result")
 
 
-async def test_f3_more_bytes_than_messages_may_have(
+async def test_f13_more_bytes_than_messages_may_have(
     settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The session refuses the messages, the connection ends when they do not stop."""
@@ -86,7 +86,7 @@ async def test_f3_more_bytes_than_messages_may_have(
 
 
 @pytest.mark.parametrize("start", [frame(TEXT, b"{", fin=False), frame(TEXT, b"{", length=1000)])
-async def test_f3_a_message_that_is_never_complete(
+async def test_f13_a_message_that_is_never_complete(
     edge: RunningEdge, monkeypatch: pytest.MonkeyPatch, start: bytes
 ) -> None:
     monkeypatch.setattr(websocket_protocol, "MESSAGE_S", 0.1)
@@ -96,7 +96,7 @@ async def test_f3_a_message_that_is_never_complete(
     assert _refused(edge, "request_timeout") == 1
 
 
-async def test_f3_too_many_fragments(edge: RunningEdge, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_f13_too_many_fragments(edge: RunningEdge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket_protocol, "MAX_FRAGMENTS", 100)
     async with raw_socket(edge.ws, "/ws/chat") as client:
         await client.send(frame(TEXT, b"{", fin=False) + 200 * frame(CONT, bytes(2000), fin=False))
@@ -122,7 +122,7 @@ async def test_a_long_chat_in_fragments(edge: RunningEdge) -> None:
     [frame(TEXT, b" ", length=3 * MIB), frame(TEXT, b" ", fin=False)],
     ids=["frame", "cont"],
 )
-async def test_f16_incomplete_messages_share_a_budget(edge: RunningEdge, start: bytes) -> None:
+async def test_f13_incomplete_messages_share_a_budget(edge: RunningEdge, start: bytes) -> None:
     more = bytes(MIB) if start[0] & 0x80 else 256 * frame(CONT, bytes(4096), fin=False)
     budget = edge.edge.chat_budget
     async with raw_socket(edge.ws, "/ws/duplex/adx_first") as first:

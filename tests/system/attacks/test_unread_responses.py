@@ -56,7 +56,7 @@ async def _received(caller: socket.socket, pause_s: float) -> int:
 
 
 @pytest.mark.parametrize("rest", ["assets/frontend_replay.wav", "download"])
-async def test_f7_an_unread_download_is_cut_off(
+async def test_an_unread_download_is_cut_off(
     settings: BrokerSettings, tmp_path: Path, recording: str, rest: str
 ) -> None:
     limits = {"send_stall_s": 0.2, "recordings_dir": tmp_path}
@@ -78,7 +78,7 @@ async def test_a_slow_download_is_completed(
         assert await _received(caller, 0.01) >= LARGE
 
 
-async def test_f7_downloads_are_limited_by_address(
+async def test_downloads_are_limited_by_address(
     settings: BrokerSettings, tmp_path: Path, recording: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the client's address also behind a proxy. Loopback is not counted, except in this test."""
@@ -102,7 +102,7 @@ async def test_f7_downloads_are_limited_by_address(
 
 
 @pytest.mark.parametrize("block", [1, 31, 32, 33, 1000])
-def test_f7_an_id_is_replaced_in_blocks_of_any_size(tmp_path: Path, block: int) -> None:
+def test_an_id_is_replaced_in_blocks_of_any_size(tmp_path: Path, block: int) -> None:
     path = tmp_path / "recording.json"
     recording, token = "0123456789abcdef" * 2, "share-token"
     text = f"{{'recording_id': '{recording}', 'near': '{recording[:-1]}', 'again': '{recording}'}}"

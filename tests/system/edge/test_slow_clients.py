@@ -160,7 +160,7 @@ async def test_a_missing_chat_request(settings: BrokerSettings) -> None:
         assert await connection.dropped()
 
 
-async def test_f6_http_connections_are_limited_by_address_until_they_are_closed(
+async def test_f12_http_connections_are_limited_by_address_until_they_are_closed(
     settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loopback connections are not counted, except in this test."""
