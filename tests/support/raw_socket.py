@@ -7,7 +7,7 @@ import base64
 import os
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 CONT, TEXT, CLOSE, PING, PONG = 0, 1, 8, 9, 10
@@ -56,10 +56,11 @@ class RawSocket:
         return code, received[1][2:].decode()
 
     async def ended(self) -> None:
-        """The server has closed the TCP connection."""
+        """The server has closed the TCP connection, which may break a write of this side."""
         async with asyncio.timeout(_WITHIN_S):
-            while await self.reader.read(65536):
-                pass
+            with suppress(ConnectionError):
+                while await self.reader.read(65536):
+                    pass
 
 
 @asynccontextmanager

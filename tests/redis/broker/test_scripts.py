@@ -60,8 +60,8 @@ async def test_progress_expires_and_can_be_cleared(
     broker: Broker, raw: Redis, settings: BrokerSettings
 ) -> None:
     assert await broker.recorder_progress.load(7) is None
-    await broker.recorder_progress.save(7, {"in": "5-1", "n": 3})
-    assert await broker.recorder_progress.load(7) == {"in": "5-1", "n": 3}
+    await broker.recorder_progress.save(7, {"in": "5-1", "at": 3})
+    assert await broker.recorder_progress.load(7) == {"in": "5-1", "at": 3}
     assert 0 < await raw.ttl(broker.keys.recorded(7)) <= settings.session_row_ttl_s
     await broker.recorder_progress.clear(7)
     assert await broker.recorder_progress.load(7) is None
