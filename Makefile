@@ -38,7 +38,8 @@ test: check .programs  ## Lint, types and all tests (with CI=true also the conta
 	$(if $(filter true,$(CI)),$(IN_CONTAINERS))
 
 chaos: .test-time  ## Random faults under 30 clients (CHAOS_SECONDS, by default 300; CHAOS_SEED repeats a run)
-	CHAOS_SECONDS=$(or $(CHAOS_SECONDS),300) $(BIN)/pytest tests/system/faults/test_chaos.py -q -s -o faulthandler_timeout=0
+	CHAOS_SECONDS=$(or $(CHAOS_SECONDS),300) CHAOS_SEED=$(or $(CHAOS_SEED),$(shell date +%s)) \
+	  $(BIN)/pytest tests/system/faults/test_chaos.py -q -s -o faulthandler_timeout=0
 
 containers: .test-time  ## Build, run and test the compose stack (minutes; needs Docker, or root on Debian)
 	$(IN_CONTAINERS)

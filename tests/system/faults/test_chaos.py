@@ -1,9 +1,8 @@
-"""Random faults under load; `make chaos` runs it for five minutes."""
+"""Random faults under load. `make chaos` runs it for five minutes with another seed each time."""
 
 from __future__ import annotations
 
 import os
-import random
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ import pytest
 from support.chaos.run import ended_normally, run_chaos
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS") or (60 if os.environ.get("CI") else 10))
-SEED = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(1_000_000))
+SEED = int(os.environ.get("CHAOS_SEED") or 10)
+"""The same faults in every run of the suite: a change that breaks an invariant must be the cause."""
 
 
 @pytest.mark.timeout(SECONDS + 400)
