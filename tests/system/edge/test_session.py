@@ -216,7 +216,8 @@ async def test_the_session_continues_with_another_worker(edge: RunningEdge, brok
             await successor.prepare()  # the client already has `prepared` and gets no second one
             await client.send("audio_chunk", audio=base64_audio())
             await successor.answer(text="I am back.")
-            assert (await client.expect("result"))["text"] == "I am back."
+            # The client gets its place if the change of workers takes long enough.
+            assert (await client.expect("result", skip=("queue_update",)))["text"] == "I am back."
 
 
 async def test_every_message_is_one_json_object(edge: RunningEdge, worker: PlayedWorker) -> None:
