@@ -213,9 +213,8 @@ class _NoticesReset(_ReportsLoss):
 
     async def disconnect(self, *args: Any, **options: Any) -> None:
         await super().disconnect(*args, **options)
-        self._reader = self._writer = (
-            None  # redis-py keeps the streams of a connection that is not connected
-        )
+        # redis-py keeps the streams of a connection that is not connected.
+        self._reader = self._writer = None
 
 
 class _SingleTcp(_ReportsLoss, Connection): ...
@@ -252,9 +251,17 @@ async def _refuse_replica(connection: AbstractConnection) -> None:
     """Set a new connection up. Raises ReadOnlyError when the server is not a master."""
     await connection.on_connect()
     await connection.send_command("ROLE")
+    await _require_master(connection.read_response())
+
+
+async def _require_master(asked: Awaitable[Any]) -> None:
+    """Raises ReadOnlyError unless the reply to ROLE is a master's.
+
+    A user that may not ask counts as connected to a master: a replica refuses its writes.
+    """
     try:
-        role = await connection.read_response()
-    except NoPermissionError:  # writes to a replica are refused all the same
+        role = await asked
+    except NoPermissionError:
         return
     if role[0] != b"master":
         raise ReadOnlyError("this server is a read only replica")
@@ -306,9 +313,7 @@ async def check_master(redis: Redis) -> None:
     A replica answers reads, so a reader that stays connected would miss what the master receives.
     """
     async with _translate_outages(redis):
-        role = await redis.execute_command("ROLE")
-        if role[0] != b"master":
-            raise ReadOnlyError("this server is a read only replica")
+        await _require_master(redis.execute_command("ROLE"))
 
 
 async def call(redis: Redis, *command: Any, **options: Any) -> Any:

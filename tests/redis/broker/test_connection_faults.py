@@ -11,6 +11,7 @@ import pytest
 import uvloop
 from redis.asyncio import Redis
 
+from antiphon.broker import stream_reader
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connection import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
@@ -172,3 +173,23 @@ async def _has_at_most(raw: Redis, connections: int) -> bool:
 async def _keep_busy(broker: Broker, count: int) -> None:
     while True:
         await pings(broker, count)
+
+
+async def test_a_user_that_may_not_ask_for_the_role_can_read(
+    settings: BrokerSettings, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A managed Redis may forbid ROLE. The reader asks for it after each read without entries."""
+    monkeypatch.setattr(stream_reader, "LONGEST_BLOCK_MS", 20)
+    async with Redis.from_url(redis_server.url) as raw:
+        await raw.execute_command(
+            "ACL", "SETUSER", "limited", "on", ">secret", "~*", "+@all", "-role"
+        )
+    url = f"redis://limited:secret@127.0.0.1:{redis_server.port}/0"
+    async with open_broker(settings.model_copy(update={"redis_url": url})) as broker:
+        key = broker.keys.inbound(SID)
+        async with broker.reader.subscribe(key, START) as subscription:
+            await asyncio.sleep(0.2)  # several reads without entries
+            writer = await broker.streams.input_writer(SID, TICKET)
+            await writer.append(ChunkIn(audio=bytes(4)))
+            async with asyncio.timeout(15):
+                assert (await anext(subscription))[0].n == 1
