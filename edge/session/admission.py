@@ -237,8 +237,6 @@ async def _resume(
     except Exception:
         context.terminator.detach(sid, number, connection)
         raise
-    context.metrics.resumes.labels("resumed").inc()
-    log.info("session_resumed", connection=connection, seq=resumed.last)
     row = await broker.sessions.get(sid) if context.tracing else None
     return AdmittedSession(
         subscription,

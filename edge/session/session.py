@@ -217,6 +217,9 @@ class EdgeSession(Generic[Command]):
             self._writer.take_over(self._missed)
             messages = self._missed.replay(self._machine)
             first = await anext(messages, None)  # a resume that must fail fails here
+            self._metrics.resumes.labels("resumed").inc()
+            connection = self._subscription.connection
+            log.info("session_resumed", connection=connection, seq=self._missed.last)
             greeting = self._resumable.greeting(self._missed)
             await self._connection.send(self._connection.encoding.encode(greeting))
             self._connection.probe(self._confirm_token)
@@ -380,6 +383,7 @@ class EdgeSession(Generic[Command]):
         if self._resumable and isinstance(error, StaleFence):
             raise Replaced from error
         if isinstance(error, ResumeExpired):
+            self._metrics.resumes.labels("expired").inc()
             self._queue.close_after_sent(Close.RESUME_EXPIRED)
             return
         if self._can_resume and isinstance(error, BrokerUnavailable):

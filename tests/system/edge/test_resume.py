@@ -286,6 +286,9 @@ async def test_f21_a_number_that_was_never_sent_is_refused(
             query = {"resume": 1, "resume_token": client.token, "seq": beyond}
             async with client._open(client._url(edge.ws, **query)):
                 assert await client.closed() == (4410, "resume_expired")
+        resumes = edge.edge.metrics.resumes
+        counts = [resumes.labels(outcome)._value.get() for outcome in ("resumed", "expired")]
+        assert counts == [0, 2]
         async with client.back(edge.ws):
             await ask(client)
             await session.answer(text="two")
