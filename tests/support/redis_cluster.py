@@ -1,0 +1,193 @@
+"""A real Redis Cluster for tests: masters with replicas, their loss, and slots that move."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from redis.crc import key_slot
+from redis.exceptions import RedisError
+
+from redis import Redis
+from support.redis_server import ADMIN, RedisServer, wait_until
+
+SLOTS = 16384
+_PATIENCE_S = 90.0
+_BUS = 10_000
+"""Nodes connect to each other's port plus this. Redis 6.2 has no setting for it."""
+
+
+class ClusterNode(RedisServer):
+    """One server of a cluster. It keeps its identity and its slots over restarts."""
+
+    def __init__(
+        self, folder: Path, *options: str, node_timeout_ms: int, binary: Path | None
+    ) -> None:
+        super().__init__(
+            folder,
+            *("--cluster-enabled", "yes", "--cluster-node-timeout", str(node_timeout_ms)),
+            *("--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"),
+            *options,
+            binary=binary,
+            port=_free_ports(),
+        )
+        self.admin = Redis(port=self.port, **ADMIN)
+        self.id = ""
+
+    def cluster(self, *command: Any) -> Any:
+        return self.admin.execute_command("CLUSTER", *command)
+
+    def cpu_s(self) -> float:
+        """Seconds of CPU since its start."""
+        used: Any = self.admin.info("cpu")
+        return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
+
+    def slots(self) -> dict[tuple[int, int], str]:
+        """The first and the last slot of each range -> the id of its master, as this node knows it."""
+        ranges = self.cluster("SLOTS")
+        return {(first, last): master[2] for first, last, master, *_ in ranges}
+
+    def serves(self) -> bool:
+        """The cluster is complete for this node; a replica also has its master's data."""
+        if "cluster_state:ok" not in self.cluster("INFO"):
+            return False
+        role = self.admin.execute_command("ROLE")
+        return bool(role[0] == "master" or role[3] == "connected")
+
+
+class RedisCluster:
+    """Its methods block, some of them for seconds: call those with `asyncio.to_thread`."""
+
+    def __init__(self, nodes: list[ClusterNode]) -> None:
+        self.nodes = nodes
+
+    @property
+    def url(self) -> str:
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    @property
+    def masters(self) -> list[ClusterNode]:
+        """The masters that have slots, in the order of their first slots."""
+        slots = self._slots()
+        return [self._node(id_) for id_ in dict.fromkeys(slots[span] for span in sorted(slots))]
+
+    @property
+    def replicas(self) -> list[ClusterNode]:
+        masters = self.masters
+        return [node for node in self.nodes if node.running and node not in masters]
+
+    def master_of(self, slot_or_key: int | str) -> ClusterNode:
+        slot = slot_or_key if isinstance(slot_or_key, int) else key_slot(slot_or_key.encode())
+        return next(
+            self._node(id_) for (first, last), id_ in self._slots().items() if first <= slot <= last
+        )
+
+    def wait_until_ok(self) -> None:
+        """The running nodes agree about the masters, each of them runs, and replicas have the data."""
+        wait_until(self._is_ok, within_s=_PATIENCE_S)
+
+    def move_slot(self, slot: int, to: ClusterNode) -> int:
+        """Move the keys one after the other while clients use them; returns how many."""
+        source = self.master_of(slot)
+        if source is to:
+            return 0
+        to.cluster("SETSLOT", slot, "IMPORTING", source.id)
+        source.cluster("SETSLOT", slot, "MIGRATING", to.id)
+        moved = 0
+        while keys := source.cluster("GETKEYSINSLOT", slot, 1):
+            source.admin.execute_command("MIGRATE", "127.0.0.1", to.port, keys[0], 0, 10_000)
+            moved += 1
+        for node in (to, source, *self.masters):
+            node.cluster("SETSLOT", slot, "NODE", to.id)
+        return moved
+
+    def _node(self, id_: str) -> ClusterNode:
+        return next(node for node in self.nodes if node.id == id_)
+
+    def _slots(self) -> dict[tuple[int, int], str]:
+        return next(node for node in self.nodes if node.running).slots()
+
+    def _is_ok(self) -> bool:
+        running = [node for node in self.nodes if node.running]
+        try:
+            views = [node.slots() for node in running]
+            return (
+                all(view == views[0] for view in views)
+                and all(self._node(id_).running for id_ in views[0].values())
+                and all(node.serves() for node in running)
+            )
+        except RedisError:
+            return False
+
+
+@contextmanager
+def redis_cluster(
+    folder: Path,
+    *options: str,
+    masters: int = 3,
+    replicas: int = 1,
+    node_timeout_ms: int = 2000,
+    binary: Path | None = None,
+) -> Iterator[RedisCluster]:
+    """Starts a cluster with `replicas` of each master and contiguous ranges of slots.
+
+    A lost master is replaced after about `node_timeout_ms` and one second. `options` are those of
+    each server.
+    """
+    nodes = [
+        ClusterNode(
+            folder / f"node-{number}", *options, node_timeout_ms=node_timeout_ms, binary=binary
+        )
+        for number in range(masters * (1 + replicas))
+    ]
+    with ExitStack() as closing:
+        for node in nodes:
+            closing.enter_context(node)
+            closing.callback(node.admin.close)
+            node.id = node.cluster("MYID")
+        _assign_slots(nodes[:masters])
+        _introduce(nodes)
+        for number, node in enumerate(nodes[masters:]):
+            node.cluster("REPLICATE", nodes[number % masters].id)
+        cluster = RedisCluster(nodes)
+        cluster.wait_until_ok()
+        yield cluster
+
+
+def _assign_slots(masters: list[ClusterNode]) -> None:
+    limits = [SLOTS * number // len(masters) for number in range(len(masters) + 1)]
+    for epoch, (node, (first, end)) in enumerate(
+        zip(masters, pairwise(limits), strict=True), start=1
+    ):
+        node.cluster("SET-CONFIG-EPOCH", epoch)
+        node.cluster("ADDSLOTS", *range(first, end))
+
+
+def _introduce(nodes: list[ClusterNode]) -> None:
+    for node in nodes[1:]:
+        nodes[0].cluster("MEET", "127.0.0.1", node.port)
+    for node in nodes:
+        wait_until(lambda n=node: _knows_all(n, nodes), within_s=_PATIENCE_S)
+
+
+def _knows_all(node: ClusterNode, nodes: list[ClusterNode]) -> bool:
+    known: str = node.cluster("NODES")
+    return "handshake" not in known and all(other.id in known for other in nodes)
+
+
+def _free_ports() -> int:
+    """A port for clients whose bus port is free too. The system gives neither to a client's socket."""
+    while True:
+        port = random.SystemRandom().randrange(10_240, 22_000)
+        try:
+            with socket.socket() as clients, socket.socket() as bus:
+                clients.bind(("127.0.0.1", port))
+                bus.bind(("127.0.0.1", port + _BUS))
+        except OSError:
+            continue
+        return port
