@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from prometheus_client import CollectorRegistry
-from redis.asyncio import Redis
 
-from antiphon.broker.connection import RedisClock, call, check_server, connect, connect_blocking
+from antiphon.broker.connections.client import RedisClient, connect
+from antiphon.broker.connections.clock import RedisClock
+from antiphon.broker.connections.server_version import check_server
 from antiphon.broker.errors import StoreFull
 from antiphon.broker.eta import EtaStore
 from antiphon.broker.events import EventLog
@@ -33,7 +34,9 @@ from antiphon.broker.streams import SessionStreams
 class Broker:
     """The shared state in Redis, by concern."""
 
-    def __init__(self, redis: Redis, settings: BrokerSettings, metrics: BrokerMetrics) -> None:
+    def __init__(
+        self, redis: RedisClient, settings: BrokerSettings, metrics: BrokerMetrics
+    ) -> None:
         self._redis = redis
         self.keys = Keys(settings.key_prefix)
         self.clock = RedisClock(redis)
@@ -49,21 +52,21 @@ class Broker:
         self.shares = ShareStore(redis, self.keys, scripts, self.clock)
         self.orphaned_keys = OrphanedKeys(redis, self.keys, scripts, self.clock, settings)
         self.streams = SessionStreams(redis, self.clock, settings, self.keys, scripts, metrics)
-        self.reader = StreamReader(redis, lambda: connect_blocking(settings))
-        self.events = EventLog(redis, self.keys, lambda: connect_blocking(settings))
+        self.reader = StreamReader(redis)
+        self.events = EventLog(redis, self.keys)
         self.recorder_progress = RecorderProgress(redis, self.keys, settings.session_row_ttl_s)
         self._max_memory_share = settings.max_redis_memory_share
         self._memory_share = 0.0
 
     async def ping(self) -> None:
         """Raises BrokerUnavailable when Redis does not answer."""
-        await call(self._redis, "PING")
+        await self._redis.call("PING")
 
     async def measure_memory(self) -> None:
-        """Ask Redis how full it is. Raises BrokerUnavailable."""
-        info = await call(self._redis, "INFO", "memory")
-        limit = int(info["maxmemory"])
-        self._memory_share = int(info["used_memory"]) / limit if limit else 0.0
+        """Ask Redis how full its fullest server is. Raises BrokerUnavailable."""
+        infos = [await node.call("INFO", "memory") for node in self._redis.masters()]
+        limits = [(int(info["used_memory"]), int(info["maxmemory"])) for info in infos]
+        self._memory_share = max(used / limit if limit else 0.0 for used, limit in limits)
 
     def check_memory(self) -> None:
         """Raises StoreFull if the last measurement leaves no room for a new session."""

@@ -6,9 +6,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from redis.asyncio import Redis
-
-from antiphon.broker.connection import call
+from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import LARGEST_NUMBER, call_on_row, read_rows
 from antiphon.shared_schemas.registry import RunningSession, WorkerRow
@@ -113,7 +111,7 @@ class _Slots:
 class EtaStore:
     """The `eta` hash. Operators may change the baselines and the smoothing."""
 
-    def __init__(self, redis: Redis, keys: Keys) -> None:
+    def __init__(self, redis: RedisClient, keys: Keys) -> None:
         self._redis = redis
         self._key = keys.eta
 
@@ -129,4 +127,4 @@ class EtaStore:
             values["alpha"] = alpha
         flat = [part for pair in values.items() for part in pair]
         if flat:
-            await call(self._redis, "HSET", self._key, *flat)
+            await self._redis.call("HSET", self._key, *flat)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import structlog
-from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connection import LONGEST_BLOCK_MS, call, check_master
+from antiphon.broker.connections.client import BlockingConnection, RedisClient, RedisNode
+from antiphon.broker.connections.pool import LONGEST_BLOCK_MS
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import LogLimit
@@ -30,7 +30,7 @@ _LOG_LIMIT = LogLimit()
 class EventWatch:
     """Follows the transitions after an event id. Each `read` blocks for up to two seconds."""
 
-    def __init__(self, blocking: Redis, keys: Keys, after: str) -> None:
+    def __init__(self, blocking: BlockingConnection, keys: Keys, after: str) -> None:
         self._redis = blocking
         self._key = keys.events
         self._after = after
@@ -47,9 +47,9 @@ class EventWatch:
             self._key,
             self._after,
         )
-        reply = await call(self._redis, *head)
+        reply = await self._redis.call(*head)
         if not reply:
-            await check_master(self._redis)
+            await self._redis.check_master()
             return []
         entries = reply[0][1]
         self._after = entries[-1][0].decode()
@@ -62,11 +62,9 @@ class EventWatch:
 class EventGroup:
     """A consumer group: each transition goes to one of the replicas, until it is acked."""
 
-    def __init__(
-        self, redis: Redis, blocking: Redis, keys: Keys, group: str, consumer: str
-    ) -> None:
+    def __init__(self, redis: RedisClient, keys: Keys, group: str, consumer: str) -> None:
         self._redis = redis
-        self._blocking = blocking
+        self._blocking = redis.connect_blocking(keys.events)
         self._key = keys.events
         self._group = group
         self._consumer = consumer
@@ -74,7 +72,7 @@ class EventGroup:
     async def create(self) -> None:
         """Create the group at the oldest transition, unless it exists."""
         try:
-            await call(self._redis, "XGROUP", "CREATE", self._key, self._group, "0", "MKSTREAM")
+            await self._redis.call("XGROUP", "CREATE", self._key, self._group, "0", "MKSTREAM")
         except ResponseError as error:
             if "BUSYGROUP" not in str(error):
                 raise
@@ -88,7 +86,7 @@ class EventGroup:
         block_ms = random.randint(1, _GROUP_BLOCK_MS)  # noqa: S311 - not a secret
         head = ("XREADGROUP", "GROUP", self._group, self._consumer, "COUNT", _COUNT)
         tail = ("BLOCK", block_ms, "STREAMS", self._key, ">")
-        reply = await self._try(*head, *tail, redis=self._blocking)
+        reply = await self._try(*head, *tail, on=self._blocking)
         return _parse(reply[0][1]) if reply else []
 
     async def reclaim(self, idle_ms: int) -> list[SessionEvent]:
@@ -131,10 +129,10 @@ class EventGroup:
             head = ("XCLAIM", self._key, self._group, self._consumer, 0)
             await self._try(*head, *sorted(event_ids), *options, "JUSTID", parse_justid=True)
 
-    async def _try(self, *command: Any, redis: Redis | None = None, **options: Any) -> Any:
+    async def _try(self, *command: Any, on: RedisNode | None = None, **options: Any) -> Any:
         """Run a command on the group. Returns None and creates the group when Redis has lost it."""
         try:
-            return await call(redis or self._redis, *command, **options)
+            return await (on or self._redis).call(*command, **options)
         except ResponseError as error:
             if "NOGROUP" not in str(error):
                 raise
@@ -143,7 +141,7 @@ class EventGroup:
 
     async def ack(self, *event_ids: str) -> None:
         if event_ids:
-            await call(self._redis, "XACK", self._key, self._group, *event_ids)
+            await self._redis.call("XACK", self._key, self._group, *event_ids)
 
     async def close(self) -> None:
         await self._blocking.aclose()
@@ -164,37 +162,36 @@ def _parse(entries: list[tuple[bytes, dict[bytes, bytes]]]) -> list[SessionEvent
 class EventLog:
     """The stream of transitions: read what it stores, or follow it."""
 
-    def __init__(self, redis: Redis, keys: Keys, connect_blocking: Callable[[], Redis]) -> None:
+    def __init__(self, redis: RedisClient, keys: Keys) -> None:
         self._redis = redis
         self._keys = keys
-        self._connect_blocking = connect_blocking
 
     async def watch(self, after: str | None = None) -> EventWatch:
         """Follow the transitions after an event id, by default the future ones."""
         after = after or await self._latest_id()
-        return EventWatch(self._connect_blocking(), self._keys, after)
+        return EventWatch(self._redis.connect_blocking(self._keys.events), self._keys, after)
 
     async def join_group(self, group: str, consumer: str) -> EventGroup:
         """Join a consumer group; it is created if it is missing."""
-        members = EventGroup(self._redis, self._connect_blocking(), self._keys, group, consumer)
+        members = EventGroup(self._redis, self._keys, group, consumer)
         await members.create()
         return members
 
     async def recent(self, count: int) -> list[SessionEvent]:
         """The newest stored transitions, oldest first."""
-        newest = await call(self._redis, "XREVRANGE", self._keys.events, "+", "-", "COUNT", count)
+        newest = await self._redis.call("XREVRANGE", self._keys.events, "+", "-", "COUNT", count)
         return _parse(newest[::-1])
 
     async def since(self, after: str) -> AsyncIterator[SessionEvent]:
         """The stored transitions after an event id, oldest first; for rare look-ups."""
         key, limit = self._keys.events, ("COUNT", _HISTORY_PAGE)
-        while page := await call(self._redis, "XRANGE", key, f"({after}", "+", *limit):
+        while page := await self._redis.call("XRANGE", key, f"({after}", "+", *limit):
             for event in _parse(page):
                 yield event
             after = page[-1][0].decode()
 
     async def _latest_id(self) -> str:
-        newest = await call(self._redis, "XREVRANGE", self._keys.events, "+", "-", "COUNT", 1)
+        newest = await self._redis.call("XREVRANGE", self._keys.events, "+", "-", "COUNT", 1)
         return newest[0][0].decode() if newest else "0-0"
 
 

@@ -7,14 +7,13 @@ a bug has changed must not end the processes that read it every second.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import structlog
-from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connection import call
+from antiphon.broker.connections.client import RedisClient
 
 log = structlog.get_logger()
 
@@ -79,6 +78,14 @@ def read_rows(
             yield found
 
 
+def hash_fields(reply: Mapping[bytes, bytes] | Sequence[bytes]) -> dict[str, str]:
+    """A hash as text, from the reply of HGETALL, or from its flat form in the reply of a script."""
+    if isinstance(reply, Mapping):
+        return {name.decode(): value.decode() for name, value in reply.items()}
+    text = [part.decode() for part in reply]
+    return dict(zip(text[::2], text[1::2], strict=True))
+
+
 def whole_number(text: str | bytes) -> int:
     """Raises ValueError unless it is from 0 to LARGEST_NUMBER."""
     number = int(text)
@@ -87,10 +94,10 @@ def whole_number(text: str | bytes) -> int:
     return number
 
 
-async def call_on_row(redis: Redis, *command: Any) -> Any:
+async def call_on_row(redis: RedisClient, *command: Any) -> Any:
     """Run one command; None, and a log line, if its key has another type than the command needs."""
     try:
-        return await call(redis, *command)
+        return await redis.call(*command)
     except ResponseError as error:
         if "WRONGTYPE" not in str(error):
             raise

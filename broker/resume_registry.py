@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from redis.asyncio import Redis
-
+from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import call_on_row, read_row, read_rows, whole_number
 from antiphon.broker.scripts import Scripts, control_script
@@ -90,7 +89,7 @@ class ResumeRegistry:
     """Which connection serves which resumable session."""
 
     def __init__(
-        self, redis: Redis, keys: Keys, scripts: Scripts, settings: BrokerSettings
+        self, redis: RedisClient, keys: Keys, scripts: Scripts, settings: BrokerSettings
     ) -> None:
         self._redis = redis
         self._keys = keys

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from redis.asyncio import Redis
-
-from antiphon.broker.connection import call, call_all
+from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.errors import IncompatibleRedis
 from antiphon.broker.keys import Keys
 
@@ -14,10 +12,10 @@ SCHEMA_VERSION = 1
 _FIELD = "contract"
 
 
-async def check_schema_version(redis: Redis, keys: Keys) -> None:
+async def check_schema_version(redis: RedisClient, keys: Keys) -> None:
     """Store our version if there is none. Raises IncompatibleRedis if there is another one."""
-    _, found = await call_all(
-        redis, ("HSETNX", keys.config, _FIELD, SCHEMA_VERSION), ("HGET", keys.config, _FIELD)
+    _, found = await redis.call_all(
+        ("HSETNX", keys.config, _FIELD, SCHEMA_VERSION), ("HGET", keys.config, _FIELD)
     )
     if found != b"%d" % SCHEMA_VERSION:
         raise IncompatibleRedis(
@@ -27,7 +25,7 @@ async def check_schema_version(redis: Redis, keys: Keys) -> None:
         )
 
 
-async def read_schema_version(redis: Redis, keys: Keys) -> str | None:
+async def read_schema_version(redis: RedisClient, keys: Keys) -> str | None:
     """The stored version; None on a Redis that no service has used."""
-    found = await call(redis, "HGET", keys.config, _FIELD)
+    found = await redis.call("HGET", keys.config, _FIELD)
     return found.decode() if found else None

@@ -25,10 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
-from antiphon.broker.connection import call
+from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.keys import Keys
 from antiphon.broker.service.metrics import BrokerMetrics
 
@@ -85,7 +84,7 @@ def _bindings(names: list[str], hints: Mapping[str, Any], *, on_stream: bool) ->
 class Scripts:
     """Runs scripts by their hash, and sends the text when Redis does not have it."""
 
-    def __init__(self, redis: Redis, keys: Keys, metrics: BrokerMetrics) -> None:
+    def __init__(self, redis: RedisClient, keys: Keys, metrics: BrokerMetrics) -> None:
         self._redis = redis
         self._metrics = metrics
         keys_of_all = keys.script_keys()
@@ -98,9 +97,9 @@ class Scripts:
         rest = (*head, *_flat(values))
         with self._metrics.calling(script.name):
             try:
-                reply = await call(self._redis, "EVALSHA", script.sha, *rest)
+                reply = await self._redis.call("EVALSHA", script.sha, *rest)
             except NoScriptError:
-                reply = await call(self._redis, "EVAL", script.source, *rest)
+                reply = await self._redis.call("EVAL", script.source, *rest)
         return script.decode(reply, *args, **kwargs)
 
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import orjson
 from pydantic import TypeAdapter
-from redis.asyncio import Redis
 
-from antiphon.broker.connection import hash_fields
+from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.keys import Keys
-from antiphon.broker.malformed_rows import call_on_row, read_row
+from antiphon.broker.malformed_rows import call_on_row, hash_fields, read_row
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.events import SessionCommand
@@ -53,7 +52,7 @@ class Sessions:
     """Reads and changes `session:<sid>` rows."""
 
     def __init__(
-        self, redis: Redis, keys: Keys, scripts: Scripts, settings: BrokerSettings
+        self, redis: RedisClient, keys: Keys, scripts: Scripts, settings: BrokerSettings
     ) -> None:
         self._redis = redis
         self._keys = keys

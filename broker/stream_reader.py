@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from typing import Any, Generic, Self
 
 import structlog
-from redis.asyncio import Redis
 
-from antiphon.broker.connection import LONGEST_BLOCK_MS, call, check_master
+from antiphon.broker.connections.client import BlockingConnection, RedisClient
+from antiphon.broker.connections.pool import LONGEST_BLOCK_MS
 from antiphon.broker.errors import BrokerError, BrokerUnavailable
 from antiphon.broker.keys import EntryT, StreamKey
 from antiphon.shared_schemas.entries import StreamPosition, UnreadableEntry, unpack_one_of
@@ -83,9 +83,8 @@ class Subscription(Generic[EntryT]):
 class StreamReader:
     """Shares blocking reads among subscriptions; adds and removes shards on demand."""
 
-    def __init__(self, control: Redis, connect_blocking: Callable[[], Redis]) -> None:
-        self._control = control
-        self._connect_blocking = connect_blocking
+    def __init__(self, redis: RedisClient) -> None:
+        self._redis = redis
         self._shards: list[_Shard] = []
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -95,7 +94,7 @@ class StreamReader:
     ) -> AsyncIterator[Subscription[EntryT]]:
         """Entries of `key` after a position, for the session whose ticket the position names."""
         subscription = Subscription(key, after, limit)
-        shard = self._shard_with_room()
+        shard = self._shard_with_room(key)
         shard.add(subscription)
         try:
             yield subscription
@@ -110,11 +109,12 @@ class StreamReader:
             self._retire(shard)
         await asyncio.gather(*self._closing)
 
-    def _shard_with_room(self) -> _Shard:
+    def _shard_with_room(self, key: str) -> _Shard:
+        group = self._redis.group(key)
         for shard in self._shards:
-            if shard.works and len(shard.streams) < STREAMS_PER_SHARD:
+            if shard.group == group and shard.works and len(shard.streams) < STREAMS_PER_SHARD:
                 return shard
-        shard = _Shard(self._control, self._connect_blocking())
+        shard = _Shard(self._redis.connect_blocking(key), group)
         self._shards.append(shard)
         return shard
 
@@ -127,13 +127,12 @@ class StreamReader:
 
 
 class _Shard:
-    """Up to 32 streams behind one blocking connection."""
+    """Up to 32 streams of one group behind one blocking connection."""
 
-    def __init__(self, control: Redis, redis: Redis) -> None:
+    def __init__(self, blocking: BlockingConnection, group: Hashable) -> None:
+        self.group = group
         self.streams: dict[str, list[Subscription[Any]]] = {}
-        self._control = control
-        self._redis = redis
-        self._client_id = 0
+        self._blocking = blocking
         self._round = 0
         self._needed_round = 0
         self._reading = asyncio.Event()
@@ -163,7 +162,7 @@ class _Shard:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._redis.aclose()
+        await self._blocking.aclose()
 
     async def _wake(self) -> None:
         """Repeat until the next read has started: an unblock that precedes the block is lost."""
@@ -172,7 +171,7 @@ class _Shard:
             if self._round >= self._needed_round:
                 return
             try:
-                await call(self._control, "CLIENT", "UNBLOCK", self._client_id)
+                await self._blocking.interrupt()
             except BrokerUnavailable as error:
                 log.warning("stream_wake_failed", error=str(error))
                 await asyncio.sleep(_RETRY_S[0])
@@ -182,7 +181,6 @@ class _Shard:
         delay = _RETRY_S[0]
         while self.streams:
             try:
-                self._client_id = int(await call(self._redis, "CLIENT", "ID"))
                 while self.streams:
                     await self._read_once()
                     delay = _RETRY_S[0]
@@ -199,11 +197,11 @@ class _Shard:
         self._round += 1
         self._reading.set()
         try:
-            reply: Any = await call(self._redis, *head, *keys, *ids)
+            reply: Any = await self._blocking.call(*head, *keys, *ids)
         finally:
             self._reading.clear()
         if not reply:
-            await check_master(self._redis)
+            await self._blocking.check_master()
             return
         for key, entries in reply:
             self._deliver(key.decode(), entries, asking)

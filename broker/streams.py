@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import structlog
 from prometheus_client import Histogram
-from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connection import RedisClock, call, call_all
+from antiphon.broker.connections.client import RedisClient
+from antiphon.broker.connections.clock import RedisClock
 from antiphon.broker.errors import StaleFence
 from antiphon.broker.keys import EntryT, Keys, StreamKey
 from antiphon.broker.scripts import Scripts, stream_script
@@ -70,7 +70,7 @@ class StreamWriter:
 
     def __init__(
         self,
-        redis: Redis,
+        redis: RedisClient,
         clock: RedisClock,
         settings: BrokerSettings,
         key: str,
@@ -124,7 +124,7 @@ class StreamWriter:
         """The entry that an earlier attempt of ours wrote there. Raises StaleFence, or `error`."""
         if "equal or smaller" not in str(error):
             raise error
-        there = await call(self._redis, "XRANGE", self._key, position.id(), position.id())
+        there = await self._redis.call("XRANGE", self._key, position.id(), position.id())
         if not there or there[0][1].get(_WRITER) != self._token:
             raise StaleFence(f"{self._key} has a newer writer") from error
         return unpack(there[0][1])
@@ -133,12 +133,12 @@ class StreamWriter:
         """XADD, and set the expiry of a missing stream, and of any stream once a minute."""
         tail = ("MINID", "~", self._kept.oldest.id(), position.id(), *fields)
         if time.monotonic() - self._refreshed < self._refresh_s:
-            if await call(self._redis, "XADD", self._key, "NOMKSTREAM", *tail):
+            if await self._redis.call("XADD", self._key, "NOMKSTREAM", *tail):
                 return
             log.warning("stream_gone", key=self._key, next=position.id())
         ttl_s = self._settings.stream_ttl_s
         expiries = (("EXPIRE", key, ttl_s) for key in self._expiring)
-        await call_all(self._redis, ("XADD", self._key, *tail), *expiries)
+        await self._redis.call_all(("XADD", self._key, *tail), *expiries)
         self._refreshed = time.monotonic()
 
 
@@ -162,7 +162,7 @@ def _same(one: StreamEntry, other: StreamEntry) -> bool:
 class SessionStreams:
     """Opens writers, reads history, removes entries that are no longer needed."""
 
-    _redis: Redis
+    _redis: RedisClient
     _clock: RedisClock
     _settings: BrokerSettings
     _keys: Keys
@@ -190,11 +190,11 @@ class SessionStreams:
         key, at = self._keys.prepare(sid), position.id()
         add = ("XADD", key, "MAXLEN", 1, at, *pack(entry))
         try:
-            await call_all(self._redis, add, ("EXPIRE", key, self._settings.stream_ttl_s))
+            await self._redis.call_all(add, ("EXPIRE", key, self._settings.stream_ttl_s))
         except ResponseError as error:
             if "equal or smaller" not in str(error):
                 raise
-            if not await call(self._redis, "XRANGE", key, at, at):
+            if not await self._redis.call("XRANGE", key, at, at):
                 raise StaleFence(f"{key} has a newer writer") from error
 
     async def _writer(
@@ -204,7 +204,7 @@ class SessionStreams:
         start = StreamPosition(ticket, epoch, 0)
         settings = self._settings
         start = start._replace(n=await self._open(key, start))
-        bytes_before = await call(self._redis, "MEMORY", "USAGE", key) if start.n else 0
+        bytes_before = await self._redis.call("MEMORY", "USAGE", key) if start.n else 0
         limits = {
             "max_entries": settings.stream_max_entries,
             "max_bytes": settings.stream_max_bytes,
@@ -226,9 +226,7 @@ class SessionStreams:
         """Every readable entry of this session that the stream still holds, oldest first."""
         start = (after or StreamPosition.before(ticket)).id()
         end = StreamPosition.before(ticket + 1).id()
-        while page := await call(
-            self._redis, "XRANGE", key, f"({start}", f"({end}", "COUNT", _PAGE
-        ):
+        while page := await self._redis.call("XRANGE", key, f"({start}", f"({end}", "COUNT", _PAGE):
             for entry_id, data in page:
                 try:
                     entry = unpack_one_of(data, key.entries)
@@ -251,8 +249,8 @@ class SessionStreams:
         """
         bound = StreamPosition.before(ticket + 1).id()
         for key in self._keys.streams(sid):
-            await call(self._redis, "XTRIM", key, "MINID", bound)
+            await self._redis.call("XTRIM", key, "MINID", bound)
 
     async def delete_pending(self, sid: str, *positions: StreamPosition) -> None:
         """Delete inputs that waited for a worker and are in the input stream now."""
-        await call(self._redis, "XDEL", self._keys.checkpoints(sid), *(p.id() for p in positions))
+        await self._redis.call("XDEL", self._keys.checkpoints(sid), *(p.id() for p in positions))

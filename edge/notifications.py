@@ -12,7 +12,7 @@ from enum import Enum, auto
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connection import retry_until_available
+from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.events import follow
 from antiphon.shared_schemas.events import SessionCommand, SessionEvent

@@ -6,9 +6,8 @@ import statistics
 import time
 from typing import Any
 
-from redis.asyncio import Redis
-
-from antiphon.broker.connection import call, connect, is_supported
+from antiphon.broker.connections.client import RedisClient, connect
+from antiphon.broker.connections.server_version import is_supported
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.keys import Keys
 from antiphon.broker.schema_version import SCHEMA_VERSION, read_schema_version
@@ -29,7 +28,7 @@ async def examine_redis(settings: BrokerSettings) -> list[Finding]:
     redis = connect(settings, only_master=False)
     findings: list[Finding] = []
     try:
-        info: Info = await call(redis, "INFO", "everything")
+        info: Info = await redis.call("INFO", "everything")
         findings += [check(info) for check in _INFO_CHECKS]
         findings += await _times(redis)
         findings.append(await _slots(redis, info))
@@ -89,11 +88,11 @@ def _persistence(info: Info) -> Finding:
 _INFO_CHECKS = (_version, _role, _eviction, _memory, _persistence)
 
 
-async def _slots(redis: Redis, info: Info) -> Finding:
+async def _slots(redis: RedisClient, info: Info) -> Finding:
     about = "redis cluster"
     if not int(info.get("cluster_enabled", 0)):
         return ok(about, "a single server")
-    lines = (await call(redis, "CLUSTER", "INFO")).decode().split()
+    lines = (await redis.call("CLUSTER", "INFO")).decode().split()
     state = dict(line.split(":", 1) for line in lines)
     covered, nodes = int(state["cluster_slots_ok"]), int(state["cluster_size"])
     if state["cluster_state"] != "ok" or covered < ALL_SLOTS:
@@ -105,7 +104,7 @@ async def _slots(redis: Redis, info: Info) -> Finding:
     return ok(about, "one master holds all slots")
 
 
-async def _contract(redis: Redis, settings: BrokerSettings) -> Finding:
+async def _contract(redis: RedisClient, settings: BrokerSettings) -> Finding:
     about = "redis keys"
     found = await read_schema_version(redis, Keys(settings.key_prefix))
     if found not in (None, str(SCHEMA_VERSION)):
@@ -116,13 +115,13 @@ async def _contract(redis: Redis, settings: BrokerSettings) -> Finding:
     return ok(about, f"contract version {found}" if found else "none yet")
 
 
-async def _times(redis: Redis) -> list[Finding]:
+async def _times(redis: RedisClient) -> list[Finding]:
     """Round trip, and this host's clock compared to Redis by the fastest of a few answers."""
     trips: list[float] = []
     skews: list[float] = []
     for _ in range(_PINGS):
         before = time.time()
-        seconds, micros = await call(redis, "TIME")
+        seconds, micros = await redis.call("TIME")
         after = time.time()
         trips.append(after - before)
         skews.append((before + after) / 2 - (int(seconds) + int(micros) / 1e6))

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 from urllib.parse import quote
 
-from antiphon.broker.connection import is_supported
+from antiphon.broker.connections.server_version import is_supported
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.service.disk_space import free_bytes
 from antiphon.broker.settings import PRIVATE_FOLDER, PRIVATE_UMASK

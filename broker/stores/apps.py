@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from redis.asyncio import Redis
-
-from antiphon.broker.connection import call
+from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import call_on_row
 
@@ -12,7 +10,7 @@ from antiphon.broker.malformed_rows import call_on_row
 class AppSwitches:
     """The `apps` hash. A page without an entry is enabled."""
 
-    def __init__(self, redis: Redis, keys: Keys) -> None:
+    def __init__(self, redis: RedisClient, keys: Keys) -> None:
         self._redis = redis
         self._key = keys.apps
 
@@ -26,6 +24,6 @@ class AppSwitches:
     async def switch(self, app_id: str, *, enabled: bool) -> None:
         """Takes effect with the next connection to any edge; running sessions continue."""
         if enabled:
-            await call(self._redis, "HDEL", self._key, app_id)
+            await self._redis.call("HDEL", self._key, app_id)
         else:
-            await call(self._redis, "HSET", self._key, app_id, "off")
+            await self._redis.call("HSET", self._key, app_id, "off")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from redis.asyncio import Redis
-
-from antiphon.broker.connection import RedisClock, call
+from antiphon.broker.connections.client import RedisClient
+from antiphon.broker.connections.clock import RedisClock
 from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import call_on_row, read_row, whole_number
 from antiphon.broker.scripts import Scripts, control_script, stream_script
@@ -47,7 +46,7 @@ def _drop_stream(reply: int, stream: str, dry_run: bool) -> int:
 class OrphanedKeys:
     """Removes only what would stay forever; everything else expires."""
 
-    _redis: Redis
+    _redis: RedisClient
     _keys: Keys
     _scripts: Scripts
     _clock: RedisClock
@@ -86,11 +85,10 @@ class OrphanedKeys:
 
     async def _scan(self, pattern: str) -> AsyncIterator[str]:
         """Matching keys; SCAN may return a key twice, and may miss one that is created during the scan."""
-        cursor: int | bytes = 0
-        while True:
-            head = ("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT)
-            cursor, keys = await call(self._redis, *head)
-            for key in keys:
-                yield key.decode()
-            if int(cursor) == 0:
-                return
+        for node in self._redis.masters():
+            cursor: int | bytes = b""
+            while cursor != 0:
+                head = ("SCAN", cursor or 0, "MATCH", pattern, "COUNT", _SCAN_COUNT)
+                cursor, keys = await node.call(*head)
+                for key in keys:
+                    yield key.decode()

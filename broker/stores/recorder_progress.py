@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from redis.asyncio import Redis
 
-from antiphon.broker.connection import call, call_all
+from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import call_on_row, read_row, whole_number
 
@@ -15,7 +14,7 @@ from antiphon.broker.malformed_rows import call_on_row, read_row, whole_number
 class RecorderProgress:
     """The `recorded:<ticket>` hash: one JSON value per session."""
 
-    def __init__(self, redis: Redis, keys: Keys, ttl_s: int) -> None:
+    def __init__(self, redis: RedisClient, keys: Keys, ttl_s: int) -> None:
         self._redis = redis
         self._keys = keys
         self._ttl_s = ttl_s
@@ -29,10 +28,10 @@ class RecorderProgress:
         """Save progress. Everything that it covers must be on disk."""
         key = self._keys.recorded(ticket)
         value = orjson.dumps(progress)
-        await call_all(self._redis, ("HSET", key, "progress", value), ("EXPIRE", key, self._ttl_s))
+        await self._redis.call_all(("HSET", key, "progress", value), ("EXPIRE", key, self._ttl_s))
 
     async def clear(self, ticket: int) -> None:
-        await call(self._redis, "DEL", self._keys.recorded(ticket))
+        await self._redis.call("DEL", self._keys.recorded(ticket))
 
 
 def _read(raw: bytes) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from redis.asyncio import Redis
-
-from antiphon.broker.connection import RedisClock
+from antiphon.broker.connections.client import RedisClient
+from antiphon.broker.connections.clock import RedisClock
 from antiphon.broker.errors import SharesFull
 from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import call_on_row, read_row, read_rows
@@ -43,7 +42,7 @@ def _unshare(reply: int, recording: str, token: str) -> int:
 class ShareStore:
     """The share links of all recordings."""
 
-    def __init__(self, redis: Redis, keys: Keys, scripts: Scripts, clock: RedisClock) -> None:
+    def __init__(self, redis: RedisClient, keys: Keys, scripts: Scripts, clock: RedisClock) -> None:
         self._redis = redis
         self._keys = keys
         self._scripts = scripts

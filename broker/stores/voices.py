@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import orjson
 from pydantic import TypeAdapter
-from redis.asyncio import Redis
 
-from antiphon.broker.connection import call, call_all
+from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.errors import VoicesFull
 from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import call_on_row, read_row, read_rows
@@ -22,23 +21,22 @@ _VOICE = TypeAdapter(Voice)
 class VoiceStore:
     """The list is one small hash; the audio of each voice (16-bit mono PCM) has a separate key."""
 
-    def __init__(self, redis: Redis, keys: Keys) -> None:
+    def __init__(self, redis: RedisClient, keys: Keys) -> None:
         self._redis = redis
         self._keys = keys
 
     async def add(self, voice: Voice, pcm: bytes, *, at_most: int) -> None:
         """Store a new voice. Raises VoicesFull when there are `at_most` already."""
         sound = self._keys.voice(voice.id)
-        await call(self._redis, "SET", sound, pcm, "EX", _UNLISTED_TTL_S)
-        _, count = await call_all(
-            self._redis,
+        await self._redis.call("SET", sound, pcm, "EX", _UNLISTED_TTL_S)
+        _, count = await self._redis.call_all(
             ("HSET", self._keys.ref_audio, voice.id, _pack(voice)),
             ("HLEN", self._keys.ref_audio),
         )
         if int(count) > at_most:
             await self.remove(voice.id)
             raise VoicesFull(at_most)
-        await call(self._redis, "PERSIST", sound)
+        await self._redis.call("PERSIST", sound)
 
     async def all(self) -> list[Voice]:
         """Every voice, oldest first."""
@@ -53,13 +51,13 @@ class VoiceStore:
 
     async def sound(self, voice_id: str) -> bytes | None:
         """16-bit PCM at 16 kHz, or None when the id is unknown."""
-        pcm: bytes | None = await call(self._redis, "GET", self._keys.voice(voice_id))
+        pcm: bytes | None = await self._redis.call("GET", self._keys.voice(voice_id))
         return pcm
 
     async def remove(self, voice_id: str) -> bool:
         """Delete a voice; False when there was none. Sessions that use it continue."""
-        listed = await call(self._redis, "HDEL", self._keys.ref_audio, voice_id)
-        await call(self._redis, "DEL", self._keys.voice(voice_id))
+        listed = await self._redis.call("HDEL", self._keys.ref_audio, voice_id)
+        await self._redis.call("DEL", self._keys.voice(voice_id))
         return int(listed) == 1
 
 

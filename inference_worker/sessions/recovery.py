@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connection import retry_until_available
+from antiphon.broker.connections.outages import retry_until_available
 from antiphon.inference_worker.engines.common.endpointing import MAX_UTTERANCE_S
 from antiphon.inference_worker.engines.types import PastTurn, PastUnit
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes

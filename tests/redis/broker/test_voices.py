@@ -63,7 +63,7 @@ async def test_audio_that_was_never_listed_expires(
 ) -> None:
     """The edge dies after it stored the audio and before it lists the voice."""
     anna = voice()
-    monkeypatch.setattr("antiphon.broker.stores.voices.call_all", _dies)
+    monkeypatch.setattr(broker._redis, "call_all", _dies)
     with pytest.raises(asyncio.CancelledError):
         await broker.voices.add(anna, b"\0\0", at_most=4)
     assert 0 < await raw.ttl(broker.keys.voice(anna.id)) <= 60

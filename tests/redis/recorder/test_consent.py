@@ -131,7 +131,7 @@ async def test_a_trimmed_refusal_is_read_from_the_row(
     await talk.into.append(DUPLEX)
     if noted is not None:
         await talk.note(DUPLEX.config)
-    await broker._redis.execute_command("XTRIM", broker.keys.inbound(talk.sid), "MAXLEN", 0)
+    await broker._redis.call("XTRIM", broker.keys.inbound(talk.sid), "MAXLEN", 0)
     await talk.into.append(chunk(1))
     await talk.out.append(PreparedOut(input_n=1, prompt_length=3))
     async with in_process(quickly):

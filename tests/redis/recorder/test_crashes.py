@@ -63,14 +63,14 @@ async def test_two_replicas_share_the_sessions_and_the_survivor_takes_over(
 
 
 async def _readers(broker: Broker) -> int:
-    clients = await broker._redis.client_list()
+    clients = await broker._redis.call("CLIENT LIST")
     return sum(client["cmd"] == "xreadgroup" for client in clients)
 
 
 async def _owners(broker: Broker) -> set[bytes]:
     group = await broker.events.join_group("recorder", "probe")
     await group.close()
-    reply = await broker._redis.execute_command(
+    reply = await broker._redis.call(
         "XPENDING", broker.keys.events, "recorder", "-", "+", 1000, parse_detail=True
     )
     return {row["consumer"] for row in reply}
@@ -212,11 +212,11 @@ async def test_an_orphaned_recording_is_adopted(
         await until(lambda: journal_lines(quickly.data_dir, talk) == 4, "recorded so far")
         child.kill()
     redis = broker._redis
-    await redis.execute_command("DEL", broker.keys.events)
+    await redis.call("DEL", broker.keys.events)
     if lost == "everything":
-        await redis.execute_command("DEL", broker.keys.session(talk.sid))
-        await redis.execute_command("DEL", broker.keys.inbound(talk.sid))
-        await redis.execute_command("DEL", broker.keys.outbound(talk.sid))
+        await redis.call("DEL", broker.keys.session(talk.sid))
+        await redis.call("DEL", broker.keys.inbound(talk.sid))
+        await redis.call("DEL", broker.keys.outbound(talk.sid))
     async with in_process(quickly.model_copy(update={"recorder_adopt_s": 0.4})):
         if lost == "transition":
             await talk.exchange(1)

@@ -95,10 +95,10 @@ async def test_the_replay_of_a_dead_recorder_is_made_by_another(
         child.kill()
     keys = broker.keys
     if lost != "nothing":
-        await broker._redis.execute_command("DEL", keys.events)
+        await broker._redis.call("DEL", keys.events)
     if lost == "everything":
-        await broker._redis.execute_command("DEL", keys.session(talk.sid))
-        await broker._redis.execute_command("DEL", keys.recorded(talk.ticket))
+        await broker._redis.call("DEL", keys.session(talk.sid))
+        await broker._redis.call("DEL", keys.recorded(talk.ticket))
     async with in_process(quickly.model_copy(update={"recorder_adopt_s": 0.4})):
         await until_finished(quickly.data_dir, talk)
     assert_undisturbed(quickly.data_dir, talk)
@@ -142,7 +142,7 @@ async def test_entries_that_the_disk_rejected_for_too_long_are_lost_and_listed(
             await talk.exchange(seed)
         await asyncio.sleep(0.5)
         key = broker.keys.inbound(talk.sid)
-        await broker._redis.execute_command("XTRIM", key, "MAXLEN", 0)
+        await broker._redis.call("XTRIM", key, "MAXLEN", 0)
         resource.prlimit(child.pid, resource.RLIMIT_FSIZE, UNLIMITED)
         await talk.exchange(4)
         await talk.end()

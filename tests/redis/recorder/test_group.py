@@ -48,7 +48,7 @@ async def test_reclaim_finds_every_pending_transition(broker: Broker) -> None:
     fields = ("sid", "s", "state", "queued", "kind", "chat", "ticket", 1, "epoch", 0)
     rest = ("attempt", 1, "edge", "e", "worker", "", "recording", "r", "at", 1)
     for _ in range(2500):
-        await broker._redis.execute_command("XADD", key, "*", *fields, *rest)
+        await broker._redis.call("XADD", key, "*", *fields, *rest)
     async with member(broker, "a") as a, member(broker, "b") as b:
         read = 0
         while read < 2500:
@@ -58,11 +58,11 @@ async def test_reclaim_finds_every_pending_transition(broker: Broker) -> None:
 
 async def test_a_group_that_was_lost_is_created_again(broker: Broker) -> None:
     async with member(broker, "a") as a:
-        await broker._redis.execute_command("DEL", broker.keys.events)
+        await broker._redis.call("DEL", broker.keys.events)
         assert await a.reclaim(0) == []
-        await broker._redis.execute_command("DEL", broker.keys.events)
+        await broker._redis.call("DEL", broker.keys.events)
         assert await a.touch(["1-1"]) == set()
-        await broker._redis.execute_command("DEL", broker.keys.events)
+        await broker._redis.call("DEL", broker.keys.events)
         assert await a.read() == []
         talk = await LiveTalk.queue(broker)
         assert [event.sid for event in await a.read()] == [talk.sid]

@@ -325,6 +325,6 @@ async def test_lost_entries_are_listed_and_the_state_is_interrupted(
 @pytest.fixture
 def discard(broker: Broker) -> Callable[[str], Awaitable[None]]:
     async def trim(key: str) -> None:
-        await broker._redis.execute_command("XTRIM", key, "MAXLEN", 0)
+        await broker._redis.call("XTRIM", key, "MAXLEN", 0)
 
     return trim

@@ -12,7 +12,6 @@ import pytest
 from websockets.frames import Frame
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connection import call
 from antiphon.shared_schemas.entries import ChatIn
 from antiphon.shared_schemas.registry import Claim
 from support.edge_harness import WITHIN_S, Client, PlayedWorker, RunningEdge, ended, picture
@@ -74,7 +73,7 @@ async def test_a_request_that_a_worker_has_is_released(
 
 async def _arrived(broker: Broker, claim: Claim) -> bool:
     """True if the session's input stream has an entry with content."""
-    return bool(await call(broker._redis, "XLEN", broker.keys.inbound(claim.sid)))
+    return bool(await broker._redis.call("XLEN", broker.keys.inbound(claim.sid)))
 
 
 @pytest.mark.edge(max_chats_bytes=MIB)

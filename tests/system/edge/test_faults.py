@@ -195,7 +195,7 @@ async def test_a_session_whose_row_is_lost_ends_in_an_error(
     """There is no event for it; the heartbeat detects it."""
     async with edge.client("adx_1") as client:
         await client.expect("queued")
-        await broker._redis.delete(broker.keys.session("adx_1"))
+        await broker._redis.call("DEL", broker.keys.session("adx_1"))
         error = await client.expect("error", skip=("queue_update",))
         assert error["code"] == "broker_unavailable"
         assert await client.close_code() == 1013

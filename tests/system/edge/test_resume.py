@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connection import call
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.settings import BrokerSettings
 from antiphon.client.chat import ask as ask_chat
@@ -229,7 +228,7 @@ async def test_invalid_tokens_are_rejected(
         assert await refused(one, path) == EXPIRED
         async with client.back(one.ws):
             pass
-        raw = await call(one.edge.broker._redis, "HGETALL", broker.keys.session(sid))
+        raw = await one.edge.broker._redis.call("HGETALL", broker.keys.session(sid))
         assert good.encode() not in b"".join(part for pair in raw.items() for part in pair)
 
 

@@ -106,7 +106,9 @@ async def test_a_free_worker_takes_over_at_once(tmp_path: Path) -> None:
             worker.kill()
             await wire.send_second()
             while (message := await wire.next())["type"] != "result":
-                assert (message["type"], message["position"] <= 1) == ("queue_update", True), message
+                assert (message["type"], message["position"] <= 1) == ("queue_update", True), (
+                    message
+                )
         await faults.no_slot_leaked()
 
 

@@ -1,0 +1,89 @@
+"""Outages of Redis: which errors are outages, and calls that are repeated until Redis answers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+from redis.exceptions import (
+    BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+    TryAgainError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from antiphon.broker.errors import BrokerUnavailable
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+UNAVAILABLE = (
+    RedisConnectionError,
+    RedisTimeoutError,
+    BusyLoadingError,
+    OSError,
+)
+
+_REFUSALS = (
+    OutOfMemoryError,
+    ReadOnlyError,
+    MasterDownError,
+    ClusterDownError,
+    TryAgainError,
+)
+
+_REFUSED = re.compile(
+    r"\b(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNBLOCKED"
+    r"|UNKILLABLE)\b"
+)
+"""Replies of a server that runs but cannot serve now. redis-py has classes for some of them, and
+errors raised inside a script only contain the code in their text."""
+
+_DEMOTED = re.compile(r"\b(MASTERDOWN|READONLY|UNBLOCKED)\b")
+"""Replies of a server that is no longer the master. Its address may lead to the new master: every
+open connection is closed, so that the next call connects again."""
+
+_RETRY_DELAY_S = (0.05, 1.0)
+"""The first and the longest pause between two attempts of a call that is retried."""
+
+
+def is_refusal(error: ResponseError) -> bool:
+    """True when the server runs but cannot serve now."""
+    return isinstance(error, _REFUSALS) or bool(_REFUSED.search(str(error)))
+
+
+def is_demotion(error: ResponseError) -> bool:
+    """True when the server is no longer the master."""
+    return isinstance(error, ReadOnlyError | MasterDownError) or bool(_DEMOTED.search(str(error)))
+
+
+async def retry_until_available(
+    attempt: Callable[[], Awaitable[T]], what: str, *, patience_s: float = float("inf")
+) -> T:
+    """Retry a call until Redis answers, with exponential backoff and jitter.
+
+    Raises BrokerUnavailable after `patience_s`. The call must be safe to repeat.
+    """
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + patience_s
+    delay = _RETRY_DELAY_S[0]
+    while True:
+        try:
+            return await attempt()
+        except BrokerUnavailable as error:
+            left = give_up_at - loop.time()
+            if left <= 0:
+                raise
+            log.warning("redis_away", waiting_to=what, error=str(error), retry_s=round(delay, 2))
+        await asyncio.sleep(min(left, delay * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
+        delay = min(delay * 2, _RETRY_DELAY_S[1])
