@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -88,6 +89,11 @@ def _running(now_ms: int, lengths: SessionLengths, row: list[bytes]) -> RunningS
     )
 
 
+@control_script
+def _awaited(reply: int, kinds: str) -> bool:
+    return reply == 1
+
+
 class Queue:
     """Strict FIFO over all kinds; ticket numbers are the order."""
 
@@ -118,6 +124,10 @@ class Queue:
         digest = resume.digest if resume else ""
         args = (sid, kind, edge, recording, self._max, digest, protocol, trace, owner, client)
         return await self._scripts.run(_enqueue, *args, max_sessions)
+
+    async def awaits(self, kinds: Iterable[SessionKind]) -> bool:
+        """True while a session of one of these kinds waits for a worker."""
+        return await self._scripts.run(_awaited, ",".join(kinds))
 
     async def snapshot(self) -> QueueSnapshot:
         """Every queued session with its position and estimate, and every running one."""

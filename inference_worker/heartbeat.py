@@ -51,6 +51,7 @@ class WorkerHeartbeat:
                 beats += 1
             except BrokerUnavailable as error:
                 log.warning("heartbeat_failed", error=str(error))
+                self._context.contended.clear()
             await asyncio.sleep(INTERVAL_S)
 
     async def beat(self) -> None:
@@ -63,6 +64,14 @@ class WorkerHeartbeat:
         epochs = {sid: claim.epoch for sid, claim in claims.items()}
         for sid in await broker.leases.renew(worker_id, epochs):
             self._pool.abort(claims[sid])
+        await self._look_at_queue()
+
+    async def _look_at_queue(self) -> None:
+        context = self._context
+        if self._pool.free <= 0 and await context.broker.queue.awaits(context.processor.info.kinds):
+            context.contended.set()
+        else:
+            context.contended.clear()
 
     def _report(self) -> WorkerReport:
         info = self._context.processor.info

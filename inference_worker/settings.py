@@ -30,6 +30,9 @@ class WorkerSettings(StatusSettings):
     silence_timeout_s: float = Field(default=600.0, gt=0)
     """how long a full-duplex client may send nothing, unless paused; no shorter than realtime
     sessions and outages of Redis may last"""
+    contended_silence_timeout_s: float = Field(default=60.0, gt=0)
+    """how long a client may send no audio, also in a pause, while other sessions wait for the slot;
+    longer than outages of Redis last"""
     drain_s: float = Field(default=30.0, ge=0)
     """how long running sessions may continue after SIGTERM; a second SIGTERM ends this time"""
     stop_grace_s: float | None = Field(default=None, gt=0)

@@ -145,7 +145,7 @@ class Paused(ServerMessage, type="paused"):
 
 
 class Timeout(ServerMessage, type="timeout"):
-    """The pause lasted too long; the session has ended."""
+    """The pause, or the silence of the client, lasted too long; the session has ended."""
 
     reason: str
 

@@ -269,7 +269,7 @@ class StoppedOut(StreamEntry, tag="stopped"):
 class TimeoutOut(StreamEntry, tag="timeout"):
     """Last entry of a session whose pause, or the silence of its client, lasted too long.
 
-    `elapsed_s`: the seconds without audio that ended a half-duplex session.
+    `elapsed_s`: the seconds without audio.
     """
 
     reason: str

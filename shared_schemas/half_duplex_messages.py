@@ -110,6 +110,7 @@ class HalfDuplexTimeout(ServerMessage, type="timeout"):
     """The session has ended because no audio arrived for too long."""
 
     elapsed_s: float
+    reason: str
 
 
 HalfDuplexServerMessage = (

@@ -176,8 +176,8 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
                 return self._prepared(self._prepared_message(length))
             case StoppedOut():
                 return self._stopped()
-            case TimeoutOut(elapsed_s=elapsed_s):
-                return self._silent(self._timeout_s if elapsed_s is None else elapsed_s)
+            case TimeoutOut(reason=reason, elapsed_s=elapsed_s):
+                return self._silent(self._timeout_s if elapsed_s is None else elapsed_s, reason)
             case ErrorOut():
                 return self._failed(entry)
             case _:
@@ -185,11 +185,11 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
 
     def ended(self, reason: EndReason | None) -> Actions:
         if reason is EndReason.PAUSE_TIMEOUT:
-            return self._silent(self._timeout_s)
+            return self._silent(self._timeout_s, "no audio")
         return super().ended(reason)
 
-    def _silent(self, elapsed_s: float) -> list[Action]:
-        return self._timed_out(HalfDuplexTimeout(elapsed_s=round(elapsed_s, 1)))
+    def _silent(self, elapsed_s: float, reason: str) -> list[Action]:
+        return self._timed_out(HalfDuplexTimeout(elapsed_s=round(elapsed_s, 1), reason=reason))
 
     def _prepared_message(self, prompt_length: int) -> HalfDuplexPrepared:
         return HalfDuplexPrepared(

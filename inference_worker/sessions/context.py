@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
@@ -24,5 +25,7 @@ class WorkerContext:
     engine: EngineExecutor
     settings: WorkerSettings
     counters: WorkerCounters = field(default_factory=WorkerCounters)
+    contended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while every slot is taken and sessions wait that this worker could serve."""
     tracer: SessionTracer | None = None
     metrics: WorkerMetrics = field(default_factory=lambda: WorkerMetrics(CollectorRegistry()))

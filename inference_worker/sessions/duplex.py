@@ -31,7 +31,6 @@ from antiphon.shared_schemas.entries import (
     ResumedOut,
     ResumeIn,
     StopIn,
-    TimeoutOut,
 )
 from antiphon.shared_schemas.states import EndReason, SessionState
 from antiphon.shared_schemas.unit_result import UnitResult
@@ -78,14 +77,13 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
 
     def _silence_left_s(self) -> float:
         if self._session.state is SessionState.PAUSED:
-            return max(0.0, self._paused_until - self._context.broker.clock.now_ms()) / 1000
-        return self._context.settings.silence_timeout_s
+            return (self._paused_until - self._context.broker.clock.now_ms()) / 1000
+        return self._last_input_at + self._context.settings.silence_timeout_s - time.monotonic()
 
-    def _silence_timeout(self) -> TimeoutOut:
+    def _silence_reason(self) -> str:
         if self._session.state is SessionState.PAUSED:
-            return TimeoutOut(reason="the pause lasted too long")
-        limit_s = self._context.settings.silence_timeout_s
-        return TimeoutOut(reason=f"nothing was received for {limit_s:g} s")
+            return "the pause lasted too long"
+        return f"nothing was received for {self._context.settings.silence_timeout_s:g} s"
 
     async def _handle(self, item: QueuedInput, mailbox: SessionMailbox) -> EndReason | None:  # noqa: ARG002
         match item.entry:

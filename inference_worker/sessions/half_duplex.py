@@ -34,7 +34,6 @@ from antiphon.shared_schemas.entries import (
     GeneratingOut,
     HalfDuplexPrepareIn,
     StopIn,
-    TimeoutOut,
     TurnDoneOut,
     VadOut,
 )
@@ -64,20 +63,17 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
         self._guard = 0
         self._speaking = False
         self._next_index = 0
-        self._last_audio_at = 0.0
         self._trace = TraceContext()
 
     async def _load(self, entry: HalfDuplexPrepareIn) -> int:
         self._config = entry.config
         self._vad = StreamingVAD(entry.config.vad)
-        self._last_audio_at = time.monotonic()
         voice = reference_voice(entry.ref_audio)
         prepare = self._view.prepare
         return await self._context.engine.call(prepare, entry.system(), entry.config, voice)
 
     def _prepared(self) -> None:
         self._guard = GUARD_SAMPLES
-        self._last_audio_at = time.monotonic()
 
     async def _restore(self, state: RecoveredHalfDuplex) -> None:
         await self._context.engine.call(self._view.replay, state.turns)
@@ -97,13 +93,10 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
         return await self._answer(state.open_turn, mailbox) if state.open_turn else None
 
     def _silence_left_s(self) -> float:
-        silent_s = time.monotonic() - self._last_audio_at
-        return max(0.0, self._config.session.timeout_s - silent_s)
+        return self._last_audio_at + self._config.session.timeout_s - time.monotonic()
 
-    def _silence_timeout(self) -> TimeoutOut:
-        text = f"no audio for {self._config.session.timeout_s:g} s"
-        elapsed_s = round(time.monotonic() - self._last_audio_at, 3)
-        return TimeoutOut(reason=text, elapsed_s=elapsed_s)
+    def _silence_reason(self) -> str:
+        return f"no audio for {self._config.session.timeout_s:g} s"
 
     async def _handle(self, item: QueuedInput, mailbox: SessionMailbox) -> EndReason | None:
         match item.entry:
@@ -118,7 +111,6 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
     async def _detect_speech(
         self, n: int, chunk: ChunkIn, mailbox: SessionMailbox
     ) -> EndReason | None:
-        self._last_audio_at = time.monotonic()
         self._trace = TraceContext(chunk.trace, chunk.at)
         samples = chunk.samples()
         ignored = min(self._guard, len(samples))
@@ -167,7 +159,6 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
             return await self._stop()
         await self._publish_turn_done(turn, answer, interrupts, failed=failed)
         self._vad.reset()
-        self._last_audio_at = time.monotonic()
         return None
 
     async def _publish_turn_done(

@@ -21,7 +21,9 @@ from antiphon.inference_worker.sessions.recovery import (
 )
 from antiphon.shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
 from antiphon.shared_schemas.entries import (
+    ChunkIn,
     ErrorOut,
+    HalfDuplexPrepareIn,
     InEntry,
     PreparedOut,
     PrepareIn,
@@ -33,6 +35,9 @@ from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason, SessionState
 
 log = structlog.get_logger()
+
+_QUEUE_CHECK_S = 1.0
+"""How often a session without input looks whether others wait."""
 
 StateT = TypeVar("StateT", bound=RecoveredSession[Any])
 
@@ -56,6 +61,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         self._recover = recover
         self._backlog_chunks = backlog_chunks
         self._prepare_by = 0.0
+        self._last_input_at = self._last_audio_at = 0.0
 
     async def run(self) -> EndReason:
         """Serve until the conversation ends; returns the reason.
@@ -82,29 +88,46 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
 
     async def _serve(self, mailbox: SessionMailbox, state: StateT) -> EndReason:
         reason = await self._complete_open_turn(state, mailbox)
+        self._last_input_at = self._last_audio_at = time.monotonic()
         while reason is None:
-            if self._session.state is SessionState.ASSIGNED:
-                timeout_s = max(0.0, self._prepare_by - time.monotonic())
-            else:
-                timeout_s = self._silence_left_s()
-            item = await mailbox.next(timeout_s)
+            item = await mailbox.next(min(self._time_left_s(), _QUEUE_CHECK_S))
             if item is None:
-                return await self._time_out()
-            if type(item.entry) in self.ACCEPTS[self._session.state]:
+                if not self._time_left_s():
+                    return await self._time_out()
+            elif type(item.entry) in self.ACCEPTS[self._session.state]:
                 reason = await self._handle(item, mailbox)
+                self._last_input_at = time.monotonic()
+                if isinstance(item.entry, ChunkIn | PrepareIn | HalfDuplexPrepareIn):
+                    self._last_audio_at = self._last_input_at
         return reason
+
+    def _time_left_s(self) -> float:
+        if self._session.state is SessionState.ASSIGNED:
+            return max(0.0, self._prepare_by - time.monotonic())
+        left_s = self._silence_left_s()
+        if self._context.contended.is_set():
+            silent_s = time.monotonic() - self._last_audio_at
+            limit_s = self._context.settings.contended_silence_timeout_s
+            left_s = min(left_s, limit_s - silent_s)
+        return max(0.0, left_s)
 
     def _start_prepare_timeout(self) -> None:
         """Other input does not extend it."""
         self._prepare_by = time.monotonic() + self._context.settings.prepare_timeout_s
 
     async def _time_out(self) -> EndReason:
-        if self._session.state is not SessionState.ASSIGNED:
-            await self._session.publish(self._silence_timeout())
-            return EndReason.PAUSE_TIMEOUT
-        text = f"no `prepare` within {self._context.settings.prepare_timeout_s:g} s"
-        await self._session.publish(ErrorOut(code=ErrorCode.NOT_READY, message=text, fatal=True))
-        return EndReason.ERROR
+        if self._session.state is SessionState.ASSIGNED:
+            text = f"no `prepare` within {self._context.settings.prepare_timeout_s:g} s"
+            error = ErrorOut(code=ErrorCode.NOT_READY, message=text, fatal=True)
+            await self._session.publish(error)
+            return EndReason.ERROR
+        reason = self._silence_reason()
+        if self._silence_left_s() > 0:
+            limit_s = self._context.settings.contended_silence_timeout_s
+            reason = f"no audio for {limit_s:g} s while other sessions wait"
+        elapsed_s = round(time.monotonic() - self._last_audio_at, 3)
+        await self._session.publish(TimeoutOut(reason=reason, elapsed_s=elapsed_s))
+        return EndReason.PAUSE_TIMEOUT
 
     async def _prepare(self, n: int, entry: PrepareT) -> None:
         prompt = entry.system_prompt if isinstance(entry, PrepareIn) else entry.system().text
@@ -145,10 +168,11 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
 
     @abstractmethod
     def _silence_left_s(self) -> float:
-        """How long the client may still send nothing."""
+        """How long the client may still send nothing, if no other session waits."""
 
     @abstractmethod
-    def _silence_timeout(self) -> TimeoutOut: ...
+    def _silence_reason(self) -> str:
+        """Why the session ends when that time is over."""
 
     async def _complete_open_turn(
         self,

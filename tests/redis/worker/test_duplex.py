@@ -30,8 +30,9 @@ from antiphon.shared_schemas.entries import (
     StreamPosition,
     TimeoutOut,
 )
-from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from antiphon.shared_schemas.unit_result import UnitResult
+from support.control_plane import join
 from support.scripted_engine import listens, speaks
 from support.stack import until
 from support.worker_harness import SID, OpenSession, StreamClient, running_worker, stream_client
@@ -47,6 +48,11 @@ def chunk(level: float = 0.1, **fields: object) -> ChunkIn:
 async def prepared(client: StreamClient) -> None:
     await client.send(PREPARE)
     await client.expect(PreparedOut)
+
+
+async def is_served(broker: Broker, sid: str) -> bool:
+    row = await broker.sessions.get(sid)
+    return row is not None and row.state is SessionState.ASSIGNED
 
 
 async def test_a_conversation_from_prepare_to_stop(
@@ -210,6 +216,46 @@ async def test_a_client_that_sends_nothing_without_a_pause_frees_the_worker(
         assert timeout.reason == "nothing was received for 0.5 s"
         assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
         await worker.idle()
+
+
+async def test_a_client_that_sends_no_audio_loses_its_slot_while_others_wait(
+    open_session: OpenSession, broker: Broker
+) -> None:
+    async with open_session(slots=1, contended_silence_timeout_s=0.5) as (_, client):
+        await prepared(client)
+        await client.send(chunk())
+        await client.expect(ResultOut)
+        await client.send(PauseIn(timeout_s=600))
+        await client.expect(PausedOut)
+        await join(broker, "other")
+        timeout = await client.expect(TimeoutOut)
+        assert timeout.reason == "no audio for 0.5 s while other sessions wait"
+        assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
+        await until(lambda: is_served(broker, "other"))
+
+
+async def test_a_silent_client_keeps_its_slot_while_none_waits_for_it(
+    open_session: OpenSession, broker: Broker
+) -> None:
+    async with open_session(slots=1, contended_silence_timeout_s=0.2) as (_, client):
+        await join(broker, "of-a-kind-that-it-does-not-serve", SessionKind.OMNI_DUPLEX)
+        await prepared(client)
+        await client.send(PauseIn(timeout_s=2.5))
+        await client.expect(PausedOut)
+        assert (await client.expect(TimeoutOut)).reason == "the pause lasted too long"
+
+
+async def test_a_client_that_sends_audio_keeps_its_slot_while_others_wait(
+    open_session: OpenSession, broker: Broker
+) -> None:
+    async with open_session(slots=1, contended_silence_timeout_s=30.0) as (worker, client):
+        await prepared(client)
+        await join(broker, "other")
+        await until(worker.context.contended.is_set, within_s=30)
+        await client.send(chunk(), StopIn())
+        await client.expect(ResultOut)
+        await client.expect(StoppedOut)
+        await until(lambda: is_served(broker, "other"))
 
 
 async def test_a_client_that_never_prepares_frees_the_worker(open_session: OpenSession) -> None:

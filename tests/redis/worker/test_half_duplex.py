@@ -36,6 +36,7 @@ from antiphon.shared_schemas.entries import (
     VadOut,
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+from support.control_plane import join
 from support.scripted_engine import HeldAnswer, ScriptedConversation, piece, two_pieces
 from support.stack import until
 from support.synthetic_speech import ITALY, silence, spoken
@@ -202,6 +203,18 @@ async def test_a_client_that_sends_nothing_times_out(open_session: OpenSession) 
         timeout = await client.expect(TimeoutOut)
         assert timeout.elapsed_s is not None
         assert timeout.elapsed_s >= 0.2
+        assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
+
+
+async def test_a_client_that_sends_nothing_has_less_time_while_others_wait(
+    open_session: OpenSession, broker: Broker
+) -> None:
+    async with open_session(slots=1, contended_silence_timeout_s=0.5) as (_, client):
+        await client.send(prepare(timeout_s=3600.0))
+        await client.expect(PreparedOut)
+        await join(broker, "other")
+        timeout = await client.expect(TimeoutOut)
+        assert timeout.reason == "no audio for 0.5 s while other sessions wait"
         assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
 
 

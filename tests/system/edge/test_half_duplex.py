@@ -156,7 +156,8 @@ async def test_silence_ends_in_a_timeout(edge: RunningEdge, worker: PlayedWorker
     async with _session(edge, worker) as (client, session):
         await session.publish(TimeoutOut(reason="no audio", elapsed_s=180.04))
         await session.end(EndReason.PAUSE_TIMEOUT)
-        assert await client.expect("timeout") == {"type": "timeout", "elapsed_s": 180.0}
+        timeout = {"type": "timeout", "elapsed_s": 180.0, "reason": "no audio"}
+        assert await client.expect("timeout") == timeout
         assert await client.close_code() == 1000
 
 

@@ -92,7 +92,7 @@ export const callStrings = defineStrings(
     scrollToNewest: "Scroll to newest",
 
     duration: (clock: string) => `Duration: ${clock}`,
-    pausedTooLong: "Paused for too long",
+    pausedTooLong: "Paused or silent for too long",
     pausedTooLongHint: "The call ended to free the slot for other users. You can start a new call.",
   },
   {
@@ -180,7 +180,7 @@ export const callStrings = defineStrings(
     scrollToNewest: "滚动到最新",
 
     duration: (clock) => `时长：${clock}`,
-    pausedTooLong: "暂停时间过长",
+    pausedTooLong: "暂停或静默时间过长",
     pausedTooLongHint: "通话已结束，以便为其他用户腾出名额。您可以开始新通话。",
   },
 );

@@ -116,8 +116,11 @@ ANSWERS: list[tuple[OutEntry, list[dict[str, object]]]] = [
         [{"type": "turn_done", "turn_index": 0, "text": "Hi there."}],
     ),
     (StoppedOut(), [{"type": "stopped", "session_id": "hdx_1"}]),
-    (TimeoutOut(reason="silent", elapsed_s=61.26), [{"type": "timeout", "elapsed_s": 61.3}]),
-    (TimeoutOut(reason="silent"), [{"type": "timeout", "elapsed_s": 180.0}]),
+    (
+        TimeoutOut(reason="silent", elapsed_s=61.26),
+        [{"type": "timeout", "elapsed_s": 61.3, "reason": "silent"}],
+    ),
+    (TimeoutOut(reason="silent"), [{"type": "timeout", "elapsed_s": 180.0, "reason": "silent"}]),
 ]
 
 
