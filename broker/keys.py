@@ -1,13 +1,14 @@
 """Every Redis key, its type and its lifetime.
 
 Two families, so that Redis Cluster works. Keys that change together carry the tag `{prefix}` (one slot,
-small values). The streams, which are large, carry `{sid}` and spread over all nodes.
+small values). The streams, which are large, carry the tag of their shard and spread over all nodes.
 """
 
 from __future__ import annotations
 
 from typing import Generic, Self, TypeVar, get_args
 
+from antiphon.broker.shards import shard_tag
 from antiphon.shared_schemas.entries import (
     CheckpointEntry,
     InEntry,
@@ -16,6 +17,8 @@ from antiphon.shared_schemas.entries import (
 )
 
 EntryT = TypeVar("EntryT", bound=StreamEntry, covariant=True)
+
+STREAM_NAMES = ("in", "out", "told", "begun")
 
 
 class StreamKey(str, Generic[EntryT]):
@@ -53,7 +56,7 @@ class Keys:
         self.ref_audio = self.control + "ref_audio"
         """HASH voice id → JSON (name, duration, creation); the audio has a separate key. Permanent."""
         self.config = self.control + "config"
-        """HASH `contract`: version of all of this (docs/redis-keys.md). Permanent."""
+        """HASH `contract`, `shards`: version of all of this (docs/redis-keys.md). Permanent."""
         self.tickets = self.control + "tickets"
         """STRING, last ticket number. Permanent."""
         self.reaper = self.control + "reaper"
@@ -87,30 +90,34 @@ class Keys:
 
     def inbound(self, sid: str) -> StreamKey[InEntry]:
         """STREAM client → worker; removed once recorded, or expires when it is not written to."""
-        return StreamKey[InEntry](f"{self.prefix}:in:{{{sid}}}", get_args(InEntry))
+        return StreamKey[InEntry](self._stream("in", sid), get_args(InEntry))
 
     def outbound(self, sid: str) -> StreamKey[OutEntry]:
         """STREAM worker → edge; removed once recorded, or expires when it is not written to."""
-        return StreamKey[OutEntry](f"{self.prefix}:out:{{{sid}}}", get_args(OutEntry))
+        return StreamKey[OutEntry](self._stream("out", sid), get_args(OutEntry))
 
     def checkpoints(self, sid: str) -> StreamKey[CheckpointEntry]:
         """STREAM of checkpoints of a resumable session; same lifetime as the other two."""
-        return StreamKey[CheckpointEntry](
-            f"{self.prefix}:told:{{{sid}}}", get_args(CheckpointEntry)
-        )
+        return StreamKey[CheckpointEntry](self._stream("told", sid), get_args(CheckpointEntry))
 
     def prepare(self, sid: str) -> StreamKey[InEntry]:
         """STREAM of one entry, the `prepare` that a worker accepted; same lifetime as `outbound`."""
-        return StreamKey[InEntry](f"{self.prefix}:begun:{{{sid}}}", get_args(InEntry))
+        return StreamKey[InEntry](self._stream("begun", sid), get_args(InEntry))
+
+    def _stream(self, name: str, sid: str) -> str:
+        return f"{self.prefix}:{name}:{{{shard_tag(sid)}}}:{sid}"
 
     def streams(self, sid: str) -> tuple[str, ...]:
-        """All streams of one session."""
+        """All streams of one session; one cluster slot."""
         return self.inbound(sid), self.outbound(sid), self.checkpoints(sid), self.prepare(sid)
+
+    def stream_patterns(self) -> list[str]:
+        """Patterns for SCAN that match the streams of all sessions."""
+        return [f"{self.prefix}:{name}:{{*}}:*" for name in STREAM_NAMES]
 
     def sid_of(self, key: str) -> str:
         """The session that a stream, or a row, belongs to."""
-        row = self.session("")
-        return key.removeprefix(row) if key.startswith(row) else key[key.index("{") + 1 : -1]
+        return key.rpartition(":")[2]
 
     def script_keys(self) -> list[str]:
         """KEYS of every script, in the order `lua/prelude.lua` names them; one cluster slot."""

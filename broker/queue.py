@@ -12,6 +12,7 @@ from antiphon.broker.malformed_rows import read_rows, whole_number
 from antiphon.broker.registry import read_worker
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.shards import shard_tag
 from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, RunningSession, Ticket
 from antiphon.shared_schemas.states import SessionKind, SessionState
@@ -24,6 +25,7 @@ def _enqueue(
     kind: SessionKind,
     edge: str,
     recording: str,
+    shard: str,
     max_queue: int,
     resume_digest: str,
     protocol: str,
@@ -122,8 +124,9 @@ class Queue:
         may be live; 0: no limit.
         """
         digest = resume.digest if resume else ""
-        args = (sid, kind, edge, recording, self._max, digest, protocol, trace, owner, client)
-        return await self._scripts.run(_enqueue, *args, max_sessions)
+        place = (sid, kind, edge, recording, shard_tag(sid), self._max)
+        args = (digest, protocol, trace, owner, client, max_sessions)
+        return await self._scripts.run(_enqueue, *place, *args)
 
     async def awaits(self, kinds: Iterable[SessionKind]) -> bool:
         """True while a session of one of these kinds waits for a worker."""

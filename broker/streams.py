@@ -248,8 +248,8 @@ class SessionStreams:
         The empty stream stays until it expires: its last id fences out a late writer.
         """
         bound = StreamPosition.before(ticket + 1).id()
-        for key in self._keys.streams(sid):
-            await self._redis.call("XTRIM", key, "MINID", bound)
+        trims = (("XTRIM", key, "MINID", bound) for key in self._keys.streams(sid))
+        await self._redis.call_all(*trims)
 
     async def delete_pending(self, sid: str, *positions: StreamPosition) -> None:
         """Delete inputs that waited for a worker and are in the input stream now."""

@@ -36,6 +36,10 @@ _COMMANDS = {
         "edges": "Show the live edges and the number of sessions on each.",
         "events": "Show state changes of sessions, oldest first.",
     },
+    "admin": {
+        "migrate-keys": "Move the keys in Redis to the version of this program; all services must be "
+        "stopped."
+    },
     "doctor": {
         "doctor": "Check Redis, clock, disk, ports, certificate, GPU and model; status 1 if a check "
         "fails."

@@ -1,5 +1,5 @@
 -- Put a new session at the end of the queue.
--- ARGV: sid, kind, edge, recording, max_queue, resume_digest ('' = not resumable), protocol, trace ('' = none),
+-- ARGV: sid, kind, edge, recording, shard (tag of its streams), max_queue, resume_digest ('' = not resumable), protocol, trace ('' = none),
 --       owner (digest of the client's secret; '' = none), client (whose sessions are counted; '' = not counted),
 --       max_sessions (of one client; 0 = no limit)
 -- Result: {'exists', state} | {'full', length} | {'too many', count} | {'ok', ticket, position, length, 1 if it must wait}
@@ -30,7 +30,7 @@ end
 local ticket = redis.call('INCR', tickets)
 redis.call('DEL', key)
 redis.call('HSET', key, 'kind', kind, 'edge', edge, 'worker', '', 'epoch', 0, 'attempt', 1,
-  'ticket', ticket, 'queued_at', at, 'recording', recording, 'config', '{}')
+  'ticket', ticket, 'queued_at', at, 'recording', recording, 'shard', shard, 'config', '{}')
 if resume_digest ~= '' then
   redis.call('HSET', key, 'resume', resume_digest, 'protocol', protocol, 'connection', 1, 'seen_at', at)
 end

@@ -10,7 +10,7 @@ from antiphon.broker.connections.client import RedisClient, connect
 from antiphon.broker.connections.server_version import is_supported
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.keys import Keys
-from antiphon.broker.schema_version import SCHEMA_VERSION, read_schema_version
+from antiphon.broker.schema_version import SCHEMA_VERSION, read_schema_version, remedy_for
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.findings import Finding, failure, ok, warning
 
@@ -107,11 +107,9 @@ async def _slots(redis: RedisClient, info: Info) -> Finding:
 async def _contract(redis: RedisClient, settings: BrokerSettings) -> Finding:
     about = "redis keys"
     found = await read_schema_version(redis, Keys(settings.key_prefix))
-    if found not in (None, str(SCHEMA_VERSION)):
-        remedy = "run one version of Antiphon here, or set another ANTIPHON_KEY_PREFIX"
-        return failure(
-            about, f"contract version {found}, this program uses {SCHEMA_VERSION}", remedy
-        )
+    if found is not None and found != str(SCHEMA_VERSION):
+        text = f"contract version {found}, this program uses {SCHEMA_VERSION}"
+        return failure(about, text, remedy_for(found))
     return ok(about, f"contract version {found}" if found else "none yet")
 
 

@@ -56,10 +56,10 @@ class OrphanedKeys:
         """Remove orphans, or with `dry_run` count them. Several hosts may run it at the same time."""
         run, keys, row_ttl_s = self._scripts.run, self._keys, self._settings.session_row_ttl_s
         rows = streams = 0
-        async for key in self._scan(keys.session("*")):
+        async for key in scan_keys(self._redis, keys.session("*")):
             rows += await run(_repair_row, keys.sid_of(key), row_ttl_s, dry_run)
-        for pattern in keys.streams("*"):
-            async for key in self._scan(pattern):
+        for pattern in keys.stream_patterns():
+            async for key in scan_keys(self._redis, pattern):
                 if await self._is_dead(keys.sid_of(key)):
                     streams += await run(_drop_stream, key, dry_run)
         consumers = await run(_drop_consumers, _SILENT_MS, dry_run)
@@ -83,12 +83,13 @@ class OrphanedKeys:
         now_ms = self._clock.now_ms()
         return ended_ms is not None and now_ms - ended_ms > self._settings.stream_ttl_s * 1000
 
-    async def _scan(self, pattern: str) -> AsyncIterator[str]:
-        """Matching keys; SCAN may return a key twice, and may miss one that is created during the scan."""
-        for node in self._redis.masters():
-            cursor: int | bytes = b""
-            while cursor != 0:
-                head = ("SCAN", cursor or 0, "MATCH", pattern, "COUNT", _SCAN_COUNT)
-                cursor, keys = await node.call(*head)
-                for key in keys:
-                    yield key.decode()
+
+async def scan_keys(redis: RedisClient, pattern: str) -> AsyncIterator[str]:
+    """Matching keys; SCAN may return a key twice, and may miss one that is created during the scan."""
+    for node in redis.masters():
+        cursor: int | bytes = b""
+        while cursor != 0:
+            head = ("SCAN", cursor or 0, "MATCH", pattern, "COUNT", _SCAN_COUNT)
+            cursor, keys = await node.call(*head)
+            for key in keys:
+                yield key.decode()

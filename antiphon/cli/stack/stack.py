@@ -19,6 +19,7 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
 from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.stores.key_migration import migrate_keys
 from antiphon.cli.stack.processes import LineSink, Service, ServiceFailed, ServiceSpec
 from antiphon.shared_schemas.registry import WorkerRow
 from antiphon.shared_schemas.states import WorkerState
@@ -154,7 +155,13 @@ class Stack:
         """Run all services until the block ends, then stop them in order.
 
         Yields a task that never returns and raises ServiceFailed if a service fails too often.
+        Raises EmbeddedRedisError if the stack's own Redis has keys of a version that cannot be used.
         """
+        if self._redis:
+            try:
+                await migrate_keys(BrokerSettings(redis_url=self.redis_url))
+            except BrokerError as error:
+                raise EmbeddedRedisError(str(error)) from error
         tasks = [asyncio.create_task(s.run(), name=s.name) for s in self._services.values()]
         if self._redis:
             tasks.append(asyncio.create_task(self._keep_redis(self._redis), name="redis"))

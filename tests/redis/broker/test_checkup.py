@@ -39,7 +39,7 @@ async def test_a_healthy_server_passes_every_check(sound: BrokerSettings) -> Non
         *("redis version", "redis role", "redis eviction", "redis memory", "redis persistence"),
         *("redis cluster", "redis keys", "clock", "redis round trip"),
     }
-    assert findings["redis keys"].found == "contract version 1"
+    assert findings["redis keys"].found == "contract version 2"
 
 
 @pytest.mark.parametrize(

@@ -119,8 +119,8 @@ async def test_members_without_a_process_leave_the_group(
 
 
 async def test_keys_of_other_programs_are_kept(broker: Broker, raw: Redis) -> None:
-    await raw.xadd("other:in:{adx_1}", {"a": "b"})
+    await raw.xadd("other:in:{s356}:adx_1", {"a": "b"})
     await raw.hset("other:session:adx_1", "state", "queued")
     assert await broker.orphaned_keys.sweep() == NOTHING
-    assert await raw.exists("other:in:{adx_1}", "other:session:adx_1") == 2
-    await raw.delete("other:in:{adx_1}", "other:session:adx_1")
+    assert await raw.exists("other:in:{s356}:adx_1", "other:session:adx_1") == 2
+    await raw.delete("other:in:{s356}:adx_1", "other:session:adx_1")

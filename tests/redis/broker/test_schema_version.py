@@ -27,3 +27,13 @@ async def test_another_version_is_rejected_and_nothing_is_changed(
         async with open_broker(settings):
             pass
     assert await raw.keys(f"*{settings.key_prefix}*") == [keys.config.encode()]
+
+
+async def test_another_number_of_shards_is_rejected(settings: BrokerSettings, raw: Redis) -> None:
+    keys = Keys(settings.key_prefix)
+    async with open_broker(settings):
+        assert await raw.hget(keys.config, "shards") == b"128"
+    await raw.hset(keys.config, "shards", "256")
+    with pytest.raises(IncompatibleRedis, match=r"have 256 shards, .* uses 128: .*KEY_PREFIX"):
+        async with open_broker(settings):
+            pass

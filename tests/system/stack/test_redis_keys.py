@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.keys import Keys
 from antiphon.broker.schema_version import SCHEMA_VERSION
+from antiphon.broker.shards import shard_tag
 from antiphon.shared_schemas.events import WorkerCommand
 from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.voices import Voice, new_voice_id
@@ -33,7 +34,7 @@ EXAMPLES = [
 ]
 PLACES = {"sid": "<sid>", "worker_id": "<id>", "ticket": "<ticket>", "token": "<token>"}
 PLACES |= {"recording": "<recording>", "voice_id": "<voice>"}
-NO_KEYS = {"prefix", "control", "streams", "script_keys", "sid_of"}
+NO_KEYS = {"prefix", "control", "streams", "stream_patterns", "script_keys", "sid_of"}
 REFUSAL = re.compile(r"^(\(error\)|ERR|WRONGTYPE|NOGROUP|Could not connect)", re.MULTILINE)
 
 
@@ -65,7 +66,7 @@ class System:
         """A documented key with its placeholders filled."""
         filled = key
         for place, name in (
-            *(("<sid>", "SID"), ("<id>", "WORKER"), ("<ticket>", "TICKET")),
+            *(("<shard>", "SHARD"), ("<sid>", "SID"), ("<id>", "WORKER"), ("<ticket>", "TICKET")),
             *(("<token>", "TOKEN"), ("<recording>", "RECORDING"), ("<voice>", "VOICE")),
         ):
             filled = filled.replace(place, self.names[name])
@@ -105,8 +106,15 @@ async def _create_keys(stack: Stack, broker: Broker, row: SessionRow) -> dict[st
     await broker.apps.switch("realtime", enabled=False)
     async with Redis.from_url(stack.redis.url) as raw:
         await raw.zadd(broker.keys.trials, {row.sid: 1e15})
-    names = {"SID": "adx_1", "WAITING": "adx_2", "TICKET": str(row.ticket)}
-    names |= {"WORKER": row.worker, "DRAINED": "leaving", "VOICE": voice.id}
+        shard = await raw.hget(broker.keys.session(row.sid), "shard")
+    assert shard is not None
+    names = {"SID": "adx_1", "SHARD": shard.decode(), "WAITING": "adx_2"}
+    names |= {
+        "TICKET": str(row.ticket),
+        "WORKER": row.worker,
+        "DRAINED": "leaving",
+        "VOICE": voice.id,
+    }
     return names | {"TOKEN": share.token, "RECORDING": row.recording}
 
 
@@ -127,7 +135,8 @@ def built_keys() -> set[str]:
         if isinstance(member, str):
             names.add(member)
         elif inspect.ismethod(member):
-            names.add(member(*(PLACES[part] for part in inspect.signature(member).parameters)))
+            built = member(*(PLACES[part] for part in inspect.signature(member).parameters))
+            names.add(built.replace(shard_tag(PLACES["sid"]), "<shard>"))
     return names
 
 
@@ -165,7 +174,7 @@ async def every_field_is_named(system: System, key: str) -> None:
         assert f"`{name}" in SECTIONS[key], f"{key} has a field {field} that is not documented"
 
 
-@pytest.mark.parametrize("variable", ["SID", "TICKET", "WORKER"])
+@pytest.mark.parametrize("variable", ["SID", "SHARD", "TICKET", "WORKER"])
 def test_the_introduction_names_the_placeholders_of_the_examples(variable: str) -> None:
     assert f"`${variable}`" in DOC.split("\n## ")[0]
 
@@ -174,5 +183,5 @@ def entries_carry_what_is_documented(system: System) -> None:
     entry = system.redis_cli("redis-cli XREVRANGE '{antiphon}:events' + - COUNT 1").split("\n")
     for field in entry[1:-1:2]:
         assert f"`{field}`" in SECTIONS["{antiphon}:events"], field
-    chunk = system.redis_cli('redis-cli XREVRANGE "antiphon:in:{$SID}" + - COUNT 1')
+    chunk = system.redis_cli('redis-cli XREVRANGE "antiphon:in:{$SHARD}:$SID" + - COUNT 1')
     assert {"h", "audio", "w"} <= set(chunk.splitlines())

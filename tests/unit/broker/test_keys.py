@@ -30,7 +30,9 @@ def test_all_keys_of_a_script_are_in_one_slot(keys: Keys) -> None:
 def test_a_sessions_streams_share_a_separate_slot(keys: Keys) -> None:
     slots = [key_slot(keys.inbound(sid).encode()) for sid in SIDS]
     assert slots == [key_slot(keys.outbound(sid).encode()) for sid in SIDS]
-    assert slots == [key_slot(sid.encode()) for sid in SIDS]
+    for sid, slot in zip(SIDS, slots, strict=True):
+        assert {key_slot(key.encode()) for key in keys.streams(sid)} == {slot}
+        assert slot * 128 // 16384 == key_slot(sid.encode()) * 128 // 16384
     assert len(set(slots)) == len(SIDS)
 
 
@@ -45,8 +47,8 @@ def test_the_documented_key_names() -> None:
     keys = Keys()
     assert keys.queue == "{antiphon}:queue"
     assert keys.session("adx_1") == "{antiphon}:session:adx_1"
-    assert keys.inbound("adx_1") == "antiphon:in:{adx_1}"
-    assert keys.outbound("adx_1") == "antiphon:out:{adx_1}"
+    assert keys.inbound("adx_1") == "antiphon:in:{s356}:adx_1"
+    assert keys.outbound("adx_1") == "antiphon:out:{s356}:adx_1"
 
 
 def test_prefixes_share_no_keys() -> None:
