@@ -18,7 +18,7 @@ from antiphon.edge.access.limits import ByteBudget, ConnectionLimiter
 from antiphon.edge.admin_feed import AdminFeed
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.edge.notifications import SessionEvents
-from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.settings import EdgeSettings, InvalidAccessSettings
 from antiphon.edge.terminator import SessionTerminator
 from antiphon.edge.tracing import SessionTrace
 from antiphon.shared_schemas.ids import new_process_id
@@ -30,6 +30,8 @@ _CLOSE_WITHIN_S = 3.0
 _HEARTBEAT_S = 1.0
 _CLOCK_EVERY = 30
 """Heartbeats between two measurements of the Redis clock."""
+_KEY_FILES_S = 2.0
+"""How often the files of keys are read."""
 
 
 @dataclass
@@ -155,11 +157,13 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
             AdminFeed(broker, events),
             tracing,
         )
+        key_files = asyncio.create_task(_follow_key_files(edge), name="key-files")
         try:
             yield edge
         finally:
             upkeep.cancel()
-            await asyncio.wait([upkeep])
+            key_files.cancel()
+            await asyncio.wait([upkeep, key_files])
             await _sign_off(edge)
 
 
@@ -167,6 +171,25 @@ async def _keep_up(events: SessionEvents, heartbeat: Heartbeat) -> None:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(events.run(), name="session-events")
         tasks.create_task(heartbeat.run(), name="edge-heartbeat")
+
+
+async def _follow_key_files(edge: EdgeContext) -> None:
+    """Apply changes of the files. While one cannot be used, the keys stay as they are."""
+    settings = edge.settings
+    problem = ""
+    while settings.api_keys_file or settings.admin_token_file:
+        await asyncio.sleep(_KEY_FILES_S)
+        try:
+            access = await asyncio.to_thread(AccessPolicy, settings, settings.host)
+        except (OSError, InvalidAccessSettings) as error:
+            if str(error) != problem:
+                problem = str(error)
+                log.warning("keys_not_reloaded", error=problem)
+            continue
+        problem = ""
+        if access.digests != edge.access.digests:
+            edge.access = access
+            log.info("keys_reloaded", open_to_everyone=access.open_to_everyone)
 
 
 async def _sign_off(edge: EdgeContext) -> None:

@@ -70,7 +70,8 @@ class AccessSettings(BrokerSettings):
     api_keys: Annotated[tuple[SecretKey, ...], NoDecode] = ()
     """keys of clients; without any, everyone may connect"""
     api_keys_file: Path | None = None
-    """file with more keys, one per line; # begins a comment"""
+    """file with more keys, one per line; # begins a comment; only a line with * lets everyone connect;
+    changes apply within seconds"""
     admin_token: SecretKey | None = None
     """gives access to the admin routes and to everything else"""
     admin_token_file: Path | None = None
@@ -103,7 +104,7 @@ class AccessSettings(BrokerSettings):
     def client_keys(self) -> list[str]:
         """Keys of both settings. Raises OSError or ValueError."""
         keys = [key.get_secret_value() for key in self.api_keys]
-        return keys + (_lines(self.api_keys_file) if self.api_keys_file else [])
+        return keys + (_lines(self.api_keys_file, may_be_open=True) if self.api_keys_file else [])
 
     def admin_key(self) -> str | None:
         """Raises OSError or ValueError."""
@@ -256,10 +257,12 @@ def capabilities(settings: EdgeSettings) -> dict[str, Any]:
     }
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path, *, may_be_open: bool = False) -> list[str]:
     """Raises ValueError for an empty file: it would remove the protection it was meant to add."""
     lines = [line.split("#")[0].strip() for line in path.read_text().splitlines()]
-    keys = [check_key(line) for line in lines if line]
+    keys = [line for line in lines if line]
+    if may_be_open and keys == ["*"]:
+        return []
     if not keys:
-        raise ValueError(f"{path} holds no key")
-    return keys
+        raise ValueError(f"{path} holds no key" + (", and no line with *" if may_be_open else ""))
+    return [check_key(key) for key in keys]

@@ -66,6 +66,11 @@ class AccessPolicy:
         """Anyone who can reach the edge can use it."""
         return not self._keys and not self._loopback_only
 
+    @property
+    def digests(self) -> tuple[list[bytes], list[bytes]]:
+        """Of the clients' keys, and of the admin token."""
+        return self._keys, self._admin
+
     def check_client(self, connection: HTTPConnection) -> None:
         """Raises HttpError: 403 for a foreign web page, 401 for a missing or unknown key."""
         self.check_origin(connection)

@@ -28,7 +28,12 @@ def make_secrets(
     give: Annotated[
         list[Path] | None, typer.Option(help="A folder to give to this user as well.")
     ] = None,
+    api_keys: Annotated[
+        Path | None, typer.Option(help="A file with clients' keys to copy into the folder.")
+    ] = None,
 ) -> None:
+    if api_keys is not None:
+        _copy_keys(api_keys, folder / "api_keys", owner)
     for given in give or []:
         os.chown(given, owner, owner)
     for name in SECRETS:
@@ -44,6 +49,15 @@ def make_secrets(
         except OSError as error:
             fail(f"cannot make {path}: {error.strerror}")
         typer.echo(f"made {path}")
+
+
+def _copy_keys(source: Path, path: Path, owner: int) -> None:
+    """Edges run as `owner`, who may not be able to read the file of the host."""
+    try:
+        _write(path, source.read_text().rstrip(), owner)
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"cannot copy {source} to {path}: {error}")
+    typer.echo(f"copied the clients' keys to {path}")
 
 
 def _write(path: Path, secret: str, owner: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -406,3 +407,26 @@ async def test_sessions_of_one_address_are_limited_without_keys(settings: Broker
             await second.expect_error("rate_limited")
         async with edge.client("adx_3") as local:
             await local.expect("queued")
+
+
+async def test_changes_of_the_key_file_apply_without_a_restart(
+    settings: BrokerSettings, tmp_path: Path
+) -> None:
+    file = tmp_path / "keys"
+    file.write_text(KEY)
+
+    async def accepted(http: httpx.AsyncClient, key: str) -> bool:
+        answer = await http.get("/status", headers={"X-Api-Key": key})
+        return answer.status_code == 200
+
+    async with guarded(settings, api_keys_file=file) as (_, http):
+        assert [await accepted(http, key) for key in (KEY, OTHER, "")] == [True, False, False]
+        with structlog.testing.capture_logs() as logs:
+            file.write_text("")
+            await until(lambda: "keys_not_reloaded" in {entry["event"] for entry in logs})
+        assert [await accepted(http, key) for key in (KEY, OTHER, "")] == [True, False, False]
+        file.write_text(OTHER)
+        await until(lambda: accepted(http, OTHER))
+        assert [await accepted(http, key) for key in (KEY, "")] == [False, False]
+        file.write_text("*")
+        await until(lambda: accepted(http, ""))

@@ -158,6 +158,11 @@ def test_keys_from_files(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("# none yet\n")
     with pytest.raises(ValueError, match="holds no key"):
         access(api_keys_file=tmp_path / "keys")
+    (tmp_path / "keys").write_text(f"*\n{KEY}\n")
+    with pytest.raises(ValueError, match="16 to 256"):
+        access(api_keys_file=tmp_path / "keys")
+    (tmp_path / "keys").write_text("# everyone\n*\n")
+    assert status(access(api_keys_file=tmp_path / "keys").check_client) == 200
     with pytest.raises(OSError, match="missing"):
         access(api_keys_file=tmp_path / "missing")
 

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+
+from antiphon.cli.commands.containers import make_secrets
+from antiphon.edge.settings import EdgeSettings
+
+ROOT = Path(__file__).parents[4]
+KEY = "client-key-0123456789"
+
+
+def test_client_keys_are_copied_at_every_start_and_other_secrets_are_kept(tmp_path: Path) -> None:
+    source, copy = tmp_path / "keys", tmp_path / "made" / "api_keys"
+    copy.parent.mkdir()
+    made = []
+    for text in (KEY, f"{KEY}2"):
+        source.write_text(text)
+        make_secrets(copy.parent, owner=os.getuid(), api_keys=source)
+        made.append((copy.read_text(), (copy.parent / "admin_token").read_text()))
+        assert stat.S_IMODE(copy.stat().st_mode) == 0o400
+        assert EdgeSettings(api_keys_file=copy).client_keys() == [text]
+    assert [keys for keys, _ in made] == [f"{KEY}\n", f"{KEY}2\n"]
+    assert made[0][1] == made[1][1]
+
+
+def test_missing_client_keys_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(typer.Exit):
+        make_secrets(tmp_path, owner=os.getuid(), api_keys=tmp_path / "missing")
+
+
+def test_the_compose_stack_takes_client_keys_from_a_file() -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    secrets, edge = compose["services"]["secrets"], compose["services"]["edge"]
+    assert secrets["command"][-2:] == ["--api-keys", f"/run/secrets/{secrets['secrets'][0]}"]
+    assert edge["environment"]["ANTIPHON_API_KEYS_FILE"] == "/run/antiphon/api_keys"
+    default = compose["secrets"]["api_keys"]["file"].partition(":-")[2].rstrip("}")
+    assert EdgeSettings(api_keys_file=ROOT / default).client_keys() == []
