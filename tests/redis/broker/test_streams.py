@@ -280,12 +280,13 @@ async def test_an_abandoned_append_does_not_suppress_the_next_one(
     broker: Broker, lossy_broker: Broker, proxy: TcpProxy
 ) -> None:
     writer = await lossy_broker.streams.input_writer(SID, TICKET)
-    await writer.append(chunk(0))
+    for number in range(2):  # the second one opens the connection whose reply is lost
+        await writer.append(chunk(number))
     await lose_answer_to(writer, proxy, PauseIn(timeout_s=1.0))
-    assert (await writer.append(PauseIn(timeout_s=2.0))).n == 3
+    assert (await writer.append(PauseIn(timeout_s=2.0))).n == 4
     await writer.append(ResumeIn())
     found = [entry for _, entry in await history(broker)]
-    assert [type(entry) for entry in found] == [ChunkIn, PauseIn, PauseIn, ResumeIn]
+    assert [type(entry) for entry in found] == [ChunkIn, ChunkIn, PauseIn, PauseIn, ResumeIn]
     assert [entry.timeout_s for entry in found if isinstance(entry, PauseIn)] == [1.0, 2.0]
 
 
