@@ -262,6 +262,7 @@ async def lose_answer_to(writer: StreamWriter, proxy: TcpProxy, entry: Entry) ->
     assert proxy.lost == 1
 
 
+@pytest.mark.single_server
 @pytest.mark.parametrize("first", [0, 3], ids=["first entry", "later entry"])
 async def test_an_append_repeated_after_a_lost_reply_is_stored_once(
     broker: Broker, lossy_broker: Broker, proxy: TcpProxy, first: int
@@ -276,6 +277,7 @@ async def test_an_append_repeated_after_a_lost_reply_is_stored_once(
     assert [number_of(entry) for _, entry in await history(broker)] == list(range(first + 2))
 
 
+@pytest.mark.single_server
 async def test_an_abandoned_append_does_not_suppress_the_next_one(
     broker: Broker, lossy_broker: Broker, proxy: TcpProxy
 ) -> None:
@@ -290,6 +292,7 @@ async def test_an_abandoned_append_does_not_suppress_the_next_one(
     assert [entry.timeout_s for entry in found if isinstance(entry, PauseIn)] == [1.0, 2.0]
 
 
+@pytest.mark.single_server
 async def test_an_entry_of_another_writer_is_not_taken_for_a_lost_append(
     broker: Broker, lossy_broker: Broker, proxy: TcpProxy
 ) -> None:
