@@ -20,6 +20,8 @@ import psutil
 import pytest
 import soundfile
 
+from antiphon.broker.redis_server.embedded import EmbeddedRedis
+from redis import Redis
 from support.fork_server import run_antiphon
 from support.redis_server import free_port
 
@@ -220,7 +222,19 @@ def test_only_its_user_can_read_the_data_of_up(tmp_path: Path) -> None:
     } == {0}
 
 
+@contextmanager
+def data_of_up(folder: Path) -> Iterator[Redis]:
+    """The data of an `antiphon up` that does not run."""
+    with EmbeddedRedis(folder / "redis") as server, Redis.from_url(server.url) as client:
+        yield client
+
+
 def test_sigterm_to_up_alone_stops_everything_in_order(tmp_path: Path) -> None:
+    """It also migrates the keys that a version before it has left."""
+    with data_of_up(tmp_path) as redis:
+        redis.hset("{antiphon}:config", "contract", "1")
+        redis.xadd("antiphon:in:{adx_1}", {"a": "b"}, id="1-1")
+        redis.expire("antiphon:in:{adx_1}", 900)
     port = free_port()
     with running_up(tmp_path, port) as up:
         family = up.family()
@@ -229,6 +243,9 @@ def test_sigterm_to_up_alone_stops_everything_in_order(tmp_path: Path) -> None:
         stops_in_order(up, family)
     assert is_free(port)
     assert not (tmp_path / "stack.json").exists()
+    with data_of_up(tmp_path) as redis:
+        assert redis.hgetall("{antiphon}:config") == {b"contract": b"2", b"shards": b"128"}
+        assert redis.exists("antiphon:in:{s356}:adx_1")
 
 
 def stops_in_order(up: Up, family: list[psutil.Process]) -> None:
