@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -110,4 +111,12 @@ def options(
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    try:
+        app()
+    except ValueError as error:
+        from antiphon.broker.settings import CONFIG_STATUS, InvalidSettings  # `--help` needs none
+
+        if not isinstance(error, InvalidSettings):
+            raise
+        typer.secho(f"antiphon: {error}", fg="red", err=True)
+        sys.exit(CONFIG_STATUS)

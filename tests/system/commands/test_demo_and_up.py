@@ -155,15 +155,15 @@ def test_demo_asks_a_question_and_shows_the_answer(tmp_path: Path) -> None:
 def test_demo_refuses_an_unreadable_question_before_starting(tmp_path: Path) -> None:
     shown = quick("demo", "--data-dir", "d", "--question", "absent.wav", cwd=tmp_path)
     assert shown.endswith("exit status 1")
-    assert "cannot read absent.wav" in shown
+    assert "there is no file absent.wav" in shown
     assert "Starting" not in shown
 
 
 def test_demo_reports_why_a_service_does_not_start(tmp_path: Path) -> None:
     missing = str(tmp_path / "absent.gguf")
     shown = antiphon("demo", "--data-dir", "d", cwd=tmp_path, ANTIPHON_MODEL_PATH=missing)
-    assert shown.returncode == 1
-    assert "The demo failed: worker keeps failing" in shown.stdout
+    assert shown.returncode == 78
+    assert "The demo failed: worker cannot start: there is no model file" in shown.stdout
     assert "absent.gguf" in shown.stdout
     assert "absent.gguf" in (tmp_path / "d" / "logs" / "worker.log").read_text()
 
@@ -180,7 +180,8 @@ def test_up_restarts_dead_services_and_ctrl_c_stops_everything_in_order(tmp_path
         family = up.family()
 
         url = f"ws://127.0.0.1:{port}"
-        talk = quick("talk", str(QUESTION), "--url", url, "--out", "r.wav", cwd=tmp_path)
+        assert f"Open in a browser:   http://127.0.0.1:{port}\n" in up.output
+        talk = quick("talk", "--url", url, "--out", "r.wav", cwd=tmp_path)
         assert talk.endswith("exit status 0"), talk
         assert "(simulated)" in talk
         assert (tmp_path / "r.wav").exists()
