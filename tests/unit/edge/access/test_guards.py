@@ -163,7 +163,7 @@ def test_keys_from_files(tmp_path: Path) -> None:
         access(api_keys_file=tmp_path / "keys")
     (tmp_path / "keys").write_text("# everyone\n*\n")
     assert status(access(api_keys_file=tmp_path / "keys").check_client) == 200
-    with pytest.raises(OSError, match="missing"):
+    with pytest.raises(InvalidSettings, match="missing cannot be read"):
         access(api_keys_file=tmp_path / "missing")
 
 
