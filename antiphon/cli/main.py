@@ -38,8 +38,7 @@ _COMMANDS = {
         "events": "Show state changes of sessions, oldest first.",
     },
     "admin": {
-        "migrate-keys": "Move the keys in Redis to the version of this program; all services must be "
-        "stopped."
+        "migrate-keys": "Move the keys of version 1 in Redis to version 2, while no service runs.",
     },
     "doctor": {
         "doctor": "Check Redis, clock, disk, ports, certificate, GPU and model; status 1 if a check "
