@@ -81,6 +81,7 @@ class StreamWriter:
     ) -> None:
         self._redis = redis
         self._clock = clock
+        self._first_offset_ms = clock.offset_ms
         self._settings = settings
         self._key = key
         self._last = last
@@ -104,7 +105,8 @@ class StreamWriter:
         instead; it follows the first one if that was written after all.
         """
         began = time.perf_counter()
-        stamped = replace(entry, at=round(self._clock.now_ms(), 3))
+        step_ms = self._clock.offset_ms - self._first_offset_ms
+        stamped = replace(entry, at=round(self._clock.now_ms(), 3), clock_step=round(step_ms, 3))
         fields = [*pack(stamped), _WRITER, self._token]
         size = sum(map(len, fields))
         while True:
@@ -155,7 +157,11 @@ def _major(position: StreamPosition) -> str:
 
 def _same(one: StreamEntry, other: StreamEntry) -> bool:
     """Equal except for the time of the attempt."""
-    return pack(replace(one, at=0.0)) == pack(replace(other, at=0.0))
+    return _without_times(one) == _without_times(other)
+
+
+def _without_times(entry: StreamEntry) -> list[bytes]:
+    return pack(replace(entry, at=0.0, clock_step=0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 _CLOSE_WITHIN_S = 3.0
 _HEARTBEAT_S = 1.0
-_CLOCK_EVERY = 30
+_CLOCK_EVERY = 5
 """Heartbeats between two measurements of the Redis clock."""
 _KEY_FILES_S = 2.0
 """How often the files of keys are read."""

@@ -64,6 +64,9 @@ class StreamEntry(metaclass=TaggedDataclass):
     tag: ClassVar[str]
     at: float = 0.0
     """Redis-clock milliseconds at which the writer appended it."""
+    clock_step: float = 0.0
+    """By how many milliseconds the writer's clock was set forward since it opened the stream:
+    `at - clock_step` does not jump when Redis' clock does."""
     trace: bytes = field(default=b"", metadata=BINARY, repr=False)
     """Trace context of the entry (`broker.service.tracing`); empty while tracing is off."""
 

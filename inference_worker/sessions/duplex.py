@@ -53,7 +53,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         self._config = DuplexConfig()
         self._deferred = True
         self._finalizing: asyncio.Task[None] | None = None
-        self._paused_until = 0.0
+        self._paused_until_s = 0.0
         self._current_time = 0
 
     async def _load(self, entry: PrepareIn) -> int:
@@ -70,14 +70,15 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         await self._session.move(SessionState.ACTIVE)
         self._current_time = state.current_time
         if state.paused_until is not None:
-            self._paused_until = state.paused_until
+            left_ms = state.paused_until - self._context.broker.clock.now_ms()
+            self._paused_until_s = time.monotonic() + left_ms / 1000
             await self._session.move(SessionState.PAUSED)
         count, now = len(state.units), self._session.state
         log.info("session_recovered", units=count, shortened=state.shortened, state=now)
 
     def _silence_left_s(self) -> float:
         if self._session.state is SessionState.PAUSED:
-            return (self._paused_until - self._context.broker.clock.now_ms()) / 1000
+            return self._paused_until_s - time.monotonic()
         return self._last_input_at + self._context.settings.silence_timeout_s - time.monotonic()
 
     def _silence_reason(self) -> str:
@@ -94,7 +95,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
             case PlaybackIn(played_ms=played_ms):
                 await self._report_playback(played_ms)
             case PauseIn(timeout_s=timeout_s):
-                self._paused_until = self._context.broker.clock.now_ms() + timeout_s * 1000
+                self._paused_until_s = time.monotonic() + timeout_s
                 await self._session.publish(PausedOut(input_n=item.n, timeout_s=timeout_s))
                 await self._session.move(SessionState.PAUSED)
             case ResumeIn():
@@ -148,7 +149,8 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         self, item: QueuedInput, chunk: ChunkIn, result: UnitResult, prefill_ms: float
     ) -> None:
         context = self._context
-        wall_clock_ms = context.broker.clock.now_ms() - item.read_at
+        now_ms = context.broker.clock.now_ms()
+        wall_clock_ms = (time.monotonic() - item.read_s) * 1000
         context.counters.count_unit(
             is_listen=result.is_listen,
             skipped=len(item.skipped),
@@ -161,7 +163,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
             skipped=item.skipped,
             trace=chunk.trace,
             received_at=chunk.at,
-            read_at=round(item.read_at, 3),
+            read_at=round(now_ms - wall_clock_ms, 3),
             prefill_ms=round(prefill_ms, 3),
             wall_clock_ms=round(wall_clock_ms, 3),
         )
@@ -169,7 +171,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         self._session.record_latency(out.read_at - out.received_at + out.wall_clock_ms)
         await self._session.publish_step(out)
         if context.tracer:
-            context.tracer.record_unit(out, item.read_at + wall_clock_ms)
+            context.tracer.record_unit(out, now_ms)
 
     async def _finalize(self) -> None:
         with self._context.metrics.finalize.time():

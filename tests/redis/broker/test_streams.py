@@ -69,6 +69,20 @@ async def test_entries_are_numbered_stamped_and_kept(broker: Broker, raw: Redis)
     assert all(before - 5 <= entry.at <= after + 5 for _, entry in found)
 
 
+async def test_entries_say_by_how_much_their_clock_was_set(broker: Broker) -> None:
+    writer = await broker.streams.input_writer(SID, TICKET)
+    for step in (0.0, 90_000.0, -30_000.0):
+        broker.clock.offset_ms += step
+        await writer.append(chunk(1))
+    found = [entry for _, entry in await history(broker)]
+    assert [entry.clock_step for entry in found] == [0.0, 90_000.0, 60_000.0]
+    steady = [entry.at - entry.clock_step for entry in found]
+    assert steady == sorted(steady)
+    later = await broker.streams.input_writer(SID, TICKET, 2)
+    await later.append(chunk(1))
+    assert (await history(broker))[-1][1].clock_step == 0.0
+
+
 async def test_the_two_directions_are_separate_streams(broker: Broker) -> None:
     ins = await broker.streams.input_writer(SID, TICKET)
     outs = await broker.streams.output_writer(SID, TICKET, 1)
