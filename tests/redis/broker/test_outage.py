@@ -22,6 +22,8 @@ from support.control_plane import activate, claim, join, now_ms, report, serve, 
 from support.redis_server import RedisServer
 from support.stack import until
 
+pytestmark = pytest.mark.one_redis
+
 OUTAGE_S = 3.0
 
 
