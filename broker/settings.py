@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import re
-import tomllib
 from pathlib import Path
-from typing import Any
 
-from pydantic import Field, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import Field
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    SettingsError,
     TomlConfigSettingsSource,
 )
-
-ENV_PREFIX = "ANTIPHON_"
-TOML_FILE = "antiphon.toml"
-
-CONFIG_STATUS = 78
-"""Exit status (EX_CONFIG) of a process that cannot start until its settings are changed."""
 
 PRIVATE_FOLDER = 0o700
 """Mode of a new folder with data of conversations."""
@@ -31,31 +19,12 @@ PRIVATE_UMASK = 0o077
 """For processes that write data of conversations; also the bits that other users must not have."""
 
 
-class InvalidSettings(ValueError):
-    """A setting is invalid; the message names the flag, the variable or the file that has it."""
-
-
 class AntiphonSettings(BaseSettings):
-    """Read once at start-up: flags win over `ANTIPHON_*` variables, and these over `antiphon.toml`.
-
-    The constructor raises InvalidSettings.
-    """
+    """Read once at start-up: flags win over `ANTIPHON_*` variables, and these over `antiphon.toml`."""
 
     model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, toml_file=TOML_FILE, extra="ignore", frozen=True
+        env_prefix="ANTIPHON_", toml_file="antiphon.toml", extra="ignore", frozen=True
     )
-
-    def __init__(self, **flags: Any) -> None:
-        try:
-            super().__init__(**flags)
-        except ValidationError as error:
-            problems = [_problem(details, flags) for details in error.errors(include_url=False)]
-            raise InvalidSettings("; ".join(problems)) from None
-        except tomllib.TOMLDecodeError as error:
-            raise InvalidSettings(f"{TOML_FILE} is not valid TOML: {error}") from None
-        except SettingsError as error:
-            name = re.findall(r'"(\w+)"', str(error))[0]
-            raise InvalidSettings(f"{_source(name, flags)}: must be JSON") from None
 
     @classmethod
     def settings_customise_sources(
@@ -67,38 +36,6 @@ class AntiphonSettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
-
-
-_LIMITS = {
-    "greater_than": "more than {gt:g}",
-    "greater_than_equal": "at least {ge:g}",
-    "less_than": "less than {lt:g}",
-    "less_than_equal": "at most {le:g}",
-    "literal_error": "one of: {expected}",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "float_parsing": "a number",
-    "bool_parsing": "true or false",
-    "string_pattern_mismatch": "text that matches {pattern}",
-}
-"""What a setting must be, by pydantic's type of the error."""
-
-
-def _problem(details: ErrorDetails, flags: dict[str, Any]) -> str:
-    """One problem without the value, which may be a secret."""
-    context = details.get("ctx", {})
-    if wanted := _LIMITS.get(details["type"]):
-        text = "must be " + wanted.format(**context)
-    else:
-        text = str(context.get("error") or details["msg"]).replace("Input should be", "must be")
-    return f"{_source(str(details['loc'][0]), flags)}: {text}" if details["loc"] else text
-
-
-def _source(name: str, flags: dict[str, Any]) -> str:
-    if name in flags:
-        return "--" + name.replace("_", "-")
-    variable = ENV_PREFIX + name.upper()
-    return variable if variable in map(str.upper, os.environ) else f"{name} in {TOML_FILE}"
 
 
 class BrokerSettings(AntiphonSettings):

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
-from antiphon.broker.service.process import run_service
+import structlog
+
+from antiphon.broker.errors import BrokerError
+from antiphon.broker.service.logs import configure_logging
 from antiphon.recorder_service.service import serve
 from antiphon.recorder_service.settings import RecorderSettings
 
 
 def main() -> int:
-    """Returns the exit status."""
-    return run_service("recorder", lambda: serve(RecorderSettings()))
+    """Exit status: 0 after an orderly stop, 1 when the recorder could not start."""
+    configure_logging("recorder")
+    try:
+        asyncio.run(serve(RecorderSettings()))
+    except (BrokerError, OSError) as error:
+        structlog.get_logger().critical("recorder_cannot_start", error=str(error))
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

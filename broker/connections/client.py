@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
-from antiphon.broker.connections.outages import FAILURES, is_demotion, outage
-from antiphon.broker.connections.pipeline import Pipeline
+from antiphon.broker.connections.outages import UNAVAILABLE, is_demotion, is_refusal
 from antiphon.broker.connections.pool import (
+    ReportsLoss,
     ShrinkingPool,
     blocking_pool,
     require_master,
@@ -25,10 +26,10 @@ from antiphon.broker.settings import BrokerSettings
 class RedisNode:
     """One server."""
 
-    def __init__(self, pool: ShrinkingPool) -> None:
+    def __init__(self, pool: ShrinkingPool, *, single_connection: bool = False) -> None:
         self._pool = pool
-        self._redis = Redis.from_pool(pool)
-        self._pipeline = Pipeline(pool.new_connection, pool.timeout)
+        self._redis = Redis(connection_pool=pool, single_connection_client=single_connection)
+        self._redis.auto_close_connection_pool = True
 
     async def call(self, *command: Any, **options: Any) -> Any:
         """Run one command; redis-py uses `options` to parse the reply.
@@ -37,16 +38,6 @@ class RedisNode:
         """
         async with self._translate_outages():
             return await self._redis.execute_command(*command, **options)
-
-    async def call_pipelined(self, *command: Any) -> Any:
-        """Like `call`, with less CPU time, on one connection for all callers; the reply is not parsed.
-
-        For frequent commands that Redis executes at once and whose replies are short.
-        """
-        try:
-            return await self._pipeline.call(*command)
-        except FAILURES as error:
-            raise await self._outage(error) from error
 
     async def call_all(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Run several commands on one key in one transaction; raises the first error like `call`."""
@@ -61,7 +52,6 @@ class RedisNode:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        await self._pipeline.aclose()
         await self._redis.aclose()
 
     @asynccontextmanager
@@ -75,61 +65,38 @@ class RedisNode:
         try:
             async with asyncio.timeout(self._pool.timeout):
                 yield
-        except FAILURES as error:
-            raise await self._outage(error) from error
-
-    async def _outage(self, error: Exception) -> BrokerUnavailable:
-        """See `outage`. Closes the connections to a server that is no longer the master."""
-        if is_demotion(error):
-            self._pipeline.disconnect()
-            await self._pool.disconnect(inuse_connections=False)
-        return outage(error)
-
-
-StreamEntries = list[tuple[bytes, dict[bytes, bytes]]]
-"""Ids and fields of the entries of one stream."""
+        except TimeoutError as error:
+            raise BrokerUnavailable("Redis does not answer in time") from error
+        except UNAVAILABLE as error:
+            raise BrokerUnavailable(f"Redis does not answer: {error}") from error
+        except ResponseError as error:
+            if not is_refusal(error):
+                raise
+            if is_demotion(error):
+                await self._pool.disconnect(inuse_connections=self._redis.single_connection_client)
+            raise BrokerUnavailable(f"Redis refuses for now: {error}") from error
 
 
-class BlockingConnection:
+class BlockingConnection(RedisNode):
     """One task's connection, whose reads may block for up to LONGEST_BLOCK_MS."""
 
     def __init__(self, pool: ShrinkingPool, control: RedisNode) -> None:
-        self._pipeline = Pipeline(pool.new_connection, pool.timeout)
+        super().__init__(pool, single_connection=True)
         self._control = control
-
-    async def read(self, *command: Any) -> dict[bytes, StreamEntries]:
-        """New entries by stream, from XREAD or XREADGROUP; empty after the time that it may block.
-
-        Raises BrokerUnavailable also when the server is a replica now. A replica answers reads, so a
-        reader that stays connected would miss what the master receives.
-        """
-        try:
-            reply = await self._pipeline.call(*command)
-            if not reply:
-                await require_master(self._pipeline.call("ROLE"))
-        except FAILURES as error:
-            if is_demotion(error):
-                self._pipeline.disconnect()
-            raise outage(error) from error
-        return {
-            key: [(entry_id, _pairs(fields)) for entry_id, fields in entries]
-            for key, entries in reply or ()
-        }
 
     async def interrupt(self) -> None:
         """End the read in progress, if Redis has received it. Raises BrokerUnavailable."""
-        connection = self._pipeline.connection
-        if connection is not None:
+        connection = self._redis.connection
+        if isinstance(connection, ReportsLoss) and connection.client_id:
             await self._control.call("CLIENT", "UNBLOCK", connection.client_id)
 
-    async def aclose(self) -> None:
-        """Close the connection."""
-        await self._pipeline.aclose()
+    async def check_master(self) -> None:
+        """Raises BrokerUnavailable when the server is a replica now, and closes the connection to it.
 
-
-def _pairs(fields: list[bytes]) -> dict[bytes, bytes]:
-    names_and_values = iter(fields)
-    return dict(zip(names_and_values, names_and_values, strict=True))
+        A replica answers reads, so a reader that stays connected would miss what the master receives.
+        """
+        async with self._translate_outages():
+            await require_master(self._redis.execute_command("ROLE"))
 
 
 class RedisClient(ABC):
@@ -138,10 +105,6 @@ class RedisClient(ABC):
     @abstractmethod
     async def call(self, *command: Any, **options: Any) -> Any:
         """Run one command on the master of its key; see RedisNode."""
-
-    @abstractmethod
-    async def call_pipelined(self, *command: Any) -> Any:
-        """Run one frequent command on the master of its key; see RedisNode."""
 
     @abstractmethod
     async def call_all(self, *commands: tuple[Any, ...]) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from redis.asyncio import BlockingConnectionPool
@@ -45,18 +45,24 @@ _NO_RETRY = Retry(NoBackoff(), 0)
 def shared_pool(settings: BrokerSettings, *, only_master: bool = True) -> ShrinkingPool:
     """Connections for calls that give up after `redis_timeout_s`."""
     options = {} if only_master else {"redis_connect_func": None}
-    pool = _pool(settings, _POOL_SIZE, settings.redis_timeout_s, **options)
+    pool = _pool(settings, _POOLED, _POOL_SIZE, settings.redis_timeout_s, **options)
     pool.idle_s = settings.redis_idle_s
     return pool
 
 
 def blocking_pool(settings: BrokerSettings) -> ShrinkingPool:
-    """Describes the connection of one task, whose reads may block for up to LONGEST_BLOCK_MS."""
+    """The connection of one task, whose reads may block for up to LONGEST_BLOCK_MS."""
     options = {"redis_connect_func": _identify, "socket_keepalive": True}
-    return _pool(settings, 1, _BLOCKING_TIMEOUT_S, **options)
+    return _pool(settings, _SINGLE, 1, _BLOCKING_TIMEOUT_S, **options)
 
 
-def _pool(settings: BrokerSettings, size: int, timeout_s: float, **options: Any) -> ShrinkingPool:
+def _pool(
+    settings: BrokerSettings,
+    classes: Mapping[type[AbstractConnection], type[AbstractConnection]],
+    size: int,
+    timeout_s: float,
+    **options: Any,
+) -> ShrinkingPool:
     address: dict[str, Any] = dict(parse_url(settings.redis_url))
     kind = address.pop("connection_class", Connection)
     if kind is UnixDomainSocketConnection:
@@ -70,7 +76,7 @@ def _pool(settings: BrokerSettings, size: int, timeout_s: float, **options: Any)
             **address,
             **options,
         },
-        connection_class=_CLASSES[kind],
+        connection_class=classes[kind],
         max_connections=size,
         timeout=timeout_s,
         socket_timeout=None,
@@ -88,17 +94,11 @@ class ShrinkingPool(BlockingConnectionPool):
     did not need are the first ones of the list.
     """
 
-    timeout: float
     idle_s = 30.0
     _timer: asyncio.TimerHandle | None = None
     _closing: asyncio.Future[list[BaseException | None]] | None = None
     _unneeded = 0
     """The smallest number of idle connections in this period."""
-
-    def new_connection(self) -> ReportsLoss:
-        """A connection outside the pool that is not open."""
-        connection: ReportsLoss = self.connection_class(**self.connection_kwargs)  # type: ignore[assignment]
-        return connection
 
     def get_available_connection(self) -> AbstractConnection:
         connection: AbstractConnection = super().get_available_connection()  # type: ignore[no-untyped-call]
@@ -134,11 +134,23 @@ class ReportsLoss(AbstractConnection):
     """Reports a lost connection as ConnectionError on every event loop.
 
     uvloop raises RuntimeError when a command is written to a connection that a reset has closed.
-    redis-py looks for the end of the stream before a command, and a reset has none.
     """
 
     client_id = 0
     """CLIENT ID of a connection whose reads block; it changes with each new connection."""
+
+    async def send_packed_command(self, *args: Any, **options: Any) -> None:
+        try:
+            await super().send_packed_command(*args, **options)
+        except RuntimeError as error:
+            raise RedisConnectionError(f"the connection is lost: {error}") from error
+
+
+class _NoticesReset(ReportsLoss):
+    """Connects again before a command when the connection was reset while it was idle.
+
+    redis-py looks for the end of the stream only, and a reset has none.
+    """
 
     @property
     def is_connected(self) -> bool:
@@ -147,44 +159,40 @@ class ReportsLoss(AbstractConnection):
             return False
         return reader.exception() is None and not writer.transport.is_closing()
 
-    async def send_packed_command(self, *args: Any, **options: Any) -> None:
-        try:
-            await super().send_packed_command(*args, **options)
-        except RuntimeError as error:
-            raise RedisConnectionError(f"the connection is lost: {error}") from error
-
     async def disconnect(self, *args: Any, **options: Any) -> None:
         await super().disconnect(*args, **options)
-        self.forget()  # redis-py keeps the streams of a connection that is not connected
-
-    def hand_over(self, protocol: asyncio.Protocol) -> asyncio.WriteTransport:
-        """Let another protocol use the transport, which is closed if Redis has closed it.
-
-        The owner keeps this object, which would close the transport when it is deleted.
-        """
-        reader, writer = self._reader, self._writer
-        assert reader is not None
-        assert writer is not None
-        writer.transport.set_protocol(protocol)
-        if reader.at_eof():
-            writer.transport.abort()
-        return writer.transport
-
-    def forget(self) -> None:
-        """Drop the transport, which is closed."""
+        # redis-py keeps the streams of a connection that is not connected.
         self._reader = self._writer = None
 
 
-class _Tcp(ReportsLoss, Connection): ...
+class _SingleTcp(ReportsLoss, Connection): ...
 
 
-class _Tls(ReportsLoss, SSLConnection): ...
+class _SingleTls(ReportsLoss, SSLConnection): ...
 
 
-class _Unix(ReportsLoss, UnixDomainSocketConnection): ...
+class _SingleUnix(ReportsLoss, UnixDomainSocketConnection): ...
 
 
-_CLASSES = {Connection: _Tcp, SSLConnection: _Tls, UnixDomainSocketConnection: _Unix}
+class _PooledTcp(_NoticesReset, Connection): ...
+
+
+class _PooledTls(_NoticesReset, SSLConnection): ...
+
+
+class _PooledUnix(_NoticesReset, UnixDomainSocketConnection): ...
+
+
+_SINGLE = {
+    Connection: _SingleTcp,
+    SSLConnection: _SingleTls,
+    UnixDomainSocketConnection: _SingleUnix,
+}
+_POOLED = {
+    Connection: _PooledTcp,
+    SSLConnection: _PooledTls,
+    UnixDomainSocketConnection: _PooledUnix,
+}
 
 
 async def _refuse_replica(connection: AbstractConnection) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,12 +15,16 @@ from antiphon.shared_schemas.entries import ChunkIn, DiagnosticIn, InEntry, Stre
 
 @dataclass(frozen=True, slots=True)
 class QueuedInput:
-    """One input entry, its number, when it was read (`time.monotonic`), the chunks skipped before it."""
+    """One input entry, when it was read (Redis-clock ms), and the chunks skipped before it."""
 
-    n: int
+    position: StreamPosition
     entry: InEntry
-    read_s: float
+    read_at: float
     skipped: tuple[int, ...] = ()
+
+    @property
+    def n(self) -> int:
+        return self.position.n
 
 
 class InputBacklog:
@@ -63,7 +66,8 @@ class InputBacklog:
 class SessionMailbox:
     """Reads a session's input stream into a backlog and returns the entries one by one."""
 
-    def __init__(self, backlog: InputBacklog) -> None:
+    def __init__(self, broker: Broker, backlog: InputBacklog) -> None:
+        self._clock = broker.clock
         self._backlog = backlog
         self._arrived = asyncio.Event()
         self._failure: BaseException | None = None
@@ -87,7 +91,7 @@ class SessionMailbox:
         try:
             async for position, entry in subscription:
                 if not isinstance(entry, DiagnosticIn):  # only the recorder needs those
-                    self._backlog.push(QueuedInput(position.n, entry, time.monotonic()))
+                    self._backlog.push(QueuedInput(position, entry, self._clock.now_ms()))
                     self._arrived.set()
             self._failure = BufferError("input arrived faster than the worker could read it")
         except Exception as error:  # noqa: BLE001 - raised by `next`
@@ -100,7 +104,7 @@ async def open_mailbox(
     broker: Broker, sid: str, after: StreamPosition, backlog_chunks: int
 ) -> AsyncIterator[SessionMailbox]:
     """Follow `in:{sid}` from the position `after` until the context exits."""
-    mailbox = SessionMailbox(InputBacklog(backlog_chunks))
+    mailbox = SessionMailbox(broker, InputBacklog(backlog_chunks))
     async with broker.reader.subscribe(broker.keys.inbound(sid), after) as subscription:
         reading = asyncio.create_task(mailbox.fill(subscription), name=f"mailbox:{sid}")
         try:

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import orjson
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
@@ -65,7 +66,10 @@ def doctor(
     if (certificate is None) != (certificate_key is None):
         fail("--certificate and --certificate-key go together", status=2)
     flags = given(data_dir=data_dir, engine=engine, model_path=model_path)
-    findings = list(_examine(redis_url, flags))
+    try:
+        findings = list(_examine(redis_url, flags))
+    except ValidationError as error:
+        fail(str(error), status=2)
     if certificate is not None and certificate_key is not None:
         findings.append(examine_certificate(certificate, certificate_key))
     if as_json:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from antiphon.broker.redis_server.embedded import tether
-from antiphon.broker.settings import CONFIG_STATUS, PRIVATE_UMASK
-from antiphon.cli.stack.logs import reason_in
+from antiphon.broker.settings import PRIVATE_UMASK
 
 RESTART_PAUSES_S = (0.5, 1.0, 2.0)
 """Waits before each restart; after one more failure the supervisor gives up."""
@@ -28,11 +27,7 @@ LineSink = Callable[[str, str], None]
 
 
 class ServiceFailed(Exception):
-    """A service does not stay up; the message names it, the exit status and its own reason."""
-
-
-class ServiceMisconfigured(ServiceFailed):
-    """A service cannot start until its settings are changed, so it is not started again."""
+    """A service keeps failing; the message names it and the exit status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +48,6 @@ class Service:
         self._sink = sink
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = asyncio.Event()
-        self._reason = "it gave no reason"
 
     @property
     def name(self) -> str:
@@ -72,13 +66,9 @@ class Service:
             status = await self._run_once()
             if self._stopping.is_set():
                 return
-            if status == CONFIG_STATUS:
-                raise ServiceMisconfigured(f"{self.name} cannot start: {self._reason}")
             failures = 1 if time.monotonic() - began > SETTLED_S else failures + 1
             if failures > len(RESTART_PAUSES_S):
-                raise ServiceFailed(
-                    f"{self.name} keeps failing ({_exit_text(status)}): {self._reason}"
-                )
+                raise ServiceFailed(f"{self.name} keeps failing ({_exit_text(status)})")
             await self._pause(failures, status)
 
     async def stop(self) -> None:
@@ -133,9 +123,7 @@ class Service:
 
     def _forward_line(self, line: bytearray, dropped: int) -> None:
         note = f" … {dropped} more bytes" if dropped else ""
-        text = line.decode(errors="replace").rstrip() + note
-        self._reason = reason_in(text) or self._reason
-        self._sink(self.name, text)
+        self._sink(self.name, line.decode(errors="replace").rstrip() + note)
 
     async def _pause(self, failures: int, status: int) -> None:
         pause_s = RESTART_PAUSES_S[failures - 1]

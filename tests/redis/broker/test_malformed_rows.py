@@ -24,8 +24,6 @@ from support.control_plane import (
     serve,
 )
 
-pytestmark = pytest.mark.one_redis
-
 POISONS = (
     None,
     b"",
