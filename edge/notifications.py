@@ -172,7 +172,7 @@ class SessionEvents:
     def __init__(
         self, broker: Broker, edge_id: str, on_unserved: Callable[[SessionEvent], None]
     ) -> None:
-        """`on_unserved`: called for a transition that needs a client, of a session without a connection here."""
+        """`on_unserved`: called when a session without a connection here needs its client."""
         self._broker = broker
         self._edge_id = edge_id
         self._on_unserved = on_unserved
