@@ -133,7 +133,7 @@ class StreamWriter:
         """XADD, and set the expiry of a missing stream, and of any stream once a minute."""
         tail = ("MINID", "~", self._kept.oldest.id(), position.id(), *fields)
         if time.monotonic() - self._refreshed < self._refresh_s:
-            if await self._redis.call("XADD", self._key, "NOMKSTREAM", *tail):
+            if await self._redis.call_pipelined("XADD", self._key, "NOMKSTREAM", *tail):
                 return
             log.warning("stream_gone", key=self._key, next=position.id())
         ttl_s = self._settings.stream_ttl_s
