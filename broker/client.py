@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from prometheus_client import CollectorRegistry
 
-from antiphon.broker.connections.client import RedisClient, connect
+from antiphon.broker.connections.client import RedisClient, RedisNode
 from antiphon.broker.connections.clock import RedisClock
+from antiphon.broker.connections.connect import connect
 from antiphon.broker.connections.server_version import check_server
-from antiphon.broker.errors import StoreFull
+from antiphon.broker.errors import BrokerUnavailable, StoreFull
 from antiphon.broker.eta import EtaStore
 from antiphon.broker.events import EventLog
 from antiphon.broker.keys import Keys
@@ -29,6 +31,9 @@ from antiphon.broker.stores.shares import ShareStore
 from antiphon.broker.stores.voices import VoiceStore
 from antiphon.broker.stream_reader import StreamReader
 from antiphon.broker.streams import SessionStreams
+
+_SLOWEST_NODE_S = 1.0
+"""A server of a cluster that does not report its memory for this long is left out."""
 
 
 class Broker:
@@ -63,15 +68,31 @@ class Broker:
         await self._redis.call("PING")
 
     async def measure_memory(self) -> None:
-        """Ask Redis how full its fullest server is. Raises BrokerUnavailable."""
-        infos = [await node.call("INFO", "memory") for node in self._redis.masters()]
-        limits = [(int(info["used_memory"]), int(info["maxmemory"])) for info in infos]
-        self._memory_share = max(used / limit if limit else 0.0 for used, limit in limits)
+        """Ask every server how full it is. Raises BrokerUnavailable when none answers.
+
+        The heartbeats of an edge wait for this, so one lost server of a cluster must not fail it.
+        """
+        nodes = await self._redis.masters()
+        wait_s = None if len(nodes) == 1 else _SLOWEST_NODE_S
+        shares = await asyncio.gather(
+            *(_memory_share(node, wait_s) for node in nodes), return_exceptions=True
+        )
+        measured = [share for share in shares if isinstance(share, float)]
+        if not measured:
+            raise BrokerUnavailable(f"Redis does not answer: {shares[0]}")
+        self._memory_share = max(measured)
 
     def check_memory(self) -> None:
         """Raises StoreFull if the last measurement leaves no room for a new session."""
         if self._memory_share > self._max_memory_share:
             raise StoreFull(self._memory_share)
+
+
+async def _memory_share(node: RedisNode, wait_s: float | None) -> float:
+    async with asyncio.timeout(wait_s):
+        info = await node.call("INFO", "memory")
+    limit = int(info["maxmemory"])
+    return int(info["used_memory"]) / limit if limit else 0.0
 
 
 @asynccontextmanager

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import TypeVar
 
 import structlog
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connections.client import BlockingConnection, RedisClient, RedisNode
+from antiphon.broker.connections.client import BlockingConnection, RedisClient, StreamEntries
 from antiphon.broker.connections.pool import LONGEST_BLOCK_MS
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import Keys
@@ -26,6 +26,8 @@ _MAX_PENDING = 100_000
 _RELEASED_IDLE_MS = 86_400_000
 _LOG_LIMIT = LogLimit()
 
+T = TypeVar("T")
+
 
 class EventWatch:
     """Follows the transitions after an event id. Each `read` blocks for up to two seconds."""
@@ -37,21 +39,11 @@ class EventWatch:
 
     async def read(self) -> list[SessionEvent]:
         """The next transitions, oldest first; empty after a timeout."""
-        head = (
-            "XREAD",
-            "COUNT",
-            _COUNT,
-            "BLOCK",
-            LONGEST_BLOCK_MS,
-            "STREAMS",
-            self._key,
-            self._after,
-        )
-        reply = await self._redis.call(*head)
+        head = ("XREAD", "COUNT", _COUNT, "BLOCK", LONGEST_BLOCK_MS, "STREAMS")
+        reply = await self._redis.read(*head, self._key, self._after)
         if not reply:
-            await self._redis.check_master()
             return []
-        entries = reply[0][1]
+        (entries,) = reply.values()
         self._after = entries[-1][0].decode()
         return _parse(entries)
 
@@ -86,8 +78,8 @@ class EventGroup:
         block_ms = random.randint(1, _GROUP_BLOCK_MS)  # noqa: S311 - not a secret
         head = ("XREADGROUP", "GROUP", self._group, self._consumer, "COUNT", _COUNT)
         tail = ("BLOCK", block_ms, "STREAMS", self._key, ">")
-        reply = await self._try(*head, *tail, on=self._blocking)
-        return _parse(reply[0][1]) if reply else []
+        reply = await self._try(self._blocking.read(*head, *tail))
+        return [event for entries in (reply or {}).values() for event in _parse(entries)]
 
     async def reclaim(self, idle_ms: int) -> list[SessionEvent]:
         """Take over transitions that a consumer received `idle_ms` ago and has not acked."""
@@ -95,7 +87,7 @@ class EventGroup:
         cursor = b"0-0"
         while True:
             command = ("XAUTOCLAIM", self._key, self._group, self._consumer, idle_ms, cursor)
-            reply = await self._try(*command, "COUNT", _COUNT)
+            reply = await self._try(self._redis.call(*command, "COUNT", _COUNT))
             if reply is None:
                 return found
             found += _parse([entry for entry in reply[1] if entry and entry[1]])
@@ -121,18 +113,19 @@ class EventGroup:
     async def _pending(self, *consumer: str) -> list[str]:
         """Ids that one consumer (by default: any) has received and not acked."""
         head = ("XPENDING", self._key, self._group, "-", "+", _MAX_PENDING)
-        reply = await self._try(*head, *consumer, parse_detail=True)
+        reply = await self._try(self._redis.call(*head, *consumer, parse_detail=True))
         return [row["message_id"].decode() for row in reply or ()]
 
     async def _claim(self, event_ids: set[str], *options: str | int) -> None:
         if event_ids:
             head = ("XCLAIM", self._key, self._group, self._consumer, 0)
-            await self._try(*head, *sorted(event_ids), *options, "JUSTID", parse_justid=True)
+            tail = (*sorted(event_ids), *options, "JUSTID")
+            await self._try(self._redis.call(*head, *tail, parse_justid=True))
 
-    async def _try(self, *command: Any, on: RedisNode | None = None, **options: Any) -> Any:
+    async def _try(self, call: Awaitable[T]) -> T | None:
         """Run a command on the group. Returns None and creates the group when Redis has lost it."""
         try:
-            return await (on or self._redis).call(*command, **options)
+            return await call
         except ResponseError as error:
             if "NOGROUP" not in str(error):
                 raise
@@ -147,7 +140,7 @@ class EventGroup:
         await self._blocking.aclose()
 
 
-def _parse(entries: list[tuple[bytes, dict[bytes, bytes]]]) -> list[SessionEvent]:
+def _parse(entries: StreamEntries) -> list[SessionEvent]:
     """The events that this version understands. Others are logged; a rolling upgrade causes them."""
     events: list[SessionEvent] = []
     for entry_id, data in entries:

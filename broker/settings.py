@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import re
+import tomllib
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
+
+from antiphon.broker.redis_address import RedisAddress
+
+ENV_PREFIX = "ANTIPHON_"
+TOML_FILE = "antiphon.toml"
+
+CONFIG_STATUS = 78
+"""Exit status (EX_CONFIG) of a process that cannot start until its settings are changed."""
 
 PRIVATE_FOLDER = 0o700
 """Mode of a new folder with data of conversations."""
@@ -19,12 +33,31 @@ PRIVATE_UMASK = 0o077
 """For processes that write data of conversations; also the bits that other users must not have."""
 
 
+class InvalidSettings(ValueError):
+    """A setting is invalid; the message names the flag, the variable or the file that has it."""
+
+
 class AntiphonSettings(BaseSettings):
-    """Read once at start-up: flags win over `ANTIPHON_*` variables, and these over `antiphon.toml`."""
+    """Read once at start-up: flags win over `ANTIPHON_*` variables, and these over `antiphon.toml`.
+
+    The constructor raises InvalidSettings.
+    """
 
     model_config = SettingsConfigDict(
-        env_prefix="ANTIPHON_", toml_file="antiphon.toml", extra="ignore", frozen=True
+        env_prefix=ENV_PREFIX, toml_file=TOML_FILE, extra="ignore", frozen=True
     )
+
+    def __init__(self, **flags: Any) -> None:
+        try:
+            super().__init__(**flags)
+        except ValidationError as error:
+            problems = [_problem(details, flags) for details in error.errors(include_url=False)]
+            raise InvalidSettings("; ".join(problems)) from None
+        except tomllib.TOMLDecodeError as error:
+            raise InvalidSettings(f"{TOML_FILE} is not valid TOML: {error}") from None
+        except SettingsError as error:
+            name = re.findall(r'"(\w+)"', str(error))[0]
+            raise InvalidSettings(f"{_source(name, flags)}: must be JSON") from None
 
     @classmethod
     def settings_customise_sources(
@@ -38,13 +71,54 @@ class AntiphonSettings(BaseSettings):
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
 
+_LIMITS = {
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than": "less than {lt:g}",
+    "less_than_equal": "at most {le:g}",
+    "literal_error": "one of: {expected}",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_parsing": "a number",
+    "bool_parsing": "true or false",
+    "string_pattern_mismatch": "text that matches {pattern}",
+}
+"""What a setting must be, by pydantic's type of the error."""
+
+
+def _problem(details: ErrorDetails, flags: dict[str, Any]) -> str:
+    """One problem without the value, which may be a secret."""
+    context = details.get("ctx", {})
+    if wanted := _LIMITS.get(details["type"]):
+        text = "must be " + wanted.format(**context)
+    else:
+        text = str(context.get("error") or details["msg"]).replace("Input should be", "must be")
+    return f"{_source(str(details['loc'][0]), flags)}: {text}" if details["loc"] else text
+
+
+def _source(name: str, flags: dict[str, Any]) -> str:
+    if name in flags:
+        return "--" + name.replace("_", "-")
+    variable = ENV_PREFIX + name.upper()
+    return variable if variable in map(str.upper, os.environ) else f"{name} in {TOML_FILE}"
+
+
+def _redis_url(url: str) -> str:
+    RedisAddress.parse(url)
+    return url
+
+
 class BrokerSettings(AntiphonSettings):
     """Settings of every service that uses Redis."""
 
-    redis_url: str = "redis://127.0.0.1:6379/0"
-    """address of Redis, 6.2 or newer"""
+    redis_url: Annotated[str, AfterValidator(_redis_url)] = "redis://127.0.0.1:6379/0"
+    """address of Redis, 6.2 or newer: a server, the Sentinels of a service, or nodes of a cluster"""
     redis_password_file: Path | None = None
     """file with the Redis password, unless the URL has it"""
+    redis_sentinel_user: str | None = None
+    """ACL user at the Sentinels of a `redis+sentinel://` URL; the user in the URL is that of Redis"""
+    redis_sentinel_password_file: Path | None = None
+    """file with the password of the Sentinels, if they need one"""
     key_prefix: str = Field(default="antiphon", pattern=r"^[A-Za-z0-9_.-]{1,32}$")
     """prefix of every key; systems with different prefixes may share a Redis"""
     max_queue_size: int = Field(default=1000, ge=1)

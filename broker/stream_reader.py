@@ -1,6 +1,6 @@
 """Reads the streams of many sessions, 32 per blocking connection, and delivers entries to subscribers.
 
-One blocking XREAD per shard serves all its streams, so a thousand idle sessions cost a few dozen
+One blocking XREAD serves the streams of a connection, so a thousand idle sessions cost a few dozen
 connections and no polling. A new subscriber interrupts the read in progress with CLIENT UNBLOCK.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Generic, Self
 
 import structlog
 
-from antiphon.broker.connections.client import BlockingConnection, RedisClient
+from antiphon.broker.connections.client import BlockingConnection, RedisClient, StreamEntries
 from antiphon.broker.connections.pool import LONGEST_BLOCK_MS
 from antiphon.broker.errors import BrokerError, BrokerUnavailable
 from antiphon.broker.keys import EntryT, StreamKey
@@ -22,7 +22,7 @@ from antiphon.shared_schemas.entries import StreamPosition, UnreadableEntry, unp
 
 log = structlog.get_logger()
 
-STREAMS_PER_SHARD = 32
+STREAMS_PER_READ = 32
 _COUNT = 16
 _WAKE_RETRY_S = 0.005
 _RETRY_S = (0.05, 1.0)
@@ -39,6 +39,8 @@ class Subscription(Generic[EntryT]):
         self.key = key
         self.after = after
         self.overflowed = False
+        self.first_round = 0
+        """The number of the first XREAD that was made for this subscription."""
         self._ends_before = StreamPosition.before(after.ticket + 1)
         self._entries: asyncio.Queue[tuple[StreamPosition, EntryT] | None] = asyncio.Queue()
         self._limit = limit
@@ -81,11 +83,11 @@ class Subscription(Generic[EntryT]):
 
 
 class StreamReader:
-    """Shares blocking reads among subscriptions; adds and removes shards on demand."""
+    """Shares blocking reads among subscriptions; adds and removes connections on demand."""
 
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
-        self._shards: list[_Shard] = []
+        self._reads: list[_SharedRead] = []
         self._closing: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
@@ -94,50 +96,74 @@ class StreamReader:
     ) -> AsyncIterator[Subscription[EntryT]]:
         """Entries of `key` after a position, for the session whose ticket the position names."""
         subscription = Subscription(key, after, limit)
-        shard = self._shard_with_room(key)
-        shard.add(subscription)
+        read = self._read_with_room(key)
+        read.add(subscription)
         try:
             yield subscription
         finally:
-            shard.remove(subscription)
-            if not shard.streams and shard in self._shards:
-                self._retire(shard)
+            read.remove(subscription)
+            if not read.streams and read in self._reads:
+                self._retire(read)
 
     async def close(self) -> None:
         """Close every connection; to be called when all subscriptions have ended."""
-        for shard in list(self._shards):
-            self._retire(shard)
+        for read in list(self._reads):
+            self._retire(read)
         await asyncio.gather(*self._closing)
 
-    def _shard_with_room(self, key: str) -> _Shard:
+    def _read_with_room(self, key: str) -> _SharedRead:
         group = self._redis.group(key)
-        for shard in self._shards:
-            if shard.group == group and shard.works and len(shard.streams) < STREAMS_PER_SHARD:
-                return shard
-        shard = _Shard(self._redis.connect_blocking(key), group)
-        self._shards.append(shard)
-        return shard
+        for read in self._reads:
+            if read.group == group and read.works and len(read.streams) < STREAMS_PER_READ:
+                return read
+        read = _SharedRead(self._redis.connect_blocking(key), group)
+        self._reads.append(read)
+        return read
 
-    def _retire(self, shard: _Shard) -> None:
+    def _retire(self, read: _SharedRead) -> None:
         """Take no more subscribers, and close in the background: the last subscriber does not wait."""
-        self._shards.remove(shard)
-        task = asyncio.create_task(shard.close(), name="stream-shard-close")
+        self._reads.remove(read)
+        task = asyncio.create_task(read.close(), name="stream-read-close")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
 
-class _Shard:
+class _Stream:
+    """The subscriptions of one stream, and the id after which the next read begins."""
+
+    def __init__(self) -> None:
+        self.subscriptions: list[Subscription[Any]] = []
+        self.after = ""
+
+    def add(self, subscription: Subscription[Any]) -> None:
+        self.subscriptions.append(subscription)
+        self._move()
+
+    def deliver(self, entries: StreamEntries, round_: int) -> None:
+        """To the subscribers the read was made for: a newer one may need entries from before these."""
+        for entry_id, data in entries:
+            position = StreamPosition.parse(entry_id)
+            for subscription in self.subscriptions:
+                if subscription.first_round <= round_ and position > subscription.after:
+                    subscription.deliver(position, data)
+        self._move()
+
+    def _move(self) -> None:
+        self.after = min(each.after for each in self.subscriptions).id()
+
+
+class _SharedRead:
     """Up to 32 streams of one group behind one blocking connection."""
 
     def __init__(self, blocking: BlockingConnection, group: Hashable) -> None:
         self.group = group
-        self.streams: dict[str, list[Subscription[Any]]] = {}
+        self.streams: dict[str, _Stream] = {}
         self._blocking = blocking
         self._round = 0
         self._needed_round = 0
         self._reading = asyncio.Event()
         self._waker: asyncio.Task[None] | None = None
-        self._task = asyncio.create_task(self._run(), name="stream-shard")
+        self._task = asyncio.create_task(self._run(), name="stream-read")
         self._task.add_done_callback(self._report_failure)
 
     @property
@@ -146,15 +172,15 @@ class _Shard:
         return not self._task.done()
 
     def add(self, subscription: Subscription[Any]) -> None:
-        self.streams.setdefault(subscription.key, []).append(subscription)
-        self._needed_round = self._round + 1
+        self._needed_round = subscription.first_round = self._round + 1
+        self.streams.setdefault(subscription.key, _Stream()).add(subscription)
         if self._waker is None or self._waker.done():
-            self._waker = asyncio.create_task(self._wake(), name="stream-shard-wake")
+            self._waker = asyncio.create_task(self._wake(), name="stream-read-wake")
 
     def remove(self, subscription: Subscription[Any]) -> None:
-        listeners = self.streams[subscription.key]
-        listeners.remove(subscription)
-        if not listeners:
+        stream = self.streams[subscription.key]
+        stream.subscriptions.remove(subscription)
+        if not stream.subscriptions:
             del self.streams[subscription.key]
 
     async def close(self) -> None:
@@ -190,41 +216,22 @@ class _Shard:
                 delay = min(delay * 2, _RETRY_S[1])
 
     async def _read_once(self) -> None:
-        asking = {key: tuple(listeners) for key, listeners in self.streams.items()}
-        positions = {key: min(s.after for s in subs) for key, subs in asking.items()}
-        keys, ids = list(positions), [p.id() for p in positions.values()]
         head = ("XREAD", "COUNT", _COUNT, "BLOCK", LONGEST_BLOCK_MS, "STREAMS")
+        after = [stream.after for stream in self.streams.values()]
         self._round += 1
         self._reading.set()
         try:
-            reply: Any = await self._blocking.call(*head, *keys, *ids)
+            reply = await self._blocking.read(*head, *self.streams, *after)
         finally:
             self._reading.clear()
-        if not reply:
-            await self._blocking.check_master()
-            return
-        for key, entries in reply:
-            self._deliver(key.decode(), entries, asking)
-
-    def _deliver(
-        self,
-        name: str,
-        entries: list[tuple[bytes, dict[bytes, bytes]]],
-        asking: dict[str, tuple[Subscription[Any], ...]],
-    ) -> None:
-        """To the subscribers the read was made for: a newer one may need entries from before these."""
-        for subscription in asking[name]:
-            if subscription not in self.streams.get(name, ()):
-                continue
-            for entry_id, data in entries:
-                position = StreamPosition.parse(entry_id)
-                if position > subscription.after:
-                    subscription.deliver(position, data)
+        for key, entries in reply.items():
+            if stream := self.streams.get(key.decode()):
+                stream.deliver(entries, self._round)
 
     def _report_failure(self, task: asyncio.Task[None]) -> None:
-        """A shard must not die silently: its subscriptions fail."""
+        """It must not die silently: its subscriptions fail."""
         if task.cancelled() or (error := task.exception()) is None:
             return
-        log.error("stream_shard_failed", streams=len(self.streams), exc_info=error)
-        for subscription in [s for subs in self.streams.values() for s in subs]:
+        log.error("stream_reader_failed", streams=len(self.streams), exc_info=error)
+        for subscription in [s for stream in self.streams.values() for s in stream.subscriptions]:
             subscription.fail(error)

@@ -81,6 +81,7 @@ class StreamWriter:
     ) -> None:
         self._redis = redis
         self._clock = clock
+        self._first_offset_ms = clock.offset_ms
         self._settings = settings
         self._key = key
         self._last = last
@@ -104,7 +105,8 @@ class StreamWriter:
         instead; it follows the first one if that was written after all.
         """
         began = time.perf_counter()
-        stamped = replace(entry, at=round(self._clock.now_ms(), 3))
+        step_ms = self._clock.offset_ms - self._first_offset_ms
+        stamped = replace(entry, at=round(self._clock.now_ms(), 3), clock_step=round(step_ms, 3))
         fields = [*pack(stamped), _WRITER, self._token]
         size = sum(map(len, fields))
         while True:
@@ -155,7 +157,11 @@ def _major(position: StreamPosition) -> str:
 
 def _same(one: StreamEntry, other: StreamEntry) -> bool:
     """Equal except for the time of the attempt."""
-    return pack(replace(one, at=0.0)) == pack(replace(other, at=0.0))
+    return _without_times(one) == _without_times(other)
+
+
+def _without_times(entry: StreamEntry) -> list[bytes]:
+    return pack(replace(entry, at=0.0, clock_step=0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,15 +181,8 @@ class SessionStreams:
 
     async def output_writer(self, sid: str, ticket: int, epoch: int) -> StreamWriter:
         """The worker's writer, under the epoch of its claim."""
-        expire_with = (self._keys.prepare(sid), self._keys.past(sid))
+        expire_with = (self._keys.prepare(sid),)
         return await self._writer(self._keys.outbound(sid), ticket, epoch, "out", expire_with)
-
-    async def past_writer(
-        self, sid: str, ticket: int, epoch: int, max_entries: int | None
-    ) -> StreamWriter:
-        """The worker's writer of older units or turns, of which the newest `max_entries` are kept."""
-        key = self._keys.past(sid)
-        return await self._writer(key, ticket, epoch, "past", max_entries=max_entries)
 
     async def checkpoint_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
         """The edge's writer of checkpoints; `epoch` as for the input."""
@@ -205,13 +204,7 @@ class SessionStreams:
                 raise StaleFence(f"{key} has a newer writer") from error
 
     async def _writer(
-        self,
-        key: str,
-        ticket: int,
-        epoch: int,
-        name: str,
-        expire_with: tuple[str, ...] = (),
-        max_entries: int | None = None,
+        self, key: str, ticket: int, epoch: int, name: str, expire_with: tuple[str, ...] = ()
     ) -> StreamWriter:
         """Open the stream and shut out older epochs. Raises StaleFence when a newer writer has it."""
         start = StreamPosition(ticket, epoch, 0)
@@ -219,7 +212,7 @@ class SessionStreams:
         start = start._replace(n=await self._open(key, start))
         bytes_before = await self._redis.call("MEMORY", "USAGE", key) if start.n else 0
         limits = {
-            "max_entries": max_entries or settings.stream_max_entries,
+            "max_entries": settings.stream_max_entries,
             "max_bytes": settings.stream_max_bytes,
         }
         kept = KeptEntries(start, int(bytes_before or 0), **limits)
@@ -254,12 +247,6 @@ class SessionStreams:
         last = StreamPosition(ticket, EPOCHS_PER_TICKET - 1, 0)
         with suppress(StaleFence):  # a newer session with the same id has the stream
             await self._open(self._keys.outbound(sid), last)
-
-    async def trim(self, sid: str, inputs: StreamPosition, outputs: StreamPosition) -> None:
-        """Remove the input before `inputs` and the output before `outputs`."""
-        bounds = (self._keys.inbound(sid), inputs), (self._keys.outbound(sid), outputs)
-        trims = (("XTRIM", key, "MINID", position.id()) for key, position in bounds)
-        await self._redis.call_all(*trims)
 
     async def discard(self, sid: str, ticket: int) -> None:
         """Remove a finished session's entries, but not those of a newer session with the same id.

@@ -13,12 +13,13 @@ from structlog.contextvars import bind_contextvars
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.service.tracing import Tracing, open_tracing
+from antiphon.broker.settings import InvalidSettings
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.access.limits import ByteBudget, ConnectionLimiter
 from antiphon.edge.admin_feed import AdminFeed
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.edge.notifications import SessionEvents
-from antiphon.edge.settings import EdgeSettings, InvalidAccessSettings
+from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.terminator import SessionTerminator
 from antiphon.edge.tracing import SessionTrace
 from antiphon.shared_schemas.ids import new_process_id
@@ -28,7 +29,7 @@ log = structlog.get_logger()
 
 _CLOSE_WITHIN_S = 3.0
 _HEARTBEAT_S = 1.0
-_CLOCK_EVERY = 30
+_CLOCK_EVERY = 5
 """Heartbeats between two measurements of the Redis clock."""
 _KEY_FILES_S = 2.0
 """How often the files of keys are read."""
@@ -137,8 +138,7 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
         open_tracing("edge", edge_id) as tracing,
         open_broker(settings, metrics.broker) as broker,
     ):
-        terminator = SessionTerminator(broker, metrics, edge_id)
-        events = SessionEvents(broker, edge_id, terminator.end_unserved)
+        events = SessionEvents(broker)
         metrics.connections.set_function(lambda: len(events.serving()))
         heartbeat = Heartbeat(edge_id, broker, events)
         await heartbeat.beat()
@@ -148,7 +148,7 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
             settings,
             broker,
             events,
-            terminator,
+            SessionTerminator(broker, metrics),
             access,
             connection_limiter,
             ConnectionLimiter(settings.max_sockets_per_address, 0),
@@ -182,7 +182,7 @@ async def _follow_key_files(edge: EdgeContext) -> None:
         await asyncio.sleep(_KEY_FILES_S)
         try:
             access = await asyncio.to_thread(AccessPolicy, settings, settings.host)
-        except (OSError, InvalidAccessSettings) as error:
+        except InvalidSettings as error:
             if str(error) != problem:
                 problem = str(error)
                 log.warning("keys_not_reloaded", error=problem)

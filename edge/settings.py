@@ -50,10 +50,6 @@ def _check_secret(key: SecretStr) -> SecretStr:
 SecretKey = Annotated[SecretStr, AfterValidator(_check_secret)]
 
 
-class InvalidAccessSettings(ValueError):
-    """The edge must not start with these access settings."""
-
-
 @dataclass(frozen=True, slots=True)
 class Unsent:
     """Limits on unsent output for a client that reads slowly."""
@@ -264,5 +260,5 @@ def _lines(path: Path, *, may_be_open: bool = False) -> list[str]:
     if may_be_open and keys == ["*"]:
         return []
     if not keys:
-        raise ValueError(f"{path} holds no key" + (", and no line with *" if may_be_open else ""))
+        raise ValueError(f"{path} has no key" + (", and no line with *" if may_be_open else ""))
     return [check_key(key) for key in keys]

@@ -17,7 +17,7 @@ from antiphon.shared_schemas.states import WorkerState
 log = structlog.get_logger()
 
 INTERVAL_S = 1.0
-_CLOCK_EVERY = 30
+_CLOCK_EVERY = 5
 
 
 class WorkerHeartbeat:

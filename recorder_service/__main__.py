@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 
-import structlog
-
-from antiphon.broker.errors import BrokerError
-from antiphon.broker.service.logs import configure_logging
+from antiphon.broker.service.process import run_service
 from antiphon.recorder_service.service import serve
 from antiphon.recorder_service.settings import RecorderSettings
 
 
 def main() -> int:
-    """Exit status: 0 after an orderly stop, 1 when the recorder could not start."""
-    configure_logging("recorder")
-    try:
-        asyncio.run(serve(RecorderSettings()))
-    except (BrokerError, OSError) as error:
-        structlog.get_logger().critical("recorder_cannot_start", error=str(error))
-        return 1
-    return 0
+    """Returns the exit status."""
+    return run_service("recorder", lambda: serve(RecorderSettings()))
 
 
 if __name__ == "__main__":

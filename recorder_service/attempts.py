@@ -44,7 +44,8 @@ class Attempts:
         if failed >= self._most:
             raise TooManyAttempts(f"{failed} attempts have failed")
         async with self._alone if failed else nullcontext():
-            await asyncio.to_thread(_write_attempts, folder, failed + 1)
+            # Not in a thread, which would still write after the attempt has been cancelled.
+            _write_attempts(folder, failed + 1)
             try:
                 yield
             except (OSError, BrokerUnavailable, MergeStopped, asyncio.CancelledError):

@@ -64,6 +64,9 @@ class StreamEntry(metaclass=TaggedDataclass):
     tag: ClassVar[str]
     at: float = 0.0
     """Redis-clock milliseconds at which the writer appended it."""
+    clock_step: float = 0.0
+    """By how many milliseconds the writer's clock was set forward since it opened the stream:
+    `at - clock_step` does not jump when Redis' clock does."""
     trace: bytes = field(default=b"", metadata=BINARY, repr=False)
     """Trace context of the entry (`broker.service.tracing`); empty while tracing is off."""
 
@@ -403,24 +406,6 @@ class Checkpoint(StreamEntry, tag="mark"):
     last_input: str = field(metadata={"stored_as": "sent"})
     snapshot: dict[str, Any] = field(metadata={"stored_as": "memory"})
     messages: list[dict[str, Any]]
-
-
-class PastSteps(StreamEntry, tag="past"):
-    """Finished units or turns in a row, as recovery needs them, so that their entries can be trimmed.
-
-    `last_input` and `last_output` are the stream ids of the last entries that belong to them. `count`
-    is the duration of the input up to there (ms), or the index of the next turn. A step has the
-    fields of the engine's `PastUnit` or `PastTurn`. `audio` is the steps' sound as one FLAC file, and
-    empty if the engine does not need it; `samples` in each step is its share, `frames` its number of
-    frames.
-    """
-
-    last_input: str
-    last_output: str
-    count: int
-    steps: list[dict[str, Any]]
-    audio: bytes = field(default=b"", metadata=BINARY, repr=False)
-    frames: tuple[bytes, ...] = field(default=(), metadata=BINARY, repr=False)
 
 
 InEntry = (

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.settings import BrokerSettings
-from support.redis_server import RedisServer
+from support.redis_server import RedisServer, redis_binary
 from support.stack import Stack, new_stack
 
 hypothesis.settings.register_profile("suite", deadline=None, print_blob=True)
@@ -29,16 +29,23 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One redis-server for the whole run; each test has its own `settings.key_prefix`."""
-    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+def redis_program(request: pytest.FixtureRequest) -> Path:
+    """The redis-server of the next two fixtures; tests/redis/conftest.py chooses others."""
+    chosen: Path = getattr(request, "param", redis_binary())
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def redis_url(redis_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A redis-server for many tests; each of them has its own `settings.key_prefix`."""
+    with RedisServer(tmp_path_factory.mktemp("redis"), binary=redis_program) as server:
         yield server.url
 
 
 @pytest.fixture
-def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+def redis_server(redis_program: Path, tmp_path: Path) -> Iterator[RedisServer]:
     """A started Redis for this test only. It keeps its data over restarts (AOF)."""
-    with RedisServer(tmp_path_factory.mktemp("redis-aof"), aof=True) as server:
+    with RedisServer(tmp_path / "redis-aof", aof=True, binary=redis_program) as server:
         yield server
 
 

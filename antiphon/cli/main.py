@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -37,8 +38,7 @@ _COMMANDS = {
         "events": "Show state changes of sessions, oldest first.",
     },
     "admin": {
-        "migrate-keys": "Move the keys in Redis to the version of this program; all services must be "
-        "stopped."
+        "migrate-keys": "Move the keys of version 1 in Redis to version 2, while no service runs.",
     },
     "doctor": {
         "doctor": "Check Redis, clock, disk, ports, certificate, GPU and model; status 1 if a check "
@@ -110,4 +110,12 @@ def options(
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    try:
+        app()
+    except ValueError as error:
+        from antiphon.broker.settings import CONFIG_STATUS, InvalidSettings  # `--help` needs none
+
+        if not isinstance(error, InvalidSettings):
+            raise
+        typer.secho(f"antiphon: {error}", fg="red", err=True)
+        sys.exit(CONFIG_STATUS)

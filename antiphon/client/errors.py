@@ -14,7 +14,19 @@ class ClientError(Exception):
 
 
 class CannotConnect(ClientError):
-    """No WebSocket could be opened; the message names the URL and the cause."""
+    """No WebSocket could be opened; the message names the server and the cause."""
+
+
+class Unauthorized(CannotConnect):
+    """The edge needs an API key, or does not know the given one (status 401)."""
+
+
+class Forbidden(CannotConnect):
+    """The edge refuses this client (status 403)."""
+
+
+class ServiceUnavailable(CannotConnect):
+    """The edge is full, or is stopping (status 503); a later try may succeed."""
 
 
 class UnreadableMessage(ClientError):

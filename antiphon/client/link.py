@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from websockets.typing import Subprotocol
 
 from antiphon.client.address import edge_address, is_loopback_url
+from antiphon.client.connect_errors import connection_error
 from antiphon.client.errors import CannotConnect
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.media import BINARY_PROTOCOL, Raw, split_frame, to_frame, to_text
@@ -263,4 +264,4 @@ async def open_socket(address: str, how: ClientOptions) -> ClientConnection:
             proxy=None if is_loopback_url(address) else True,
         )
     except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
-        raise CannotConnect(f"cannot connect to {address}: {error}") from error
+        raise connection_error(address, error) from error

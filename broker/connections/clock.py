@@ -12,7 +12,7 @@ class RedisClock:
 
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
-        self._offset_ms = 0.0
+        self.offset_ms = 0.0
 
     async def sync(self, tries: int = 3) -> None:
         """Measure the offset by the fastest of a few round trips."""
@@ -24,8 +24,8 @@ class RedisClock:
             if after - before < best:
                 best = after - before
                 middle_ms = (before + after) * 500.0
-                self._offset_ms = int(seconds) * 1000.0 + int(micros) / 1000.0 - middle_ms
+                self.offset_ms = int(seconds) * 1000.0 + int(micros) / 1000.0 - middle_ms
 
     def now_ms(self) -> float:
         """Redis-clock milliseconds; the error is about half a round trip."""
-        return time.monotonic() * 1000.0 + self._offset_ms
+        return time.monotonic() * 1000.0 + self.offset_ms

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import structlog
 from redis.exceptions import (
+    AskError,
     BusyLoadingError,
     ClusterDownError,
     MasterDownError,
@@ -27,14 +28,16 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
-UNAVAILABLE = (
+FAILURES = (
     RedisConnectionError,
     RedisTimeoutError,
-    BusyLoadingError,
-    OSError,
+    OSError,  # also TimeoutError
+    ResponseError,
 )
+"""The errors of a call that `outage` understands."""
 
 _REFUSALS = (
+    AskError,  # MovedError as well
     OutOfMemoryError,
     ReadOnlyError,
     MasterDownError,
@@ -57,14 +60,27 @@ _RETRY_DELAY_S = (0.05, 1.0)
 """The first and the longest pause between two attempts of a call that is retried."""
 
 
-def is_refusal(error: ResponseError) -> bool:
-    """True when the server runs but cannot serve now."""
-    return isinstance(error, _REFUSALS) or bool(_REFUSED.search(str(error)))
+def outage(error: Exception) -> BrokerUnavailable:
+    """The outage that the error of a call means. Raises any other error as it is."""
+    if isinstance(error, ResponseError) and not isinstance(error, BusyLoadingError):
+        if not isinstance(error, _REFUSALS) and not _REFUSED.search(str(error)):
+            raise error
+        return BrokerUnavailable(f"Redis refuses for now: {error}")
+    if isinstance(error, TimeoutError | RedisTimeoutError):
+        return BrokerUnavailable("Redis does not answer in time")
+    return BrokerUnavailable(f"Redis does not answer: {error}")
 
 
-def is_demotion(error: ResponseError) -> bool:
+def is_demotion(error: Exception) -> bool:
     """True when the server is no longer the master."""
-    return isinstance(error, ReadOnlyError | MasterDownError) or bool(_DEMOTED.search(str(error)))
+    return isinstance(error, ResponseError) and (
+        isinstance(error, ReadOnlyError | MasterDownError) or bool(_DEMOTED.search(str(error)))
+    )
+
+
+def is_redirection(error: Exception) -> bool:
+    """True when another server of the cluster has the key."""
+    return isinstance(error, AskError)
 
 
 async def retry_until_available(

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from redis.asyncio import BlockingConnectionPool
 from redis.asyncio.connection import (
     AbstractConnection,
     Connection,
-    SSLConnection,
     UnixDomainSocketConnection,
-    parse_url,
 )
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ReadOnlyError
 
-from antiphon.broker.errors import BadPasswordFile
+from antiphon.broker.errors import IncompatibleRedis
+from antiphon.broker.redis_address import Endpoint, RedisAddress
 from antiphon.broker.settings import BrokerSettings
 
 _POOL_SIZE = 64
@@ -42,41 +42,50 @@ _NO_RETRY = Retry(NoBackoff(), 0)
 """Only the caller knows whether a call may be repeated: a second claim takes another session."""
 
 
-def shared_pool(settings: BrokerSettings, *, only_master: bool = True) -> ShrinkingPool:
+LocateServer = Callable[[], Awaitable[Endpoint]]
+"""Finds the server for a new connection. Raises BrokerUnavailable."""
+
+
+def shared_pool(
+    settings: BrokerSettings,
+    address: RedisAddress,
+    *,
+    locate: LocateServer | None = None,
+    only_master: bool = True,
+) -> ShrinkingPool:
     """Connections for calls that give up after `redis_timeout_s`."""
-    options = {} if only_master else {"redis_connect_func": None}
-    pool = _pool(settings, _POOLED, _POOL_SIZE, settings.redis_timeout_s, **options)
+    options = {"redis_connect_func": _refuse_replica} if only_master else {}
+    place = _place(address, locate)
+    pool = _pool(settings, address, _POOL_SIZE, settings.redis_timeout_s, **place, **options)
     pool.idle_s = settings.redis_idle_s
     return pool
 
 
-def blocking_pool(settings: BrokerSettings) -> ShrinkingPool:
-    """The connection of one task, whose reads may block for up to LONGEST_BLOCK_MS."""
-    options = {"redis_connect_func": _identify, "socket_keepalive": True}
-    return _pool(settings, _SINGLE, 1, _BLOCKING_TIMEOUT_S, **options)
+def blocking_pool(
+    settings: BrokerSettings, address: RedisAddress, *, locate: LocateServer | None = None
+) -> ShrinkingPool:
+    """Describes the connection of one task, whose reads may block for up to LONGEST_BLOCK_MS."""
+    place = _place(address, locate)
+    return _pool(settings, address, 1, _BLOCKING_TIMEOUT_S, **place, redis_connect_func=_identify)
+
+
+def _place(address: RedisAddress, locate: LocateServer | None) -> dict[str, Any]:
+    """How to reach a server: a path, or a function that finds host and port for each connection."""
+    if address.path:
+        return {"connection_class": _Unix, "path": address.path}
+    if locate is None:
+        host, port = address.endpoints[0]
+        return {"connection_class": _Tcp, "tls": address.tls, "host": host, "port": port}
+    return {"connection_class": _Tcp, "tls": address.tls, "locate": locate}
 
 
 def _pool(
-    settings: BrokerSettings,
-    classes: Mapping[type[AbstractConnection], type[AbstractConnection]],
-    size: int,
-    timeout_s: float,
-    **options: Any,
+    settings: BrokerSettings, address: RedisAddress, size: int, timeout_s: float, **options: Any
 ) -> ShrinkingPool:
-    address: dict[str, Any] = dict(parse_url(settings.redis_url))
-    kind = address.pop("connection_class", Connection)
-    if kind is UnixDomainSocketConnection:
-        options.pop("socket_keepalive", None)
-    elif "host" not in address:
-        address["host"] = "localhost"
     return ShrinkingPool(
-        **{
-            "password": _password(settings),
-            "redis_connect_func": _refuse_replica,
-            **address,
-            **options,
-        },
-        connection_class=classes[kind],
+        db=address.db,
+        username=address.user,
+        password=address.password,
         max_connections=size,
         timeout=timeout_s,
         socket_timeout=None,
@@ -84,6 +93,7 @@ def _pool(
         socket_read_size=_READ_SIZE,
         retry=_NO_RETRY,
         protocol=2,
+        **options,
     )
 
 
@@ -94,11 +104,17 @@ class ShrinkingPool(BlockingConnectionPool):
     did not need are the first ones of the list.
     """
 
+    timeout: float
     idle_s = 30.0
     _timer: asyncio.TimerHandle | None = None
     _closing: asyncio.Future[list[BaseException | None]] | None = None
     _unneeded = 0
     """The smallest number of idle connections in this period."""
+
+    def new_connection(self) -> ReportsLoss:
+        """A connection outside the pool that is not open."""
+        connection: ReportsLoss = self.connection_class(**self.connection_kwargs)  # type: ignore[assignment]
+        return connection
 
     def get_available_connection(self) -> AbstractConnection:
         connection: AbstractConnection = super().get_available_connection()  # type: ignore[no-untyped-call]
@@ -134,23 +150,11 @@ class ReportsLoss(AbstractConnection):
     """Reports a lost connection as ConnectionError on every event loop.
 
     uvloop raises RuntimeError when a command is written to a connection that a reset has closed.
+    redis-py looks for the end of the stream before a command, and a reset has none.
     """
 
     client_id = 0
     """CLIENT ID of a connection whose reads block; it changes with each new connection."""
-
-    async def send_packed_command(self, *args: Any, **options: Any) -> None:
-        try:
-            await super().send_packed_command(*args, **options)
-        except RuntimeError as error:
-            raise RedisConnectionError(f"the connection is lost: {error}") from error
-
-
-class _NoticesReset(ReportsLoss):
-    """Connects again before a command when the connection was reset while it was idle.
-
-    redis-py looks for the end of the stream only, and a reset has none.
-    """
 
     @property
     def is_connected(self) -> bool:
@@ -159,40 +163,58 @@ class _NoticesReset(ReportsLoss):
             return False
         return reader.exception() is None and not writer.transport.is_closing()
 
+    async def send_packed_command(self, *args: Any, **options: Any) -> None:
+        try:
+            await super().send_packed_command(*args, **options)
+        except RuntimeError as error:
+            raise RedisConnectionError(f"the connection is lost: {error}") from error
+
     async def disconnect(self, *args: Any, **options: Any) -> None:
         await super().disconnect(*args, **options)
-        # redis-py keeps the streams of a connection that is not connected.
+        self.forget()  # redis-py keeps the streams of a connection that is not connected
+
+    def hand_over(self, protocol: asyncio.Protocol) -> asyncio.WriteTransport:
+        """Let another protocol use the transport, which is closed if Redis has closed it.
+
+        The owner keeps this object, which would close the transport when it is deleted.
+        """
+        reader, writer = self._reader, self._writer
+        assert reader is not None
+        assert writer is not None
+        writer.transport.set_protocol(protocol)
+        if reader.at_eof():
+            writer.transport.abort()
+        return writer.transport
+
+    def forget(self) -> None:
+        """Drop the transport, which is closed."""
         self._reader = self._writer = None
 
 
-class _SingleTcp(ReportsLoss, Connection): ...
+class _Tcp(ReportsLoss, Connection):
+    """`locate` finds the server whenever the connection is opened. All connections share `tls`."""
+
+    def __init__(
+        self,
+        *,
+        tls: ssl.SSLContext | None = None,
+        locate: LocateServer | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self._tls = tls
+        self._locate = locate
+
+    async def _connect(self) -> None:
+        if self._locate is not None:
+            self.host, self.port = await self._locate()
+        await super()._connect()  # type: ignore[no-untyped-call]
+
+    def _connection_arguments(self) -> Mapping[str, Any]:
+        return {"host": self.host, "port": self.port, "ssl": self._tls}
 
 
-class _SingleTls(ReportsLoss, SSLConnection): ...
-
-
-class _SingleUnix(ReportsLoss, UnixDomainSocketConnection): ...
-
-
-class _PooledTcp(_NoticesReset, Connection): ...
-
-
-class _PooledTls(_NoticesReset, SSLConnection): ...
-
-
-class _PooledUnix(_NoticesReset, UnixDomainSocketConnection): ...
-
-
-_SINGLE = {
-    Connection: _SingleTcp,
-    SSLConnection: _SingleTls,
-    UnixDomainSocketConnection: _SingleUnix,
-}
-_POOLED = {
-    Connection: _PooledTcp,
-    SSLConnection: _PooledTls,
-    UnixDomainSocketConnection: _PooledUnix,
-}
+class _Unix(ReportsLoss, UnixDomainSocketConnection): ...
 
 
 async def _refuse_replica(connection: AbstractConnection) -> None:
@@ -203,7 +225,7 @@ async def _refuse_replica(connection: AbstractConnection) -> None:
 
 
 async def require_master(asked: Awaitable[Any]) -> None:
-    """Raises ReadOnlyError unless the reply to ROLE is a master's.
+    """Raises ReadOnlyError or IncompatibleRedis unless the reply to ROLE is a master's.
 
     A user that may not ask counts as connected to a master: a replica refuses its writes.
     """
@@ -211,6 +233,8 @@ async def require_master(asked: Awaitable[Any]) -> None:
         role = await asked
     except NoPermissionError:
         return
+    if role[0] == b"sentinel":
+        raise IncompatibleRedis("this is a Sentinel: use redis+sentinel:// in ANTIPHON_REDIS_URL")
     if role[0] != b"master":
         raise ReadOnlyError("this server is a read only replica")
 
@@ -221,18 +245,3 @@ async def _identify(connection: AbstractConnection) -> None:
     await connection.send_command("CLIENT", "ID")
     assert isinstance(connection, ReportsLoss)
     connection.client_id = int(await connection.read_response())
-
-
-def _password(settings: BrokerSettings) -> str | None:
-    """Read the file for each client; a password in the URL wins. Raises BadPasswordFile."""
-    path = settings.redis_password_file
-    if path is None:
-        return None
-    try:
-        password = path.read_text().strip()
-    except OSError as error:
-        reason = f"cannot be read ({error.strerror})"
-        raise BadPasswordFile(f"redis_password_file {path} {reason}") from error
-    if not password:
-        raise BadPasswordFile(f"redis_password_file {path} is empty")
-    return password

@@ -22,12 +22,11 @@ if client ~= '' and tonumber(max_sessions) > 0 then
 end
 
 local at = now_ms()
--- Ticket numbers stay unique if Redis loses its data.
-if not is_whole(redis.pcall('GET', tickets)) then
-  local newest = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
-  redis.call('SET', tickets, string.format('%d', math.max(at, number(newest, 0))))
-end
-local ticket = redis.call('INCR', tickets)
+-- Not below the time, so that numbers stay unique if Redis loses its newest writes or all data.
+local last = redis.pcall('GET', tickets)
+local newest = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+local ticket = math.max(at, number(is_whole(last) and last or newest, 0) + 1)
+redis.call('SET', tickets, string.format('%d', ticket))
 redis.call('DEL', key)
 redis.call('HSET', key, 'kind', kind, 'edge', edge, 'worker', '', 'epoch', 0, 'attempt', 1,
   'ticket', ticket, 'queued_at', at, 'recording', recording, 'shard', shard, 'config', '{}')

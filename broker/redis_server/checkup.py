@@ -6,7 +6,8 @@ import statistics
 import time
 from typing import Any
 
-from antiphon.broker.connections.client import RedisClient, connect
+from antiphon.broker.connections.client import RedisClient
+from antiphon.broker.connections.connect import connect
 from antiphon.broker.connections.server_version import is_supported
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.keys import Keys

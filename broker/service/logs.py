@@ -14,10 +14,9 @@ from typing import Any, Literal
 
 import orjson
 import structlog
-from pydantic import ValidationError
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from antiphon.broker.settings import AntiphonSettings
+from antiphon.broker.settings import CONFIG_STATUS, AntiphonSettings, InvalidSettings
 
 _SECRET = re.compile(r"(^|_)(password|passwd|secret|token|api_key|authorization|cookie)$")
 _IN_TEXT = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=token=)[^&\s\"']+|(?<=key=)[^&\s\"']+")
@@ -41,8 +40,9 @@ def configure_logging(service: str) -> None:
     """Call once, before anything logs. Exits the process when the settings are invalid."""
     try:
         settings = LogSettings()
-    except ValidationError as error:
-        sys.exit(f"antiphon: {error}")
+    except InvalidSettings as error:
+        sys.stderr.write(f"antiphon: {error}\n")
+        sys.exit(CONFIG_STATUS)
     as_json = settings.log_format == "json" or (
         settings.log_format == "auto" and not sys.stderr.isatty()
     )

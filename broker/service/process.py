@@ -1,9 +1,48 @@
-"""Signals of a service process as a stop event."""
+"""The process of a service: its start, the signals that stop it, and its exit status."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from antiphon.broker.errors import BadPasswordFile, BrokerError, IncompatibleRedis
+from antiphon.broker.service.logs import configure_logging
+from antiphon.broker.settings import CONFIG_STATUS, InvalidSettings
+
+
+def run_service(
+    name: str,
+    start: Callable[[], Coroutine[Any, Any, None]],
+    *,
+    run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run,
+    permanent: tuple[type[Exception], ...] = (),
+) -> int:
+    """Run a service until it stops. Returns its exit status.
+
+    0: it stopped. 1: it could not start, and a later try may succeed. CONFIG_STATUS: it cannot start
+    until its settings are changed; errors of `permanent` mean that too.
+    """
+    configure_logging(name)
+    needs_change: tuple[type[Exception], ...] = (
+        InvalidSettings,
+        BadPasswordFile,
+        IncompatibleRedis,
+        *permanent,
+    )
+    try:
+        run(start())
+    except needs_change as error:
+        status, reason = CONFIG_STATUS, str(error)
+    except (BrokerError, OSError) as error:
+        status, reason = 1, str(error)
+    else:
+        return 0
+    structlog.get_logger().critical(f"{name}_cannot_start", error=reason)
+    return status
 
 
 def stop_on_signals(again: asyncio.Event | None = None) -> asyncio.Event:

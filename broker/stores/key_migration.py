@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connections.client import RedisClient, connect
+from antiphon.broker.connections.client import RedisClient
+from antiphon.broker.connections.connect import connect
 from antiphon.broker.connections.server_version import check_server
 from antiphon.broker.errors import IncompatibleRedis, ServicesRunning
 from antiphon.broker.keys import STREAM_NAMES, Keys

@@ -86,7 +86,7 @@ class OrphanedKeys:
 
 async def scan_keys(redis: RedisClient, pattern: str) -> AsyncIterator[str]:
     """Matching keys; SCAN may return a key twice, and may miss one that is created during the scan."""
-    for node in redis.masters():
+    for node in await redis.masters():
         cursor: int | bytes = b""
         while cursor != 0:
             head = ("SCAN", cursor or 0, "MATCH", pattern, "COUNT", _SCAN_COUNT)

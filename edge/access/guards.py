@@ -6,12 +6,14 @@ import base64
 import binascii
 import hmac
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection
 
+from antiphon.broker.settings import ENV_PREFIX, InvalidSettings
 from antiphon.edge.access.addresses import (
     AllowedHosts,
     AllowedOrigins,
@@ -23,7 +25,7 @@ from antiphon.edge.access.addresses import (
     rate_limit_key,
 )
 from antiphon.edge.errors import HttpError
-from antiphon.edge.settings import AccessSettings, InvalidAccessSettings
+from antiphon.edge.settings import AccessSettings
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.ids import is_share_token
 
@@ -40,19 +42,33 @@ _PROXY_HEADERS = (
 )
 
 
+@contextmanager
+def _naming(setting: str) -> Iterator[None]:
+    """Raise InvalidSettings with the setting's name for errors of its value or its file."""
+    try:
+        yield
+    except OSError as error:
+        reason = f"{error.filename} cannot be read ({error.strerror})"
+        raise InvalidSettings(f"{ENV_PREFIX}{setting.upper()}: {reason}") from None
+    except ValueError as error:
+        raise InvalidSettings(f"{ENV_PREFIX}{setting.upper()}: {error}") from None
+
+
 class AccessPolicy:
-    """Access rules of one edge. Raises InvalidAccessSettings, or OSError for an unreadable file.
+    """Access rules of one edge. Raises InvalidSettings.
 
     Keeps digests of keys and compares them in constant time.
     """
 
     def __init__(self, settings: AccessSettings, host: str) -> None:
-        try:
-            keys, token = settings.client_keys(), settings.admin_key()
+        with _naming("api_keys_file"):
+            keys = settings.client_keys()
+        with _naming("admin_token_file"):
+            token = settings.admin_key()
+        with _naming("allowed_origins"):
             self._origins = AllowedOrigins(settings.allowed_origins)
+        with _naming("trusted_proxies"):
             self._proxies = TrustedProxies(settings.trusted_proxies)
-        except ValueError as error:
-            raise InvalidAccessSettings(str(error)) from None
         self._keys = [_digest(key) for key in keys]
         self._admin = [_digest(token)] if token is not None else []
         self._loopback_only = is_loopback(host)

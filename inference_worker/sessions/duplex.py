@@ -10,15 +10,12 @@ from typing import ClassVar
 import structlog
 
 from antiphon.inference_worker.engines.processor import DuplexView
-from antiphon.inference_worker.engines.types import ContextFull, EngineError, PastUnit
+from antiphon.inference_worker.engines.types import ContextFull, EngineError
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
-from antiphon.inference_worker.sessions.conversation_past import ConversationPast
 from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
-from antiphon.inference_worker.sessions.past_steps import FinishedStep
 from antiphon.inference_worker.sessions.recovery import (
     RecoveredDuplex,
-    past_unit,
     recover_duplex,
 )
 from antiphon.inference_worker.sessions.runner import SessionRunner, publish_error, reference_voice
@@ -40,12 +37,6 @@ from antiphon.shared_schemas.unit_result import UnitResult
 
 log = structlog.get_logger()
 
-_REPLAYED_MS = 30_000
-"""The newest input stays in the stream: engines process the audio of an open utterance again."""
-
-_BATCH = 10
-"""Units that are stored together for recovery."""
-
 
 class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
     """Runs one unit per chunk. The finalize step of a unit may overlap with the client's next chunk."""
@@ -57,15 +48,13 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
     }
 
     def __init__(self, context: WorkerContext, session: ClaimedSession, view: DuplexView) -> None:
-        past = ConversationPast[PastUnit](context, session, lag=_REPLAYED_MS, batch=_BATCH)
-        super().__init__(context, session, recover_duplex, past, context.settings.backlog_chunks)
+        super().__init__(context, session, recover_duplex, context.settings.backlog_chunks)
         self._view = view
         self._config = DuplexConfig()
         self._deferred = True
         self._finalizing: asyncio.Task[None] | None = None
-        self._paused_until = 0.0
+        self._paused_until_s = 0.0
         self._current_time = 0
-        self._played_ms: float | None = None
 
     async def _load(self, entry: PrepareIn) -> int:
         self._config = entry.config
@@ -81,14 +70,15 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         await self._session.move(SessionState.ACTIVE)
         self._current_time = state.current_time
         if state.paused_until is not None:
-            self._paused_until = state.paused_until
+            left_ms = state.paused_until - self._context.broker.clock.now_ms()
+            self._paused_until_s = time.monotonic() + left_ms / 1000
             await self._session.move(SessionState.PAUSED)
         count, now = len(state.units), self._session.state
         log.info("session_recovered", units=count, shortened=state.shortened, state=now)
 
     def _silence_left_s(self) -> float:
         if self._session.state is SessionState.PAUSED:
-            return (self._paused_until - self._context.broker.clock.now_ms()) / 1000
+            return self._paused_until_s - time.monotonic()
         return self._last_input_at + self._context.settings.silence_timeout_s - time.monotonic()
 
     def _silence_reason(self) -> str:
@@ -105,7 +95,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
             case PlaybackIn(played_ms=played_ms):
                 await self._report_playback(played_ms)
             case PauseIn(timeout_s=timeout_s):
-                self._paused_until = self._context.broker.clock.now_ms() + timeout_s * 1000
+                self._paused_until_s = time.monotonic() + timeout_s
                 await self._session.publish(PausedOut(input_n=item.n, timeout_s=timeout_s))
                 await self._session.move(SessionState.PAUSED)
             case ResumeIn():
@@ -116,7 +106,6 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         return None
 
     async def _report_playback(self, played_ms: float) -> None:
-        self._played_ms = played_ms
         await self._wait_for_engine()
         await self._context.engine.call(self._view.played, played_ms)
 
@@ -160,7 +149,8 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         self, item: QueuedInput, chunk: ChunkIn, result: UnitResult, prefill_ms: float
     ) -> None:
         context = self._context
-        wall_clock_ms = context.broker.clock.now_ms() - item.read_at
+        now_ms = context.broker.clock.now_ms()
+        wall_clock_ms = (time.monotonic() - item.read_s) * 1000
         context.counters.count_unit(
             is_listen=result.is_listen,
             skipped=len(item.skipped),
@@ -173,7 +163,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
             skipped=item.skipped,
             trace=chunk.trace,
             received_at=chunk.at,
-            read_at=round(item.read_at, 3),
+            read_at=round(now_ms - wall_clock_ms, 3),
             prefill_ms=round(prefill_ms, 3),
             wall_clock_ms=round(wall_clock_ms, 3),
         )
@@ -181,13 +171,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         self._session.record_latency(out.read_at - out.received_at + out.wall_clock_ms)
         await self._session.publish_step(out)
         if context.tracer:
-            context.tracer.record_unit(out, item.read_at + wall_clock_ms)
-        unit = past_unit(out, chunk if self._past.keeps_audio else None, self._played_ms)
-        self._played_ms = None
-        position, now_ms = self._session.last_output, context.broker.clock.now_ms()
-        await self._past.add(
-            FinishedStep(unit, item.position, position, self._current_time, now_ms)
-        )
+            context.tracer.record_unit(out, now_ms)
 
     async def _finalize(self) -> None:
         with self._context.metrics.finalize.time():

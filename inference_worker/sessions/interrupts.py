@@ -8,19 +8,17 @@ from contextlib import asynccontextmanager
 
 from antiphon.inference_worker.engines.processor import SessionView
 from antiphon.inference_worker.sessions.mailbox import SessionMailbox
-from antiphon.shared_schemas.entries import BreakIn, StopIn, StreamPosition
+from antiphon.shared_schemas.entries import BreakIn, StopIn
 
 
 class InterruptWatcher:
     """Forwards `stop` and `break` to the engine and discards all other input.
 
-    `last` is the position of the last input read.
+    `last_n` is the number of the last input read.
     """
 
-    def __init__(
-        self, last: StreamPosition, on_break: Callable[[], None], view: SessionView
-    ) -> None:
-        self.last = last
+    def __init__(self, last_n: int, on_break: Callable[[], None], view: SessionView) -> None:
+        self.last_n = last_n
         self.stopped = False
         self.broken = False
         self._on_break = on_break
@@ -48,7 +46,7 @@ class InterruptWatcher:
         while not self.stopped:
             item = await mailbox.next(None)
             assert item is not None
-            self.last = item.position
+            self.last_n = item.n
             self.stopped = isinstance(item.entry, StopIn)
             self.broken = self.broken or isinstance(item.entry, BreakIn)
             self.resend()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,16 +16,12 @@ from antiphon.shared_schemas.entries import ChunkIn, DiagnosticIn, InEntry, Stre
 
 @dataclass(frozen=True, slots=True)
 class QueuedInput:
-    """One input entry, when it was read (Redis-clock ms), and the chunks skipped before it."""
+    """One input entry, its number, when it was read (`time.monotonic`), the chunks skipped before it."""
 
-    position: StreamPosition
+    n: int
     entry: InEntry
-    read_at: float
+    read_s: float
     skipped: tuple[int, ...] = ()
-
-    @property
-    def n(self) -> int:
-        return self.position.n
 
 
 class InputBacklog:
@@ -66,8 +63,7 @@ class InputBacklog:
 class SessionMailbox:
     """Reads a session's input stream into a backlog and returns the entries one by one."""
 
-    def __init__(self, broker: Broker, backlog: InputBacklog) -> None:
-        self._clock = broker.clock
+    def __init__(self, backlog: InputBacklog) -> None:
         self._backlog = backlog
         self._arrived = asyncio.Event()
         self._failure: BaseException | None = None
@@ -91,7 +87,7 @@ class SessionMailbox:
         try:
             async for position, entry in subscription:
                 if not isinstance(entry, DiagnosticIn):  # only the recorder needs those
-                    self._backlog.push(QueuedInput(position, entry, self._clock.now_ms()))
+                    self._backlog.push(QueuedInput(position.n, entry, time.monotonic()))
                     self._arrived.set()
             self._failure = BufferError("input arrived faster than the worker could read it")
         except Exception as error:  # noqa: BLE001 - raised by `next`
@@ -104,7 +100,7 @@ async def open_mailbox(
     broker: Broker, sid: str, after: StreamPosition, backlog_chunks: int
 ) -> AsyncIterator[SessionMailbox]:
     """Follow `in:{sid}` from the position `after` until the context exits."""
-    mailbox = SessionMailbox(broker, InputBacklog(backlog_chunks))
+    mailbox = SessionMailbox(InputBacklog(backlog_chunks))
     async with broker.reader.subscribe(broker.keys.inbound(sid), after) as subscription:
         reading = asyncio.create_task(mailbox.fill(subscription), name=f"mailbox:{sid}")
         try:

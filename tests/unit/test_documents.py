@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ SETTINGS = (ROOT / "docs" / "configuration.md").read_text().upper()
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
 ELSEWHERE = {
     *("ANTIPHON_API_KEY", "ANTIPHON_EDGE", "ANTIPHON_WITHOUT_PAGES"),
-    *("ANTIPHON_CHROMIUM", "ANTIPHON_TEST_ENGINE"),
+    *("ANTIPHON_CHROMIUM", "ANTIPHON_TEST_ENGINE", "ANTIPHON_TEST_REDIS_SERVER"),
 }
 """Read by the command line, by builds and by tests."""
 
@@ -118,3 +119,12 @@ def test_the_threat_model_names_tests_that_exist() -> None:
         assert named, row
         for file, test in named:
             assert f"def {test}(" in (ROOT / file).read_text(), test
+
+
+def test_the_notice_names_every_package_that_is_installed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    needed = [*project["dependencies"], *extras["local"], *extras["minicpmo"]]
+    names = {re.split(r"[=<>\[]", need)[0] for need in needed}
+    notice = (ROOT / "NOTICE.md").read_text()
+    assert {name for name in names if not re.search(rf"\b{name}\b", notice)} == set()

@@ -16,12 +16,14 @@ from rich.console import Console
 from rich.text import Text
 
 from antiphon.broker.redis_server.embedded import free_port
-from antiphon.broker.settings import PRIVATE_FOLDER
+from antiphon.broker.settings import CONFIG_STATUS, PRIVATE_FOLDER, InvalidSettings
 from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey
 from antiphon.cli.conversation.conversation import ConversationResult
 from antiphon.cli.conversation.dialogue import Call, Transcript, ask_file
 from antiphon.cli.conversation.sound import UnusableAudio, load_speech
+from antiphon.cli.setting_names import check_setting_names
 from antiphon.cli.stack.logs import LogFiles, prefix
+from antiphon.cli.stack.processes import ServiceMisconfigured
 from antiphon.cli.stack.stack import START_ERRORS, Stack, StackPlan, opened_stack, run_guarded
 from antiphon.client.errors import ClientError
 from antiphon.edge.settings import EdgeSettings
@@ -70,7 +72,8 @@ def run_demo(question: Path, data_dir: Path, api_key: str | None = None) -> int:
         except (DemoFailed, ClientError, UnusableAudio, *START_ERRORS) as error:
             console.print(Text(f"\nThe demo failed: {error}", style="bold red"))
             logs.show_tail(console)
-            return 1
+            permanent = isinstance(error, InvalidSettings | ServiceMisconfigured)
+            return CONFIG_STATUS if permanent else 1
         except (KeyboardInterrupt, asyncio.CancelledError):
             console.print("\ninterrupted")
             return 130
@@ -80,6 +83,7 @@ def run_demo(question: Path, data_dir: Path, api_key: str | None = None) -> int:
 
 def _plan(data_dir: Path, redis_dir: Path) -> StackPlan:
     """Uses free ports, so that it runs beside anything else, and temporary Redis data."""
+    check_setting_names()
     settings = EdgeSettings()
     configured = settings.redis_url if "redis_url" in settings.model_fields_set else None
     return StackPlan(

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 import uvloop
-from pydantic import ValidationError
 
-from antiphon.broker.errors import BrokerError
-from antiphon.broker.service.logs import configure_logging
+from antiphon.broker.service.process import run_service
 from antiphon.cli.commands.admin import drain
 from antiphon.cli.common import (
     DataDir,
@@ -23,9 +21,9 @@ from antiphon.cli.common import (
     RedisUrl,
     Slots,
     command_group,
-    fail,
     given,
 )
+from antiphon.cli.setting_names import check_client_key, check_setting_names
 
 ServiceRedisUrl = Annotated[str | None, typer.Option(help="URL of Redis.")]
 
@@ -61,10 +59,7 @@ def run_worker(
 
     where = given(health_host=health_host, health_port=health_port, redis_url=redis_url)
     what = given(engine=engine, slots=slots, model_path=model_path)
-    try:
-        serve("worker", run, WorkerSettings, where | what)
-    except EngineLoadError as error:
-        fail(str(error))
+    serve("worker", run, WorkerSettings, where | what, permanent=(EngineLoadError,))
 
 
 worker = command_group(run_worker, drain)
@@ -91,28 +86,30 @@ def cleanup(
 
     url = broker_settings(redis_url, data_dir).redis_url
     flags = given(data_dir=data_dir, dry_run=dry_run or None, redis_url=url)
-    if once or dry_run:
-        report = serve("cleanup", run_once, CleanupSettings, flags)
-        typer.echo(report.model_dump_json(indent=2))
-    else:
-        serve("cleanup", run, CleanupSettings, flags)
+
+    async def sweep(settings: CleanupSettings) -> None:
+        typer.echo((await run_once(settings)).model_dump_json(indent=2))
+
+    serve("cleanup", sweep if once or dry_run else run, CleanupSettings, flags)
 
 
 def serve(
     service: str,
-    run: Callable[[Any], Coroutine[Any, Any, Any]],
+    run: Callable[[Any], Coroutine[Any, Any, None]],
     settings: Callable[..., Any],
     flags: dict[str, Any],
     *,
     fast: bool = False,
-) -> Any:
-    """Run a service with the given flags until it ends; `fast` uses uvloop."""
-    try:
+    permanent: tuple[type[Exception], ...] = (),
+) -> NoReturn:
+    """Run a service with the given flags until it ends, then exit; `fast` uses uvloop."""
+
+    async def start() -> None:
+        check_setting_names()
         chosen = settings(**flags)
-    except ValidationError as error:
-        fail(str(error), status=2)
-    configure_logging(service)
-    try:
-        return (uvloop.run if fast else asyncio.run)(run(chosen))
-    except (BrokerError, OSError) as error:
-        fail(str(error))
+        if service == "edge":
+            check_client_key(chosen)
+        await run(chosen)
+
+    loop = uvloop.run if fast else asyncio.run
+    raise typer.Exit(run_service(service, start, run=loop, permanent=permanent))

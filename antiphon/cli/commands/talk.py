@@ -7,12 +7,21 @@ from typing import Annotated
 
 import typer
 
-from antiphon.cli.common import DEFAULT_URL, PATIENCE_S, ApiKey, EdgeUrl, Patience, fail
+from antiphon.cli.common import (
+    BUNDLED_QUESTION,
+    DEFAULT_URL,
+    PATIENCE_S,
+    ApiKey,
+    EdgeUrl,
+    Patience,
+    fail,
+)
 
 
 def talk(
     question: Annotated[
-        Path | None, typer.Argument(help="A sound file with the question, such as question.wav.")
+        Path | None,
+        typer.Argument(help="A sound file with the question.", show_default="a bundled question"),
     ] = None,
     out: Annotated[Path, typer.Option(help="File for the spoken reply.")] = Path("reply.wav"),
     url: EdgeUrl = DEFAULT_URL,
@@ -25,23 +34,24 @@ def talk(
     patience: Patience = PATIENCE_S,
     api_key: ApiKey = None,
 ) -> None:
-    if mic == (question is not None):
-        fail("name a sound file to speak, or --mic to talk yourself", status=2)
+    if mic and question is not None:
+        fail("use either a sound file or --mic, not both", status=2)
     import asyncio  # numpy and the sound libraries load slowly: `talk --help` does without them
 
     from rich.console import Console
 
     from antiphon.cli.conversation.dialogue import Call, Transcript, ask_file, talk_live
-    from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio
+    from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file
     from antiphon.client.errors import ClientError
 
     transcript = Transcript(Console(highlight=False))
     call = Call(url=url, prompt=prompt, out=out, api_key=api_key)
     try:
-        if question is None:
+        check_reply_file(out)
+        if mic:
             asyncio.run(talk_live(call, transcript))
             return
-        result = asyncio.run(ask_file(call, question, patience, transcript))
+        result = asyncio.run(ask_file(call, question or BUNDLED_QUESTION, patience, transcript))
     except (ClientError, UnusableAudio, NoMicrophone) as error:
         fail(str(error))
     except KeyboardInterrupt:

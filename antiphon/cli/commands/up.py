@@ -10,17 +10,26 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
 from antiphon.broker.redis_server.embedded import EmbeddedRedisError, check_bind
-from antiphon.broker.settings import PRIVATE_FOLDER
+from antiphon.broker.settings import CONFIG_STATUS, PRIVATE_FOLDER
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import StackFile
-from antiphon.cli.common import Engine, ModelPath, Slots, fail, given, plain_table, print_table
+from antiphon.cli.common import (
+    DEFAULT_URL,
+    Engine,
+    ModelPath,
+    Slots,
+    fail,
+    given,
+    plain_table,
+    print_table,
+)
+from antiphon.cli.setting_names import check_client_key, check_setting_names
 from antiphon.cli.stack.logs import prefix, render
-from antiphon.cli.stack.processes import ServiceFailed
+from antiphon.cli.stack.processes import ServiceFailed, ServiceMisconfigured
 from antiphon.cli.stack.stack import (
     DRAIN_S,
     NotReady,
@@ -62,15 +71,17 @@ def up(
     flags |= given(health_port=health_port, data_dir=data_dir)
     try:
         status = run_stack(plan_from(redis_url, redis_port, **flags))
-    except (EmbeddedRedisError, ValidationError) as error:
+    except EmbeddedRedisError as error:
         fail(str(error))
     raise typer.Exit(status)
 
 
 def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan:
-    """Flags, then `ANTIPHON_*`, then `antiphon.toml`. Raises pydantic's ValidationError."""
+    """Flags, then `ANTIPHON_*`, then `antiphon.toml`. Raises InvalidSettings."""
+    check_setting_names()
     edge, worker = EdgeSettings(**flags), WorkerSettings(**flags)
     recorder, cleanup = RecorderSettings(**flags), CleanupSettings(**flags)
+    check_client_key(edge)
     any_port = worker.health_port == 0
     configured = edge.redis_url if "redis_url" in edge.model_fields_set else None
     return StackPlan(
@@ -138,7 +149,7 @@ class _Foreground:
                 await run_guarded(guard, run_guarded(greeting, self._stop.wait()))
             except (ServiceFailed, NotReady) as error:
                 self._print(str(error), style="bold red")
-                status = 1
+                status = CONFIG_STATUS if isinstance(error, ServiceMisconfigured) else 1
             greeting.cancel()
             self._print("stopping in order (Ctrl-C again: at once)")
         self._print("everything has stopped")
@@ -175,8 +186,13 @@ def status_table(stack: Stack, worker: WorkerRow) -> Table:
 
 def addresses(plan: StackPlan) -> str:
     return (
-        f"\nTalk to it:      antiphon talk question.wav --url {plan.edge_url}\n"
-        f"Its API:         {plan.http_url}/docs\n"
-        "Look inside:     antiphon queue | sessions | workers | edges | events\n"
-        "Stop it:         Ctrl-C\n"
+        f"\nOpen in a browser:   {plan.http_url}\n"
+        f"Talk to it:          antiphon talk{_url_flag(plan)}\n"
+        f"API reference:       {plan.http_url}/docs\n"
+        "Inspect it:          antiphon queue | sessions | workers | edges | events\n"
+        "Stop it:             Ctrl-C\n"
     )
+
+
+def _url_flag(plan: StackPlan) -> str:
+    return "" if plan.edge_url == DEFAULT_URL else f" --url {plan.edge_url}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Self
 
+import av
 import numpy as np
 import soundfile
 import soxr
@@ -23,21 +25,50 @@ class UnusableAudio(Exception):
 
 def load_speech(path: Path) -> Samples:
     """A sound file of any rate and channel count as float32 mono at 16 kHz. Raises UnusableAudio."""
+    if not path.exists():
+        raise UnusableAudio(f"there is no file {path}")
     try:
         samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    except (OSError, soundfile.SoundFileError) as error:
-        raise UnusableAudio(f"cannot read {path}: {error}") from error
-    mono: Samples = samples.mean(axis=1, dtype=np.float32)
+        mono: Samples = samples.mean(axis=1, dtype=np.float32)
+    except soundfile.SoundFileError:
+        mono, rate = _decode(path), INPUT_RATE
+    except OSError as error:
+        raise UnusableAudio(f"cannot read {path}: {error.strerror}") from error
     if not len(mono):
-        raise UnusableAudio(f"{path} holds no sound")
+        raise UnusableAudio(f"{path} has no sound")
     resampled: Samples = soxr.resample(mono, rate, INPUT_RATE)
     return resampled.astype(np.float32, copy=False)
+
+
+def _decode(path: Path) -> Samples:
+    """Sound of a file that libsndfile does not know, such as m4a, mp4 or webm, at 16 kHz."""
+    to_mono = av.AudioResampler(format="flt", layout="mono", rate=INPUT_RATE)
+    try:
+        with av.open(str(path)) as container:
+            frames = [
+                mono.to_ndarray()[0]
+                for frame in container.decode(audio=0)
+                for mono in to_mono.resample(frame)
+            ]
+    except (av.FFmpegError, OSError, IndexError) as error:
+        formats = "WAV, FLAC, OGG, MP3, M4A, MP4 or WebM"
+        raise UnusableAudio(f"cannot read {path}: it is not a sound file ({formats})") from error
+    return np.concatenate([SILENCE, *frames])
+
+
+def check_reply_file(path: Path) -> None:
+    """Raises UnusableAudio if a reply cannot be written there."""
+    if path.is_dir():
+        raise UnusableAudio(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise UnusableAudio(f"cannot write {path}: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UnusableAudio(f"cannot write {path}: permission denied")
 
 
 def save_reply(path: Path, samples: Samples) -> None:
     """Write 24 kHz speech as a 16-bit WAV. Raises UnusableAudio."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         soundfile.write(path, to_pcm16(samples), OUTPUT_RATE, subtype="PCM_16", format="WAV")
     except (OSError, soundfile.SoundFileError) as error:
         raise UnusableAudio(f"cannot write {path}: {error}") from error

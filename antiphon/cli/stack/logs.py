@@ -76,6 +76,14 @@ def render(service: str, line: str) -> Text:
     return text.append(f"\n{trace}", style="red") if trace else text
 
 
+def reason_in(line: str) -> str | None:
+    """The error of a log line that ends a service; None for any other line."""
+    entry = _entry(line)
+    if entry is None or entry.get("level") != "critical":
+        return None
+    return str(entry.get("error") or entry["event"])
+
+
 def _entry(line: str) -> dict[str, Any] | None:
     try:
         entry = orjson.loads(line)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from antiphon.broker.redis_server.embedded import tether
-from antiphon.broker.settings import PRIVATE_UMASK
+from antiphon.broker.settings import CONFIG_STATUS, PRIVATE_UMASK
+from antiphon.cli.stack.logs import reason_in
 
 RESTART_PAUSES_S = (0.5, 1.0, 2.0)
 """Waits before each restart; after one more failure the supervisor gives up."""
@@ -27,7 +28,11 @@ LineSink = Callable[[str, str], None]
 
 
 class ServiceFailed(Exception):
-    """A service keeps failing; the message names it and the exit status."""
+    """A service does not stay up; the message names it, the exit status and its own reason."""
+
+
+class ServiceMisconfigured(ServiceFailed):
+    """A service cannot start until its settings are changed, so it is not started again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class Service:
         self._sink = sink
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = asyncio.Event()
+        self._reason = "it gave no reason"
 
     @property
     def name(self) -> str:
@@ -66,9 +72,13 @@ class Service:
             status = await self._run_once()
             if self._stopping.is_set():
                 return
+            if status == CONFIG_STATUS:
+                raise ServiceMisconfigured(f"{self.name} cannot start: {self._reason}")
             failures = 1 if time.monotonic() - began > SETTLED_S else failures + 1
             if failures > len(RESTART_PAUSES_S):
-                raise ServiceFailed(f"{self.name} keeps failing ({_exit_text(status)})")
+                raise ServiceFailed(
+                    f"{self.name} keeps failing ({_exit_text(status)}): {self._reason}"
+                )
             await self._pause(failures, status)
 
     async def stop(self) -> None:
@@ -123,7 +133,9 @@ class Service:
 
     def _forward_line(self, line: bytearray, dropped: int) -> None:
         note = f" … {dropped} more bytes" if dropped else ""
-        self._sink(self.name, line.decode(errors="replace").rstrip() + note)
+        text = line.decode(errors="replace").rstrip() + note
+        self._reason = reason_in(text) or self._reason
+        self._sink(self.name, text)
 
     async def _pause(self, failures: int, status: int) -> None:
         pause_s = RESTART_PAUSES_S[failures - 1]

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.request import ProxyHandler, Request, build_opener
 
-from pydantic import ValidationError
-
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
-from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.settings import BrokerSettings, InvalidSettings
 from antiphon.broker.stores.key_migration import migrate_keys
 from antiphon.cli.stack.processes import LineSink, Service, ServiceFailed, ServiceSpec
 from antiphon.shared_schemas.registry import WorkerRow
@@ -43,7 +41,7 @@ class NotReady(Exception):
     """The stack did not start; the message says what is missing."""
 
 
-START_ERRORS = (EmbeddedRedisError, NotReady, ServiceFailed, ValidationError)
+START_ERRORS = (EmbeddedRedisError, NotReady, ServiceFailed, InvalidSettings)
 """Reasons why a stack does not start or does not stay up."""
 
 
@@ -113,7 +111,7 @@ def specs(drain_s: float, worker_grace_s: float) -> tuple[ServiceSpec, ...]:
         ("edge", "edge", drain_s + 6),
     )
     return tuple(
-        ServiceSpec(name, (sys.executable, "-m", f"antiphon.{module}"), grace_s)
+        ServiceSpec(name, (sys.executable, "-P", "-m", f"antiphon.{module}"), grace_s)
         for name, module, grace_s in services
     )
 

@@ -20,6 +20,8 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.findings import Finding, FindingStatus
 from support.redis_server import RedisServer, free_port, redis_binary
 
+pytestmark = pytest.mark.one_redis
+
 
 async def examined(settings: BrokerSettings) -> dict[str, Finding]:
     return {finding.about: finding for finding in await examine_redis(settings)}

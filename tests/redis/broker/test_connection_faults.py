@@ -17,9 +17,11 @@ from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
-from support.redis_server import RedisServer, demote, promote, redis_binaries, replicates
+from support.redis_server import RedisServer, demote, promote, redis_binaries, replicates, server_id
 from support.stack import until
 from support.tcp_proxy import TcpProxy, tcp_proxy
+
+pytestmark = pytest.mark.one_redis
 
 SID = "adx_1"
 TICKET = 1_700_000_000_000
@@ -104,7 +106,7 @@ async def test_a_frozen_connection_is_noticed_within_five_seconds(
         assert (await anext(subscription))[0].n == 2
 
 
-@pytest.mark.parametrize("binary", redis_binaries(), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("binary", redis_binaries(), ids=server_id)
 async def test_a_role_change_is_an_outage_that_ends_at_the_new_master(
     settings: BrokerSettings, tmp_path: Path, binary: Path
 ) -> None:

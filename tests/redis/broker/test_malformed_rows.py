@@ -24,6 +24,8 @@ from support.control_plane import (
     serve,
 )
 
+pytestmark = pytest.mark.one_redis
+
 POISONS = (
     None,
     b"",

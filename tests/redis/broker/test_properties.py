@@ -35,6 +35,8 @@ from antiphon.shared_schemas.states import (
 )
 from support.control_plane import AUDIO, CHAT, OMNI, expire_lease, now_ms, reap, report, silence
 
+pytestmark = pytest.mark.one_redis
+
 T = TypeVar("T")
 
 SIDS = ("a", "b", "c", "d", "e", "f", "g", "h")

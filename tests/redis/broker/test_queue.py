@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from redis.asyncio import Redis
 
@@ -119,6 +121,20 @@ async def test_tickets_are_not_reused_after_redis_has_lost_its_data(
         numbers.append(ticket.number)
         await lose_everything()
     assert numbers == sorted(set(numbers))
+
+
+async def test_tickets_are_not_reused_after_redis_has_lost_its_newest_writes(
+    broker: Broker, raw: Redis
+) -> None:
+    """As on a replica that becomes the master."""
+    await join(broker, "a")
+    counter = await raw.get(broker.keys.tickets)
+    lost = await join(broker, "b")
+    await raw.zrem(broker.keys.queue, "b")
+    await raw.delete(broker.keys.session("b"))
+    await raw.set(broker.keys.tickets, counter)
+    await asyncio.sleep(0.01)  # shorter than any election
+    assert (await join(broker, "c")).number > lost.number
 
 
 async def test_a_snapshot_lists_the_queue_the_running_sessions_and_the_workers(

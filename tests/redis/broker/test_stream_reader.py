@@ -11,7 +11,7 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.settings import BrokerSettings
-from antiphon.broker.stream_reader import STREAMS_PER_SHARD, Subscription
+from antiphon.broker.stream_reader import STREAMS_PER_READ, Subscription
 from antiphon.shared_schemas.entries import ChunkIn, Entry, StopIn, StreamPosition, pack
 from redis import Redis as BlockingRedis
 from support.redis_server import RedisServer
@@ -54,6 +54,7 @@ async def readers(raw: Redis) -> list[dict[str, str]]:
     return [c for c in await raw.client_list() if c["cmd"] == "xread"]
 
 
+@pytest.mark.single_server
 async def test_a_hundred_streams_share_a_few_connections(broker: Broker) -> None:
     sids = [f"s{i}" for i in range(100)]
     async with AsyncExitStack() as stack:
@@ -63,29 +64,28 @@ async def test_a_hundred_streams_share_a_few_connections(broker: Broker) -> None
             )
             for sid in sids
         ]
-        assert len(broker.reader._shards) == -(-len(sids) // STREAMS_PER_SHARD)
+        assert len(broker.reader._reads) == -(-len(sids) // STREAMS_PER_READ)
         writers = [await broker.streams.input_writer(sid, TICKET) for sid in sids]
         for number in range(5):
             await asyncio.gather(*(writer.append(chunk(number)) for writer in writers))
         for subscription in subscriptions:
             assert await take(subscription, 5) == [0, 1, 2, 3, 4]
             assert subscription.unread == 0
-    assert broker.reader._shards == []
+    assert broker.reader._reads == []
 
 
-async def test_a_new_subscription_is_served_while_its_shard_blocks(
-    broker: Broker, raw: Redis
-) -> None:
+@pytest.mark.single_server
+async def test_a_new_subscription_is_served_while_a_read_blocks(broker: Broker, raw: Redis) -> None:
     await write(broker, "new", 7)
     async with broker.reader.subscribe(broker.keys.inbound("idle"), START):
         await until_blocked(raw)
         async with broker.reader.subscribe(broker.keys.inbound("new"), START) as added:
-            assert len(broker.reader._shards) == 1
+            assert len(broker.reader._reads) == 1
             assert await take(added, 1) == [7]
 
 
 async def test_many_new_subscriptions_at_once(broker: Broker) -> None:
-    count = STREAMS_PER_SHARD
+    count = STREAMS_PER_READ
     for i in range(count):
         await write(broker, f"s{i}", i)
 
@@ -97,6 +97,7 @@ async def test_many_new_subscriptions_at_once(broker: Broker) -> None:
     assert await asyncio.gather(*(listen(i) for i in range(count))) == [[i] for i in range(count)]
 
 
+@pytest.mark.single_server
 async def test_a_new_subscription_is_served_after_the_connection_was_replaced(
     broker: Broker, raw: Redis
 ) -> None:
@@ -199,9 +200,9 @@ async def test_closing_the_last_subscription_closes_the_connection(
         await write(broker, "b", 1)
         await write(broker, "a", 2)
         assert await take(staying, 1) == [2]
-        assert list(broker.reader._shards[0].streams) == [broker.keys.inbound("a")]
+        assert list(broker.reader._reads[0].streams) == [broker.keys.inbound("a")]
     await broker.reader.close()
-    assert not [t for t in asyncio.all_tasks() if t.get_name().startswith("stream-shard")]
+    assert not [t for t in asyncio.all_tasks() if t.get_name().startswith("stream-read")]
 
 
 async def test_subscribing_and_closing_leaks_nothing(broker: Broker) -> None:
@@ -220,7 +221,7 @@ async def test_subscribing_and_closing_leaks_nothing(broker: Broker) -> None:
             await asyncio.gather(*(visit(n) for n in range(ticks)))
         await broker.reader.close()
     assert not broker.reader._closing
-    assert not [t for t in asyncio.all_tasks() if t.get_name().startswith("stream-shard")]
+    assert not [t for t in asyncio.all_tasks() if t.get_name().startswith("stream-read")]
 
 
 async def test_a_cancelled_reader_closes_its_subscription(broker: Broker) -> None:
@@ -239,12 +240,11 @@ async def test_a_cancelled_reader_closes_its_subscription(broker: Broker) -> Non
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
             assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
         await broker.reader.close()
-    assert broker.reader._shards == []
+    assert broker.reader._reads == []
 
 
-async def test_a_dead_shard_is_reported_to_all_its_subscriptions(
-    broker: Broker, raw: Redis
-) -> None:
+@pytest.mark.single_server
+async def test_a_dead_read_is_reported_to_all_its_subscriptions(broker: Broker, raw: Redis) -> None:
     wrong, fine = broker.keys.inbound("wrong"), broker.keys.inbound("fine")
     async with broker.reader.subscribe(fine, START) as neighbour:
         await write(broker, "fine", 1)
@@ -258,7 +258,7 @@ async def test_a_dead_shard_is_reported_to_all_its_subscriptions(
             async with broker.reader.subscribe(fine, after) as again:
                 await write(broker, "fine", 2)
                 assert await take(again, 1) == [2]
-    assert broker.reader._shards == []
+    assert broker.reader._reads == []
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
@@ -304,6 +304,7 @@ async def test_the_end_of_a_session_reaches_its_subscription(broker: Broker) -> 
                 break
 
 
+@pytest.mark.single_server
 @pytest.mark.parametrize("stays", [True, False])
 async def test_a_subscription_made_during_a_read_misses_nothing(
     broker: Broker, raw: Redis, settings: BrokerSettings, stays: bool

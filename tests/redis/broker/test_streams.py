@@ -69,6 +69,20 @@ async def test_entries_are_numbered_stamped_and_kept(broker: Broker, raw: Redis)
     assert all(before - 5 <= entry.at <= after + 5 for _, entry in found)
 
 
+async def test_entries_say_by_how_much_their_clock_was_set(broker: Broker) -> None:
+    writer = await broker.streams.input_writer(SID, TICKET)
+    for step in (0.0, 90_000.0, -30_000.0):
+        broker.clock.offset_ms += step
+        await writer.append(chunk(1))
+    found = [entry for _, entry in await history(broker)]
+    assert [entry.clock_step for entry in found] == [0.0, 90_000.0, 60_000.0]
+    steady = [entry.at - entry.clock_step for entry in found]
+    assert steady == sorted(steady)
+    later = await broker.streams.input_writer(SID, TICKET, 2)
+    await later.append(chunk(1))
+    assert (await history(broker))[-1][1].clock_step == 0.0
+
+
 async def test_the_two_directions_are_separate_streams(broker: Broker) -> None:
     ins = await broker.streams.input_writer(SID, TICKET)
     outs = await broker.streams.output_writer(SID, TICKET, 1)
@@ -262,6 +276,7 @@ async def lose_answer_to(writer: StreamWriter, proxy: TcpProxy, entry: Entry) ->
     assert proxy.lost == 1
 
 
+@pytest.mark.single_server
 @pytest.mark.parametrize("first", [0, 3], ids=["first entry", "later entry"])
 async def test_an_append_repeated_after_a_lost_reply_is_stored_once(
     broker: Broker, lossy_broker: Broker, proxy: TcpProxy, first: int
@@ -276,19 +291,22 @@ async def test_an_append_repeated_after_a_lost_reply_is_stored_once(
     assert [number_of(entry) for _, entry in await history(broker)] == list(range(first + 2))
 
 
+@pytest.mark.single_server
 async def test_an_abandoned_append_does_not_suppress_the_next_one(
     broker: Broker, lossy_broker: Broker, proxy: TcpProxy
 ) -> None:
     writer = await lossy_broker.streams.input_writer(SID, TICKET)
-    await writer.append(chunk(0))
+    for number in range(2):  # the second one opens the connection whose reply is lost
+        await writer.append(chunk(number))
     await lose_answer_to(writer, proxy, PauseIn(timeout_s=1.0))
-    assert (await writer.append(PauseIn(timeout_s=2.0))).n == 3
+    assert (await writer.append(PauseIn(timeout_s=2.0))).n == 4
     await writer.append(ResumeIn())
     found = [entry for _, entry in await history(broker)]
-    assert [type(entry) for entry in found] == [ChunkIn, PauseIn, PauseIn, ResumeIn]
+    assert [type(entry) for entry in found] == [ChunkIn, ChunkIn, PauseIn, PauseIn, ResumeIn]
     assert [entry.timeout_s for entry in found if isinstance(entry, PauseIn)] == [1.0, 2.0]
 
 
+@pytest.mark.single_server
 async def test_an_entry_of_another_writer_is_not_taken_for_a_lost_append(
     broker: Broker, lossy_broker: Broker, proxy: TcpProxy
 ) -> None:

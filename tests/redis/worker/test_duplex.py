@@ -203,6 +203,18 @@ async def test_a_pause_that_lasts_too_long_ends_the_session(open_session: OpenSe
         await worker.idle()
 
 
+async def test_f27_a_jump_of_redis_clock_does_not_end_a_pause(
+    open_session: OpenSession, broker: Broker
+) -> None:
+    async with open_session() as (_, client):
+        await prepared(client)
+        await client.send(PauseIn(timeout_s=60))
+        await client.expect(PausedOut)
+        broker.clock.offset_ms += 3_600_000
+        await client.send(PlaybackIn(played_ms=0.0), ResumeIn())
+        await client.expect(ResumedOut)
+
+
 async def test_a_client_that_sends_nothing_without_a_pause_frees_the_worker(
     open_session: OpenSession,
 ) -> None:

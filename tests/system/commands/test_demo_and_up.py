@@ -20,6 +20,8 @@ import psutil
 import pytest
 import soundfile
 
+from antiphon.broker.redis_server.embedded import EmbeddedRedis
+from redis import Redis
 from support.fork_server import run_antiphon
 from support.redis_server import free_port
 
@@ -153,15 +155,15 @@ def test_demo_asks_a_question_and_shows_the_answer(tmp_path: Path) -> None:
 def test_demo_refuses_an_unreadable_question_before_starting(tmp_path: Path) -> None:
     shown = quick("demo", "--data-dir", "d", "--question", "absent.wav", cwd=tmp_path)
     assert shown.endswith("exit status 1")
-    assert "cannot read absent.wav" in shown
+    assert "there is no file absent.wav" in shown
     assert "Starting" not in shown
 
 
 def test_demo_reports_why_a_service_does_not_start(tmp_path: Path) -> None:
     missing = str(tmp_path / "absent.gguf")
     shown = antiphon("demo", "--data-dir", "d", cwd=tmp_path, ANTIPHON_MODEL_PATH=missing)
-    assert shown.returncode == 1
-    assert "The demo failed: worker keeps failing" in shown.stdout
+    assert shown.returncode == 78
+    assert "The demo failed: worker cannot start: there is no model file" in shown.stdout
     assert "absent.gguf" in shown.stdout
     assert "absent.gguf" in (tmp_path / "d" / "logs" / "worker.log").read_text()
 
@@ -178,7 +180,8 @@ def test_up_restarts_dead_services_and_ctrl_c_stops_everything_in_order(tmp_path
         family = up.family()
 
         url = f"ws://127.0.0.1:{port}"
-        talk = quick("talk", str(QUESTION), "--url", url, "--out", "r.wav", cwd=tmp_path)
+        assert f"Open in a browser:   http://127.0.0.1:{port}\n" in up.output
+        talk = quick("talk", "--url", url, "--out", "r.wav", cwd=tmp_path)
         assert talk.endswith("exit status 0"), talk
         assert "(simulated)" in talk
         assert (tmp_path / "r.wav").exists()
@@ -220,7 +223,19 @@ def test_only_its_user_can_read_the_data_of_up(tmp_path: Path) -> None:
     } == {0}
 
 
+@contextmanager
+def data_of_up(folder: Path) -> Iterator[Redis]:
+    """The data of an `antiphon up` that does not run."""
+    with EmbeddedRedis(folder / "redis") as server, Redis.from_url(server.url) as client:
+        yield client
+
+
 def test_sigterm_to_up_alone_stops_everything_in_order(tmp_path: Path) -> None:
+    """It also migrates the keys that a version before it has left."""
+    with data_of_up(tmp_path) as redis:
+        redis.hset("{antiphon}:config", "contract", "1")
+        redis.xadd("antiphon:in:{adx_1}", {"a": "b"}, id="1-1")
+        redis.expire("antiphon:in:{adx_1}", 900)
     port = free_port()
     with running_up(tmp_path, port) as up:
         family = up.family()
@@ -229,6 +244,9 @@ def test_sigterm_to_up_alone_stops_everything_in_order(tmp_path: Path) -> None:
         stops_in_order(up, family)
     assert is_free(port)
     assert not (tmp_path / "stack.json").exists()
+    with data_of_up(tmp_path) as redis:
+        assert redis.hgetall("{antiphon}:config") == {b"contract": b"2", b"shards": b"128"}
+        assert redis.exists("antiphon:in:{s356}:adx_1")
 
 
 def stops_in_order(up: Up, family: list[psutil.Process]) -> None:

@@ -12,12 +12,10 @@ from websockets.exceptions import ConnectionClosed
 from antiphon.broker.client import open_broker
 from antiphon.broker.keys import Keys
 from support.fault_stack import FaultStack, Talker, fault_stack, talkers
-from support.redis_server import RedisServer, demote, promote, redis_binaries, replicates
+from support.redis_server import RedisServer, demote, promote, redis_binaries, replicates, server_id
 from support.stack import until
 
-ON_EVERY_SERVER = pytest.mark.parametrize(
-    "binary", redis_binaries(), ids=lambda path: path.parent.name
-)
+ON_EVERY_SERVER = pytest.mark.parametrize("binary", redis_binaries(), ids=server_id)
 
 
 async def start(faults: FaultStack) -> None:

@@ -78,12 +78,11 @@ def test_help_and_command_have_the_same_description(name: str) -> None:
 @pytest.mark.parametrize(
     ("args", "status", "words"),
     [
-        (("talk",), 2, "name a sound file"),
-        (("talk", "a.wav", "--mic"), 2, "name a sound file"),
-        (("talk", "absent.wav"), 1, "cannot read absent.wav"),
-        (("edge", "--port", "70000"), 2, "port"),
-        (("worker", "--slots", "0"), 2, "slots"),
-        (("up", "--engine", "local", "--slots", "0"), 1, "slots"),
+        (("talk", "a.wav", "--mic"), 2, "not both"),
+        (("talk", "absent.wav"), 1, "there is no file absent.wav"),
+        (("edge", "--port", "70000"), 78, "--port: must be at most 65535"),
+        (("worker", "--slots", "0"), 78, "--slots: must be at least 1"),
+        (("up", "--engine", "local", "--slots", "0"), 78, "--slots: must be at least 1"),
         (("queue", "--redis-url", "redis://127.0.0.1:1/0"), 1, "Redis does not answer"),
     ],
 )
@@ -96,10 +95,35 @@ def test_mistakes_are_reported_without_a_traceback(
     assert "Traceback" not in shown.stderr
 
 
+@pytest.mark.parametrize("command", ["up", "edge", "worker", "recorder", "cleanup", "demo"])
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("PROT", "8006", "ANTIPHON_PROT is not a setting; did you mean ANTIPHON_PORT?"),
+        ("REDIS_TIMEOUT_S", "soon", "ANTIPHON_REDIS_TIMEOUT_S: must be a number"),
+    ],
+)
+def test_a_misspelt_or_invalid_variable_stops_the_start(
+    command: str, name: str, value: str, words: str
+) -> None:
+    shown = antiphon(command, **{f"ANTIPHON_{name}": value})
+    assert (shown.returncode, words in shown.stdout + shown.stderr) == (78, True), shown
+    assert "Traceback" not in shown.stdout + shown.stderr
+
+
+def test_a_service_with_an_invalid_log_format_does_not_start() -> None:
+    shown = antiphon("edge", ANTIPHON_LOG_FORMAT="xml")
+    assert shown.returncode == 78
+    assert "ANTIPHON_LOG_FORMAT: must be one of: 'auto', 'json' or 'console'" in shown.stderr
+
+
 def test_talk_to_an_unreachable_edge_names_the_address() -> None:
     shown = antiphon("talk", str(QUESTION), "--url", "ws://127.0.0.1:1")
     assert shown.returncode == 1
-    assert "cannot connect to ws://127.0.0.1:1/ws/duplex/" in shown.stderr
+    assert (
+        "cannot connect to ws://127.0.0.1:1: nothing listens there; is `antiphon up` running?"
+        in shown.stderr
+    )
 
 
 @pytest.mark.parametrize(

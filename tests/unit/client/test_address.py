@@ -15,6 +15,8 @@ from antiphon.shared_schemas.states import SessionKind
     [
         ("ws://h:8006", "ws://h:8006/ws/duplex/s"),
         ("h:8006", "ws://h:8006/ws/duplex/s"),
+        ("localhost", "ws://localhost:8006/ws/duplex/s"),
+        ("[::1]", "ws://[::1]:8006/ws/duplex/s"),
         ("https://h/voice/", "wss://h/voice/ws/duplex/s"),
         ("wss://h?key=1", "wss://h/ws/duplex/s?key=1"),
     ],
@@ -31,6 +33,12 @@ def test_options_are_added_to_the_query() -> None:
 def test_invalid_edge_addresses_are_refused(url: str) -> None:
     with pytest.raises(CannotConnect, match="no address of an edge"):
         edge_address(url, "/s")
+
+
+@pytest.mark.parametrize("url", ["ws://h:1/ws/duplex/x", "h:1/v1/realtime?mode=audio"])
+def test_the_path_of_a_session_is_refused(url: str) -> None:
+    with pytest.raises(CannotConnect, match="give the edge's address: ws://h:1"):
+        edge_address(url, "/ws/chat")
 
 
 def test_new_ids_are_unique_and_name_their_kind() -> None:

@@ -52,6 +52,21 @@ async def test_what_is_no_failure_of_the_recording(tmp_path: Path, error: BaseEx
     assert read_attempts(tmp_path) == 1
 
 
+async def test_a_stop_while_an_attempt_begins_is_no_failure(tmp_path: Path) -> None:
+    async def attempt() -> None:
+        async with Attempts(3).attempt(tmp_path):
+            await asyncio.Event().wait()
+
+    for turns in range(40):
+        task = asyncio.create_task(attempt())
+        for _ in range(turns):
+            await asyncio.sleep(0.0001)
+        task.cancel()
+        await asyncio.wait([task])
+        await asyncio.get_running_loop().run_in_executor(None, lambda: None)
+        assert read_attempts(tmp_path) == 0
+
+
 async def test_nothing_is_counted_before_the_folder_exists(tmp_path: Path) -> None:
     async with Attempts(1).attempt(tmp_path / "later"):
         pass

@@ -75,6 +75,7 @@ def test_media_is_stored_raw_and_not_in_the_header() -> None:
     assert set(orjson.loads(packed[b"h"])) == {
         "type",
         "at",
+        "clock_step",
         "pcm",
         "force_listen",
         "max_slice_nums",
@@ -162,6 +163,7 @@ def test_a_checkpoint_is_stored_under_the_documented_names() -> None:
     assert header == {
         "type": "mark",
         "at": 0.0,
+        "clock_step": 0.0,
         "seq": 3,
         "heard": "7-1",
         "sent": "7-2",

@@ -123,7 +123,7 @@ def test_a_bad_setting_ends_the_process_with_a_message() -> None:
     shown = subprocess.run(
         _command(""), env=_env({"ANTIPHON_LOG_FORMAT": "xml"}), capture_output=True, text=True
     )
-    assert shown.returncode == 1
+    assert shown.returncode == 78
     assert shown.stderr.startswith("antiphon: ")
     assert "log_format" in shown.stderr
     assert "Traceback" not in shown.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import soundfile
@@ -16,6 +17,7 @@ from antiphon.cli.conversation.sound import (
     Headset,
     NoMicrophone,
     UnusableAudio,
+    check_reply_file,
     load_speech,
     save_reply,
 )
@@ -32,7 +34,7 @@ def test_sound_of_any_shape_becomes_16_khz_mono(tmp_path: Path) -> None:
 
 
 def test_the_answer_is_a_16_bit_wav(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "reply.wav"
+    path = tmp_path / "reply.wav"
     save_reply(path, np.array([0.0, 1.0, -0.5], np.float32))
     samples, rate = soundfile.read(path, dtype="int16")
     assert rate == 24000
@@ -40,14 +42,46 @@ def test_the_answer_is_a_16_bit_wav(tmp_path: Path) -> None:
 
 
 def test_unusable_sound_is_reported_by_file_name(tmp_path: Path) -> None:
-    with pytest.raises(UnusableAudio, match=r"cannot read .*absent\.wav"):
+    with pytest.raises(UnusableAudio, match=r"there is no file .*absent\.wav"):
         load_speech(tmp_path / "absent.wav")
     soundfile.write(tmp_path / "empty.wav", np.zeros(0), 16000)
-    with pytest.raises(UnusableAudio, match="holds no sound"):
+    with pytest.raises(UnusableAudio, match="has no sound"):
         load_speech(tmp_path / "empty.wav")
     (tmp_path / "file").touch()
     with pytest.raises(UnusableAudio, match="cannot write"):
         save_reply(tmp_path / "file" / "reply.wav", np.zeros(1, np.float32))
+
+
+def test_a_recording_of_a_telephone_can_be_asked(tmp_path: Path) -> None:
+    """AAC in MP4, which libsndfile does not know."""
+    tone = np.sin(np.arange(44100) * 2 * np.pi * 440 / 44100).astype(np.float32)[None]
+    with av.open(str(tmp_path / "memo.m4a"), "w") as container:
+        stream = container.add_stream("aac", rate=44100, layout="mono")
+        frame = av.AudioFrame.from_ndarray(tone, format="fltp", layout="mono")
+        frame.rate = 44100
+        container.mux([*stream.encode(frame), *stream.encode(None)])
+    samples = load_speech(tmp_path / "memo.m4a")
+    assert len(samples) == pytest.approx(INPUT_RATE, abs=2048)
+    assert float(np.abs(samples[4000:12000]).max()) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("content", [b"", b"words, not sound\n", bytes(4096)])
+def test_a_file_without_sound_is_refused_with_the_formats(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "fake.m4a").write_bytes(content)
+    with pytest.raises(UnusableAudio, match=r"fake\.m4a: it is not a sound file \(WAV, FLAC"):
+        load_speech(tmp_path / "fake.m4a")
+    with pytest.raises(UnusableAudio, match="it is not a sound file"):
+        load_speech(tmp_path)
+
+
+def test_a_reply_file_is_checked_before_the_conversation(tmp_path: Path) -> None:
+    check_reply_file(tmp_path / "reply.wav")
+    for path, words in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "a" / "r.wav", "there is no folder"),
+    ):
+        with pytest.raises(UnusableAudio, match=words):
+            check_reply_file(path)
 
 
 class Card:

@@ -11,7 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from antiphon.cli.stack.processes import Service, ServiceFailed, ServiceSpec
+from antiphon.cli.stack.processes import (
+    Service,
+    ServiceFailed,
+    ServiceMisconfigured,
+    ServiceSpec,
+)
 
 STOPS_ON_SIGTERM = "import time; print('up', flush=True); time.sleep(60)"
 IGNORES_SIGTERM = (
@@ -100,6 +105,15 @@ async def test_a_service_that_keeps_failing_is_abandoned() -> None:
         await thing.run()
     lines = [log.lines.get_nowait() for _ in range(log.lines.qsize())]
     assert [line.rpartition("(")[2] for line in lines] == ["1 of 2)", "2 of 2)"]
+
+
+async def test_a_service_with_bad_settings_is_not_started_again() -> None:
+    log = Log()
+    line = '{"level": "critical", "event": "thing_cannot_start", "error": "port: no"}'
+    thing = service(f"print({line!r}); raise SystemExit(78)", log)
+    with pytest.raises(ServiceMisconfigured, match="thing cannot start: port: no"):
+        await thing.run()
+    assert log.lines.qsize() == 1
 
 
 async def test_processes_that_ignore_sigterm_are_killed_with_their_children() -> None:

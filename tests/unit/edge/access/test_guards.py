@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import structlog
-from pydantic import ValidationError
 from starlette.requests import HTTPConnection
 
+from antiphon.broker.settings import CONFIG_STATUS, InvalidSettings
 from antiphon.edge.__main__ import main
 from antiphon.edge.access.guards import ADMIN, CLIENT, METRICS, READER, AccessPolicy
 from antiphon.edge.app import create_app
 from antiphon.edge.errors import HttpError
-from antiphon.edge.settings import EdgeSettings, InvalidAccessSettings
+from antiphon.edge.settings import EdgeSettings
 
 KEY, OTHER, TOKEN = "client-key-0123456789", "client-key-9876543210", "admin-token-0123456789"
 GUARDS = (CLIENT, READER, ADMIN, METRICS)
@@ -156,14 +156,14 @@ def test_keys_from_files(tmp_path: Path) -> None:
     assert [status(rules.check_client, x_api_key=key) for key in (KEY, OTHER)] == [200, 200]
     assert status(rules.check_admin, x_api_key=TOKEN) == 200
     (tmp_path / "keys").write_text("# none yet\n")
-    with pytest.raises(ValueError, match="holds no key"):
+    with pytest.raises(ValueError, match="has no key"):
         access(api_keys_file=tmp_path / "keys")
     (tmp_path / "keys").write_text(f"*\n{KEY}\n")
     with pytest.raises(ValueError, match="16 to 256"):
         access(api_keys_file=tmp_path / "keys")
     (tmp_path / "keys").write_text("# everyone\n*\n")
     assert status(access(api_keys_file=tmp_path / "keys").check_client) == 200
-    with pytest.raises(OSError, match="missing"):
+    with pytest.raises(InvalidSettings, match="missing cannot be read"):
         access(api_keys_file=tmp_path / "missing")
 
 
@@ -184,7 +184,7 @@ def test_errors_and_logs_contain_no_key() -> None:
 
 @pytest.mark.parametrize("bad", [{"api_keys": ["short"]}, {"admin_token": "with spaces in it, 22"}])
 def test_invalid_key_settings(bad: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="16 to 256") as refused:
+    with pytest.raises(InvalidSettings, match="16 to 256") as refused:
         EdgeSettings(**bad)
     assert "with spaces" not in str(refused.value).replace("without spaces", "")
 
@@ -193,7 +193,7 @@ def test_invalid_key_settings(bad: dict[str, Any]) -> None:
     "bad", [{"allowed_origins": ["app.example"]}, {"trusted_proxies": ["proxy.example"]}]
 )
 def test_invalid_access_settings(bad: dict[str, Any]) -> None:
-    with pytest.raises(InvalidAccessSettings):
+    with pytest.raises(InvalidSettings):
         access(**bad)
 
 
@@ -211,10 +211,11 @@ def test_an_edge_with_invalid_access_settings_does_not_start(
     monkeypatch.setenv("ANTIPHON_PORT", "0")
     monkeypatch.setenv(f"ANTIPHON_{name}", value)
     with structlog.testing.capture_logs() as logs:
-        monkeypatch.setattr("antiphon.edge.__main__.configure_logging", lambda _: None)
-        assert main() == 1
+        monkeypatch.setattr("antiphon.broker.service.process.configure_logging", lambda _: None)
+        assert main() == CONFIG_STATUS
     [line] = logs
     assert line["event"] == "edge_cannot_start"
+    assert f"ANTIPHON_{name}: " in line["error"]
     assert "too-short" not in str(logs)
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
 from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.broker.client import Broker
 from antiphon.broker.stream_reader import Subscription
 from antiphon.inference_worker.sessions.mailbox import InputBacklog, QueuedInput, SessionMailbox
 from antiphon.shared_schemas.entries import (
@@ -29,7 +27,7 @@ def chunk(**fields: object) -> ChunkIn:
 
 def fill(backlog: InputBacklog, entries: list[InEntry]) -> list[QueuedInput]:
     for n, entry in enumerate(entries, start=1):
-        backlog.push(QueuedInput(StreamPosition(1, 1, n), entry, read_at=0.0))
+        backlog.push(QueuedInput(n, entry, read_s=0.0))
     return [backlog.pop() for _ in range(len(backlog.items))]
 
 
@@ -60,8 +58,7 @@ async def test_diagnostics_are_ignored() -> None:
             yield StreamPosition(1, 0, n), entry
         await asyncio.Event().wait()
 
-    broker = cast("Broker", SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: 0.0)))
-    mailbox = SessionMailbox(broker, InputBacklog(3))
+    mailbox = SessionMailbox(InputBacklog(3))
     filling = asyncio.create_task(mailbox.fill(cast("Subscription[InEntry]", entries())))
     item = await mailbox.next(10)
     assert item is not None

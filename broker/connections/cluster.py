@@ -1,0 +1,147 @@
+"""Redis Cluster: each command goes to the master of its key's slot, and follows redirections.
+
+redis-py's cluster client is not used: it repeats commands whose reply was lost, and its connections do
+not notice resets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from redis.asyncio.connection import AbstractConnection, Connection
+from redis.crc import key_slot
+from redis.exceptions import AskError, MovedError, TryAgainError
+
+from antiphon.broker.connections.client import BlockingConnection, RedisClient, RedisNode
+from antiphon.broker.connections.pool import blocking_pool, shared_pool
+from antiphon.broker.connections.slots import SlotMap, slot_of
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.keys import Keys
+from antiphon.broker.redis_address import Endpoint, RedisAddress
+from antiphon.broker.settings import BrokerSettings
+
+T = TypeVar("T")
+
+_TRY_AGAIN_S = 0.02
+"""Pause while the keys of one command are on two servers, because their slot is being moved."""
+
+_MOST_REDIRECTIONS = 3
+"""Redirections without a pause. Servers that do not agree yet send a command to and fro."""
+
+_LOOKUP_S = 1.0
+"""A node that does not report the slots for this long is passed over, and the next one is asked."""
+
+
+class ClusterClient(RedisClient):
+    """Commands without a key go to the master of the control keys."""
+
+    def __init__(
+        self, settings: BrokerSettings, address: RedisAddress, *, only_master: bool = True
+    ) -> None:
+        self._settings = settings
+        self._address = address
+        self._only_master = only_master
+        self._nodes: dict[Endpoint, RedisNode] = {}
+        self._lookup = settings.model_copy(
+            update={"redis_timeout_s": min(_LOOKUP_S, settings.redis_timeout_s)}
+        )
+        self._lookup_nodes: dict[Endpoint, RedisNode] = {}
+        self._slots = SlotMap(address.endpoints, self._ask_for_slots)
+        self._control_slot = key_slot(Keys(settings.key_prefix).control.encode())
+
+    async def call(self, *command: Any, **options: Any) -> Any:
+        return await self._send(
+            command,
+            lambda node: node.call(*command, **options),
+            lambda node: node.call_asking(*command, **options),
+        )
+
+    async def call_pipelined(self, *command: Any) -> Any:
+        return await self._send(
+            command,
+            lambda node: node.call_pipelined(*command),
+            lambda node: node.call_asking(*command),
+        )
+
+    async def call_all(self, *commands: tuple[Any, ...]) -> list[Any]:
+        return await self._send(commands[0], lambda node: node.call_all(*commands), None)
+
+    def group(self, key: str) -> Hashable:
+        return key_slot(key.encode())
+
+    def connect_blocking(self, key: str) -> BlockingConnection:
+        async def locate() -> Endpoint:
+            self._slots.suspect()  # the connection before was lost, or led to another server
+            return await self._slots.master_of(slot)
+
+        slot = key_slot(key.encode())
+        pool = blocking_pool(self._settings, self._address, locate=locate)
+        return BlockingConnection(pool, self._node_of)
+
+    async def masters(self) -> Sequence[RedisNode]:
+        return [self._node_at(endpoint) for endpoint in await self._slots.masters()]
+
+    async def aclose(self) -> None:
+        await self._slots.aclose()
+        for node in (*self._nodes.values(), *self._lookup_nodes.values()):
+            await node.aclose()
+
+    async def _send(
+        self,
+        command: tuple[Any, ...],
+        send: Callable[[RedisNode], Awaitable[T]],
+        ask: Callable[[RedisNode], Awaitable[T]] | None,
+    ) -> T:
+        """Repeat only what was not executed: a redirected command, or one whose slot is being moved.
+
+        `ask` sends it to the server that receives the slot. Without it the command waits for the end
+        of the move: a transaction cannot be sent there.
+        """
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + self._settings.redis_timeout_s
+        slot = slot_of(command)
+        slot = self._control_slot if slot is None else slot
+        endpoint, attempt = await self._slots.master_of(slot), send
+        redirections = 0
+        while True:
+            try:
+                return await attempt(self._node_at(endpoint))
+            except BrokerUnavailable as error:
+                cause = error.__cause__
+                if not isinstance(cause, AskError | TryAgainError) or loop.time() > give_up_at:
+                    self._slots.suspect(endpoint)
+                    raise
+            attempt = send
+            redirections += 1
+            if isinstance(cause, MovedError):
+                endpoint = cause.host or endpoint[0], cause.port
+                self._slots.move(slot, endpoint)
+            elif isinstance(cause, AskError) and ask is not None:
+                endpoint, attempt = (cause.host or endpoint[0], cause.port), ask
+            else:
+                redirections = _MOST_REDIRECTIONS
+                endpoint = await self._slots.master_of(slot)
+            if redirections >= _MOST_REDIRECTIONS:
+                await asyncio.sleep(_TRY_AGAIN_S)
+
+    def _node_at(self, endpoint: Endpoint) -> RedisNode:
+        if endpoint not in self._nodes:
+            address = replace(self._address, endpoints=(endpoint,))
+            pool = shared_pool(self._settings, address, only_master=self._only_master)
+            self._nodes[endpoint] = RedisNode(pool)
+        return self._nodes[endpoint]
+
+    async def _ask_for_slots(self, endpoint: Endpoint) -> Any:
+        """Replicas answer as well."""
+        if endpoint not in self._lookup_nodes:
+            address = replace(self._address, endpoints=(endpoint,))
+            pool = shared_pool(self._lookup, address, only_master=False)
+            self._lookup_nodes[endpoint] = RedisNode(pool)
+        return await self._lookup_nodes[endpoint].call("CLUSTER", "SLOTS")
+
+    def _node_of(self, connection: AbstractConnection) -> RedisNode:
+        assert isinstance(connection, Connection)
+        return self._node_at((connection.host, connection.port))

@@ -1,0 +1,159 @@
+"""One connection for the commands of many callers; replies arrive in the order of the commands.
+
+redis-py opens the connection: address, TLS, user, database, role. Then this module takes its transport
+over, because redis-py needs several times as much CPU for each command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import hiredis
+from redis.asyncio.connection import DefaultParser
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from antiphon.broker.connections.pool import ReportsLoss
+
+
+class Pipeline:
+    """Connects for the first call, and again for the first one after a loss. Never repeats a command.
+
+    `connect` makes a connection of redis-py that is not open. Each caller waits for its reply, so at
+    most one command per caller waits to be sent.
+    """
+
+    def __init__(self, connect: Callable[[], ReportsLoss], timeout_s: float) -> None:
+        self._connect = connect
+        self._timeout_s = timeout_s
+        self._link: _Link | None = None
+        self._opening: asyncio.Task[_Link] | None = None
+
+    @property
+    def connection(self) -> ReportsLoss | None:
+        """The open connection. Its transport belongs to the pipeline."""
+        return self._link.connection if self._link and self._link.is_open else None
+
+    async def call(self, *command: Any) -> Any:
+        """The reply as Redis sends it. The reply of a caller that was cancelled is dropped.
+
+        Raises redis-py's errors: TimeoutError `timeout_s` after the call, ConnectionError when the
+        connection is lost, and the error that the reply is.
+        """
+        deadline = asyncio.get_running_loop().time() + self._timeout_s
+        link = self._link
+        if link is None or not link.is_open:
+            link = await self._open()
+        return await link.send(command, deadline)
+
+    def disconnect(self) -> None:
+        """The calls in progress fail. The next call connects again."""
+        if self._link is not None:
+            self._link.fail(RedisConnectionError, "the connection was closed")
+
+    async def aclose(self) -> None:
+        """Disconnect, and stop an attempt to connect."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait((self._opening,))
+        self.disconnect()
+
+    async def _open(self) -> _Link:
+        """Callers share one attempt and its failure."""
+        opening = self._opening
+        if opening is None:
+            opening = self._opening = asyncio.create_task(self._attempt(), name="redis-connect")
+            opening.add_done_callback(self._opened)
+        await asyncio.wait((opening,))  # its cancellation is not the caller's
+        if opening.cancelled():
+            raise RedisConnectionError("the connection was closed")
+        return opening.result()
+
+    async def _attempt(self) -> _Link:
+        connection = self._connect()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await connection.connect()  # type: ignore[no-untyped-call]
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        return _Link(connection)
+
+    def _opened(self, task: asyncio.Task[_Link]) -> None:
+        self._opening = None
+        if not task.cancelled() and task.exception() is None:
+            self._link = task.result()
+
+
+class _Link(asyncio.Protocol):
+    """An open connection and the callers that wait for a reply, oldest first."""
+
+    def __init__(self, connection: ReportsLoss) -> None:
+        self.connection = connection
+        self.is_open = True
+        self._loop = asyncio.get_running_loop()
+        self._replies = hiredis.Reader(replyError=DefaultParser.parse_error)
+        self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._transport = connection.hand_over(self)
+        if self._transport.is_closing():
+            self.fail(RedisConnectionError, "the connection is lost")
+
+    def send(self, command: tuple[Any, ...], deadline: float) -> asyncio.Future[Any]:
+        """The reply to come. Commands of one turn of the event loop are sent together by uvloop."""
+        try:
+            self._transport.write(hiredis.pack_command(command))
+        except RuntimeError:  # uvloop, when a reset has closed the connection
+            self.fail(RedisConnectionError, "the connection is lost")
+        if not self.is_open:
+            raise RedisConnectionError("the connection is lost")
+        reply: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting.append((reply, deadline))
+        if self._timer is None:
+            self._timer = self._loop.call_at(deadline, self._check_deadline)
+        return reply
+
+    def data_received(self, data: bytes) -> None:
+        replies, waiting = self._replies, self._waiting
+        replies.feed(data)
+        try:
+            while (value := replies.gets()) is not False:
+                reply, _ = waiting.popleft()
+                if reply.done():
+                    continue
+                if isinstance(value, RedisError):
+                    reply.set_exception(value)
+                else:
+                    reply.set_result(value)
+        except (hiredis.ProtocolError, IndexError) as error:
+            self.fail(RedisConnectionError, f"the reply cannot be read: {error}")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.fail(RedisConnectionError, f"the connection is lost: {error or 'closed by Redis'}")
+        self.connection.forget()
+
+    def fail(self, kind: type[RedisError], reason: str) -> None:
+        """Close the connection; every caller that waits gets an error."""
+        self.is_open = False
+        if self._timer is not None:
+            self._timer.cancel()
+        self._transport.abort()
+        while self._waiting:
+            reply, _ = self._waiting.popleft()
+            if not reply.done():
+                reply.set_exception(kind(reason))
+
+    def _check_deadline(self) -> None:
+        """One timer serves all callers: the first one that waits has the first deadline."""
+        self._timer = None
+        if not self._waiting:
+            return
+        deadline = self._waiting[0][1]
+        if self._loop.time() < deadline:
+            self._timer = self._loop.call_at(deadline, self._check_deadline)
+        else:
+            self.fail(RedisTimeoutError, "no reply in time")

@@ -1,0 +1,91 @@
+"""A Redis whose master Sentinel elects: each new connection asks the Sentinels where it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from redis.exceptions import ResponseError
+
+from antiphon.broker.connections.client import RedisNode
+from antiphon.broker.connections.passwords import read_password
+from antiphon.broker.connections.pool import shared_pool
+from antiphon.broker.connections.shared_call import SharedCall
+from antiphon.broker.connections.single import SingleServer
+from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
+from antiphon.broker.redis_address import Endpoint, RedisAddress
+from antiphon.broker.settings import BrokerSettings
+
+_ANSWER_S = 1.0
+"""A Sentinel without an answer for this long is lost, and the next one is asked."""
+
+
+class SentinelClient(SingleServer):
+    """The master of one service."""
+
+    def __init__(
+        self, settings: BrokerSettings, address: RedisAddress, *, only_master: bool = True
+    ) -> None:
+        self.sentinels = _sentinels(settings, address)
+        """Those of the URL; the one that answered last is the first."""
+        self._service = address.service
+        self._locating = SharedCall(self._locate_master)
+        super().__init__(settings, address, only_master=only_master, locate=self._locating)
+
+    async def aclose(self) -> None:
+        await self._locating.aclose()
+        await super().aclose()
+        for sentinel in self.sentinels:
+            await sentinel.aclose()
+
+    async def _locate_master(self) -> Endpoint:
+        """Ask one Sentinel after the other. Raises BrokerUnavailable when none knows a master."""
+        failures: list[str] = []
+        for sentinel in list(self.sentinels):
+            try:
+                master = await self._ask(sentinel)
+            except BrokerUnavailable as error:
+                failures.append(str(error))
+                self.sentinels.remove(sentinel)
+                self.sentinels.append(sentinel)
+            else:
+                return master
+        reasons = "; ".join(dict.fromkeys(failures))
+        raise BrokerUnavailable(f"no Sentinel knows the master of {self._service!r}: {reasons}")
+
+    async def _ask(self, sentinel: RedisNode) -> Endpoint:
+        try:
+            reply = await sentinel.call("SENTINEL", "MASTER", self._service)
+        except ResponseError as error:
+            if "unknown command" in str(error).lower():
+                hint = "use redis:// in ANTIPHON_REDIS_URL"
+                raise IncompatibleRedis(f"this server is not a Sentinel: {hint}") from error
+            raise BrokerUnavailable(str(error)) from error
+        seen = dict(zip(reply[::2], reply[1::2], strict=True))
+        if b"down" in seen[b"flags"]:
+            raise BrokerUnavailable("the master is down")
+        return seen[b"ip"].decode(), int(seen[b"port"])
+
+
+def _sentinels(settings: BrokerSettings, address: RedisAddress) -> list[RedisNode]:
+    """Clients of the Sentinels. They have TLS as the servers have, and separate users."""
+    file = settings.redis_sentinel_password_file
+    password = read_password("redis_sentinel_password_file", file)
+    quickly = settings.model_copy(
+        update={"redis_timeout_s": min(_ANSWER_S, settings.redis_timeout_s)}
+    )
+    return [
+        RedisNode(
+            shared_pool(
+                quickly,
+                replace(
+                    address,
+                    endpoints=(endpoint,),
+                    db=0,
+                    user=settings.redis_sentinel_user,
+                    password=password,
+                ),
+                only_master=False,
+            )
+        )
+        for endpoint in address.endpoints
+    ]

@@ -1,0 +1,37 @@
+"""A Redis that is one server."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from antiphon.broker.connections.client import BlockingConnection, RedisClient, RedisNode
+from antiphon.broker.connections.pool import LocateServer, blocking_pool, shared_pool
+from antiphon.broker.redis_address import RedisAddress
+from antiphon.broker.settings import BrokerSettings
+
+
+class SingleServer(RedisNode, RedisClient):
+    """One server, or the one that is the master now if `locate` is given."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        address: RedisAddress,
+        *,
+        only_master: bool = True,
+        locate: LocateServer | None = None,
+    ) -> None:
+        super().__init__(shared_pool(settings, address, locate=locate, only_master=only_master))
+        self._settings = settings
+        self._address = address
+        self._locate = locate
+
+    def group(self, key: str) -> Hashable:  # noqa: ARG002
+        return None
+
+    def connect_blocking(self, key: str) -> BlockingConnection:  # noqa: ARG002
+        pool = blocking_pool(self._settings, self._address, locate=self._locate)
+        return BlockingConnection(pool, lambda _: self)
+
+    async def masters(self) -> Sequence[RedisNode]:
+        return (self,)

@@ -1,0 +1,283 @@
+"""The connection of many callers, on both event loops, against a real Redis behind a proxy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import uvloop
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from antiphon.broker.connections.pipeline import Pipeline
+from antiphon.broker.connections.pool import ReportsLoss, shared_pool
+from antiphon.broker.redis_address import RedisAddress
+from antiphon.broker.redis_server.embedded import free_port
+from antiphon.broker.settings import BrokerSettings
+from support.stack import until
+from support.tcp_proxy import TcpProxy, tcp_proxy
+
+HUGE = 32 * 2**20
+
+
+@dataclass
+class Wire:
+    """A pipeline behind a proxy, and another client of the same Redis."""
+
+    pipeline: Pipeline
+    proxy: TcpProxy
+    raw: Redis
+
+    def start(self, *command: str | bytes | float) -> asyncio.Task[Any]:
+        return asyncio.create_task(self.pipeline.call(*command))
+
+    async def block(self, key: str) -> asyncio.Task[Any]:
+        """A call that Redis answers when the key has an element; the replies after it wait, too."""
+        before = await self._blocked()
+        task = self.start("BLPOP", key, 0)
+
+        async def is_blocked() -> bool:
+            return await self._blocked() > before
+
+        await until(is_blocked)
+        return task
+
+    async def _blocked(self) -> int:
+        return int((await self.raw.info("clients"))["blocked_clients"])
+
+
+def pipeline_to(url: str, timeout_s: float = 30.0) -> Pipeline:
+    settings = BrokerSettings(redis_url=url, redis_timeout_s=timeout_s)
+    pool = shared_pool(settings, RedisAddress.parse(url))
+    return Pipeline(pool.new_connection, timeout_s)
+
+
+@asynccontextmanager
+async def opened(redis_url: str, timeout_s: float) -> AsyncIterator[Wire]:
+    async with (
+        tcp_proxy(urlsplit(redis_url).port or 0) as proxy,
+        Redis.from_url(redis_url) as raw,
+    ):
+        pipeline = pipeline_to(proxy.url, timeout_s)
+        try:
+            yield Wire(pipeline, proxy, raw)
+        finally:
+            await pipeline.aclose()
+
+
+def on_both_loops(
+    test: Callable[[Wire], Awaitable[None]] | None = None, *, timeout_s: float = 30.0
+) -> Any:
+    def decorate(test: Callable[[Wire], Awaitable[None]]) -> Callable[..., None]:
+        async def run(redis_url: str) -> None:
+            async with opened(redis_url, timeout_s) as wire:
+                await test(wire)
+
+        @pytest.mark.parametrize("loop", [asyncio, uvloop], ids=lambda module: module.__name__)
+        def on_a_loop(loop: Any, redis_url: str) -> None:
+            loop.run(run(redis_url))
+
+        return on_a_loop
+
+    return decorate(test) if test else decorate
+
+
+async def outcomes(*tasks: asyncio.Task[Any]) -> list[type]:
+    async with asyncio.timeout(30):
+        return [type(each) for each in await asyncio.gather(*tasks, return_exceptions=True)]
+
+
+@on_both_loops
+async def test_callers_share_one_connection_and_get_their_own_replies(wire: Wire) -> None:
+    replies = await asyncio.gather(*(wire.pipeline.call("ECHO", f"{i}") for i in range(300)))
+    assert replies == [b"%d" % i for i in range(300)]
+    assert wire.proxy.accepted == 1
+
+
+@on_both_loops
+async def test_replies_that_arrive_in_pieces_are_joined(wire: Wire) -> None:
+    for size in (1, 3, 7):
+        wire.proxy.piece_bytes = size
+        await wire.pipeline.aclose()  # the proxy uses the size for what it reads next
+        texts = [f"{i}" * i for i in range(20)]
+        replies = await asyncio.gather(
+            *(wire.pipeline.call("ECHO", text) for text in texts), wire.pipeline.call("TIME")
+        )
+        assert [reply.decode() for reply in replies[:-1]] == texts
+        assert len(replies[-1]) == 2
+
+
+@on_both_loops
+async def test_a_huge_command_and_a_huge_reply_arrive_whole(wire: Wire) -> None:
+    data = bytes(range(256)) * (HUGE // 256)
+    key = f"huge-{free_port()}"
+    assert await wire.pipeline.call("SET", key, data, "EX", 60) == b"OK"
+    whole, after = await asyncio.gather(
+        wire.pipeline.call("GET", key), wire.pipeline.call("ECHO", "after")
+    )
+    assert whole == data
+    assert after == b"after"
+    await wire.raw.delete(key)
+
+
+@on_both_loops
+async def test_a_reset_fails_every_call_in_progress_and_the_next_one_connects(wire: Wire) -> None:
+    for _ in range(3):
+        first = await wire.block("never")
+        others = [wire.start("ECHO", "x") for _ in range(5)]
+        await asyncio.sleep(0)
+        wire.proxy.reset()
+        assert set(await outcomes(first, *others)) == {RedisConnectionError}
+        assert await wire.pipeline.call("ECHO", "next") == b"next"
+
+
+@on_both_loops
+async def test_a_reset_within_a_reply_loses_that_call_only(wire: Wire) -> None:
+    key = f"large-{free_port()}"
+    await wire.raw.set(key, bytes(2**20), ex=60)
+    assert await wire.pipeline.call("ECHO", "before") == b"before"
+    wire.proxy.piece_bytes = 1024
+    reading = wire.start("GET", key)
+    await until_pieces(wire)
+    wire.proxy.reset()
+    assert await outcomes(reading) == [RedisConnectionError]
+    assert await wire.pipeline.call("ECHO", "next") == b"next"
+
+
+async def until_pieces(wire: Wire) -> None:
+    """Wait until a part of a reply has arrived."""
+
+    async def has_part() -> bool:
+        link = wire.pipeline._link
+        return link is not None and link._replies.len() > 0
+
+    await until(has_part)
+
+
+@on_both_loops
+async def test_a_connection_that_was_reset_while_idle_is_replaced_before_use(wire: Wire) -> None:
+    for _ in range(3):
+        assert await wire.pipeline.call("ECHO", "x") == b"x"
+        assert wire.proxy.reset() == 1
+        await until(lambda: is_closed(wire.pipeline))
+        assert await wire.pipeline.call("ECHO", "y") == b"y"
+
+
+async def is_closed(pipeline: Pipeline) -> bool:
+    return pipeline.connection is None
+
+
+@on_both_loops
+async def test_a_cancelled_caller_does_not_shift_the_replies_of_others(wire: Wire) -> None:
+    key = f"list-{free_port()}"
+    blocked = await wire.block(key)
+    second, third = wire.start("ECHO", "second"), wire.start("ECHO", "third")
+    await asyncio.sleep(0)
+    blocked.cancel()
+    second.cancel()
+    assert await outcomes(blocked, second) == [asyncio.CancelledError] * 2
+    await wire.raw.rpush(key, "pushed")
+    assert await third == b"third"
+    assert await wire.raw.exists(key) == 0, "the command of a cancelled caller was sent"
+    assert wire.proxy.accepted == 1
+
+
+@on_both_loops
+async def test_a_caller_cancelled_while_connecting_leaves_the_others(wire: Wire) -> None:
+    wire.proxy.freeze()
+    first, second = wire.start("ECHO", "first"), wire.start("ECHO", "second")
+    await asyncio.sleep(0.05)
+    first.cancel()
+    assert await outcomes(first) == [asyncio.CancelledError]
+    wire.proxy.thaw()
+    assert await second == b"second"
+    assert wire.proxy.accepted == 1
+
+
+@on_both_loops(timeout_s=0.5)
+async def test_a_half_open_connection_fails_every_call_at_its_deadline(wire: Wire) -> None:
+    patient = Pipeline(wire.pipeline._connect, 30.0)
+    assert await wire.pipeline.call("ECHO", "x") == b"x"
+    wire.proxy.freeze()
+    calls = [wire.start("ECHO", f"{i}") for i in range(20)]
+    assert set(await outcomes(*calls)) == {RedisTimeoutError}
+    wire.proxy.thaw()
+    assert await patient.call("ECHO", "y") == b"y"
+    await patient.aclose()
+
+
+@on_both_loops(timeout_s=0.5)
+async def test_callers_share_one_attempt_to_connect_and_its_failure(wire: Wire) -> None:
+    wire.proxy.freeze()
+    calls = [wire.start("ECHO", "x") for _ in range(20)]
+    assert set(await outcomes(*calls)) <= {TimeoutError, RedisTimeoutError}
+    assert wire.proxy.accepted == 1
+
+
+@on_both_loops
+async def test_closing_ends_an_attempt_to_connect(wire: Wire) -> None:
+    wire.proxy.freeze()
+    call = wire.start("ECHO", "x")
+    await asyncio.sleep(0.05)
+    await wire.pipeline.aclose()
+    assert await outcomes(call) == [RedisConnectionError]
+    wire.proxy.thaw()
+    assert await wire.pipeline.call("ECHO", "again") == b"again"
+
+
+@on_both_loops
+async def test_no_server_is_a_connection_error(wire: Wire) -> None:
+    nowhere = pipeline_to(f"redis://127.0.0.1:{free_port()}")
+    calls = [asyncio.create_task(nowhere.call("PING")) for _ in range(3)]
+    assert set(await outcomes(*calls)) == {RedisConnectionError}
+    assert wire.proxy.accepted == 0
+
+
+@on_both_loops
+async def test_an_error_reply_is_the_error_of_its_caller(wire: Wire) -> None:
+    key = f"text-{free_port()}"
+    await wire.raw.set(key, "text", ex=60)
+    calls = [
+        wire.start("LPUSH", key, "x"),
+        wire.start("ECHO", "fine"),
+        wire.start("EVALSHA", "0" * 40, 0),
+    ]
+    assert await outcomes(*calls) == [ResponseError, bytes, NoScriptError]
+    assert wire.proxy.accepted == 1
+
+
+def port_of(server: asyncio.Server) -> int:
+    return int(server.sockets[0].getsockname()[1])
+
+
+@on_both_loops
+async def test_a_reply_that_is_not_of_redis_fails_the_call(wire: Wire) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1024)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    address = RedisAddress.parse(f"redis://127.0.0.1:{port_of(server)}")
+    pool = shared_pool(BrokerSettings(), address)
+
+    def without_handshake() -> ReportsLoss:
+        connection = pool.new_connection()
+        connection.redis_connect_func = lambda _: None
+        return connection
+
+    other = Pipeline(without_handshake, 30.0)
+    call = asyncio.create_task(other.call("ECHO", "x"))
+    assert await outcomes(call) == [RedisConnectionError]
+    await other.aclose()
+    server.close()
+    await server.wait_closed()
+    assert wire.proxy.accepted == 0

@@ -1,0 +1,103 @@
+"""Misspelled settings in the environment and in `antiphon.toml`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from antiphon.broker.settings import BrokerSettings, InvalidSettings
+from antiphon.cli.setting_names import (
+    OTHER_PROGRAMS,
+    check_client_key,
+    check_setting_names,
+    setting_names,
+)
+from antiphon.edge.settings import EdgeSettings
+from antiphon.inference_worker.settings import WorkerSettings
+
+COMPOSE = Path(__file__).parents[3] / "docker-compose.yml"
+KEY = "k0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_known_names_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTIPHON_PORT", "8007")
+    monkeypatch.setenv("ANTIPHON_SITE", "voice.example.org")
+    Path("antiphon.toml").write_text("port = 8007\nretention_days = 3\n")
+    check_setting_names()
+
+
+def test_the_variables_of_the_compose_file_are_known() -> None:
+    names = set(re.findall(r"ANTIPHON_[A-Z_]+", COMPOSE.read_text()))
+    assert names <= {f"ANTIPHON_{name.upper()}" for name in setting_names()} | OTHER_PROGRAMS
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("prot = 1", "prot in antiphon.toml is not a setting; did you mean port?"),
+        ("[edge]\nport = 1", r"has a table \[edge\]: settings belong at the top level"),
+        ("port = = 3", "antiphon.toml is not valid TOML: .*line 1, column 8"),
+        ("zzz = 1", r"zzz in antiphon.toml is not a setting \(docs/configuration.md lists"),
+    ],
+)
+def test_mistakes_in_the_file(text: str, words: str) -> None:
+    Path("antiphon.toml").write_text(text)
+    with pytest.raises(InvalidSettings, match=words):
+        check_setting_names()
+
+
+def test_several_variables_are_reported_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTIPHON_API_KEYZ", KEY)
+    monkeypatch.setenv("ANTIPHON_HOTS", "0.0.0.0")
+    with pytest.raises(InvalidSettings) as refused:
+        check_setting_names()
+    assert "ANTIPHON_API_KEYZ" in str(refused.value)
+    assert "ANTIPHON_HOTS is not a setting; did you mean ANTIPHON_HOST?" in str(refused.value)
+    assert KEY not in str(refused.value)
+
+
+def test_the_key_of_a_client_protects_no_edge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTIPHON_API_KEY", KEY)
+    with pytest.raises(InvalidSettings, match="the key that a client sends"):
+        check_client_key(EdgeSettings())
+    check_client_key(EdgeSettings(api_keys=[KEY]))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("0", "ANTIPHON_SLOTS: must be at least 1"),
+        ("many", "ANTIPHON_SLOTS: must be a whole number"),
+        ("", "ANTIPHON_SLOTS: must be a whole number"),
+    ],
+)
+def test_a_bad_value_names_its_variable(
+    monkeypatch: pytest.MonkeyPatch, value: str, words: str
+) -> None:
+    monkeypatch.setenv("ANTIPHON_SLOTS", value)
+    with pytest.raises(InvalidSettings) as refused:
+        WorkerSettings()
+    assert str(refused.value) == words
+
+
+def test_a_bad_value_names_the_file_or_the_flag() -> None:
+    Path("antiphon.toml").write_text("lease_s = -1")
+    with pytest.raises(InvalidSettings) as refused:
+        BrokerSettings()
+    assert str(refused.value) == "lease_s in antiphon.toml: must be more than 0"
+    with pytest.raises(InvalidSettings) as refused:
+        BrokerSettings(lease_s="soon")
+    assert str(refused.value) == "--lease-s: must be a number"
+
+
+def test_a_value_that_must_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTIPHON_ENGINE_OPTIONS", "nojson")
+    with pytest.raises(InvalidSettings, match="ANTIPHON_ENGINE_OPTIONS: must be JSON"):
+        WorkerSettings()

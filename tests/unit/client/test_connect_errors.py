@@ -1,0 +1,79 @@
+"""Why a WebSocket could not be opened, from real servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from antiphon.client.errors import CannotConnect, Forbidden, ServiceUnavailable, Unauthorized
+from antiphon.client.link import open_socket
+
+
+@asynccontextmanager
+async def _server(reply: bytes) -> AsyncIterator[int]:
+    """A server that answers every connection with these bytes. Yields its port."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(reply)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def _refusal(status: int, reason: str, body: bytes) -> bytes:
+    head = f"HTTP/1.1 {status} {reason}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (401, Unauthorized, r"\(401\): an API key is required; pass `api_key`, `--api-key`"),
+        (403, Forbidden, r"\(403\): an API key is required$"),
+        (503, ServiceUnavailable, r"\(503\): an API key is required$"),
+        (500, CannotConnect, r"\(500\): an API key is required$"),
+    ],
+)
+async def test_a_refusal_has_the_words_of_the_edge(
+    status: int, kind: type[CannotConnect], words: str
+) -> None:
+    body = b'{"error":"an API key is required","code":"unauthorized"}'
+    async with _server(_refusal(status, "No", body)) as port:
+        with pytest.raises(CannotConnect, match=words) as refused:
+            await open_socket(f"ws://127.0.0.1:{port}/ws/duplex/adx_1?key=secret", {})
+    assert type(refused.value) is kind
+    assert "secret" not in str(refused.value)
+
+
+async def test_a_refusal_without_words_has_the_status() -> None:
+    async with _server(_refusal(502, "Bad Gateway", b"<html>")) as port:
+        with pytest.raises(CannotConnect, match=r"\(502\): Bad Gateway"):
+            await open_socket(f"ws://127.0.0.1:{port}/", {})
+
+
+async def test_a_server_that_is_no_edge() -> None:
+    async with _server(b"-ERR unknown command 'GET'\r\n") as port:
+        with pytest.raises(CannotConnect, match="is not an edge"):
+            await open_socket(f"ws://127.0.0.1:{port}/", {})
+
+
+async def test_an_edge_without_tls() -> None:
+    async with _server(_refusal(400, "Bad Request", b"")) as port:
+        with pytest.raises(CannotConnect, match="use ws:// instead of wss://"):
+            await open_socket(f"wss://127.0.0.1:{port}/", {})
+
+
+async def test_an_unknown_host() -> None:
+    with pytest.raises(CannotConnect, match=r"the host name no-such-host\.invalid is unknown"):
+        await open_socket("ws://no-such-host.invalid:8006/", {})
+
+
+async def test_a_port_without_a_server() -> None:
+    with pytest.raises(CannotConnect, match="nothing listens there; is `antiphon up` running"):
+        await open_socket("ws://localhost:1/", {})
