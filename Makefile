@@ -17,7 +17,7 @@ IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_ti
 # Without their bytecode, each of the hundreds of processes of the tests would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up web test chaos containers check lint format types bench clean
+.PHONY: help demo up web test chaos containers check lint format types audit bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +44,8 @@ chaos: .test-time  ## Random faults under 30 clients (CHAOS_SECONDS, by default 
 containers: .test-time  ## Build, run and test the compose stack (minutes; needs Docker, or root on Debian)
 	$(IN_CONTAINERS)
 
-check: lint types  ## Lint and types only
+check: lint types  ## Lint, types, and known vulnerabilities if the package indexes report them
+	@$(BIN)/python tools/audit.py --optional
 
 lint: .test-time  ## Check with ruff and biome
 	$(BIN)/ruff check .
@@ -60,11 +61,14 @@ types: .test-time  ## mypy and tsc, strict
 	$(BIN)/mypy
 	@$(BIN)/python tools/web_pages.py types
 
+audit: .test-time  ## Known vulnerabilities of all packages (pip-audit and npm audit; needs both indexes)
+	@$(BIN)/python tools/audit.py
+
 bench: .test-time  ## Measure the latency of the local engine in real time, without sockets (seven minutes)
 	$(BIN)/python bench/local_latency.py --quiet
 
 clean:  ## Remove the virtual environment, caches and demo data
-	rm -rf $(VENV) web/node_modules edge/pages data/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .audit web/node_modules edge/pages data/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 
 .PHONY: .run-time .test-time .pages .programs .python
 

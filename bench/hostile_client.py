@@ -65,6 +65,9 @@ def frame(opcode: int, data: bytes = b"", *, fin: bool = True, length: int | Non
     return head + bytes(4) + data
 
 
+LONG_MESSAGE = frame(TEXT, b'{"messages":"' + b"A" * (60 * MIB) + b'"}')
+
+
 # --- one connection of the attacker ----------------------------------------------------------------
 
 
@@ -114,6 +117,15 @@ class Attack:
         reader, writer = await self._socket(f"/ws/duplex/adx_{secrets.token_hex(8)}")
         try:
             writer.write(frame(TEXT, length=16 * MIB) + bytes(15 * MIB))
+            return await _close_of(reader)
+        finally:
+            writer.transport.abort()
+
+    async def long_message(self) -> str:
+        """A chat of 60 MiB in one frame, and its refusal."""
+        reader, writer = await self._socket("/ws/chat")
+        try:
+            writer.write(LONG_MESSAGE)
             return await _close_of(reader)
         finally:
             writer.transport.abort()
@@ -198,6 +210,7 @@ KINDS: dict[str, Callable[[Attack], Awaitable[None]]] = {
     "empty-frames": _floods(frame(TEXT, fin=False), frame(CONT, fin=False)),
     "2-byte-fragments": _floods(frame(TEXT, fin=False), frame(CONT, b"  ", fin=False)),
     "short-messages": _floods(b"", frame(TEXT, b"{}")),
+    "long-messages": lambda to: to.again(to.long_message),
     "unfinished-messages": lambda to: many(to, 60, to.unfinished),
     "slow-bodies": lambda to: many(
         to, 100, lambda: to.request("POST /api/assets/ref_audio", bytes(5 * MIB), missing=1)

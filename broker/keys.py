@@ -13,12 +13,13 @@ from antiphon.shared_schemas.entries import (
     CheckpointEntry,
     InEntry,
     OutEntry,
+    PastSteps,
     StreamEntry,
 )
 
 EntryT = TypeVar("EntryT", bound=StreamEntry, covariant=True)
 
-STREAM_NAMES = ("in", "out", "told", "begun")
+STREAM_NAMES = ("in", "out", "told", "begun", "past")
 
 
 class StreamKey(str, Generic[EntryT]):
@@ -104,12 +105,22 @@ class Keys:
         """STREAM of one entry, the `prepare` that a worker accepted; same lifetime as `outbound`."""
         return StreamKey[InEntry](self._stream("begun", sid), get_args(InEntry))
 
+    def past(self, sid: str) -> StreamKey[PastSteps]:
+        """STREAM of a session's older units or turns, for recovery; same lifetime as `outbound`."""
+        return StreamKey[PastSteps](self._stream("past", sid), (PastSteps,))
+
     def _stream(self, name: str, sid: str) -> str:
         return f"{self.prefix}:{name}:{{{shard_tag(sid)}}}:{sid}"
 
     def streams(self, sid: str) -> tuple[str, ...]:
         """All streams of one session; one cluster slot."""
-        return self.inbound(sid), self.outbound(sid), self.checkpoints(sid), self.prepare(sid)
+        return (
+            self.inbound(sid),
+            self.outbound(sid),
+            self.checkpoints(sid),
+            self.prepare(sid),
+            self.past(sid),
+        )
 
     def stream_patterns(self) -> list[str]:
         """Patterns for SCAN that match the streams of all sessions."""

@@ -181,8 +181,15 @@ class SessionStreams:
 
     async def output_writer(self, sid: str, ticket: int, epoch: int) -> StreamWriter:
         """The worker's writer, under the epoch of its claim."""
-        expire_with = (self._keys.prepare(sid),)
+        expire_with = (self._keys.prepare(sid), self._keys.past(sid))
         return await self._writer(self._keys.outbound(sid), ticket, epoch, "out", expire_with)
+
+    async def past_writer(
+        self, sid: str, ticket: int, epoch: int, max_entries: int | None
+    ) -> StreamWriter:
+        """The worker's writer of older units or turns, of which the newest `max_entries` are kept."""
+        key = self._keys.past(sid)
+        return await self._writer(key, ticket, epoch, "past", max_entries=max_entries)
 
     async def checkpoint_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
         """The edge's writer of checkpoints; `epoch` as for the input."""
@@ -204,7 +211,13 @@ class SessionStreams:
                 raise StaleFence(f"{key} has a newer writer") from error
 
     async def _writer(
-        self, key: str, ticket: int, epoch: int, name: str, expire_with: tuple[str, ...] = ()
+        self,
+        key: str,
+        ticket: int,
+        epoch: int,
+        name: str,
+        expire_with: tuple[str, ...] = (),
+        max_entries: int | None = None,
     ) -> StreamWriter:
         """Open the stream and shut out older epochs. Raises StaleFence when a newer writer has it."""
         start = StreamPosition(ticket, epoch, 0)
@@ -212,7 +225,7 @@ class SessionStreams:
         start = start._replace(n=await self._open(key, start))
         bytes_before = await self._redis.call("MEMORY", "USAGE", key) if start.n else 0
         limits = {
-            "max_entries": settings.stream_max_entries,
+            "max_entries": max_entries or settings.stream_max_entries,
             "max_bytes": settings.stream_max_bytes,
         }
         kept = KeptEntries(start, int(bytes_before or 0), **limits)
@@ -247,6 +260,12 @@ class SessionStreams:
         last = StreamPosition(ticket, EPOCHS_PER_TICKET - 1, 0)
         with suppress(StaleFence):  # a newer session with the same id has the stream
             await self._open(self._keys.outbound(sid), last)
+
+    async def trim(self, sid: str, inputs: StreamPosition, outputs: StreamPosition) -> None:
+        """Remove the input before `inputs` and the output before `outputs`."""
+        bounds = (self._keys.inbound(sid), inputs), (self._keys.outbound(sid), outputs)
+        trims = (("XTRIM", key, "MINID", position.id()) for key, position in bounds)
+        await self._redis.call_all(*trims)
 
     async def discard(self, sid: str, ticket: int) -> None:
         """Remove a finished session's entries, but not those of a newer session with the same id.

@@ -138,7 +138,8 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
         open_tracing("edge", edge_id) as tracing,
         open_broker(settings, metrics.broker) as broker,
     ):
-        events = SessionEvents(broker)
+        terminator = SessionTerminator(broker, metrics, edge_id)
+        events = SessionEvents(broker, edge_id, terminator.end_unserved)
         metrics.connections.set_function(lambda: len(events.serving()))
         heartbeat = Heartbeat(edge_id, broker, events)
         await heartbeat.beat()
@@ -148,7 +149,7 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
             settings,
             broker,
             events,
-            SessionTerminator(broker, metrics),
+            terminator,
             access,
             connection_limiter,
             ConnectionLimiter(settings.max_sockets_per_address, 0),

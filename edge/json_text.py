@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, AnyStr, NoReturn
 
 import orjson
@@ -26,15 +27,32 @@ _MAX_FINDS = 16
 _BLOCK_BYTES = 1024 * 1024
 """Count in blocks of this size and stop after the first block over the limit."""
 
+_LONG_BYTES = 1024 * 1024
+"""Longer UTF-8 is decoded before it is parsed, because other threads wait during each of both."""
+
 _MAX_DIGITS = 308
 """Every number of so many digits fits into a float."""
+
+
+@dataclass(frozen=True, slots=True)
+class Utf8Text:
+    """Valid UTF-8. Decoding a long text takes long, and the parser reads UTF-8."""
+
+    data: bytes | bytearray
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+ClientFrame = str | bytes | Utf8Text
+"""A text message, or a binary one."""
 
 _Path = tuple["_Path", "int | str"] | None
 """The way from the root to a value, the last step first."""
 
 
 def load_json(
-    text: str | bytes, frame_bytes: int = 0, charge: Callable[[int], None] | None = None
+    text: str | bytes | bytearray, frame_bytes: int = 0, charge: Callable[[int], None] | None = None
 ) -> object:
     """The value of a JSON text. `charge` is called with the cost in bytes before it is parsed.
 
@@ -44,13 +62,23 @@ def load_json(
     tokens = count_json_tokens(text)
     if charge is not None:
         charge(frame_bytes + tokens * _TOKEN_BYTES)
+    if not isinstance(text, str) and len(text) > _LONG_BYTES:
+        text = _decode(text)
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise _refusal(text, error) from None
 
 
-def count_json_tokens(text: str | bytes) -> int:
+def _decode(text: bytes | bytearray) -> str:
+    """Raises NotJson."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise NotJson(f"not valid JSON: {error}") from None
+
+
+def count_json_tokens(text: str | bytes | bytearray) -> int:
     """Opening brackets and commas. Raises InvalidInput if there are more than MAX_JSON_TOKENS."""
     total = 0
     for start in range(0, len(text), _BLOCK_BYTES):
@@ -58,7 +86,8 @@ def count_json_tokens(text: str | bytes) -> int:
         if isinstance(block, str):
             total += _count(block, "[") + _count(block, "{") + _count(block, ",")
         else:
-            total += _count(block, b"[") + _count(block, b"{") + _count(block, b",")
+            data = bytes(block)
+            total += _count(data, b"[") + _count(data, b"{") + _count(data, b",")
         if total > MAX_JSON_TOKENS:
             raise InvalidInput(
                 f"message with more than {MAX_JSON_TOKENS} brackets and commas; send less at once",
@@ -99,7 +128,7 @@ def _too_deep() -> InvalidInput:
     return InvalidInput(text, code=ErrorCode.TOO_COMPLEX)
 
 
-def _refusal(text: str | bytes, error: Exception) -> NotJson | InvalidInput:
+def _refusal(text: str | bytes | bytearray, error: Exception) -> NotJson | InvalidInput:
     """Why orjson refused a text: it is not JSON, or it has a value that orjson cannot represent.
 
     Integers become their numbers of digits, because Python takes long to convert long ones.

@@ -39,6 +39,8 @@ _MOVES_QUEUE = frozenset(
     }
 )
 
+_CONTINUES = frozenset({SessionState.ASSIGNED, SessionState.RECOVERING})
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -167,8 +169,13 @@ class SessionSubscription:
 class SessionEvents:
     """The subscriptions of all connections that this edge serves."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(
+        self, broker: Broker, edge_id: str, on_unserved: Callable[[SessionEvent], None]
+    ) -> None:
+        """`on_unserved`: called when a session without a connection here needs its client."""
         self._broker = broker
+        self._edge_id = edge_id
+        self._on_unserved = on_unserved
         self._subscriptions: dict[str, list[SessionSubscription]] = {}
         self._listeners: list[Callable[[list[SessionEvent]], None]] = []
         self._stale = asyncio.Event()
@@ -260,8 +267,11 @@ class SessionEvents:
 
     def _dispatch(self, events: list[SessionEvent]) -> None:
         for event in events:
-            for subscription in self._subscriptions.get(event.sid, ()):
+            subscriptions = self._subscriptions.get(event.sid, ())
+            for subscription in subscriptions:
                 subscription.on_event(event)
+            if not subscriptions and event.edge == self._edge_id and event.state in _CONTINUES:
+                self._on_unserved(event)
         for listener in self._listeners:
             listener(events)
         if any(event.state in _MOVES_QUEUE for event in events):

@@ -11,6 +11,7 @@ import structlog
 from antiphon.broker.client import Broker
 from antiphon.broker.connections.outages import retry_until_available
 from antiphon.edge.metrics import EdgeMetrics
+from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.states import EndReason
 
 log = structlog.get_logger()
@@ -19,8 +20,9 @@ log = structlog.get_logger()
 class SessionTerminator:
     """Runs each call to Redis in its own task, which outlives the connection."""
 
-    def __init__(self, broker: Broker, metrics: EdgeMetrics) -> None:
+    def __init__(self, broker: Broker, metrics: EdgeMetrics, edge_id: str) -> None:
         self._broker = broker
+        self._edge_id = edge_id
         self._metrics = metrics
         self._tasks: set[asyncio.Task[object]] = set()
 
@@ -47,6 +49,13 @@ class SessionTerminator:
         """End a session that may or may not have been queued; only its recording id is known."""
         self._start(partial(self._withdraw, sid, recording), sid, "withdraw a session")
 
+    def end_unserved(self, event: SessionEvent) -> None:
+        """End a session of this edge that has no connection here: a failover has lost its end.
+
+        A resumable one may wait for its client.
+        """
+        self._start(partial(self._end_unserved, event), event.sid, "end a lost session")
+
     async def wait_until_done(self, within_s: float) -> None:
         """Wait for all tasks, then cancel the rest: the reaper ends those sessions."""
         if not self._tasks:
@@ -67,3 +76,11 @@ class SessionTerminator:
         row = await sessions.get(sid)
         if row is not None and row.recording == recording:
             await sessions.end(sid, EndReason.CLIENT_GONE, ticket=row.ticket)
+
+    async def _end_unserved(self, event: SessionEvent) -> None:
+        sessions = self._broker.sessions
+        row = await sessions.get(event.sid)
+        if row is None or row.resumable or (row.edge, row.ticket) != (self._edge_id, event.ticket):
+            return
+        if await sessions.end(event.sid, EndReason.CLIENT_GONE, ticket=event.ticket):
+            log.warning("unserved_session_ended", session=event.sid)

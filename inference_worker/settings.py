@@ -33,6 +33,10 @@ class WorkerSettings(StatusSettings):
     contended_silence_timeout_s: float = Field(default=60.0, gt=0)
     """how long a client may send no audio, also in a pause, while other sessions wait for the slot;
     longer than outages of Redis last"""
+    stream_kept_s: float = Field(default=90.0, gt=0)
+    """newest part of a session's streams that is never trimmed before the session ends, for clients
+    that resume; longer than `ping_interval_s`, `ping_timeout_s`, `resume_grace_s` and
+    `broker_patience_s` together"""
     drain_s: float = Field(default=30.0, ge=0)
     """how long running sessions may continue after SIGTERM; a second SIGTERM ends this time"""
     stop_grace_s: float | None = Field(default=None, gt=0)

@@ -408,6 +408,24 @@ class Checkpoint(StreamEntry, tag="mark"):
     messages: list[dict[str, Any]]
 
 
+class PastSteps(StreamEntry, tag="past"):
+    """Finished units or turns in a row, as recovery needs them, so that their entries can be trimmed.
+
+    `last_input` and `last_output` are the stream ids of the last entries that belong to them. `count`
+    is the duration of the input up to there (ms), or the index of the next turn. A step has the
+    fields of the engine's `PastUnit` or `PastTurn`. `audio` is the steps' sound as one FLAC file, and
+    empty if the engine does not need it; `samples` in each step is its share, `frames` its number of
+    frames.
+    """
+
+    last_input: str
+    last_output: str
+    count: int
+    steps: list[dict[str, Any]]
+    audio: bytes = field(default=b"", metadata=BINARY, repr=False)
+    frames: tuple[bytes, ...] = field(default=(), metadata=BINARY, repr=False)
+
+
 InEntry = (
     PrepareIn
     | ChunkIn

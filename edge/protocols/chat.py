@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pybase64
 
 from antiphon.edge.errors import Close, Fault, error_message
-from antiphon.edge.json_text import load_json
+from antiphon.edge.json_text import ClientFrame, load_json
 from antiphon.edge.media.decode import read_audio, read_image, read_video
 from antiphon.edge.media.voices import (
     UploadedVoices,
@@ -98,7 +98,7 @@ PHASE_TEXT = {
 
 
 async def decode_request(
-    frame: str | bytes, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
+    frame: ClientFrame, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
 ) -> ChatIn:
     """The first frame of a WebSocket. Raises InvalidInput or NotJson."""
     request, tts = await asyncio.to_thread(
@@ -108,7 +108,7 @@ async def decode_request(
 
 
 async def decode_body(
-    body: bytes, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
+    body: bytes | bytearray, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
 ) -> ChatIn:
     """An HTTP body, whose answer is not streamed. Raises InvalidInput or NotJson."""
     if len(body) > settings.max_chat_bytes:
@@ -125,7 +125,7 @@ class ChatDecoder:
     def __init__(self, settings: EdgeSettings) -> None:
         self._reader = InputReader(settings)
 
-    async def decode(self, frame: str | bytes) -> StopIn:
+    async def decode(self, frame: ClientFrame) -> StopIn:
         """The command in one frame. Raises InvalidInput or NotJson."""
         data, _ = self._reader.read_frame(frame)
         if isinstance(data, dict) and data.get("type") == "stop":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from antiphon.edge.access.limits import InputBudget
-from antiphon.edge.json_text import load_json
+from antiphon.edge.json_text import ClientFrame, load_json
 from antiphon.edge.media.decode import as_float32, read_audio, read_image
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE
@@ -16,7 +16,7 @@ from antiphon.shared_schemas.media import Media, Payload, split_frame
 
 
 def decode_frame(
-    frame: str | bytes, max_bytes: int, charge: Callable[[int], None] | None = None
+    frame: ClientFrame, max_bytes: int, charge: Callable[[int], None] | None = None
 ) -> tuple[object, Payload | None]:
     """One frame's JSON value, and the payload of a binary frame.
 
@@ -25,8 +25,10 @@ def decode_frame(
     """
     if len(frame) > max_bytes:
         raise too_large(len(frame), max_bytes)
-    text, payload = (frame, None) if isinstance(frame, str) else split_frame(frame)
-    return load_json(text, len(frame), charge), payload
+    if isinstance(frame, bytes):
+        text, payload = split_frame(frame)
+        return load_json(text, len(frame), charge), payload
+    return load_json(frame if isinstance(frame, str) else frame.data, len(frame), charge), None
 
 
 def too_large(size: int, max_bytes: int) -> InvalidInput:

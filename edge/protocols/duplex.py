@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import orjson
 
+from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.voices import UploadedVoices, load_named_voice, no_uploaded_voices
 from antiphon.edge.protocols.decoding import InputReader
 from antiphon.edge.protocols.machine import (
@@ -110,7 +111,7 @@ class DuplexDecoder:
         self._uploads = uploads
         self._reader = InputReader(settings)
 
-    async def decode(self, frame: str | bytes) -> DuplexCommand:
+    async def decode(self, frame: ClientFrame) -> DuplexCommand:
         """The command in one frame. Raises InvalidInput or NotJson."""
         message = parse_duplex_message(*self._reader.read_frame(frame))
         if isinstance(message, Stop):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.protocols.decoding import InputReader
 from antiphon.edge.protocols.machine import (
     Action,
@@ -82,7 +83,7 @@ class HalfDuplexDecoder:
     def __init__(self, settings: EdgeSettings) -> None:
         self._reader = InputReader(settings)
 
-    async def decode(self, frame: str | bytes) -> HalfDuplexCommand:
+    async def decode(self, frame: ClientFrame) -> HalfDuplexCommand:
         """The command in one frame. Raises InvalidInput or NotJson."""
         message = parse_half_duplex_message(*self._reader.read_frame(frame))
         if isinstance(message, Stop):

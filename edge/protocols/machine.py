@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from antiphon.edge.errors import Close, Fault, error_message, explain_end
+from antiphon.edge.json_text import ClientFrame
 from antiphon.shared_schemas.entries import (
     ErrorOut,
     HalfDuplexPrepareIn,
@@ -116,7 +117,7 @@ def encode_error(fault: Fault) -> Sequence[ServerMessage]:
 class CommandDecoder(Protocol[Command_co]):
     """Checks what a client sends, once; behind it there are typed commands only."""
 
-    async def decode(self, frame: str | bytes) -> Command_co:
+    async def decode(self, frame: ClientFrame) -> Command_co:
         """One frame. Raises InvalidInput, or NotJson if the connection must close."""
         ...
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from antiphon.edge.errors import Close, Fault
+from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.voices import decode_voice
 from antiphon.edge.protocols.decoding import InputReader
 from antiphon.edge.protocols.machine import (
@@ -136,7 +137,7 @@ class RealtimeDecoder:
         self._playback_ack = playback_ack
         self._reader = InputReader(settings)
 
-    async def decode(self, frame: str | bytes) -> RealtimeCommand:
+    async def decode(self, frame: ClientFrame) -> RealtimeCommand:
         """The command in one frame. Raises InvalidInput or NotJson."""
         data, payload = self._reader.read_frame(frame)
         event = parse_realtime_event(data, payload, playback_ack=self._playback_ack)

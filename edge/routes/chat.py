@@ -200,7 +200,7 @@ async def _read_request(request: Request, edge: EdgeContext, reservation: Reserv
     return await decode_body(body, edge.settings, edge.broker.voices.sound)
 
 
-async def _read_body(request: Request, limits: EdgeSettings, reservation: Reservation) -> bytes:
+async def _read_body(request: Request, limits: EdgeSettings, reservation: Reservation) -> bytearray:
     """Raises InvalidInput as soon as it is too long or too late, or BudgetExceeded."""
     body, timeout_s = bytearray(), limits.chat_request_s
     try:
@@ -213,4 +213,4 @@ async def _read_body(request: Request, limits: EdgeSettings, reservation: Reserv
     except TimeoutError:
         text = f"request not complete within {timeout_s:g} s; it came to {len(body)} bytes"
         raise InvalidInput(text, code=ErrorCode.SLOW_CONSUMER) from None
-    return bytes(body)
+    return body

@@ -108,8 +108,8 @@ class MissedMessages:
         history = self._broker.streams.history(outputs, self.delivered.ticket, self.delivered)
         async with aclosing(history) as entries:
             async for position, entry in entries:
-                if position.n > self.delivered.n + 1 and self.seq == first.seq:
-                    raise ResumeExpired  # the stream has been trimmed since
+                if position.n > self.delivered.n + 1:
+                    raise ResumeExpired  # trimmed, or lost in a failover
                 for message in self._apply_checkpoints(machine, position):
                     yield message
                 caught_up = not self.checkpoints and self.seq >= self.last

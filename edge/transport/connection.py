@@ -10,6 +10,7 @@ from typing import Protocol
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from antiphon.edge.errors import CLOSE_REASONS, ClientGone, Close, NotJson
+from antiphon.edge.json_text import ClientFrame, Utf8Text
 from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.media import BINARY_PROTOCOL, PLAIN_PROTOCOL
@@ -48,7 +49,7 @@ class ClientConnection(Protocol):
 
     encoding: Encoding
 
-    async def receive(self) -> str | bytes: ...
+    async def receive(self) -> ClientFrame: ...
 
     async def send(self, frame: str | bytes) -> None: ...
 
@@ -72,7 +73,7 @@ class SocketConnection:
         self.force_close: Callable[[Close, str], None] = socket.scope["state"]["force_close"]
         self.probe: Callable[[Callable[[], None]], None] = socket.scope["state"]["probe"]
 
-    async def receive(self) -> str | bytes:
+    async def receive(self) -> ClientFrame:
         """The next message.
 
         Raises NotJson for a binary one if only text was agreed on, and BudgetExceeded if the edge
@@ -83,7 +84,7 @@ class SocketConnection:
             raise ClientGone
         if "error" in message:
             raise message["error"]
-        text: str | None = message.get("text")
+        text: str | Utf8Text | None = message.get("text")
         if text is not None:
             return text
         if not self.encoding.binary:

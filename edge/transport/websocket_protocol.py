@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import logging
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
-from websockets.frames import CTRL_OPCODES, Frame
+from websockets.frames import CTRL_OPCODES, CloseCode, Frame
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
@@ -23,9 +24,16 @@ from antiphon.edge.access.limits import (
     TokenBucket,
 )
 from antiphon.edge.errors import BudgetExceeded, Close
+from antiphon.edge.json_text import Utf8Text
 
 FRAMES_PER_TURN = 64
 """Frames of one socket that are parsed before other sockets have their turn: about 0.5 ms."""
+
+PIECE_BYTES = 256 * 1024
+"""Longer frames are parsed in pieces of this size: 64 MiB at once would delay other sockets for 0.1 s."""
+
+LONG_TEXT_BYTES = 1024 * 1024
+"""Longer texts are not decoded: the parser of JSON reads UTF-8."""
 
 SMALL_FRAME_BYTES = 1024
 """Smaller frames are limited by their number; their cost does not depend on their size."""
@@ -52,11 +60,56 @@ _PROBE = b"antiphon"
 
 
 class _FrameReader(StreamReader):
-    """Ends the parser's turn after a message, or after FRAMES_PER_TURN frames."""
+    """Ends the parser's turn after a message, or after FRAMES_PER_TURN frames.
 
-    def __init__(self) -> None:
+    Presents a frame of more than PIECE_BYTES to the parser as fragments.
+    """
+
+    def __init__(self, room: Callable[[], int]) -> None:
+        """`room`: the longest frame that the parser accepts now."""
         super().__init__()
         self.held = False
+        self._room = room
+        self._rest = 0
+        """Bytes of the long frame that have no header yet."""
+        self._last = self._mask = b""
+
+    def at_eof(self) -> Generator[None, None, bool]:
+        """The parser calls it before each frame."""
+        while len(self.buffer) < self._needed() and not self.eof:
+            yield
+        if self.buffer and self._rest:
+            self.buffer[:0] = self._next_header()
+        elif self._begins_long_frame():
+            self._split()
+        return not self.buffer
+
+    def _needed(self) -> int:
+        """Bytes without which the next header cannot be judged."""
+        if self._rest or not self.buffer:
+            return 1
+        return 14 if self.buffer[1:2] == b"\xff" else 2
+
+    def _begins_long_frame(self) -> bool:
+        """False if the parser refuses the frame by its header."""
+        head = self.buffer
+        if len(head) < 14 or head[1] != 0xFF:
+            return False
+        return PIECE_BYTES < int.from_bytes(head[2:10], "big") <= self._room()
+
+    def _split(self) -> None:
+        """Shortens the header to a first fragment."""
+        head = self.buffer
+        self._rest = int.from_bytes(head[2:10], "big") - PIECE_BYTES
+        self._last, self._mask = bytes([head[0] & 0x80]), bytes(head[10:14])
+        head[0] &= 0x7F
+        head[2:10] = PIECE_BYTES.to_bytes(8, "big")
+
+    def _next_header(self) -> bytes:
+        size = min(self._rest, PIECE_BYTES)
+        self._rest -= size
+        first = b"\0" if self._rest else self._last
+        return first + b"\xff" + size.to_bytes(8, "big") + self._mask
 
     def read_exact(self, n: int) -> Generator[None, None, bytearray]:
         while self.held or len(self.buffer) < n:
@@ -75,7 +128,7 @@ class FrameParser(ServerProtocol):
 
     def __init__(self, max_size: int, logger: logging.Logger) -> None:
         super().__init__(max_size=max_size, logger=logger)
-        self.reader = _FrameReader()
+        self.reader = _FrameReader(self._room)
         self.parser = self.parse()
         next(self.parser)
         self.fragments = 0
@@ -83,6 +136,9 @@ class FrameParser(ServerProtocol):
         self.parsed = 0
         self.small = 0
         """Of the last turn: all frames, and those below SMALL_FRAME_BYTES."""
+
+    def _room(self) -> int:
+        return (self.max_message_size or 0) - (self.current_size or 0)
 
     def receive_data(self, data: bytes | bytearray) -> None:
         self.parsed = self.small = 0
@@ -145,6 +201,8 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._turn: asyncio.Handle | None = None
         self._cut = False
+        self._utf8 = codecs.getincrementaldecoder("utf-8")()
+        """Of the fragments of a text."""
 
     def _byte_bucket(self, longest: int) -> TokenBucket:
         return TokenBucket(2 * longest, 2 * self.bytes_per_s, self.loop.time())
@@ -247,6 +305,9 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
     def handle_text(self, event: Frame) -> None:
         """Releases the bytes: the parser would keep the last frame until the next one arrives."""
         super().handle_text(event)
+        if not event.fin:
+            self._utf8.reset()
+            self._check_utf8(event)
         event.data = b""
 
     def handle_bytes(self, event: Frame) -> None:
@@ -255,17 +316,44 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_cont(self, event: Frame) -> None:
         """Joins fragments as they arrive: a list of short ones takes many times their bytes."""
+        if self._cut:
+            return
         (start,) = self.frames
         joined = start if isinstance(start, bytearray) else bytearray(start)
         joined += event.data
         self.frames = [joined]  # type: ignore[list-item]
+        if self.curr_msg_data_type == "text":
+            self._check_utf8(event)
         event.data = b""
-        if event.fin:
+        if event.fin and not self._cut:
             self.send_receive_event_to_app()
 
+    def _check_utf8(self, event: Frame) -> None:
+        """Checks fragments as they arrive, which takes long at once."""
+        try:
+            self._utf8.decode(event.data, event.fin)
+        except UnicodeDecodeError:
+            self._discard_input()
+            with suppress(InvalidState):
+                self.conn.send_close(CloseCode.INVALID_DATA)
+                self.handle_parser_exception()
+
     def send_receive_event_to_app(self) -> None:
-        """Invalid UTF-8 may arrive together with the client's close frame."""
-        with suppress(InvalidState):
+        (data,) = self.frames
+        if (
+            self.curr_msg_data_type == "text"
+            and len(data) > LONG_TEXT_BYTES
+            and not self.close_sent
+        ):
+            self.frames = []
+            message: Any = {"type": "websocket.receive", "text": Utf8Text(data)}
+            self.queue.put_nowait(message)
+            self.read_paused = True
+            self.transport.pause_reading()
+            return
+        with suppress(
+            InvalidState
+        ):  # invalid UTF-8 may arrive together with the client's close frame
             super().send_receive_event_to_app()
 
     # --- pings ---

@@ -56,6 +56,8 @@ class EngineInfo:
     sees_frames: bool
     clones_voice: bool
     simulated: bool = False
+    replayed_audio: int = 0
+    """The newest units or turns whose audio and frames `replay` needs. 0: only open utterances."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,7 +114,7 @@ class ChatRunner:
         trace = TraceContext(request.trace, request.at)
         self._answer = AnswerStream(self._context, self._session, self._view, trace)
         await self._session.move(SessionState.PREPARING, request.options.model_dump())
-        interrupts = InterruptWatcher(item.n, self._view.stop, self._view)
+        interrupts = InterruptWatcher(item.position, self._view.stop, self._view)
         async with interrupts.watch(mailbox):
             try:
                 await self._publish_answer(request, interrupts)

@@ -57,6 +57,10 @@ class ClaimedSession:
         )
         return cls(broker, worker_id, claim, writer, on_survived)
 
+    @property
+    def last_output(self) -> StreamPosition:
+        return self._writer.last
+
     def record_latency(self, ms: float) -> None:
         """Count one more answer and keep its latency."""
         count = self.latency.count if self.latency else 0

@@ -10,12 +10,15 @@ from typing import ClassVar
 import structlog
 
 from antiphon.inference_worker.engines.processor import DuplexView
-from antiphon.inference_worker.engines.types import ContextFull, EngineError
+from antiphon.inference_worker.engines.types import ContextFull, EngineError, PastUnit
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.conversation_past import ConversationPast
 from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
+from antiphon.inference_worker.sessions.past_steps import FinishedStep
 from antiphon.inference_worker.sessions.recovery import (
     RecoveredDuplex,
+    past_unit,
     recover_duplex,
 )
 from antiphon.inference_worker.sessions.runner import SessionRunner, publish_error, reference_voice
@@ -37,6 +40,12 @@ from antiphon.shared_schemas.unit_result import UnitResult
 
 log = structlog.get_logger()
 
+_REPLAYED_MS = 30_000
+"""The newest input stays in the stream: engines process the audio of an open utterance again."""
+
+_BATCH = 10
+"""Units that are stored together for recovery."""
+
 
 class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
     """Runs one unit per chunk. The finalize step of a unit may overlap with the client's next chunk."""
@@ -48,13 +57,15 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
     }
 
     def __init__(self, context: WorkerContext, session: ClaimedSession, view: DuplexView) -> None:
-        super().__init__(context, session, recover_duplex, context.settings.backlog_chunks)
+        past = ConversationPast[PastUnit](context, session, lag=_REPLAYED_MS, batch=_BATCH)
+        super().__init__(context, session, recover_duplex, past, context.settings.backlog_chunks)
         self._view = view
         self._config = DuplexConfig()
         self._deferred = True
         self._finalizing: asyncio.Task[None] | None = None
         self._paused_until_s = 0.0
         self._current_time = 0
+        self._played_ms: float | None = None
 
     async def _load(self, entry: PrepareIn) -> int:
         self._config = entry.config
@@ -106,6 +117,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         return None
 
     async def _report_playback(self, played_ms: float) -> None:
+        self._played_ms = played_ms
         await self._wait_for_engine()
         await self._context.engine.call(self._view.played, played_ms)
 
@@ -172,6 +184,12 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         await self._session.publish_step(out)
         if context.tracer:
             context.tracer.record_unit(out, now_ms)
+        unit = past_unit(out, chunk if self._past.keeps_audio else None, self._played_ms)
+        self._played_ms = None
+        position, now_ms = self._session.last_output, context.broker.clock.now_ms()
+        await self._past.add(
+            FinishedStep(unit, item.position, position, self._current_time, now_ms)
+        )
 
     async def _finalize(self) -> None:
         with self._context.metrics.finalize.time():

@@ -13,12 +13,14 @@ from antiphon.inference_worker.engines.common.endpointing import (
     StreamingVAD,
 )
 from antiphon.inference_worker.engines.processor import HalfDuplexView
-from antiphon.inference_worker.engines.types import ContextFull, EngineError
+from antiphon.inference_worker.engines.types import ContextFull, EngineError, PastTurn
 from antiphon.inference_worker.sessions.answer import AnswerStream
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.conversation_past import ConversationPast
 from antiphon.inference_worker.sessions.interrupts import InterruptWatcher
 from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
+from antiphon.inference_worker.sessions.past_steps import FinishedStep
 from antiphon.inference_worker.sessions.recovery import (
     GUARD_SAMPLES,
     PendingTurn,
@@ -34,6 +36,7 @@ from antiphon.shared_schemas.entries import (
     GeneratingOut,
     HalfDuplexPrepareIn,
     StopIn,
+    StreamPosition,
     TurnDoneOut,
     VadOut,
 )
@@ -56,7 +59,8 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
     def __init__(
         self, context: WorkerContext, session: ClaimedSession, view: HalfDuplexView
     ) -> None:
-        super().__init__(context, session, recover_half_duplex, _BACKLOG_CHUNKS)
+        past = ConversationPast[PastTurn](context, session, lag=0, batch=1)
+        super().__init__(context, session, recover_half_duplex, past, _BACKLOG_CHUNKS)
         self._view = view
         self._config = HalfDuplexConfig()
         self._vad = StreamingVAD(self._config.vad)
@@ -101,7 +105,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
     async def _handle(self, item: QueuedInput, mailbox: SessionMailbox) -> EndReason | None:
         match item.entry:
             case ChunkIn() as entry:
-                return await self._detect_speech(item.n, entry, mailbox)
+                return await self._detect_speech(item.position, entry, mailbox)
             case HalfDuplexPrepareIn() as entry:
                 await self._prepare(item.n, entry)
             case StopIn():
@@ -109,7 +113,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
         return None
 
     async def _detect_speech(
-        self, n: int, chunk: ChunkIn, mailbox: SessionMailbox
+        self, position: StreamPosition, chunk: ChunkIn, mailbox: SessionMailbox
     ) -> EndReason | None:
         self._trace = TraceContext(chunk.trace, chunk.at)
         samples = chunk.samples()
@@ -119,17 +123,19 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
             speaking = isinstance(event, SpeechStarted)
             if speaking != self._speaking:  # after a recovery the client may already know
                 self._speaking = speaking
-                await self._session.publish(VadOut(input_n=n, speaking=speaking))
+                await self._session.publish(VadOut(input_n=position.n, speaking=speaking))
             if isinstance(event, SpeechEnded):
-                return await self._answer(await self._begin_turn(n, event), mailbox)
+                return await self._answer(await self._begin_turn(position, event), mailbox)
+        if not self._speaking:
+            await self._past.advance(position)
         return None
 
-    async def _begin_turn(self, n: int, speech: SpeechEnded) -> PendingTurn:
-        turn = PendingTurn(self._next_index, n, speech.audio)
+    async def _begin_turn(self, position: StreamPosition, speech: SpeechEnded) -> PendingTurn:
+        turn = PendingTurn(self._next_index, position, speech.audio)
         self._next_index += 1
         await self._session.publish(
             GeneratingOut(
-                input_n=n,
+                input_n=position.n,
                 turn_index=turn.index,
                 speech_duration_ms=speech.speech_ms,
                 audio=float_bytes(speech.audio),
@@ -140,7 +146,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
     async def _answer(self, turn: PendingTurn, mailbox: SessionMailbox) -> EndReason | None:
         """Answer one utterance. Audio that arrives during the answer is discarded."""
         context, session = self._context, self._session
-        interrupts = InterruptWatcher(turn.input_n, self._view.set_break, self._view)
+        interrupts = InterruptWatcher(turn.last_input, self._view.set_break, self._view)
         answer = AnswerStream(context, session, self._view, self._trace)
         failed = False
         async with interrupts.watch(mailbox):
@@ -149,12 +155,12 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
                 if not interrupts.stopped:
                     await answer.publish(turn.said, interrupts, streaming=True)
             except ContextFull as error:
-                return await self._fail(turn.input_n, error)
+                return await self._fail(turn.last_input.n, error)
             except EngineError as error:
                 failed = not interrupts.stopped
                 if failed:
                     await context.engine.call(self._view.rollback)
-                    await publish_error(context, session, turn.input_n, error)
+                    await publish_error(context, session, turn.last_input.n, error)
         if interrupts.stopped:
             return await self._stop()
         await self._publish_turn_done(turn, answer, interrupts, failed=failed)
@@ -175,7 +181,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
         await self._session.publish_step(
             TurnDoneOut(
                 trace=answer.trace.trace,
-                input_n=interrupts.last_n,
+                input_n=interrupts.last.n,
                 turn_index=turn.index,
                 text=answer.text,
                 stopped=interrupts.broken,
@@ -187,3 +193,8 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
             )
         )
         answer.record_trace(took_s)
+        past = None if failed else PastTurn(audio=turn.utterance, text=answer.text, memo=memo)
+        position, now_ms = self._session.last_output, self._context.broker.clock.now_ms()
+        await self._past.add(
+            FinishedStep(past, interrupts.last, position, self._next_index, now_ms)
+        )

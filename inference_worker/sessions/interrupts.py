@@ -8,17 +8,19 @@ from contextlib import asynccontextmanager
 
 from antiphon.inference_worker.engines.processor import SessionView
 from antiphon.inference_worker.sessions.mailbox import SessionMailbox
-from antiphon.shared_schemas.entries import BreakIn, StopIn
+from antiphon.shared_schemas.entries import BreakIn, StopIn, StreamPosition
 
 
 class InterruptWatcher:
     """Forwards `stop` and `break` to the engine and discards all other input.
 
-    `last_n` is the number of the last input read.
+    `last` is the position of the last input read.
     """
 
-    def __init__(self, last_n: int, on_break: Callable[[], None], view: SessionView) -> None:
-        self.last_n = last_n
+    def __init__(
+        self, last: StreamPosition, on_break: Callable[[], None], view: SessionView
+    ) -> None:
+        self.last = last
         self.stopped = False
         self.broken = False
         self._on_break = on_break
@@ -46,7 +48,7 @@ class InterruptWatcher:
         while not self.stopped:
             item = await mailbox.next(None)
             assert item is not None
-            self.last_n = item.n
+            self.last = item.position
             self.stopped = isinstance(item.entry, StopIn)
             self.broken = self.broken or isinstance(item.entry, BreakIn)
             self.resend()

@@ -16,12 +16,16 @@ from antiphon.shared_schemas.entries import ChunkIn, DiagnosticIn, InEntry, Stre
 
 @dataclass(frozen=True, slots=True)
 class QueuedInput:
-    """One input entry, its number, when it was read (`time.monotonic`), the chunks skipped before it."""
+    """One input entry, when it was read (`time.monotonic`), and the chunks skipped before it."""
 
-    n: int
+    position: StreamPosition
     entry: InEntry
     read_s: float
     skipped: tuple[int, ...] = ()
+
+    @property
+    def n(self) -> int:
+        return self.position.n
 
 
 class InputBacklog:
@@ -87,7 +91,7 @@ class SessionMailbox:
         try:
             async for position, entry in subscription:
                 if not isinstance(entry, DiagnosticIn):  # only the recorder needs those
-                    self._backlog.push(QueuedInput(position.n, entry, time.monotonic()))
+                    self._backlog.push(QueuedInput(position, entry, time.monotonic()))
                     self._arrived.set()
             self._failure = BufferError("input arrived faster than the worker could read it")
         except Exception as error:  # noqa: BLE001 - raised by `next`

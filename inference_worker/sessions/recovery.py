@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from antiphon.broker.client import Broker
 from antiphon.broker.connections.outages import retry_until_available
 from antiphon.inference_worker.engines.common.endpointing import MAX_UTTERANCE_S
 from antiphon.inference_worker.engines.types import PastTurn, PastUnit
+from antiphon.inference_worker.sessions.past_steps import FinishedStep, StepT, decode_steps
+from antiphon.inference_worker.sessions.trimming import TrimBounds
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     DeltaOut,
     GeneratingOut,
     HalfDuplexPrepareIn,
+    PastSteps,
     PausedOut,
     PlaybackIn,
     PrefillDoneOut,
@@ -46,11 +49,26 @@ class Unrecoverable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StreamHistory:
-    """The entries of both streams, and the accepted `prepare` if it was stored separately."""
+    """The accepted `prepare` and the past that were stored separately, and the entries after that past."""
 
     inputs: Sequence[StreamRecord] = ()
     outputs: Sequence[StreamRecord] = ()
     stored_prepare: StreamRecord | None = None
+    past: Sequence[tuple[StreamPosition, PastSteps]] = ()
+
+    @property
+    def covered(self) -> TrimBounds | None:
+        """The last entries that belong to the stored past, if there is one."""
+        if not self.past:
+            return None
+        last = self.past[-1][1]
+        positions = map(StreamPosition.parse, (last.last_input, last.last_output))
+        return TrimBounds(*positions)
+
+    @property
+    def count(self) -> int:
+        """The duration of the past (ms), or the index of the turn after it."""
+        return self.past[-1][1].count if self.past else 0
 
     @property
     def published(self) -> list[StreamEntry]:
@@ -58,14 +76,25 @@ class StreamHistory:
 
     @property
     def shortened(self) -> bool:
-        """True if the first outputs were trimmed."""
-        return bool(self.outputs) and self.outputs[0][0].n > 1
+        """True if outputs were trimmed that are not in the stored past, or its beginning was."""
+        if self.past and self.past[0][0].n > 1:
+            return True
+        before = self.covered.outputs.n if self.covered else 0
+        return bool(self.outputs) and self.outputs[0][0].n > before + 1
 
     def position_of(self, n: int) -> StreamPosition | None:
+        """None if it was trimmed: then no input up to this one is left."""
+        if self.covered and self.covered.inputs.n == n:
+            return self.covered.inputs
         return next((position for position, _ in self.inputs if position.n == n), None)
 
+    def nearest(self, n: int) -> StreamPosition:
+        """The position of input `n`. If it was trimmed, a position before every input that is left."""
+        return self.position_of(n) or StreamPosition(self.outputs[0][0].ticket, 0, n)
+
     def last_answered(self) -> int:
-        return max((getattr(entry, "input_n", 0) for entry in self.published), default=0)
+        before = self.covered.inputs.n if self.covered else 0
+        return max([before, *(getattr(entry, "input_n", 0) for entry in self.published)])
 
     def accepted_prepare(self) -> tuple[int, StreamEntry] | None:
         """The accepted `prepare` and its number, or None if none was accepted yet.
@@ -73,7 +102,7 @@ class StreamHistory:
         Raises Unrecoverable if it is lost.
         """
         prepared = next((e for e in self.published if isinstance(e, PreparedOut)), None)
-        if prepared is None and not self.shortened:
+        if prepared is None and not self.shortened and not self.past:
             return None
         stored = self.stored_prepare
         n = prepared.input_n if prepared else stored[0].n if stored else 0
@@ -84,31 +113,38 @@ class StreamHistory:
 
 
 async def read_history(broker: Broker, claim: Claim) -> StreamHistory:
-    """Read both streams of a session. Empty if no worker has published anything yet."""
+    """Read what a session has in Redis. Empty if no worker has published anything yet.
+
+    The past is read first: a worker that lost the session may trim the other streams behind it.
+    """
     return await retry_until_available(lambda: _read_streams(broker, claim), "read a session")
 
 
 async def _read_streams(broker: Broker, claim: Claim) -> StreamHistory:
     streams, keys, sid, ticket = broker.streams, broker.keys, claim.sid, claim.ticket
-    outputs = [x async for x in streams.history(keys.outbound(sid), ticket)]
-    if not outputs:
+    past = [x async for x in streams.history(keys.past(sid), ticket)]
+    after = StreamHistory(past=past).covered or (None, None)
+    outputs = [x async for x in streams.history(keys.outbound(sid), ticket, after[1])]
+    if not outputs and not past:
         return StreamHistory()
-    inputs = [x async for x in streams.history(keys.inbound(sid), ticket)]
+    inputs = [x async for x in streams.history(keys.inbound(sid), ticket, after[0])]
     prepares = [x async for x in streams.history(keys.prepare(sid), ticket)]
-    return StreamHistory(inputs, outputs, prepares[-1] if prepares else None)
+    return StreamHistory(inputs, outputs, prepares[-1] if prepares else None, past)
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveredSession(Generic[PrepareT]):
     """What every kind of conversation recovers. Input after `position` must be processed (all if None).
 
-    `prepare` is None if none was accepted yet. `shortened`: the first units or turns are no longer in
-    the streams.
+    `prepare` is None if none was accepted yet. `shortened`: units or turns are no longer in Redis.
+    `covered`: the last entries of the stored past. `recent`: the units or turns after it.
     """
 
     position: StreamPosition | None = None
     prepare: PrepareT | None = None
     shortened: bool = False
+    covered: TrimBounds | None = None
+    recent: tuple[FinishedStep[Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +167,33 @@ def recover_duplex(history: StreamHistory) -> RecoveredDuplex:
     prepare = accepted[1]
     assert isinstance(prepare, PrepareIn)
     inputs = {place.n: entry for place, entry in history.inputs}
-    results = [entry for entry in published if isinstance(entry, ResultOut)]
     acks = _PlaybackAcks(history.inputs)
-    units = tuple(
-        _past_unit(result, inputs.get(result.input_n), acks.until(result.input_n))
-        for result in results
+    recent = tuple(
+        FinishedStep(
+            past_unit(result, inputs.get(result.input_n), acks.until(result.input_n)),
+            history.nearest(result.input_n),
+            place,
+            result.current_time,
+            result.at,
+        )
+        for place, result in history.outputs
+        if isinstance(result, ResultOut)
     )
     return RecoveredDuplex(
         position=position,
         prepare=prepare,
-        units=units,
+        units=(*_stored(history, PastUnit), *(item.step for item in recent if item.step)),
         paused_until=_paused_until(published),
-        current_time=results[-1].current_time if results else 0,
+        current_time=recent[-1].count if recent else history.count,
         played_ms=acks.until(position.n) if position else None,
         shortened=history.shortened,
+        covered=history.covered,
+        recent=recent,
     )
+
+
+def _stored(history: StreamHistory, kind: type[StepT]) -> Iterator[StepT]:
+    return decode_steps((entry for _, entry in history.past), kind)
 
 
 class _PlaybackAcks:
@@ -164,7 +212,7 @@ class _PlaybackAcks:
         return newest
 
 
-def _past_unit(result: ResultOut, given: StreamEntry | None, played_ms: float | None) -> PastUnit:
+def past_unit(result: ResultOut, given: StreamEntry | None, played_ms: float | None) -> PastUnit:
     chunk = given if isinstance(given, ChunkIn) else None
     return PastUnit(
         audio=chunk.samples() if chunk else None,
@@ -192,11 +240,11 @@ def _paused_until(published: Sequence[StreamEntry]) -> float | None:
 class PendingTurn:
     """A turn that needs an answer; `said` is the part of it that the client already has.
 
-    `input_n` is the input in which the utterance ended.
+    `last_input` is the input in which the utterance ended.
     """
 
     index: int
-    input_n: int
+    last_input: StreamPosition
     utterance: Samples = field(repr=False)
     said: str = ""
 
@@ -228,24 +276,40 @@ def recover_half_duplex(history: StreamHistory) -> RecoveredHalfDuplex:
     _check_question(published)
     begun = [entry for entry in published if isinstance(entry, GeneratingOut)]
     done = {entry.turn_index: entry for entry in published if isinstance(entry, TurnDoneOut)}
-    open_turn = _open_turn(published, begun, done)
+    open_turn = _open_turn(history, begun, done)
     settled = [prepared_n, *(entry.input_n for entry in done.values())]
-    start = _replay_start(history.inputs, open_turn.input_n if open_turn else max(settled))
+    settled += [history.covered.inputs.n] if history.covered else []
+    answered = open_turn.last_input.n if open_turn else max(settled)
+    start = _replay_start(history.inputs, answered)
+    recent = tuple(_finished_turns(history, begun))
     speaking = [entry.speaking for entry in published if isinstance(entry, VadOut)]
     return RecoveredHalfDuplex(
         position=history.position_of(start),
         prepare=prepare,
-        turns=tuple(
-            PastTurn(audio=_samples(turn.audio), text=end.text, memo=end.memo)
-            for turn in begun
-            if (end := done.get(turn.turn_index)) and not end.failed
-        ),
+        turns=(*_stored(history, PastTurn), *(item.step for item in recent if item.step)),
         open_turn=open_turn,
-        next_index=max([*done, *(entry.turn_index for entry in begun)], default=-1) + 1,
+        next_index=max([history.count - 1, *done, *(entry.turn_index for entry in begun)]) + 1,
         speaking=bool(speaking) and speaking[-1],
         guard=GUARD_SAMPLES if start == prepared_n else 0,
         shortened=history.shortened,
+        covered=history.covered,
+        recent=recent,
     )
+
+
+def _finished_turns(
+    history: StreamHistory, begun: Sequence[GeneratingOut]
+) -> Iterator[FinishedStep[PastTurn]]:
+    """The turns after the stored past. One whose question is no longer in Redis counts as failed."""
+    questions = {entry.turn_index: entry.audio for entry in begun}
+    for place, end in history.outputs:
+        if isinstance(end, TurnDoneOut):
+            audio = questions.get(end.turn_index)
+            turn = None
+            if audio is not None and not end.failed:
+                turn = PastTurn(audio=_samples(audio), text=end.text, memo=end.memo)
+            last_input = history.nearest(end.input_n)
+            yield FinishedStep(turn, last_input, place, end.turn_index + 1, end.at)
 
 
 def _check_question(published: Sequence[StreamEntry]) -> None:
@@ -256,14 +320,14 @@ def _check_question(published: Sequence[StreamEntry]) -> None:
 
 
 def _open_turn(
-    published: Sequence[StreamEntry], begun: list[GeneratingOut], done: dict[int, TurnDoneOut]
+    history: StreamHistory, begun: list[GeneratingOut], done: dict[int, TurnDoneOut]
 ) -> PendingTurn | None:
     if not begun or begun[-1].turn_index in done:
         return None
-    last = begun[-1]
+    last, published = begun[-1], history.published
     after = published[published.index(last) :]
     said = "".join(entry.text_delta for entry in after if isinstance(entry, DeltaOut))
-    return PendingTurn(last.turn_index, last.input_n, _samples(last.audio), said)
+    return PendingTurn(last.turn_index, history.nearest(last.input_n), _samples(last.audio), said)
 
 
 def _replay_start(inputs: Sequence[StreamRecord], answered: int) -> int:

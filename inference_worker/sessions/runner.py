@@ -12,6 +12,7 @@ import structlog
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, UnsupportedContent
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.conversation_past import ConversationPast
 from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox, open_mailbox
 from antiphon.inference_worker.sessions.recovery import (
     PrepareT,
@@ -53,12 +54,14 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         context: WorkerContext,
         session: ClaimedSession,
         recover: Callable[[StreamHistory], StateT],
+        past: ConversationPast[Any],
         backlog_chunks: int,
     ) -> None:
         """If more than `backlog_chunks` unread chunks wait, the oldest is dropped."""
         self._context = context
         self._session = session
         self._recover = recover
+        self._past = past
         self._backlog_chunks = backlog_chunks
         self._prepare_by = 0.0
         self._last_input_at = self._last_audio_at = 0.0
@@ -69,11 +72,15 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         Raises StaleFence if another worker has the session, Unrecoverable if recovery fails.
         """
         context, claim = self._context, self._session.claim
+        if claim.epoch > 1:
+            await self._past.open()
         state = self._recover(await read_history(context.broker, claim))
         if state.prepare is None:
             self._start_prepare_timeout()
         else:
             await self._session.move(SessionState.PREPARING)
+            self._past.recorded = state.prepare.config.record
+            self._past.restore(state.covered, state.recent)
             await self._load(state.prepare)
             await self._restore(state)
             context.counters.recovered += 1
@@ -140,6 +147,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
             await self._session.move(SessionState.ASSIGNED)
             self._start_prepare_timeout()
             return
+        self._past.recorded = entry.config.record
         await self._session.save_prepare(n, entry)
         await self._session.publish(PreparedOut(input_n=n, prompt_length=length))
         await self._session.move(SessionState.ACTIVE)

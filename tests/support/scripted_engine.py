@@ -268,6 +268,7 @@ class ScriptedProcessor(UnifiedProcessor):
         self._step = step
         self._answer = answer
         self._resumes = resumes
+        self.replayed_audio = 10_000
 
     @property
     def info(self) -> EngineInfo:
@@ -279,6 +280,7 @@ class ScriptedProcessor(UnifiedProcessor):
             context_tokens=8192,
             sees_frames=False,
             clones_voice=False,
+            replayed_audio=self.replayed_audio,
         )
 
     def load(self, report: LoadProgress) -> None:

@@ -39,6 +39,9 @@ from antiphon.shared_schemas.states import SessionKind
 
 log = structlog.get_logger()
 
+_LEAST_UNIT_TOKENS = 10
+"""Of one second of audio."""
+
 
 class MiniCPMOProcessor(UnifiedProcessor):
     """MiniCPM-o 4.5 from `folder`. It speaks if `options.vocoder` names the weights of Token2wav."""
@@ -61,6 +64,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
             context_tokens=self._options.context_tokens,
             sees_frames=True,
             clones_voice=find_token2wav(self._folder, self._options) is not None,
+            replayed_audio=self._options.context_tokens // _LEAST_UNIT_TOKENS,
         )
 
     def load(self, report: LoadProgress) -> None:

@@ -172,12 +172,23 @@ async def test_malformed_json_closes_with_1003(
     assert (await ended(session.broker, session.claim.sid)).reason is EndReason.ERROR
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"type": "\xff"}',
+        [b'{"type": "\xe2', b'\x82"}'],
+        b'{"type": "' + bytes(2_000_000) + b'\xff"}',
+    ],
+    ids=["short", "in fragments", "long"],
+)
 async def test_invalid_utf8_closes_with_1007(
-    pair: tuple[Client, PlayedSession], caplog: pytest.LogCaptureFixture
+    pair: tuple[Client, PlayedSession],
+    caplog: pytest.LogCaptureFixture,
+    message: bytes | list[bytes],
 ) -> None:
     """RFC 6455 demands 1007 before the application sees a message."""
     client, session = pair
-    await client.socket.send(b'{"type": "\xff"}', text=True)
+    await client.socket.send(message, text=True)
     assert await client.close_code() == 1007
     await ended(session.broker, session.claim.sid)
     assert "Traceback" not in caplog.text

@@ -141,6 +141,31 @@ async def test_a_client_that_disconnects_in_any_state_frees_its_worker(
     assert (await broker.queue.snapshot()).workers[0].used == 0
 
 
+async def test_an_end_that_a_failover_has_lost_is_repeated(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker, raw: Redis
+) -> None:
+    """The new master still has the sessions of clients that have left."""
+    keys = broker.keys
+    held, queued = keys.session("adx_held"), keys.session("adx_queued")
+    async with edge.client("adx_held") as client, edge.client("adx_queued") as waiting:
+        await worker.claim()
+        await client.expect("queue_done")
+        await waiting.expect("queued")
+        rows = {key: await raw.dump(key) for key in (held, queued)}
+        places = await raw.zrange(keys.queue, 0, -1, withscores=True)
+    for sid in ("adx_held", "adx_queued"):
+        await ended(broker, sid)
+    worker.held.clear()
+    for key, row in rows.items():
+        await raw.restore(key, 0, row, replace=True)
+    await raw.zadd(keys.queue, dict(places))
+    await raw.zadd(keys.leases, {"adx_held": 1})
+    await worker.claim()
+    for sid in ("adx_held", "adx_queued"):
+        assert (await ended(broker, sid)).reason is EndReason.CLIENT_GONE
+    assert (await broker.queue.snapshot()).workers[0].used == 0
+
+
 async def test_a_disconnect_around_the_grant_frees_the_slot(
     edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:

@@ -18,6 +18,7 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.keys import Keys
 from antiphon.broker.schema_version import SCHEMA_VERSION
 from antiphon.broker.shards import shard_tag
+from antiphon.shared_schemas.entries import PastSteps
 from antiphon.shared_schemas.events import WorkerCommand
 from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.voices import Voice, new_voice_id
@@ -104,6 +105,8 @@ async def _create_keys(stack: Stack, broker: Broker, row: SessionRow) -> dict[st
     share = await broker.shares.make(row.recording)
     await broker.eta.configure({}, 0.3)
     await broker.apps.switch("realtime", enabled=False)
+    past = await broker.streams.past_writer(row.sid, row.ticket, row.epoch, None)
+    await past.append(PastSteps(last_input="1-1", last_output="1-1", count=1, steps=[]))
     async with Redis.from_url(stack.redis.url) as raw:
         await raw.zadd(broker.keys.trials, {row.sid: 1e15})
         shard = await raw.hget(broker.keys.session(row.sid), "shard")

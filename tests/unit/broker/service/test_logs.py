@@ -125,7 +125,7 @@ def test_a_bad_setting_ends_the_process_with_a_message() -> None:
     )
     assert shown.returncode == 78
     assert shown.stderr.startswith("antiphon: ")
-    assert "log_format" in shown.stderr
+    assert "ANTIPHON_LOG_FORMAT" in shown.stderr
     assert "Traceback" not in shown.stderr
 
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import logging
 
 import pytest
+from websockets.exceptions import PayloadTooBig, ProtocolError
 from websockets.frames import Frame, Opcode
 
-from antiphon.edge.transport.websocket_protocol import FRAMES_PER_TURN, FrameParser
+from antiphon.edge.transport.websocket_protocol import (
+    FRAMES_PER_TURN,
+    PIECE_BYTES,
+    FrameParser,
+)
 from support.raw_socket import CONT, PING, TEXT, frame
 
 
@@ -60,6 +65,42 @@ def test_a_message_split_at_every_byte(parser: FrameParser) -> None:
     kinds = [event.opcode for event in _received(parser)]
     assert kinds == [Opcode.TEXT, Opcode.PING, Opcode.CONT]
     assert parser.incomplete_bytes == 0
+
+
+@pytest.mark.parametrize("size", [PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES, 5_000_001])
+def test_a_long_frame_is_unmasked_in_pieces_as_it_arrives(parser: FrameParser, size: int) -> None:
+    text = (b"0123456789" * (size // 10 + 1))[:size]
+    data = Frame(Opcode.TEXT, text).serialize(mask=True) + frame(PING) + frame(TEXT, b"next")
+    received: list[Frame] = []
+    for start in range(0, len(data), 100_000):
+        parser.receive_data(data[start : start + 100_000])
+        assert len(parser.reader.buffer) <= PIECE_BYTES + 100_000
+        received += _received(parser)
+    while parser.unparsed:
+        parser.receive_data(b"")
+        received += _received(parser)
+    *pieces, ping, following = received
+    assert len(pieces) == -(-size // PIECE_BYTES)
+    assert [piece.opcode for piece in pieces] == [Opcode.TEXT] + [Opcode.CONT] * (len(pieces) - 1)
+    assert [piece.fin for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert b"".join(bytes(piece.data) for piece in pieces) == text
+    assert (ping.opcode, following.data) == (Opcode.PING, b"next")
+    assert parser.incomplete_bytes == 0
+
+
+@pytest.mark.parametrize("before", [0, 1000])
+def test_a_frame_that_is_too_long_is_refused_by_its_header(
+    parser: FrameParser, before: int
+) -> None:
+    parser.receive_data(frame(TEXT, bytes(before), fin=False))
+    size = parser.max_message_size or 0
+    parser.receive_data(frame(CONT, length=size - before + 1))
+    assert isinstance(parser.parser_exc, PayloadTooBig)
+
+
+def test_a_long_control_frame_is_refused_before_it_is_complete(parser: FrameParser) -> None:
+    parser.receive_data(frame(PING, bytes(PIECE_BYTES), length=8 * PIECE_BYTES))
+    assert isinstance(parser.parser_exc, ProtocolError)
 
 
 def test_fragments_and_bytes_of_an_incomplete_message_are_counted(parser: FrameParser) -> None:

@@ -27,7 +27,7 @@ def chunk(**fields: object) -> ChunkIn:
 
 def fill(backlog: InputBacklog, entries: list[InEntry]) -> list[QueuedInput]:
     for n, entry in enumerate(entries, start=1):
-        backlog.push(QueuedInput(n, entry, read_s=0.0))
+        backlog.push(QueuedInput(StreamPosition(1, 1, n), entry, read_s=0.0))
     return [backlog.pop() for _ in range(len(backlog.items))]
 
 

@@ -93,7 +93,7 @@ def test_an_open_answer_is_recovered_with_its_published_text() -> None:
     second = [generating(1, 5), DeltaOut(text_delta="it"), DeltaOut(text_delta=" is")]
     state = recovered(PREPARED, *first, *second)
     assert state.open_turn is not None
-    assert (state.open_turn.index, state.open_turn.input_n) == (1, 5)
+    assert (state.open_turn.index, state.open_turn.last_input.n) == (1, 5)
     assert state.open_turn.said == "it is"
     assert float_bytes(state.open_turn.utterance) == UTTERANCE
     assert (state.position, state.next_index) == (StreamPosition(7, 1, 5), 2)

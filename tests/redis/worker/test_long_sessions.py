@@ -1,0 +1,241 @@
+"""An hour of conversation takes no more of Redis than its newest part, and loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from redis.asyncio import Redis
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.edge.protocols.duplex import DuplexMachine
+from antiphon.edge.protocols.machine import Phase
+from antiphon.edge.session.resume import load_missed_messages
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat, to_pcm16
+from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig
+from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, flatten
+from antiphon.shared_schemas.entries import (
+    Checkpoint,
+    ChunkIn,
+    HalfDuplexPrepareIn,
+    PreparedOut,
+    PrepareIn,
+    ResultOut,
+    StopIn,
+    StoppedOut,
+    StreamPosition,
+)
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.unit_result import UnitResult
+from support.recorder_conversations import read_wav
+from support.recorder_process import in_process, quick
+from support.stack import until
+from support.worker_harness import SID, StreamClient, running_worker, stream_client
+
+pytestmark = pytest.mark.timeout(900)
+
+HOUR_S = 3600
+LOST_AT_S = 3000
+"""The second at which the first worker is lost."""
+
+CHECKPOINT_EVERY = 25
+"""Seconds: 50 events."""
+
+BOUND = 20 * 2**20
+"""Bytes of a session in Redis. Its hour has 184 MB."""
+
+KEPT = {"stream_kept_s": 0.1}
+"""Seconds of this test are a hundred times as fast."""
+
+
+def level(second: int) -> float:
+    """The sound of a second tells which one it is."""
+    return second / 2**15
+
+
+def chunk(second: int, seconds: float = 1.0) -> ChunkIn:
+    samples = np.full(round(seconds * INPUT_RATE), level(second), dtype=np.float32)
+    return ChunkIn(audio=to_pcm16(samples).tobytes(), pcm=PcmFormat.S16)
+
+
+def speaks_sometimes(unit: int) -> UnitResult:
+    """Every fifth unit speaks for a second."""
+    if unit % 5:
+        return UnitResult(is_listen=True, memo={"unit": unit})
+    audio = np.full(OUTPUT_RATE, level(unit), dtype=np.float32)
+    return UnitResult(is_listen=False, text=f"unit {unit}", audio=audio, memo={"unit": unit})
+
+
+async def bytes_of(raw: Redis, broker: Broker) -> int:
+    usages = [await raw.memory_usage(key, samples=0) for key in broker.keys.streams(SID)]
+    return sum(usage or 0 for usage in usages)
+
+
+@asynccontextmanager
+async def live_client(
+    broker: Broker, kind: SessionKind = SessionKind.AUDIO_DUPLEX
+) -> AsyncIterator[StreamClient]:
+    """A client whose edge sends heartbeats, because the test may take longer than they last."""
+
+    async def beat() -> None:
+        while True:
+            await broker.registry.edge_beat("edge", [])
+            await asyncio.sleep(1)
+
+    async with stream_client(broker, kind) as client:
+        beating = asyncio.create_task(beat())
+        yield client
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)
+
+
+async def until_progress(broker: Broker, ticket: int, second: int) -> None:
+    """A busy machine must not let the recorder fall behind as no recorder does in real time."""
+    async with asyncio.timeout(120):
+        while True:
+            progress = await broker.recorder_progress.load(ticket)
+            if progress and StreamPosition.parse(progress["out"]).n > second:
+                return
+            await asyncio.sleep(0.02)
+
+
+class Talk:
+    """A client that sends one second after the other, and its edge, which writes checkpoints."""
+
+    def __init__(self, broker: Broker, raw: Redis, client: StreamClient) -> None:
+        self.most = 0
+        self.recorded = False
+        self._broker = broker
+        self._raw = raw
+        self._client = client
+
+    async def prepare(self, config: DuplexConfig) -> None:
+        self.checkpoints = await self._broker.streams.checkpoint_writer(SID, self._client.ticket)
+        await self._client.send(PrepareIn(system_prompt="Listen.", config=config))
+        await self._client.expect(PreparedOut)
+        await self._write_checkpoint(0)
+
+    async def seconds(self, seconds: range) -> None:
+        for second in seconds:
+            await self._client.send(chunk(second))
+            result = await self._client.expect(ResultOut)
+            assert (result.input_n, result.memo) == (second + 1, {"unit": second})
+            if second % CHECKPOINT_EVERY == 0:
+                await self._write_checkpoint(second)
+            if second % 50 == 0:
+                self.most = max(self.most, await bytes_of(self._raw, self._broker))
+                if self.recorded:
+                    await until_progress(self._broker, self._client.ticket, second - 50)
+
+    async def _write_checkpoint(self, second: int) -> None:
+        """After `prepared` and as many results: they are the messages of these numbers."""
+        machine = DuplexMachine(SID, "r")
+        machine.phase = Phase.ACTIVE
+        checkpoint = Checkpoint(
+            seq=second + 1,
+            last_output=StreamPosition(
+                self._client.ticket, 1 if second <= LOST_AT_S else 2, second + 1
+            ).id(),
+            last_input=self._client.writer.last.id(),
+            snapshot=machine.snapshot(),
+            messages=[],
+        )
+        await self.checkpoints.append(checkpoint)
+
+
+async def test_an_hour_of_conversation(
+    broker: Broker, settings: BrokerSettings, raw: Redis, tmp_path: Path
+) -> None:
+    """The first worker is lost after 50 minutes, and the client resumes at the end, far behind."""
+    async with in_process(quick(settings, tmp_path)), live_client(broker) as client:
+        talk = Talk(broker, raw, client)
+        talk.recorded = True
+        async with running_worker(broker, settings, speaks_sometimes, "w1", **KEPT):
+            await talk.prepare(DuplexConfig())
+            await talk.seconds(range(1, LOST_AT_S + 1))
+        await broker.registry.worker_gone("w1")
+        async with running_worker(broker, settings, speaks_sometimes, "w2", **KEPT) as second:
+            await talk.seconds(range(LOST_AT_S + 1, HOUR_S + 1))
+            units, before = second.view.replayed, range(1, LOST_AT_S + 1)
+            assert [unit.memo for unit in units] == [{"unit": n} for n in before]
+            heard = [float(unit.audio[0]) for unit in units if unit.audio is not None]
+            assert np.allclose(heard, [level(n) for n in before], atol=2**-15)
+
+            last = HOUR_S - 36  # the newest checkpoints are later
+            missed = await load_missed_messages(broker, SID, client.ticket, 2, last)
+            wires = [message.wire() async for message in missed.replay(DuplexMachine(SID, "r"))]
+            assert [wire["seq"] for wire in wires] == list(range(last + 1, HOUR_S + 2))
+            spoken = [wire["text"] for wire in wires if not wire["is_listen"]]
+            assert spoken == [f"unit {n}" for n in range(last, HOUR_S + 1) if n % 5 == 0]
+
+            await missed.inputs.append(StopIn())
+            await client.expect(StoppedOut)
+            assert (await client.ended()).reason is EndReason.STOPPED
+        folder = tmp_path / "sessions" / "r"
+        await until((folder / "recording.json").exists, within_s=120)
+    assert 0 < talk.most < BOUND
+    chunks = orjson.loads((folder / "recording.json").read_bytes())["chunks"]
+    assert len(chunks) == HOUR_S
+    for number, recorded in enumerate(chunks, start=1):
+        rate, samples = read_wav(folder / recorded["user_audio"])
+        assert (rate, len(samples)) == (INPUT_RATE, INPUT_RATE)
+        assert (samples == round(level(number) * 32767)).all()
+        assert recorded["result"].get("text", "") == speaks_sometimes(number).text, recorded
+
+
+async def test_what_is_not_recorded_yet_is_kept(
+    broker: Broker, settings: BrokerSettings, raw: Redis
+) -> None:
+    inputs, outputs = broker.keys.inbound(SID), broker.keys.outbound(SID)
+    async with (
+        live_client(broker) as client,
+        running_worker(broker, settings, speaks_sometimes, **KEPT),
+    ):
+        talk = Talk(broker, raw, client)
+        await talk.prepare(DuplexConfig())
+        await talk.seconds(range(1, 151))
+        assert await raw.xlen(inputs) == await raw.xlen(outputs) == 151
+        recorded = StreamPosition(client.ticket, 1, 30).id()
+        progress = {"in": recorded, "out": recorded, "at": 1}
+        await broker.recorder_progress.save(client.ticket, progress)
+        await talk.seconds(range(151, 171))
+        for key in (inputs, outputs):
+            (oldest, _), *_ = await raw.xrange(key, count=1)
+            assert oldest.decode() == recorded
+
+
+async def test_a_session_without_consent_waits_for_no_recorder(
+    broker: Broker, settings: BrokerSettings, raw: Redis
+) -> None:
+    async with (
+        live_client(broker) as client,
+        running_worker(broker, settings, speaks_sometimes, **KEPT),
+    ):
+        talk = Talk(broker, raw, client)
+        await talk.prepare(DuplexConfig(record=False))
+        seconds = iter(range(1, 10_000))
+        while await raw.xlen(broker.keys.inbound(SID)) == next(seconds):
+            await talk.seconds(range(client.writer.last.n, client.writer.last.n + 1))
+
+
+async def test_silence_between_turns_is_trimmed(
+    broker: Broker, settings: BrokerSettings, raw: Redis
+) -> None:
+    content, blobs = flatten([ConversationMessage(Role.SYSTEM, (TextPart("Be brief."),))])
+    config = HalfDuplexConfig(record=False)
+    async with (
+        live_client(broker, SessionKind.HALF_DUPLEX) as client,
+        running_worker(broker, settings, **KEPT),
+    ):
+        await client.send(HalfDuplexPrepareIn(content=content, blobs=blobs, config=config))
+        await client.expect(PreparedOut)
+        sent = 1
+        while await raw.xlen(broker.keys.inbound(SID)) == sent:
+            await client.send(ChunkIn(audio=bytes(3200), pcm=PcmFormat.S16))
+            sent += 1
