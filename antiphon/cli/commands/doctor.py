@@ -20,12 +20,8 @@ from rich.console import Console
 from rich.text import Text
 
 from antiphon.broker.redis_server.checkup import examine_redis
-from antiphon.broker.redis_server.embedded import (
-    EmbeddedRedisError,
-    check_bind,
-    find_redis_server,
-    is_private,
-)
+from antiphon.broker.redis_server.embedded import check_bind, is_private
+from antiphon.broker.redis_server.programs import EmbeddedRedisError, find_redis_server
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import broker_settings
 from antiphon.cli.common import AsJson, DataDir, Engine, ModelPath, RedisUrl, fail, given
@@ -105,7 +101,7 @@ def _examine_redis(redis_url: str | None) -> list[Finding]:
         server = find_redis_server()
     except EmbeddedRedisError:
         return findings
-    text = f"none is configured; `antiphon up` starts its own: {server.path} ({server.version})"
+    text = f"none is configured; `antiphon up` starts its own: {server.path} ({server})"
     return [ok("redis", text)]
 
 

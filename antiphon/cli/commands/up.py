@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from antiphon.broker.redis_server.embedded import EmbeddedRedisError, check_bind
+from antiphon.broker.redis_server.embedded import check_bind
+from antiphon.broker.redis_server.programs import EmbeddedRedisError
 from antiphon.broker.settings import CONFIG_STATUS, PRIVATE_FOLDER
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import StackFile

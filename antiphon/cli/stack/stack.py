@@ -15,7 +15,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
-from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
+from antiphon.broker.redis_server.embedded import EmbeddedRedis
+from antiphon.broker.redis_server.programs import EmbeddedRedisError
 from antiphon.broker.settings import BrokerSettings, InvalidSettings
 from antiphon.broker.stores.key_migration import migrate_keys
 from antiphon.cli.stack.processes import LineSink, Service, ServiceFailed, ServiceSpec

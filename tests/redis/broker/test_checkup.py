@@ -15,10 +15,10 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import open_broker
 from antiphon.broker.redis_server.checkup import examine_redis
-from antiphon.broker.redis_server.embedded import find_redis_server
+from antiphon.broker.redis_server.programs import find_redis_server
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.findings import Finding, FindingStatus
-from support.redis_server import RedisServer, free_port, redis_binary
+from support.redis_server import RedisServer, free_port, redis_binaries, redis_binary, server_id
 
 pytestmark = pytest.mark.one_redis
 
@@ -42,6 +42,14 @@ async def test_a_healthy_server_passes_every_check(sound: BrokerSettings) -> Non
         *("redis cluster", "redis keys", "clock", "redis round trip"),
     }
     assert findings["redis keys"].found == "contract version 2"
+
+
+@pytest.mark.parametrize("binary", redis_binaries(), ids=server_id)
+async def test_the_product_and_the_version_are_named(tmp_path: Path, binary: Path) -> None:
+    product, release = server_id(binary).split("-")
+    with RedisServer(tmp_path / "redis", binary=binary) as server:
+        found = (await examined(BrokerSettings(redis_url=server.url)))["redis version"].found
+    assert (f"Valkey {release}" if product == "valkey" else release) in found
 
 
 @pytest.mark.parametrize(

