@@ -17,8 +17,13 @@ from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.media import Media, Raw
 
 MAX_PEAK = 8.0
-"""Largest float32 sample; full scale is 1. Text, 16-bit numbers and other data have far larger ones."""
+"""Largest float32 sample; full scale is 1. 16-bit numbers and other data have far larger ones."""
 
+_TEXT = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
+_MIN_TEXT_BYTES = 64
+"""Sound of this length has other bytes than those of text: zeros, or the sign of a negative sample."""
+
+_USE_UNIT_SCALE = ": use values between -1 and 1"
 _SAMPLE_NAMES = {PcmFormat.F32: "float32", PcmFormat.S16: "16-bit"}
 
 
@@ -63,8 +68,17 @@ def check_audio(audio: Raw, field: str, max_s: float, *, min_samples: int = 1) -
     if samples > max_s * INPUT_RATE:
         limit = int(max_s * INPUT_RATE)
         raise InvalidInput(f"{field}: {samples} samples, the limit is {limit}", field=field)
+    if len(data) >= _MIN_TEXT_BYTES and _is_text(data[:_MIN_TEXT_BYTES]) and _is_text(data):
+        text = f"{field}: text is not {_SAMPLE_NAMES[audio.pcm]} audio"
+        if audio.pcm is PcmFormat.F32:
+            text += _USE_UNIT_SCALE
+        raise InvalidInput(text, field=field)
     if audio.pcm is PcmFormat.F32:
         check_peak(np.frombuffer(data, dtype="<f4"), field)
+
+
+def _is_text(data: bytes) -> bool:
+    return not data.translate(None, _TEXT)
 
 
 def check_peak(samples: Samples, field: str) -> None:
@@ -74,7 +88,7 @@ def check_peak(samples: Samples, field: str) -> None:
     if not np.isfinite(samples).all():
         raise InvalidInput(f"{field}: holds NaN or infinite samples", field=field)
     peak = max(float(samples.max()), -float(samples.min()))
-    text = f"{field}: a sample of {peak:g} is not float32 audio: use values between -1 and 1"
+    text = f"{field}: a sample of {peak:g} is not float32 audio{_USE_UNIT_SCALE}"
     raise InvalidInput(text, field=field)
 
 

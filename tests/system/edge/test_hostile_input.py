@@ -22,6 +22,7 @@ SOCKETS = ("/ws/duplex/adx_1", "/ws/half_duplex/hd_1", "/v1/realtime?mode=audio"
 TEXT = b"The quick brown fox jumps over the lazy dog, again and again. " * 400
 NO_SOUND = {
     "text": base64.b64encode(TEXT[:16_000]).decode(),
+    "digits": base64.b64encode(b"0123456789012345" * 1000).decode(),
     "16-bit numbers": base64_audio(16_000, 20_000.0),
     "minus nine": base64_audio(16_000, -9.0),
 }

@@ -15,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from antiphon.edge.media.decode import read_audio, read_image
+from antiphon.edge.media.decode import check_audio, read_audio, read_image
 from antiphon.edge.media.file_types import image_size
+from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.media import Raw
 from support.edge_harness import picture
 
 
@@ -44,6 +46,22 @@ def test_f15_loud_audio_is_accepted() -> None:
         assert _audio(data) == data
 
 
+def test_f15_text_is_no_16_bit_audio() -> None:
+    with pytest.raises(InvalidInput, match="audio: text is not 16-bit audio"):
+        check_audio(Raw(b"0123456789012345" * 40, PcmFormat.S16), "audio", 5.0)
+
+
+@pytest.mark.parametrize("level", [0.0, 1e-6, 0.1, 0.25, 0.5, 0.75, 1.0])
+def test_f15_silence_and_constant_sound_are_accepted(level: float) -> None:
+    data = np.full(16_000, level, "<f4").tobytes()
+    assert _audio(data) == data
+
+
+@pytest.mark.parametrize("data", [b"text", b"0123456789012345" * 3])
+def test_f15_a_few_samples_are_no_text(data: bytes) -> None:
+    check_audio(Raw(data, PcmFormat.S16), "audio", 5.0)
+
+
 def test_five_seconds_are_the_limit() -> None:
     assert len(_audio(bytes(4 * 80_000))) == 320_000
     with pytest.raises(InvalidInput, match="80001 samples, the limit is 80000"):
@@ -59,7 +77,9 @@ def test_five_seconds_are_the_limit() -> None:
         (struct.pack("<2f", float("-inf"), 0.0), "infinite"),
         (struct.pack("<2f", 0.0, 8.1), "a sample of 8.1 is not float32 audio"),
         (struct.pack("<2f", -32768.0, 0.5), "a sample of 32768 is not float32 audio"),
-        (b"This is a text, and no voice. " * 8, "is not float32 audio"),
+        (b"This is a text, and no voice. " * 8, "text is not float32 audio"),
+        (b"0123456789012345" * 40, "text is not float32 audio: use values between -1 and 1"),
+        (b"1.5 0.25\n-3.5\t+1,\r\n" * 40, "text is not float32 audio"),
     ],
 )
 def test_invalid_samples_are_rejected(data: bytes, reason: str) -> None:
