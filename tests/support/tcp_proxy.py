@@ -1,11 +1,12 @@
-"""A TCP proxy in front of a real server. It loses replies, resets connections and stops forwarding."""
+"""A TCP proxy in front of a real server. It loses replies, resets connections, and slows or stops them."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -28,6 +29,8 @@ class TcpProxy:
         """Latency, in both directions; it does not limit the rate."""
         self.piece_bytes = 1 << 16
         """Most bytes that are forwarded at once."""
+        self.request_bytes_per_s = self.reply_bytes_per_s = math.inf
+        """The rates of each connection. They may change at any time."""
         self._lose = 0
         self._running = asyncio.Event()
         self._running.set()
@@ -61,6 +64,9 @@ class TcpProxy:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             writer.transport.abort()
         return len(clients)
+
+    def limit(self, bytes_per_s: float) -> None:
+        self.request_bytes_per_s = self.reply_bytes_per_s = bytes_per_s
 
     def freeze(self) -> None:
         """Forward nothing, on open and on new connections, until `thaw`. No connection is closed."""
@@ -97,8 +103,8 @@ class TcpProxy:
             replies, requests = await asyncio.open_connection("127.0.0.1", port)
             self.accepted += 1
             pumps = [
-                asyncio.create_task(self._pump(reader, requests, lambda: False, self._running)),
-                asyncio.create_task(self._pump(replies, writer, self._loses, self._replying)),
+                asyncio.create_task(self._pump(reader, requests, self._running, is_reply=False)),
+                asyncio.create_task(self._pump(replies, writer, self._replying, is_reply=True)),
             ]
             try:
                 await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -111,15 +117,18 @@ class TcpProxy:
         self,
         source: asyncio.StreamReader,
         sink: asyncio.StreamWriter,
-        loses: Callable[[], bool],
         allowed: asyncio.Event,
+        *,
+        is_reply: bool,
     ) -> None:
         pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_PIECES)
         now = asyncio.get_running_loop().time
 
         async def read() -> None:
             with suppress(OSError):
-                while (data := await source.read(self.piece_bytes)) and not loses():
+                while (data := await source.read(self.piece_bytes)) and not (
+                    is_reply and self._loses()
+                ):
                     await pieces.put((now() + self.delay_s, data))
             await pieces.put((0.0, b""))
 
@@ -130,10 +139,18 @@ class TcpProxy:
                     await asyncio.sleep(max(0.0, piece[0] - now()))
                     await self._running.wait()
                     await allowed.wait()
-                    sink.write(piece[1])
-                    await sink.drain()
+                    await self._write(sink, piece[1], is_reply=is_reply)
         finally:
             reading.cancel()
+
+    async def _write(self, sink: asyncio.StreamWriter, data: bytes, *, is_reply: bool) -> None:
+        while data:
+            rate = self.reply_bytes_per_s if is_reply else self.request_bytes_per_s
+            size = len(data) if math.isinf(rate) else max(1, int(rate / 10))
+            part, data = data[:size], data[size:]
+            sink.write(part)
+            await sink.drain()
+            await asyncio.sleep(len(part) / rate)
 
     def _loses(self) -> bool:
         if not self._lose:

@@ -19,6 +19,7 @@ from support.fault_stack import SIMULATED
 from support.raw_client import Wire, open_path, open_wire
 from support.resuming_client import Resumer
 from support.stack import Stack, until
+from support.tcp_proxy import tcp_proxy
 from support.two_edges import ended, two_edges
 
 MIB = 1024 * 1024
@@ -109,6 +110,54 @@ async def test_f11_a_client_that_does_not_read_costs_little_and_delays_no_other(
         assert await slow.closed() == 1013
         await good.send_second()
         await good.expect("result")
+    await no_slot_leaked(stack)
+
+
+async def test_f11_a_client_at_a_kilobyte_per_second_is_served_and_delays_no_other(
+    stack: Stack,
+) -> None:
+    stack.edge()
+    stack.worker(slots=2, engine_options=SIMULATED)
+    async with (
+        tcp_proxy(stack.edge_port) as proxy,
+        open_wire(f"ws://{proxy.address}", "adx_slow") as slow,
+        open_wire(stack.ws_url, "adx_good") as good,
+    ):
+        proxy.limit(1000.0)
+        await asyncio.gather(slow.begin(), good.begin())
+        for number in range(1, 6):
+            await slow.send(type="audio_chunk", audio=base64_audio(160))
+            await good.send_second()
+            assert (await good.expect("result"))["current_time"] == 1000 * number
+        for number in range(1, 6):
+            assert (await slow.expect("result"))["current_time"] == 10 * number
+        await slow.send(type="stop")
+        await slow.expect("stopped")
+    await no_slot_leaked(stack)
+
+
+async def test_f11_answers_beyond_a_kilobyte_per_second_close_the_client(stack: Stack) -> None:
+    """Each result is five seconds of sound: more than it can read."""
+    edge = stack.edge(send_stall_s=1.0, input_ahead_s=600.0, input_bytes_per_s=8 * MIB)
+    stack.worker(slots=2, engine_options=ALWAYS_SPEAKS, backlog_chunks=1000)
+    always = {"force_listen_count": 0}
+    async with (
+        tcp_proxy(stack.edge_port) as proxy,
+        open_wire(f"ws://{proxy.address}", "adx_slow") as slow,
+        open_wire(stack.ws_url, "adx_good") as good,
+    ):
+        await slow.begin(config=always)
+        await good.begin(config=always)
+        before = psutil.Process(edge.process.pid).memory_info().rss
+        proxy.reply_bytes_per_s = 1000.0
+        chunk = base64_audio(5 * 16_000)
+        for _ in range(30):
+            await slow.send(type="audio_chunk", audio=chunk)
+        for number in range(1, 6):
+            await good.send_second()
+            assert (await good.expect("result"))["current_time"] == 1000 * number
+        assert await ended(stack, "adx_slow") is EndReason.CLIENT_GONE
+        assert psutil.Process(edge.process.pid).memory_info().rss - before < 64 * MIB
     await no_slot_leaked(stack)
 
 

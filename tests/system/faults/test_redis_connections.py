@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 
 import httpx
@@ -73,6 +74,32 @@ async def test_f8_a_slow_redis_ends_no_session(tmp_path: Path) -> None:
                 client.check()
                 await client.wire.send(type="stop")
                 await client.wire.expect("stopped")
+        assert faults.all_alive()
+        await faults.no_slot_leaked()
+
+
+async def test_f8_a_link_of_a_kilobyte_per_second_loses_no_session(tmp_path: Path) -> None:
+    """A second of sound takes a minute on it, so the call to Redis times out and is repeated."""
+    async with fault_stack(tmp_path) as faults:
+        edge = await faults.edge()
+        await faults.worker(slots=1)
+        async with talkers(faults, 1) as (active,):
+            await active.talk(2)
+            async with open_wire(faults.stack.ws_url, "adx_waits") as waiting:
+                assert (await waiting.expect("queued"))["position"] == 1
+                faults.proxies["edge"].limit(1000.0)
+                talking = asyncio.create_task(active.talk(2))
+                await until(lambda: edge.log.count("redis_away") > 1)
+                assert not talking.done()
+                faults.proxies["edge"].limit(math.inf)
+                await talking
+                await active.talk(2)
+                active.check()
+                await active.wire.send(type="stop")
+                await active.wire.expect("stopped")
+                await waiting.begin()
+                await waiting.send(type="stop")
+                await waiting.until("stopped")
         assert faults.all_alive()
         await faults.no_slot_leaked()
 
