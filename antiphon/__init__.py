@@ -1,1 +1,52 @@
 """Antiphon: full-duplex voice and video conversations with MiniCPM-o 4.5, for many users at once."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from antiphon.client.assistant import Client, SpokenReply
+    from antiphon.client.chat import ask
+    from antiphon.client.duplex import connect_duplex
+    from antiphon.client.errors import (
+        CannotConnect,
+        ClientError,
+        InvalidAudio,
+        NoAnswer,
+        ServerError,
+        SessionOver,
+    )
+    from antiphon.client.half_duplex import connect_half_duplex
+    from antiphon.client.realtime import connect_realtime
+
+__all__ = [
+    "CannotConnect",
+    "Client",
+    "ClientError",
+    "InvalidAudio",
+    "NoAnswer",
+    "ServerError",
+    "SessionOver",
+    "SpokenReply",
+    "ask",
+    "connect_duplex",
+    "connect_half_duplex",
+    "connect_realtime",
+]
+
+_MODULES = {
+    "Client": "assistant",
+    "SpokenReply": "assistant",
+    "ask": "chat",
+    "connect_duplex": "duplex",
+    "connect_half_duplex": "half_duplex",
+    "connect_realtime": "realtime",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the client on first use: the services import this package without it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"antiphon.client.{_MODULES.get(name, 'errors')}"), name)

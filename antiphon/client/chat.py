@@ -9,7 +9,7 @@ async with ask("ws://127.0.0.1:8006", history) as answer:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Unpack, assert_never
 
@@ -55,6 +55,11 @@ class Answer(Session[Queued, ChatItem]):
         self.done: UnstreamedChatDone | None = None
         self._on_progress = on_progress
 
+    @property
+    def recording_id(self) -> str | None:
+        """Id of the server's recording, once the answer is complete."""
+        return self.done.recording_session_id if self.done else None
+
     async def pieces(self) -> AsyncIterator[Piece]:
         """The pieces of the answer; none with `streaming=False` (see `done`)."""
         async for item in self.events():
@@ -89,7 +94,7 @@ class Answer(Session[Queued, ChatItem]):
 @asynccontextmanager
 async def ask(
     url: str,
-    history: Iterable[ConversationMessage],
+    history: str | Iterable[ConversationMessage | Mapping[str, Any]],
     *,
     streaming: bool = True,
     generation: ChatGeneration | None = None,
@@ -100,12 +105,13 @@ async def ask(
 ) -> AsyncIterator[Answer]:
     """Ask an edge such as `ws://127.0.0.1:8006`; leaving the block drops the rest of the answer.
 
-    `on_progress` is called with the share (0 to 1) of a long request that the server has read.
+    `history` is one question, or messages: ConversationMessage, or `{"role": …, "content": …}` as in the
+    protocol. `on_progress` is called with the share (0 to 1) of a long request that the server has read.
     `options` are further fields of the request, such as `omni_mode`. Raises CannotConnect.
     """
     request: dict[str, Any] = {
         **(options or {}),
-        "messages": [_message(message) for message in history],
+        "messages": _messages(history),
         "streaming": streaming,
     }
     if generation is not None:
@@ -116,6 +122,14 @@ async def ask(
     async with run_session(Answer(link, on_progress)) as answer:
         await answer._send(request)  # noqa: SLF001
         yield answer
+
+
+def _messages(
+    history: str | Iterable[ConversationMessage | Mapping[str, Any]],
+) -> list[Mapping[str, Any]]:
+    if isinstance(history, str):
+        return [{"role": "user", "content": history}]
+    return [each if isinstance(each, Mapping) else _message(each) for each in history]
 
 
 def _message(message: ConversationMessage) -> dict[str, Any]:

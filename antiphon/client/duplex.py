@@ -2,25 +2,29 @@
 
 async with connect_duplex("ws://127.0.0.1:8006") as session:
     await session.wait_for_turn(lambda place: print(f"number {place.position} in the queue"))
-    await session.prepare("You are a fun assistant.")
-    await session.send_audio(one_second)          # float32, 16 kHz; again every second
-    async for unit in session.results():          # usually in a separate task
-        play(unit.audio)                          # float32, 24 kHz
+    await session.prepare("You are a helpful assistant.")
+    async for unit in session.converse(question):  # float32, 16 kHz
+        play(unit.audio)                           # float32, 24 kHz
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from itertools import chain
 from typing import Any, Unpack
 
 from antiphon.client.address import new_session_id
+from antiphon.client.errors import SessionOver
 from antiphon.client.link import ClientOptions, Link, open_link
+from antiphon.client.pacing import paced, padded_chunks, silence, whole_chunks
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Unit
 from antiphon.client.session import Session, run_session
-from antiphon.shared_schemas.audio import Samples
+from antiphon.client.sound import check_samples
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.duplex_messages import (
     DEFAULT_SYSTEM_PROMPT,
@@ -42,6 +46,11 @@ class DuplexSession(Session[Queued, Unit]):
         super().__init__(link, PARSER)
         self.session_id = session_id
         self.prepared: Prepared | None = None
+
+    @property
+    def recording_id(self) -> str | None:
+        """Id of the server's recording, after `prepare`; None if the session is not recorded."""
+        return self.prepared.recording_session_id if self.prepared else None
 
     async def prepare(
         self,
@@ -93,6 +102,35 @@ class DuplexSession(Session[Queued, Unit]):
     async def send_diagnostic(self, metrics: dict[str, Any]) -> None:
         """Send measurements of the client; the server stores them with the recording."""
         await self._send({"type": "client_diagnostic", "metrics": metrics})
+
+    async def converse(
+        self, source: Samples | AsyncIterable[Samples], *, rate: int = INPUT_RATE
+    ) -> AsyncIterator[Unit]:
+        """Send audio in real time and yield the results, until the session ends.
+
+        `source` is a recording, or pieces of any length as a microphone yields them. A recording is sent
+        second by second, and silence follows it. Leave the loop to stop sending. Raises InvalidAudio.
+        """
+        if isinstance(source, AsyncIterable):
+            chunks = whole_chunks(source)
+        else:
+            recording = padded_chunks(check_samples(source, rate))
+            chunks = paced(chain(recording, silence()), time.monotonic())
+        sending = asyncio.create_task(self._send_all(chunks))
+        try:
+            async for unit in self.results():
+                yield unit
+                if sending.done():
+                    sending.result()
+        finally:
+            sending.cancel()
+            await asyncio.wait([sending])
+
+    async def _send_all(self, chunks: AsyncIterator[Samples]) -> None:
+        """`results` reports the end of the session, so it is no error here."""
+        with suppress(SessionOver):
+            async for chunk in chunks:
+                await self.send_audio(chunk)
 
     def results(self) -> AsyncIterator[Unit]:
         """As `events`: units in order of their arrival."""

@@ -29,6 +29,14 @@ class ServiceUnavailable(CannotConnect):
     """The edge is full, or is stopping (status 503); a later try may succeed."""
 
 
+class InvalidAudio(ClientError, ValueError):
+    """The program's audio cannot be sent; the message says what is needed."""
+
+
+class NoAnswer(ClientError):
+    """The model did not answer a question in time."""
+
+
 class UnreadableMessage(ClientError):
     """The server sent a message that does not follow the protocol."""
 

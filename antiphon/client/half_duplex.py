@@ -56,6 +56,11 @@ class HalfDuplexSession(Session[Queued, Event]):
         self.session_id = session_id
         self.prepared: HalfDuplexPrepared | None = None
 
+    @property
+    def recording_id(self) -> str | None:
+        """Id of the server's recording, after `prepare`."""
+        return self.prepared.recording_session_id if self.prepared else None
+
     async def prepare(
         self,
         system: str | Sequence[str | Samples] = DEFAULT_SYSTEM_PROMPT,

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from itertools import cycle
 from typing import Any, TypedDict
 
@@ -17,6 +18,7 @@ from websockets.typing import Subprotocol
 from antiphon.client.address import edge_address, is_loopback_url
 from antiphon.client.connect_errors import connection_error
 from antiphon.client.errors import CannotConnect
+from antiphon.client.sound import check_samples
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.media import BINARY_PROTOCOL, Raw, split_frame, to_frame, to_text
 
@@ -72,7 +74,8 @@ class Link:
         self._pcm = pcm if self.binary else PcmFormat.F32
 
     def sound(self, samples: Samples) -> Raw:
-        """Audio (float32 mono 16 kHz) as a field of a message."""
+        """Audio (float32 mono 16 kHz) as a field of a message. Raises InvalidAudio."""
+        check_samples(samples)
         if self._pcm is PcmFormat.S16:
             return Raw(to_pcm16(samples).tobytes(), self._pcm)
         return Raw(float_bytes(samples))
@@ -230,8 +233,19 @@ class ResumingLink(Link):
         return True
 
 
+def check_options(how: ClientOptions) -> None:
+    """Raises TypeError for an option that does not exist, as Python does for a parameter."""
+    known = ClientOptions.__annotations__
+    for name in how:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
+
+
 async def open_link(url: str, path: str, how: ClientOptions, **query: str | None) -> Link:
     """Connect to `path` of an edge such as `ws://127.0.0.1:8006`. Raises CannotConnect."""
+    check_options(how)
     pcm = how.get("pcm", PcmFormat.F32) if how.get("binary") else PcmFormat.F32
     query["pcm"] = None if pcm is PcmFormat.F32 else str(pcm)
     if not how.get("resume"):

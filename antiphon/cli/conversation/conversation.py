@@ -15,9 +15,8 @@ from antiphon.cli.conversation.latency import SendLog, UnitLatency
 from antiphon.cli.conversation.sound import speech_end_s
 from antiphon.client.duplex import DuplexSession, Unit
 from antiphon.client.errors import ClientError, ServerError
+from antiphon.client.pacing import paced, padded_chunks, silence
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
-
-CHUNK_S = 1.0
 
 
 class ConversationListener(Protocol):
@@ -68,21 +67,8 @@ class SpokenQuestion:
 
     def chunks(self, chunk_s: float = 1.0) -> Iterator[Samples]:
         """Equal chunks; silence fills up the last one of the recording."""
-        size = int(INPUT_RATE * chunk_s)
-        for start in range(0, len(self.samples), size):
-            chunk = self.samples[start : start + size]
-            yield np.pad(chunk, (0, size - len(chunk)))
-        while True:
-            yield np.zeros(size, dtype=np.float32)
-
-
-async def paced(
-    chunks: Iterator[Samples], start: float, chunk_s: float | None = None
-) -> AsyncIterator[Samples]:
-    """Yield each chunk at the time of a microphone that opened at `start` (`time.monotonic()`)."""
-    for number, chunk in enumerate(chunks, start=1):
-        await asyncio.sleep(start + number * (chunk_s or CHUNK_S) - time.monotonic())
-        yield chunk
+        yield from padded_chunks(self.samples, chunk_s)
+        yield from silence(chunk_s)
 
 
 async def ask(

@@ -12,13 +12,14 @@ from functools import partial
 import numpy as np
 from PIL import Image
 
-from antiphon.cli.conversation.conversation import SpokenQuestion, in_background, paced, units
+from antiphon.cli.conversation.conversation import SpokenQuestion, in_background, units
 from antiphon.cli.load.plan import CHUNK_S, LoadLog, LoadRequest, UserKind
 from antiphon.client.chat import ask
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError
 from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
 from antiphon.client.link import ClientOptions
+from antiphon.client.pacing import paced
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone

@@ -1,0 +1,91 @@
+"""Questions to an edge in one call: `Client(url).ask("question.wav")`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import wave
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Unpack
+
+import numpy as np
+
+from antiphon.client.duplex import connect_duplex
+from antiphon.client.errors import NoAnswer
+from antiphon.client.link import ClientOptions, check_options
+from antiphon.client.sound import check_samples, load_wav
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples, to_pcm16
+from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpokenReply:
+    """The reply to one question. `recording_id` is None if the session was not recorded."""
+
+    text: str
+    audio: Samples = field(repr=False)
+    """Float32 mono at 24 kHz."""
+    recording_id: str | None
+
+    def save(self, path: str | Path) -> None:
+        """Write the speech as a 16-bit WAV file. Raises OSError."""
+        with wave.open(str(path), "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(OUTPUT_RATE)
+            file.writeframes(to_pcm16(self.audio).tobytes())
+
+
+class Client:
+    """An edge such as `ws://127.0.0.1:8006`. The options are those of `connect_duplex`."""
+
+    def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
+        check_options(options)
+        self.url = url
+        self._options = options
+
+    def ask(
+        self,
+        question: str | Path | Samples,
+        *,
+        system_prompt: str = DEFAULT_SYSTEM_PROMPT,
+        patience_s: float = 20.0,
+    ) -> SpokenReply:
+        """As `aask`, for programs without an event loop."""
+        return asyncio.run(self.aask(question, system_prompt=system_prompt, patience_s=patience_s))
+
+    async def aask(
+        self,
+        question: str | Path | Samples,
+        *,
+        system_prompt: str = DEFAULT_SYSTEM_PROMPT,
+        patience_s: float = 20.0,
+    ) -> SpokenReply:
+        """Speak a question in real time and return the reply.
+
+        The question is a 16-bit WAV file, or float32 mono at 16 kHz. Raises NoAnswer if the reply is not
+        complete `patience_s` after the last speech, and the errors of `connect_duplex`.
+        """
+        samples = load_wav(Path(question)) if isinstance(question, str | Path) else question
+        samples = check_samples(samples)
+        async with connect_duplex(self.url, **self._options) as session:
+            await session.wait_for_turn()
+            await session.prepare(system_prompt)
+            text, audio = "", [SILENCE]
+            asked_s = len(samples) / INPUT_RATE
+            give_up_at = time.monotonic() + asked_s + patience_s
+            async for unit in session.converse(samples):
+                if not unit.is_listen and unit.message.current_time > asked_s * 1000:
+                    text += unit.text
+                    audio.append(unit.audio)
+                    give_up_at = time.monotonic() + patience_s
+                    if unit.end_of_turn:
+                        break
+                elif time.monotonic() > give_up_at:
+                    raise NoAnswer(f"no complete reply within {patience_s:g} s after the question")
+            return SpokenReply(
+                text=text.strip(),
+                audio=np.concatenate(audio),
+                recording_id=session.recording_id,
+            )

@@ -1,0 +1,55 @@
+"""Checks of the audio that a program sends, and speech in WAV files."""
+
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from antiphon.client.errors import InvalidAudio
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+
+_LOUDEST = 1.5
+"""Float audio may exceed full scale a little, for example after resampling."""
+
+
+def check_samples(samples: Any, rate: int = INPUT_RATE) -> Samples:
+    """The same samples. Raises InvalidAudio unless they are float32 mono at 16 kHz within -1 and 1."""
+    if rate != INPUT_RATE:
+        raise InvalidAudio(
+            f"audio has {rate} Hz, 16000 Hz are needed: resample it, such as with soxr"
+        )
+    if not isinstance(samples, np.ndarray):
+        raise InvalidAudio(f"audio is a {type(samples).__name__}, a numpy array is needed")
+    if np.issubdtype(samples.dtype, np.integer):
+        remedy = "divide it: samples.astype(numpy.float32) / 32768"
+        raise InvalidAudio(f"audio is {samples.dtype}, float32 is needed: {remedy}")
+    if samples.dtype != np.float32:
+        raise InvalidAudio(
+            f"audio is {samples.dtype}, float32 is needed: use astype(numpy.float32)"
+        )
+    if samples.ndim != 1:
+        remedy = "mono with shape (n,) is needed: take the mean of the channels"
+        raise InvalidAudio(f"audio has the shape {samples.shape}, {remedy}")
+    if not len(samples):
+        raise InvalidAudio("audio has no samples")
+    peak = float(np.abs(samples).max())
+    if not peak <= _LOUDEST:  # also NaN
+        raise InvalidAudio(f"audio has values up to {peak:g}, between -1 and 1 are needed")
+    return samples
+
+
+def load_wav(path: Path) -> Samples:
+    """Speech of a 16-bit WAV file as float32 mono, at 16 kHz. Raises InvalidAudio, or OSError."""
+    try:
+        with wave.open(str(path)) as file:
+            rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
+            data = file.readframes(file.getnframes())
+    except (wave.Error, EOFError) as error:
+        raise InvalidAudio(f"{path} is not a WAV file with PCM audio: {error}") from error
+    if width != 2:
+        raise InvalidAudio(f"{path} has {8 * width}-bit samples, 16-bit are needed")
+    samples = np.frombuffer(data, "<i2").reshape(-1, channels).mean(axis=1, dtype=np.float32)
+    return check_samples((samples / 32768).astype(np.float32), rate)

@@ -1,0 +1,139 @@
+"""The programs in examples/, against the whole stack with the engine `local`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from asyncio import to_thread
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from antiphon.shared_schemas.audio import OUTPUT_RATE
+from support.page_scripts import NODE
+from support.stack import Stack
+
+pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
+
+ROOT = Path(__file__).parents[3]
+QUESTION = ROOT / "antiphon" / "cli" / "assets" / "question.wav"
+
+_SOUND_CARD = '''
+"""Stands for the package of the same name: this machine has no sound card."""
+
+import threading
+import wave
+
+import numpy as np
+
+with wave.open({question!r}) as file:
+    ASKED = np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float32) / 32768
+
+
+class InputStream:
+    def __init__(self, callback, samplerate, blocksize, **_):
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(target=self.run, args=(callback, blocksize))
+
+    def run(self, callback, size):
+        start = 0
+        while not self.stopped.wait(1.0):
+            block = ASKED[start : start + size]
+            callback(np.pad(block, (0, size - len(block)))[:, None], size, None, None)
+            start += size
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *exc):
+        self.stopped.set()
+
+
+class OutputStream:
+    def __init__(self, **_):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        pass
+
+    def write(self, samples):
+        print("played", len(samples), flush=True)
+        raise KeyboardInterrupt
+'''
+
+
+async def _run(program: str, *arguments: str, folder: Path, url: str) -> str:
+    """The output of an example that ends with status 0."""
+    interpreter = str(NODE) if program.endswith(".mjs") else sys.executable
+    done = await to_thread(
+        subprocess.run,
+        [interpreter, str(ROOT / "examples" / program), *arguments, url],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+async def test_ask_file(local_stack: Stack, tmp_path: Path) -> None:
+    printed = await _run("ask_file.py", str(QUESTION), folder=tmp_path, url=local_stack.ws_url)
+    assert "saved in reply.wav, recorded as " in printed
+    speech, rate = soundfile.read(tmp_path / "reply.wav")
+    assert (rate, len(speech) > rate / 4) == (OUTPUT_RATE, True)
+    assert np.abs(speech).max() > 0.01
+
+
+async def test_the_snippet_of_the_readme(local_stack: Stack, tmp_path: Path) -> None:
+    [snippet] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    program = tmp_path / "snippet.py"
+    program.write_text(snippet.replace("ws://127.0.0.1:8006", local_stack.ws_url))
+    (tmp_path / "antiphon").symlink_to(ROOT / "antiphon")
+    printed = await _run(str(program), folder=tmp_path, url="")
+    assert printed.strip()
+    assert (tmp_path / "reply.wav").stat().st_size > 10_000
+
+
+async def test_conversation(local_stack: Stack, tmp_path: Path) -> None:
+    printed = await _run("conversation.py", str(QUESTION), folder=tmp_path, url=local_stack.ws_url)
+    assert "1 s listening" in printed
+    assert " speaking: " in printed
+
+
+async def test_chat(local_stack: Stack, tmp_path: Path) -> None:
+    for program in ("chat.py", "chat.mjs"):
+        url = local_stack.ws_url
+        printed = await _run(program, "Say hello.", folder=tmp_path, url=url)
+        answer, recorded = printed.rsplit("\n", 2)[0:2]
+        assert answer.strip()
+        assert recorded.startswith("recorded as ")
+
+
+async def test_realtime(local_stack: Stack, tmp_path: Path) -> None:
+    printed = await _run("realtime.py", str(QUESTION), folder=tmp_path, url=local_stack.ws_url)
+    assert "listening" in printed
+    assert "speaking: " in printed
+
+
+async def test_microphone(local_stack: Stack, tmp_path: Path) -> None:
+    (tmp_path / "sounddevice.py").write_text(_SOUND_CARD.format(question=str(QUESTION)))
+    printed = await _run("microphone.py", folder=tmp_path, url=local_stack.ws_url)
+    assert "played " in printed
+
+
+def test_every_example_is_listed_and_tested() -> None:
+    listed = (ROOT / "examples" / "README.md").read_text()
+    tests = Path(__file__).read_text()
+    for program in (ROOT / "examples").glob("*.*"):
+        if program.suffix != ".md":
+            assert f"examples/{program.name}" in listed
+            assert f'"{program.name}"' in tests

@@ -1,0 +1,74 @@
+"""The client refuses audio that the server would misunderstand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from antiphon.client.duplex import connect_duplex
+from antiphon.client.errors import ClientError, InvalidAudio
+from antiphon.client.sound import check_samples, load_wav
+
+TONE = np.sin(np.arange(16000) / 10).astype(np.float32)
+
+
+def test_good_audio_passes() -> None:
+    assert check_samples(TONE) is TONE
+    check_samples((TONE * 1.2).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("samples", "words"),
+    [
+        ((TONE * 32767).astype(np.int16), r"int16, float32 is needed: divide it: .* / 32768"),
+        (TONE.astype(np.float64), r"float64, float32 is needed: use astype\(numpy.float32\)"),
+        (np.stack([TONE, TONE], axis=1), r"shape \(16000, 2\), mono with shape \(n,\) is needed"),
+        (TONE * 3000, "values up to 3000"),
+        (np.full(10, np.nan, np.float32), "values up to nan"),
+        (TONE[:0], "no samples"),
+        (TONE.tobytes(), "is a bytes, a numpy array is needed"),
+    ],
+)
+def test_wrong_audio_is_refused_with_the_remedy(samples: Any, words: str) -> None:
+    with pytest.raises(InvalidAudio, match=words) as refused:
+        check_samples(samples)
+    assert isinstance(refused.value, ClientError)
+
+
+def test_a_wrong_rate_is_refused() -> None:
+    with pytest.raises(InvalidAudio, match="44100 Hz, 16000 Hz are needed: resample it"):
+        check_samples(TONE, 44100)
+
+
+def test_a_wav_file_becomes_samples(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "q.wav", np.stack([TONE, TONE], axis=1), 16000, subtype="PCM_16")
+    np.testing.assert_allclose(load_wav(tmp_path / "q.wav"), TONE, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rate", "subtype", "words"),
+    [(44100, "PCM_16", "44100 Hz"), (16000, "PCM_24", "24-bit samples, 16-bit are needed")],
+)
+def test_other_wav_files_are_refused(tmp_path: Path, rate: int, subtype: str, words: str) -> None:
+    soundfile.write(tmp_path / "q.wav", TONE, rate, subtype=subtype)
+    with pytest.raises(InvalidAudio, match=words):
+        load_wav(tmp_path / "q.wav")
+
+
+def test_a_file_that_is_no_wav_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "q.wav").write_bytes(b"OggS" + bytes(100))
+    with pytest.raises(InvalidAudio, match="is not a WAV file with PCM audio"):
+        load_wav(tmp_path / "q.wav")
+
+
+async def test_a_misspelt_keyword_is_refused() -> None:
+    wrong: Any = {"api_keys": "k0123456789abcdef"}
+    with pytest.raises(
+        TypeError, match="unexpected keyword argument 'api_keys'; did you mean 'api_key'"
+    ):
+        async with connect_duplex("ws://127.0.0.1:1", **wrong):
+            pass
