@@ -1,0 +1,132 @@
+"""The broker on a real group of Sentinels: failover, lost Sentinels, users, wrong URLs."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from antiphon.broker.client import open_broker
+from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.sentinel import SentinelClient
+from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
+from redis import Redis
+from support.control_plane import join, waiting
+from support.redis_sentinel import RedisSentinel, redis_sentinel
+from support.redis_server import ADMIN, RedisServer
+
+TICKET = 1_700_000_000_000
+SOON_S = 90.0
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisSentinel]:
+    with redis_sentinel(tmp_path_factory.mktemp("sentinel")) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(group: RedisSentinel) -> BrokerSettings:
+    return BrokerSettings(redis_url=group.url, key_prefix=f"t-{uuid.uuid4().hex[:12]}")
+
+
+def add_user(server: RedisServer, *rules: str) -> None:
+    with Redis(port=server.port, **ADMIN) as admin:
+        admin.execute_command("ACL", "SETUSER", *rules)
+
+
+async def test_a_broker_follows_the_master(group: RedisSentinel, settings: BrokerSettings) -> None:
+    async with open_broker(settings) as broker:
+        writer = await broker.streams.input_writer("s", TICKET)
+        start = StreamPosition.before(TICKET)
+        async with broker.reader.subscribe(broker.keys.inbound("s"), start) as subscription:
+            await writer.append(ChunkIn(audio=b"before"))
+            await anext(subscription)
+            lost = group.master
+            lost.kill()
+            with pytest.raises(BrokerUnavailable):
+                await broker.ping()
+            await retry_until_available(broker.ping, "ping", patience_s=SOON_S)
+            writer = await broker.streams.input_writer("s", TICKET, epoch=2)
+            await writer.append(ChunkIn(audio=b"after"))
+            async with asyncio.timeout(SOON_S):
+                _, entry = await anext(subscription)
+        assert isinstance(entry, ChunkIn)
+        assert entry.audio == b"after"
+        assert group.master is not lost
+    await asyncio.to_thread(lost.start)
+    await asyncio.to_thread(group.wait_until_ok)
+
+
+async def test_a_lost_sentinel_is_passed_over(
+    group: RedisSentinel, settings: BrokerSettings
+) -> None:
+    group.sentinels[0].kill()
+    group.sentinels[1].freeze()
+    try:
+        async with open_broker(settings) as broker:
+            await join(broker, "s")
+            assert await waiting(broker) == ["s"]
+    finally:
+        group.sentinels[1].thaw()
+        await asyncio.to_thread(group.sentinels[0].start)
+        await asyncio.to_thread(group.wait_until_ok)
+
+
+async def test_the_servers_and_the_sentinels_have_separate_users(
+    group: RedisSentinel, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    for server in group.servers:
+        add_user(server, "anna", "on", ">word", "~*", "&*", "+@all")
+    for sentinel in group.sentinels:
+        add_user(sentinel, "watcher", "on", ">other", "+@all")
+    word, other = tmp_path / "word", tmp_path / "other"
+    word.write_text("word\n")
+    other.write_text("other\n")
+    named = settings.model_copy(
+        update={
+            "redis_url": group.url.replace("redis+sentinel://", "redis+sentinel://anna@"),
+            "redis_password_file": word,
+            "redis_sentinel_user": "watcher",
+            "redis_sentinel_password_file": other,
+        }
+    )
+    async with open_broker(named) as broker:
+        assert await broker._redis.call("ACL", "WHOAMI") == b"anna"
+        assert isinstance(broker._redis, SentinelClient)
+        sentinel = broker._redis.sentinels[0]
+        assert await sentinel.call("ACL", "WHOAMI") == b"watcher"
+        await broker.events.watch()
+    wrong = named.model_copy(update={"redis_sentinel_password_file": word})
+    with pytest.raises(BrokerUnavailable, match="invalid username-password"):
+        async with open_broker(wrong):
+            pass
+
+
+async def test_a_service_that_the_sentinels_do_not_know_is_named(
+    settings: BrokerSettings,
+) -> None:
+    other = settings.model_copy(update={"redis_url": settings.redis_url + "-2"})
+    with pytest.raises(BrokerUnavailable, match="no Sentinel knows the master of 'mymaster-2'"):
+        async with open_broker(other):
+            pass
+
+
+async def test_a_url_of_another_kind_is_refused(
+    group: RedisSentinel, settings: BrokerSettings
+) -> None:
+    sentinel = settings.model_copy(update={"redis_url": group.sentinels[0].url})
+    with pytest.raises(IncompatibleRedis, match=r"use redis\+sentinel://"):
+        async with open_broker(sentinel):
+            pass
+    server = settings.model_copy(
+        update={"redis_url": f"redis+sentinel://127.0.0.1:{group.master.port}/mymaster"}
+    )
+    with pytest.raises(BrokerUnavailable, match="is not a Sentinel: use redis://"):
+        async with open_broker(server):
+            pass

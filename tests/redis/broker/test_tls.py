@@ -1,0 +1,74 @@
+"""The broker over TLS, with a certificate of its own, to one server and to a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from antiphon.broker.client import open_broker
+from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
+from support.redis_cluster import redis_cluster
+from support.redis_server import RedisServer, free_port
+from support.tls import TestAuthority, tls_proxy
+
+TICKET = 1_700_000_000_000
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> TestAuthority:
+    return TestAuthority(tmp_path)
+
+
+def options(authority: TestAuthority) -> str:
+    certificate = f"ssl_certfile={authority.certificate}&ssl_keyfile={authority.key}"
+    return f"ssl_ca_certs={authority.ca}&{certificate}"
+
+
+async def a_stream_is_written_and_read(url: str) -> None:
+    async with open_broker(BrokerSettings(redis_url=url)) as broker:
+        writer = await broker.streams.input_writer("s", TICKET)
+        await writer.append(ChunkIn(audio=b"sound"))
+        start = StreamPosition.before(TICKET)
+        async with broker.reader.subscribe(broker.keys.inbound("s"), start) as subscription:
+            async with asyncio.timeout(60):
+                _, entry = await anext(subscription)
+        assert isinstance(entry, ChunkIn)
+        assert entry.audio == b"sound"
+
+
+@pytest.mark.one_redis
+async def test_one_server(redis_server: RedisServer, authority: TestAuthority) -> None:
+    async with tls_proxy(redis_server.port, authority.server_context()) as port:
+        for host in ("localhost", "127.0.0.1"):
+            await a_stream_is_written_and_read(f"rediss://{host}:{port}/1?{options(authority)}")
+
+
+async def test_a_cluster(authority: TestAuthority, tmp_path: Path) -> None:
+    port = free_port()
+    announced = ("--cluster-announce-port", str(port))
+    with redis_cluster(tmp_path / "cluster", *announced, masters=1, replicas=0) as cluster:
+        (node,) = cluster.nodes
+        async with tls_proxy(node.port, authority.server_context(), port=port):
+            await a_stream_is_written_and_read(
+                f"rediss+cluster://127.0.0.1:{port}?{options(authority)}"
+            )
+
+
+@pytest.mark.one_redis
+async def test_a_connection_that_cannot_be_trusted_is_refused(
+    redis_server: RedisServer, authority: TestAuthority
+) -> None:
+    async with tls_proxy(redis_server.port, authority.server_context()) as port:
+        for url, reason in (
+            (f"rediss://127.0.0.1:{port}", "certificate verify failed"),
+            (f"rediss://127.0.0.2:{port}?{options(authority)}", "127.0.0.2"),
+            (f"rediss://127.0.0.1:{port}?ssl_ca_certs={authority.ca}", "does not answer"),
+            (f"redis://127.0.0.1:{port}", "does not answer"),
+        ):
+            with pytest.raises(BrokerUnavailable, match=reason):
+                async with open_broker(BrokerSettings(redis_url=url, redis_timeout_s=2.0)):
+                    pass

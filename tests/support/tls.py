@@ -1,0 +1,68 @@
+"""TLS for tests: certificates of a private authority, and a proxy that adds TLS to any server."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trustme
+
+
+class TestAuthority:
+    """Issues certificates for `localhost` and 127.0.0.1, and one for a client."""
+
+    __test__ = False
+
+    def __init__(self, folder: Path) -> None:
+        authority = trustme.CA()
+        self._server = authority.issue_cert("localhost", "127.0.0.1")
+        self._authority = authority
+        client = authority.issue_cert("client@antiphon.test")
+        self.ca = folder / "ca.pem"
+        self.certificate = folder / "certificate.pem"
+        self.key = folder / "key.pem"
+        authority.cert_pem.write_to_path(self.ca)
+        client.cert_chain_pems[0].write_to_path(self.certificate)
+        client.private_key_pem.write_to_path(self.key)
+
+    def server_context(self) -> ssl.SSLContext:
+        """Asks the client for a certificate."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._server.configure_cert(context)
+        self._authority.configure_trust(context)
+        context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+@asynccontextmanager
+async def tls_proxy(target: int, context: ssl.SSLContext, *, port: int = 0) -> AsyncIterator[int]:
+    """Forwards what arrives by TLS to a port of this machine; yields its own port (0: any)."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inside = await asyncio.open_connection("127.0.0.1", target)
+        for source, sink in ((reader, inside[1]), (inside[0], writer)):
+            task = asyncio.create_task(_forward(source, sink))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", port, ssl=context)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _forward(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    try:
+        while data := await source.read(1 << 16):
+            sink.write(data)
+            await sink.drain()
+    finally:
+        sink.close()
