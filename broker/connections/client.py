@@ -46,6 +46,13 @@ class RedisNode:
         except FAILURES as error:
             raise await self._outage(error) from error
 
+    async def server_id(self) -> bytes:
+        """See `Pipeline.server_id`, for `call_pipelined`. Raises BrokerUnavailable."""
+        try:
+            return await self._pipeline.server_id()
+        except FAILURES as error:
+            raise await self._outage(error) from error
+
     async def call_all(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Run several commands on one key in one transaction; raises the first error like `call`."""
         async with self._translate_outages(), self._redis.pipeline(transaction=True) as batch:
@@ -157,6 +164,13 @@ class RedisClient(ABC):
     @abstractmethod
     async def call_all(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Run several commands on the keys of one slot in one transaction; see RedisNode."""
+
+    @abstractmethod
+    async def master_id(self, key: str) -> bytes:
+        """Changes when the next `call_pipelined` on this key goes to another server than before.
+
+        It may lack the newest writes: replication is asynchronous. Raises BrokerUnavailable.
+        """
 
     @abstractmethod
     def group(self, key: str) -> Hashable:
