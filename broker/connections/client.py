@@ -13,10 +13,7 @@ from redis.asyncio.connection import AbstractConnection
 
 from antiphon.broker.connections.outages import FAILURES, is_demotion, is_redirection, outage
 from antiphon.broker.connections.pipeline import Pipeline
-from antiphon.broker.connections.pool import (
-    ShrinkingPool,
-    require_master,
-)
+from antiphon.broker.connections.pool import ShrinkingPool, require_master
 from antiphon.broker.errors import BrokerUnavailable
 
 
@@ -27,6 +24,14 @@ class RedisNode:
         self._pool = pool
         self._redis = Redis.from_pool(pool)
         self._pipeline = Pipeline(pool.new_connection, pool.timeout)
+
+    @property
+    def name(self) -> str:
+        """Address of the server, for messages."""
+        place = self._pool.connection_kwargs
+        if "locate" in place:
+            return "the master"
+        return str(place.get("path") or f"{place['host']}:{place['port']}")
 
     async def call(self, *command: Any, **options: Any) -> Any:
         """Run one command; redis-py uses `options` to parse the reply.
