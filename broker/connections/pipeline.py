@@ -7,7 +7,6 @@ over, because redis-py needs several times as much CPU for each command.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -15,26 +14,25 @@ from typing import Any
 import hiredis
 from redis.asyncio.connection import DefaultParser
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoPermissionError, RedisError
+from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from antiphon.broker.connections.pool import ReportsLoss
-
-_REPLID = re.compile(rb"\bmaster_replid:(\w+)")
+from antiphon.broker.connections.shared_call import SharedCall
 
 
 class Pipeline:
     """Connects for the first call, and again for the first one after a loss. Never repeats a command.
 
-    `connect` makes a connection of redis-py that is not open. Each caller waits for its reply, so at
+    `new_connection` makes one of redis-py that is not open. Each caller waits for its reply, so at
     most one command per caller waits to be sent.
     """
 
-    def __init__(self, connect: Callable[[], ReportsLoss], timeout_s: float) -> None:
-        self._connect = connect
+    def __init__(self, new_connection: Callable[[], ReportsLoss], timeout_s: float) -> None:
+        self._new_connection = new_connection
         self._timeout_s = timeout_s
         self._link: _Link | None = None
-        self._opening: asyncio.Task[_Link] | None = None
+        self._open = SharedCall(self._connect)
 
     @property
     def connection(self) -> ReportsLoss | None:
@@ -45,29 +43,14 @@ class Pipeline:
         """The reply as Redis sends it. The reply of a caller that was cancelled is dropped.
 
         Raises redis-py's errors: TimeoutError `timeout_s` after the call, ConnectionError when the
-        connection is lost, and the error that the reply is.
+        connection is lost, the error that the reply is. Raises BrokerUnavailable when `aclose` ends an
+        attempt to connect.
         """
         deadline = asyncio.get_running_loop().time() + self._timeout_s
         link = self._link
         if link is None or not link.is_open:
             link = await self._open()
         return await link.send(command, deadline)
-
-    async def server_id(self) -> bytes:
-        """Changes when the next call goes to another server, or to one that has restarted.
-
-        Connects if necessary. Empty if the user may not ask. Raises like `call`.
-        """
-        deadline = asyncio.get_running_loop().time() + self._timeout_s
-        while (link := self._link) is None or not link.is_open or link.server_id is None:
-            if link is None or not link.is_open:
-                link = await self._open()
-            try:
-                found = _REPLID.search(await link.send(("INFO", "replication"), deadline))
-            except NoPermissionError:
-                found = None
-            link.server_id = found[1] if found else b""
-        return link.server_id
 
     def disconnect(self) -> None:
         """The calls in progress fail. The next call connects again."""
@@ -76,36 +59,19 @@ class Pipeline:
 
     async def aclose(self) -> None:
         """Disconnect, and stop an attempt to connect."""
-        if self._opening is not None:
-            self._opening.cancel()
-            await asyncio.wait((self._opening,))
+        await self._open.aclose()
         self.disconnect()
 
-    async def _open(self) -> _Link:
-        """Callers share one attempt and its failure."""
-        opening = self._opening
-        if opening is None:
-            opening = self._opening = asyncio.create_task(self._attempt(), name="redis-connect")
-            opening.add_done_callback(self._opened)
-        await asyncio.wait((opening,))  # its cancellation is not the caller's
-        if opening.cancelled():
-            raise RedisConnectionError("the connection was closed")
-        return opening.result()
-
-    async def _attempt(self) -> _Link:
-        connection = self._connect()
+    async def _connect(self) -> _Link:
+        connection = self._new_connection()
         try:
             async with asyncio.timeout(self._timeout_s):
                 await connection.connect()  # type: ignore[no-untyped-call]
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
-        return _Link(connection)
-
-    def _opened(self, task: asyncio.Task[_Link]) -> None:
-        self._opening = None
-        if not task.cancelled() and task.exception() is None:
-            self._link = task.result()
+        self._link = _Link(connection)
+        return self._link
 
 
 class _Link(asyncio.Protocol):
@@ -114,7 +80,6 @@ class _Link(asyncio.Protocol):
     def __init__(self, connection: ReportsLoss) -> None:
         self.connection = connection
         self.is_open = True
-        self.server_id: bytes | None = None
         self._loop = asyncio.get_running_loop()
         self._replies = hiredis.Reader(replyError=DefaultParser.parse_error)
         self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()

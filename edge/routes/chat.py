@@ -102,6 +102,10 @@ class HttpExchange:
     async def send(self, frame: str | bytes) -> None:
         self._body = frame
 
+    def send_now(self, frame: str | bytes) -> bool:
+        self._body = frame
+        return True
+
     async def close(self, code: Close) -> None:
         self._close = code
 

@@ -37,7 +37,7 @@ class AllSent(Exception):
 
 
 class SendQueue:
-    """`put` never waits; one task sends the encoded messages in order."""
+    """`put` never waits. It sends at once, or one task sends the encoded messages in order."""
 
     def __init__(
         self, connection: ClientConnection, unsent: Unsent, stall_s: float, seconds: Histogram
@@ -48,6 +48,7 @@ class SendQueue:
         self._seconds = seconds
         self._frames: deque[tuple[str | bytes, float]] = deque()
         self._bytes = 0
+        self._sending = False
         self._close: Close | None = None
         self._wake = asyncio.Event()
         self._space = asyncio.Event()
@@ -63,10 +64,14 @@ class SendQueue:
         if self._close is not None:
             return
         frame = self._connection.encoding.encode(message)
+        put_at = time.perf_counter()
+        if not (self._frames or self._sending) and self._connection.send_now(frame):
+            self._seconds.observe(time.perf_counter() - put_at)
+            return
         full = len(self._frames) >= self._unsent.messages
         if self._frames and (full or self._bytes + len(frame) > self._unsent.bytes):
             raise SlowConsumer
-        self._frames.append((frame, time.perf_counter()))
+        self._frames.append((frame, put_at))
         self._bytes += len(frame)
         self._wake.set()
         if len(self._frames) * 2 > self._unsent.messages:
@@ -85,12 +90,14 @@ class SendQueue:
             self._wake.clear()
             try:
                 while self._frames:
+                    self._sending = True
                     frame, put_at = self._frames.popleft()
                     self._bytes -= len(frame)
                     if len(self._frames) * 2 <= self._unsent.messages:
                         self._space.set()
                     async with asyncio.timeout(self._stall_s):
                         await self._connection.send(frame)
+                    self._sending = False
                     del frame  # the next wait would keep about 100 kB of each session in memory
                     self._seconds.observe(time.perf_counter() - put_at)
                 if self._close is not None:

@@ -53,6 +53,10 @@ class ClientConnection(Protocol):
 
     async def send(self, frame: str | bytes) -> None: ...
 
+    def send_now(self, frame: str | bytes) -> bool:
+        """Send at once; False if the frame must be queued, because earlier ones are not sent yet."""
+        ...
+
     async def close(self, code: Close) -> None: ...
 
     def force_close(self, code: Close, reason: str) -> None:
@@ -70,6 +74,7 @@ class SocketConnection:
     def __init__(self, socket: WebSocket, encoding: Encoding = JSON) -> None:
         self.encoding = encoding
         self._socket = socket
+        self.send_now: Callable[[str | bytes], bool] = socket.scope["state"]["send_now"]
         self.force_close: Callable[[Close, str], None] = socket.scope["state"]["force_close"]
         self.probe: Callable[[Callable[[], None]], None] = socket.scope["state"]["probe"]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import codecs
 import logging
+import struct
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
-from websockets.frames import CTRL_OPCODES, CloseCode, Frame
+from websockets.frames import CTRL_OPCODES, CloseCode, Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
@@ -170,7 +171,7 @@ class FrameParser(ServerProtocol):
 
 
 class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
-    """Adds `force_close` and `probe` to `scope["state"]` and aborts clients that answer no ping.
+    """Adds `send_now`, `force_close` and `probe` to `scope["state"]` and aborts clients that answer no ping.
 
     An orderly close waits until the client has read everything before it; a stuck client never does.
     Closes with 1008 a client that sends too many frames or bytes, or a message too slowly.
@@ -190,7 +191,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self.conn = FrameParser(self.config.ws_max_size, self.logger)
         self._on_pong: Callable[[], None] | None = None
-        own = {"force_close": self.force_close, "probe": self.probe}
+        own = {"force_close": self.force_close, "probe": self.probe, "send_now": self.send_now}
         self.app_state = {**self.app_state, **own}
         now = self.loop.time()
         self._frame_rate = TokenBucket(FRAME_BURST, FRAMES_PER_S, now)
@@ -378,6 +379,20 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         super().keepalive_timeout()
         self._abort()
 
+    # --- output ---
+
+    def send_now(self, frame: str | bytes) -> bool:
+        """Send a message unless the client is gone, or has not read the messages before it."""
+        sendable = self.handshake_complete and self.conn.state is OPEN and self.writable.is_set()
+        if not sendable or self.close_sent or self.disconnected or self.transport.is_closing():
+            return False
+        if isinstance(frame, str):
+            opcode, payload = Opcode.TEXT, frame.encode()
+        else:
+            opcode, payload = Opcode.BINARY, frame
+        self.transport.writelines((frame_head(opcode, len(payload)), payload))
+        return True
+
     # --- the end ---
 
     def force_close(self, code: int, reason: str) -> None:
@@ -442,6 +457,16 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def _abort_later(self, after_s: float = 0.0) -> None:
         self.loop.call_later(after_s + _LINGER_S, self.transport.abort)
+
+
+def frame_head(opcode: Opcode, size: int) -> bytes:
+    """What precedes the payload of a whole message. Both are written without a copy of the payload."""
+    first = 0x80 | opcode
+    if size < 126:
+        return struct.pack("!BB", first, size)
+    if size < 1 << 16:
+        return struct.pack("!BBH", first, 126, size)
+    return struct.pack("!BBQ", first, 127, size)
 
 
 class NoUtf8Tracebacks(logging.Filter):

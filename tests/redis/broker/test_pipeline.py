@@ -18,6 +18,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from antiphon.broker.connections.pipeline import Pipeline
 from antiphon.broker.connections.pool import ReportsLoss, shared_pool
+from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.redis_address import RedisAddress
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.broker.settings import BrokerSettings
@@ -203,7 +204,7 @@ async def test_a_caller_cancelled_while_connecting_leaves_the_others(wire: Wire)
 
 @on_both_loops(timeout_s=0.5)
 async def test_a_half_open_connection_fails_every_call_at_its_deadline(wire: Wire) -> None:
-    patient = Pipeline(wire.pipeline._connect, 30.0)
+    patient = Pipeline(wire.pipeline._new_connection, 30.0)
     assert await wire.pipeline.call("ECHO", "x") == b"x"
     wire.proxy.freeze()
     calls = [wire.start("ECHO", f"{i}") for i in range(20)]
@@ -227,7 +228,7 @@ async def test_closing_ends_an_attempt_to_connect(wire: Wire) -> None:
     call = wire.start("ECHO", "x")
     await asyncio.sleep(0.05)
     await wire.pipeline.aclose()
-    assert await outcomes(call) == [RedisConnectionError]
+    assert await outcomes(call) == [BrokerUnavailable]
     wire.proxy.thaw()
     assert await wire.pipeline.call("ECHO", "again") == b"again"
 

@@ -57,8 +57,12 @@ class ClientConnection:
         return await self.frames.get()
 
     async def send(self, frame: str | bytes) -> None:
+        self.send_now(frame)
+
+    def send_now(self, frame: str | bytes) -> bool:
         self.sent.append(orjson.loads(frame))
         self.message_sent.set()
+        return True
 
     async def close(self, code: Close) -> None:
         raise ClientGone

@@ -12,6 +12,7 @@ from antiphon.edge.transport.websocket_protocol import (
     FRAMES_PER_TURN,
     PIECE_BYTES,
     FrameParser,
+    frame_head,
 )
 from support.raw_socket import CONT, PING, TEXT, frame
 
@@ -110,3 +111,10 @@ def test_fragments_and_bytes_of_an_incomplete_message_are_counted(parser: FrameP
     assert parser.incomplete_bytes == 1 + 6000 + 2 + 100 - len(long) + 2000
     parser.receive_data(long[100:] + frame(CONT))
     assert (parser.fragments, parser.incomplete_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536, 200_000])
+@pytest.mark.parametrize("opcode", [Opcode.TEXT, Opcode.BINARY])
+def test_the_head_of_a_message_is_that_of_the_library(opcode: Opcode, size: int) -> None:
+    payload = bytes(size)
+    assert frame_head(opcode, size) + payload == Frame(opcode, payload).serialize(mask=False)
