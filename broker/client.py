@@ -109,9 +109,12 @@ async def open_broker(
         broker = Broker(redis, settings, metrics or BrokerMetrics(CollectorRegistry()))
         await check_schema_version(redis, broker.keys)
         await broker.clock.sync()
+        restoring = asyncio.create_task(broker.streams.restore_after_failovers(), name="restore")
         try:
             yield broker
         finally:
+            restoring.cancel()
+            await asyncio.wait((restoring,))
             await broker.reader.close()
     finally:
         await redis.aclose()

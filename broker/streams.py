@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NoReturn
+from weakref import WeakSet
 
 import structlog
 from prometheus_client import Histogram
@@ -15,7 +19,7 @@ from redis.exceptions import ResponseError
 
 from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.connections.clock import RedisClock
-from antiphon.broker.errors import StaleFence
+from antiphon.broker.errors import BrokerUnavailable, StaleFence
 from antiphon.broker.keys import EntryT, Keys, StreamKey
 from antiphon.broker.scripts import Scripts, stream_script
 from antiphon.broker.service.metrics import BrokerMetrics
@@ -34,6 +38,11 @@ log = structlog.get_logger()
 
 _REFRESH_S = 60.0
 _PAGE = 64
+_REPLICATED_S = 1.0
+"""A replica has the entries that were older than this when the newest one was written."""
+
+_RESTORE_EVERY_S = 1.0
+_EXISTS = "equal or smaller"
 _WRITER = b"w"
 """Stream field with the writer's token: tells a repeated append from another writer's entry."""
 
@@ -65,6 +74,22 @@ class KeptEntries:
         return self._bytes > self._max_bytes or len(self._entries) > self._max_entries
 
 
+class NewestEntries:
+    """The last entries of a writer, which a new master may not have: replication is asynchronous."""
+
+    def __init__(self) -> None:
+        self._entries: deque[tuple[float, StreamPosition, list[bytes]]] = deque()
+
+    def add(self, position: StreamPosition, fields: list[bytes]) -> None:
+        now = time.monotonic()
+        self._entries.append((now, position, fields))
+        while self._entries[0][0] < now - _REPLICATED_S:
+            self._entries.popleft()
+
+    def __iter__(self) -> Iterator[tuple[StreamPosition, list[bytes]]]:
+        return ((position, fields) for _, position, fields in self._entries)
+
+
 class StreamWriter:
     """The one writer of a stream under one (ticket, epoch). Not for concurrent use."""
 
@@ -77,8 +102,11 @@ class StreamWriter:
         last: StreamPosition,
         kept: KeptEntries,
         seconds: Histogram,
+        master: bytes,
+        reopen: Callable[[], Awaitable[int]],
         expire_with: tuple[str, ...] = (),
     ) -> None:
+        """`master`: the server that has opened the stream. `reopen` opens it again."""
         self._redis = redis
         self._clock = clock
         self._first_offset_ms = clock.offset_ms
@@ -91,6 +119,10 @@ class StreamWriter:
         self._refreshed = float("-inf")
         self._seconds = seconds
         self._expiring = (key, *expire_with)
+        self._newest = NewestEntries()
+        self._master = master
+        self._reopen = reopen
+        self._lock = asyncio.Lock()
 
     @property
     def last(self) -> StreamPosition:
@@ -108,23 +140,48 @@ class StreamWriter:
         step_ms = self._clock.offset_ms - self._first_offset_ms
         stamped = replace(entry, at=round(self._clock.now_ms(), 3), clock_step=round(step_ms, 3))
         fields = [*pack(stamped), _WRITER, self._token]
-        size = sum(map(len, fields))
-        while True:
-            position = self._last._replace(n=self._last.n + 1)
+        async with self._lock:
+            await self._restore()
+            while True:
+                position = self._last._replace(n=self._last.n + 1)
+                try:
+                    await self._add(position, fields)
+                    found = None
+                except ResponseError as error:
+                    found = await self._written_at(position, error)
+                self._last = position
+                written = fields if found is None else [*pack(found), _WRITER, self._token]
+                self._kept.add(position, sum(map(len, written)))
+                self._newest.add(position, written)
+                if found is None or _same(found, stamped):
+                    self._seconds.observe(time.perf_counter() - began)
+                    return position
+
+    async def restore(self) -> None:
+        """After a failover, write again what the new master may not have.
+
+        Raises StaleFence or BrokerUnavailable.
+        """
+        async with self._lock:
+            await self._restore()
+
+    async def _restore(self) -> None:
+        master = await self._redis.master_id(self._key)
+        if master == self._master:
+            return
+        await self._reopen()
+        for position, fields in self._newest:
             try:
                 await self._add(position, fields)
-                found = None
+                log.warning("stream_entry_restored", key=self._key, id=position.id())
             except ResponseError as error:
-                found = await self._written_at(position, error)
-            self._last = position
-            self._kept.add(position, size)
-            if found is None or _same(found, stamped):
-                self._seconds.observe(time.perf_counter() - began)
-                return position
+                if _EXISTS not in str(error):
+                    raise
+        self._master = master
 
     async def _written_at(self, position: StreamPosition, error: ResponseError) -> StreamEntry:
         """The entry that an earlier attempt of ours wrote there. Raises StaleFence, or `error`."""
-        if "equal or smaller" not in str(error):
+        if _EXISTS not in str(error):
             raise error
         there = await self._redis.call("XRANGE", self._key, position.id(), position.id())
         if not there or there[0][1].get(_WRITER) != self._token:
@@ -134,13 +191,15 @@ class StreamWriter:
     async def _add(self, position: StreamPosition, fields: list[bytes]) -> None:
         """XADD, and set the expiry of a missing stream, and of any stream once a minute."""
         tail = ("MINID", "~", self._kept.oldest.id(), position.id(), *fields)
-        if time.monotonic() - self._refreshed < self._refresh_s:
-            if await self._redis.call_pipelined("XADD", self._key, "NOMKSTREAM", *tail):
-                return
-            log.warning("stream_gone", key=self._key, next=position.id())
+        added = await self._redis.call_pipelined("XADD", self._key, "NOMKSTREAM", *tail)
+        if added and time.monotonic() - self._refreshed < self._refresh_s:
+            return
         ttl_s = self._settings.stream_ttl_s
-        expiries = (("EXPIRE", key, ttl_s) for key in self._expiring)
-        await self._redis.call_all(("XADD", self._key, *tail), *expiries)
+        commands: list[tuple[Any, ...]] = [("EXPIRE", key, ttl_s) for key in self._expiring]
+        if not added:
+            log.warning("stream_gone", key=self._key, next=position.id())
+            commands.insert(0, ("XADD", self._key, *tail))
+        await self._redis.call_all(*commands)
         self._refreshed = time.monotonic()
 
 
@@ -174,6 +233,19 @@ class SessionStreams:
     _keys: Keys
     _scripts: Scripts
     _metrics: BrokerMetrics
+    _writers: WeakSet[StreamWriter] = field(default_factory=WeakSet)
+
+    async def restore_after_failovers(self) -> NoReturn:
+        """Restore the streams also of writers that wait: the answer to their last entry may be lost."""
+        while True:
+            await asyncio.sleep(_RESTORE_EVERY_S)
+            for writer in list(self._writers):
+                try:
+                    await writer.restore()
+                except (BrokerUnavailable, StaleFence):
+                    continue  # its next append reports it
+                except ResponseError:
+                    log.exception("stream_not_restored")
 
     async def input_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
         """The edge's writer; `epoch` is raised when another edge takes the client over."""
@@ -205,7 +277,7 @@ class SessionStreams:
         try:
             await self._redis.call_all(add, ("EXPIRE", key, self._settings.stream_ttl_s))
         except ResponseError as error:
-            if "equal or smaller" not in str(error):
+            if _EXISTS not in str(error):
                 raise
             if not await self._redis.call("XRANGE", key, at, at):
                 raise StaleFence(f"{key} has a newer writer") from error
@@ -222,7 +294,9 @@ class SessionStreams:
         """Open the stream and shut out older epochs. Raises StaleFence when a newer writer has it."""
         start = StreamPosition(ticket, epoch, 0)
         settings = self._settings
-        start = start._replace(n=await self._open(key, start))
+        master = await self._redis.master_id(key)
+        reopen = partial(self._open, key, start)
+        start = start._replace(n=await reopen())
         bytes_before = await self._redis.call("MEMORY", "USAGE", key) if start.n else 0
         limits = {
             "max_entries": max_entries or settings.stream_max_entries,
@@ -230,9 +304,20 @@ class SessionStreams:
         }
         kept = KeptEntries(start, int(bytes_before or 0), **limits)
         seconds = self._metrics.append.labels(name)
-        return StreamWriter(
-            self._redis, self._clock, settings, key, start, kept, seconds, expire_with
+        writer = StreamWriter(
+            self._redis,
+            self._clock,
+            settings,
+            key,
+            start,
+            kept,
+            seconds,
+            master,
+            reopen,
+            expire_with,
         )
+        self._writers.add(writer)
+        return writer
 
     async def _open(self, key: str, start: StreamPosition) -> int:
         """Shut out writers of older epochs; returns the number of the session's last entry."""

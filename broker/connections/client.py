@@ -13,10 +13,7 @@ from redis.asyncio.connection import AbstractConnection
 
 from antiphon.broker.connections.outages import FAILURES, is_demotion, is_redirection, outage
 from antiphon.broker.connections.pipeline import Pipeline
-from antiphon.broker.connections.pool import (
-    ShrinkingPool,
-    require_master,
-)
+from antiphon.broker.connections.pool import ShrinkingPool, require_master
 from antiphon.broker.errors import BrokerUnavailable
 
 
@@ -27,6 +24,14 @@ class RedisNode:
         self._pool = pool
         self._redis = Redis.from_pool(pool)
         self._pipeline = Pipeline(pool.new_connection, pool.timeout)
+
+    @property
+    def name(self) -> str:
+        """Address of the server, for messages."""
+        place = self._pool.connection_kwargs
+        if "locate" in place:
+            return "the master"
+        return str(place.get("path") or f"{place['host']}:{place['port']}")
 
     async def call(self, *command: Any, **options: Any) -> Any:
         """Run one command; redis-py uses `options` to parse the reply.
@@ -43,6 +48,13 @@ class RedisNode:
         """
         try:
             return await self._pipeline.call(*command)
+        except FAILURES as error:
+            raise await self._outage(error) from error
+
+    async def server_id(self) -> bytes:
+        """See `Pipeline.server_id`, for `call_pipelined`. Raises BrokerUnavailable."""
+        try:
+            return await self._pipeline.server_id()
         except FAILURES as error:
             raise await self._outage(error) from error
 
@@ -157,6 +169,13 @@ class RedisClient(ABC):
     @abstractmethod
     async def call_all(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Run several commands on the keys of one slot in one transaction; see RedisNode."""
+
+    @abstractmethod
+    async def master_id(self, key: str) -> bytes:
+        """Changes when the next `call_pipelined` on this key goes to another server than before.
+
+        It may lack the newest writes: replication is asynchronous. Raises BrokerUnavailable.
+        """
 
     @abstractmethod
     def group(self, key: str) -> Hashable:

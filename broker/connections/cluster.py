@@ -69,6 +69,14 @@ class ClusterClient(RedisClient):
     async def call_all(self, *commands: tuple[Any, ...]) -> list[Any]:
         return await self._send(commands[0], lambda node: node.call_all(*commands), None)
 
+    async def master_id(self, key: str) -> bytes:
+        endpoint = await self._slots.master_of(key_slot(key.encode()))
+        try:
+            return await self._node_at(endpoint).server_id()
+        except BrokerUnavailable:
+            self._slots.suspect(endpoint)
+            raise
+
     def group(self, key: str) -> Hashable:
         return key_slot(key.encode())
 

@@ -1,15 +1,16 @@
-"""The client for the Redis that the settings name."""
+"""Clients for the Redis that the settings name."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from antiphon.broker.connections.client import RedisClient
+from antiphon.broker.connections.client import RedisClient, RedisNode
 from antiphon.broker.connections.cluster import ClusterClient
 from antiphon.broker.connections.passwords import read_password
+from antiphon.broker.connections.pool import shared_pool
 from antiphon.broker.connections.sentinel import SentinelClient
 from antiphon.broker.connections.single import SingleServer
-from antiphon.broker.redis_address import RedisAddress, RedisKind
+from antiphon.broker.redis_address import Endpoint, RedisAddress, RedisKind
 from antiphon.broker.settings import BrokerSettings
 
 
@@ -18,12 +19,24 @@ def connect(settings: BrokerSettings, *, only_master: bool = True) -> RedisClien
 
     Raises BadPasswordFile.
     """
-    address = RedisAddress.parse(settings.redis_url)
-    if address.password is None:
-        password = read_password("redis_password_file", settings.redis_password_file)
-        address = replace(address, password=password)
+    address = _address(settings)
     if address.kind is RedisKind.SENTINEL:
         return SentinelClient(settings, address, only_master=only_master)
     if address.kind is RedisKind.CLUSTER:
         return ClusterClient(settings, address, only_master=only_master)
     return SingleServer(settings, address, only_master=only_master)
+
+
+def connect_to(settings: BrokerSettings, endpoint: Endpoint) -> RedisNode:
+    """One server of a Redis with several servers, also a replica."""
+    address = replace(_address(settings), endpoints=(endpoint,))
+    return RedisNode(shared_pool(settings, address, only_master=False))
+
+
+def _address(settings: BrokerSettings) -> RedisAddress:
+    """With the password of the file, unless the URL has one."""
+    address = RedisAddress.parse(settings.redis_url)
+    if address.password is not None:
+        return address
+    password = read_password("redis_password_file", settings.redis_password_file)
+    return replace(address, password=password)

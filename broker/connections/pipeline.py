@@ -7,6 +7,7 @@ over, because redis-py needs several times as much CPU for each command.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -14,11 +15,13 @@ from typing import Any
 import hiredis
 from redis.asyncio.connection import DefaultParser
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from antiphon.broker.connections.pool import ReportsLoss
 from antiphon.broker.connections.shared_call import SharedCall
+
+_REPLID = re.compile(rb"\bmaster_replid:(\w+)")
 
 
 class Pipeline:
@@ -52,6 +55,22 @@ class Pipeline:
             link = await self._open()
         return await link.send(command, deadline)
 
+    async def server_id(self) -> bytes:
+        """Changes when the next call goes to another server, or to one that has restarted.
+
+        Connects if necessary. Empty if the user may not ask. Raises like `call`.
+        """
+        deadline = asyncio.get_running_loop().time() + self._timeout_s
+        while (link := self._link) is None or not link.is_open or link.server_id is None:
+            if link is None or not link.is_open:
+                link = await self._open()
+            try:
+                found = _REPLID.search(await link.send(("INFO", "replication"), deadline))
+            except NoPermissionError:
+                found = None
+            link.server_id = found[1] if found else b""
+        return link.server_id
+
     def disconnect(self) -> None:
         """The calls in progress fail. The next call connects again."""
         if self._link is not None:
@@ -80,6 +99,7 @@ class _Link(asyncio.Protocol):
     def __init__(self, connection: ReportsLoss) -> None:
         self.connection = connection
         self.is_open = True
+        self.server_id: bytes | None = None
         self._loop = asyncio.get_running_loop()
         self._replies = hiredis.Reader(replyError=DefaultParser.parse_error)
         self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()

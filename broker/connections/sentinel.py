@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from redis.exceptions import ResponseError
@@ -27,7 +28,7 @@ class SentinelClient(SingleServer):
     ) -> None:
         self.sentinels = _sentinels(settings, address)
         """Those of the URL; the one that answered last is the first."""
-        self._service = address.service
+        self.service = address.service
         self._locating = SharedCall(self._locate_master)
         super().__init__(settings, address, only_master=only_master, locate=self._locating)
 
@@ -42,7 +43,7 @@ class SentinelClient(SingleServer):
         failures: list[str] = []
         for sentinel in list(self.sentinels):
             try:
-                master = await self._ask(sentinel)
+                master = _master_in(await self.read_state(sentinel))
             except BrokerUnavailable as error:
                 failures.append(str(error))
                 self.sentinels.remove(sentinel)
@@ -50,20 +51,25 @@ class SentinelClient(SingleServer):
             else:
                 return master
         reasons = "; ".join(dict.fromkeys(failures))
-        raise BrokerUnavailable(f"no Sentinel knows the master of {self._service!r}: {reasons}")
+        raise BrokerUnavailable(f"no Sentinel knows the master of {self.service!r}: {reasons}")
 
-    async def _ask(self, sentinel: RedisNode) -> Endpoint:
+    async def read_state(self, sentinel: RedisNode) -> dict[str, str]:
+        """What a Sentinel knows about the master. Raises BrokerUnavailable or IncompatibleRedis."""
         try:
-            reply = await sentinel.call("SENTINEL", "MASTER", self._service)
+            reply = await sentinel.call("SENTINEL", "MASTER", self.service)
         except ResponseError as error:
             if "unknown command" in str(error).lower():
                 hint = "use redis:// in ANTIPHON_REDIS_URL"
                 raise IncompatibleRedis(f"this server is not a Sentinel: {hint}") from error
             raise BrokerUnavailable(str(error)) from error
-        seen = dict(zip(reply[::2], reply[1::2], strict=True))
-        if b"down" in seen[b"flags"]:
-            raise BrokerUnavailable("the master is down")
-        return seen[b"ip"].decode(), int(seen[b"port"])
+        text = [part.decode() for part in reply]
+        return dict(zip(text[::2], text[1::2], strict=True))
+
+
+def _master_in(state: Mapping[str, str]) -> Endpoint:
+    if "down" in state["flags"]:
+        raise BrokerUnavailable("the master is down")
+    return state["ip"], int(state["port"])
 
 
 def _sentinels(settings: BrokerSettings, address: RedisAddress) -> list[RedisNode]:

@@ -26,6 +26,9 @@ class SingleServer(RedisNode, RedisClient):
         self._address = address
         self._locate = locate
 
+    async def master_id(self, key: str) -> bytes:  # noqa: ARG002
+        return await self.server_id()
+
     def group(self, key: str) -> Hashable:  # noqa: ARG002
         return None
 

@@ -1,45 +1,129 @@
-"""Checks of a Redis server: version, settings, clock, speed. Reads only."""
+"""Checks of a Redis: version, settings, clock and speed of each server. Reads only."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from typing import Any
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
 
-from antiphon.broker.connections.client import RedisClient
-from antiphon.broker.connections.connect import connect
+from antiphon.broker.connections.client import RedisClient, RedisNode
+from antiphon.broker.connections.cluster import ClusterClient
+from antiphon.broker.connections.connect import connect, connect_to
+from antiphon.broker.connections.sentinel import SentinelClient
 from antiphon.broker.connections.server_version import is_supported
-from antiphon.broker.errors import BrokerError
+from antiphon.broker.errors import BrokerError, BrokerUnavailable
 from antiphon.broker.keys import Keys
+from antiphon.broker.redis_server.topology_checkup import (
+    Info,
+    examine_cluster,
+    examine_replicas,
+    examine_sentinels,
+    replicas_of,
+)
 from antiphon.broker.schema_version import SCHEMA_VERSION, read_schema_version, remedy_for
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.findings import Finding, failure, ok, warning
+from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok, warning
 
-ALL_SLOTS = 16384
 _PINGS = 25
 _SLOW_MS = 5.0
 _SKEWED_S = 1.0
 _FULL = 0.8
 
-Info = dict[str, Any]
+_FIXED_REDIS = {(6, 2): 20, (7, 2): 11, (7, 4): 6, (8, 0): 4, (8, 2): 2}
+_FIXED_VALKEY = {(7, 2): 11, (8, 0): 6, (8, 1): 4}
+"""The first patch release of each series in which a script cannot run code. Redis 7.0 has none: its
+distributions fix it without a new number."""
+
+_SEVERITY = (FindingStatus.OK, FindingStatus.WARNING, FindingStatus.FAILURE)
 
 
 async def examine_redis(settings: BrokerSettings) -> list[Finding]:
     """Run all checks; stop at the first that Redis does not answer."""
-    redis = connect(settings, only_master=False)
     findings: list[Finding] = []
-    try:
-        info: Info = await redis.call("INFO", "everything")
-        findings += [check(info) for check in _INFO_CHECKS]
-        findings += await _times(redis)
-        findings.append(await _slots(redis, info))
-        findings.append(await _contract(redis, settings))
-    except BrokerError as error:
-        remedy = "start it, or name another with ANTIPHON_REDIS_URL (`antiphon up` brings its own)"
-        findings.append(failure("redis", str(error), remedy))
-    finally:
-        await redis.aclose()
+    async with AsyncExitStack() as closing:
+        try:
+            redis = connect(settings, only_master=False)
+            closing.push_async_callback(redis.aclose)
+            await _Checkup(redis, settings, closing, findings).run()
+        except BrokerError as error:
+            remedy = (
+                "start it, or name another with ANTIPHON_REDIS_URL (`antiphon up` brings its own)"
+            )
+            findings.append(failure("redis", str(error), remedy))
     return findings
+
+
+class _Checkup:
+    """Appends to `findings`, so that those before an outage are kept."""
+
+    def __init__(
+        self,
+        redis: RedisClient,
+        settings: BrokerSettings,
+        closing: AsyncExitStack,
+        findings: list[Finding],
+    ) -> None:
+        self._redis = redis
+        self._settings = settings
+        self._closing = closing
+        self._findings = findings
+        self._servers: list[RedisNode] = []
+        self._infos: dict[str, Info] = {}
+
+    async def run(self) -> None:
+        redis, findings = self._redis, self._findings
+        if isinstance(redis, SentinelClient):
+            findings += await examine_sentinels(redis)
+        masters = await redis.masters()
+        for node in masters:
+            await self._add(node)
+        in_cluster = bool(int(self._infos[masters[0].name].get("cluster_enabled", 0)))
+        if isinstance(redis, ClusterClient | SentinelClient):
+            await self._add_replicas()
+        else:
+            findings.append(_role(self._infos[masters[0].name]))
+            if not in_cluster:
+                findings.append(ok("redis cluster", "a single server"))
+        if in_cluster:
+            findings.append(await examine_cluster(masters[0], len(masters)))
+        for check in (_version, _eviction, _memory, _persistence):
+            findings.append(_worst({name: check(info) for name, info in self._infos.items()}))
+        times = {node.name: await _times(node) for node in self._servers}
+        findings.append(_worst({name: _clock(skew_s) for name, (skew_s, _) in times.items()}))
+        findings.append(_worst({name: _speed(trip_ms) for name, (_, trip_ms) in times.items()}))
+        findings.append(await _contract(redis, self._settings))
+
+    async def _add(self, node: RedisNode) -> None:
+        self._infos[node.name] = await node.call("INFO", "everything")
+        self._servers.append(node)
+
+    async def _add_replicas(self) -> None:
+        self._findings.append(examine_replicas(self._infos))
+        for endpoint in replicas_of(self._infos):
+            replica = connect_to(self._settings, endpoint)
+            self._closing.push_async_callback(replica.aclose)
+            try:
+                await self._add(replica)
+            except BrokerUnavailable as error:
+                remedy = "make it reachable: after a failover the services connect to it"
+                self._findings.append(failure("redis replicas", f"{replica.name}: {error}", remedy))
+
+
+def _worst(findings: Mapping[str, Finding]) -> Finding:
+    """One finding for all servers: the worst, with the names of the servers that it is about."""
+    worst = max(findings.values(), key=lambda finding: _SEVERITY.index(finding.verdict))
+    if len(findings) == 1:
+        return worst
+    texts: dict[str, list[str]] = {}
+    for name, finding in findings.items():
+        if finding.verdict is worst.verdict:
+            texts.setdefault(finding.found, []).append(name)
+    if len(texts) == 1 and worst.verdict is FindingStatus.OK:
+        return replace(worst, found=f"{worst.found} ({len(findings)} servers)")
+    each = (f"{', '.join(names)}: {text}" for text, names in texts.items())
+    return replace(worst, found="; ".join(each))
 
 
 def _version(info: Info) -> Finding:
@@ -47,7 +131,14 @@ def _version(info: Info) -> Finding:
     if not is_supported(found):
         return failure("redis version", found, "install Redis 6.2 or newer")
     valkey = info.get("valkey_version")
-    return ok("redis version", f"{found} (Valkey {valkey})" if valkey else found)
+    shown = f"{found} (Valkey {valkey})" if valkey else found
+    major, minor, patch = (int(part) for part in str(valkey or found).split(".")[:3])
+    fixed = (_FIXED_VALKEY if valkey else _FIXED_REDIS).get((major, minor), 0)
+    if patch < fixed:
+        newer = f"{major}.{minor}.{fixed}"
+        text = f"{shown}: scripts can run code on the host (CVE-2025-49844)"
+        return warning("redis version", text, f"install {newer} or newer")
+    return ok("redis version", shown)
 
 
 def _role(info: Info) -> Finding:
@@ -87,25 +178,6 @@ def _persistence(info: Info) -> Finding:
     return ok(about, "append-only file")
 
 
-_INFO_CHECKS = (_version, _role, _eviction, _memory, _persistence)
-
-
-async def _slots(redis: RedisClient, info: Info) -> Finding:
-    about = "redis cluster"
-    if not int(info.get("cluster_enabled", 0)):
-        return ok(about, "a single server")
-    lines = (await redis.call("CLUSTER", "INFO")).decode().split()
-    state = dict(line.split(":", 1) for line in lines)
-    covered, nodes = int(state["cluster_slots_ok"]), int(state["cluster_size"])
-    if state["cluster_state"] != "ok" or covered < ALL_SLOTS:
-        text = f"{covered} of {ALL_SLOTS} slots are served"
-        return failure(about, text, "repair it: redis-cli --cluster fix HOST:PORT")
-    if nodes > 1:
-        text = f"{nodes} masters share the slots; this version talks to one server"
-        return failure(about, text, "name a Redis that holds all slots")
-    return ok(about, "one master holds all slots")
-
-
 async def _contract(redis: RedisClient, settings: BrokerSettings) -> Finding:
     about = "redis keys"
     found = await read_schema_version(redis, Keys(settings.key_prefix))
@@ -115,18 +187,17 @@ async def _contract(redis: RedisClient, settings: BrokerSettings) -> Finding:
     return ok(about, f"contract version {found}" if found else "none yet")
 
 
-async def _times(redis: RedisClient) -> list[Finding]:
-    """Round trip, and this host's clock compared to Redis by the fastest of a few answers."""
+async def _times(node: RedisNode) -> tuple[float, float]:
+    """How far this host's clock is ahead (s), by the fastest answer, and the median round trip (ms)."""
     trips: list[float] = []
     skews: list[float] = []
     for _ in range(_PINGS):
         before = time.time()
-        seconds, micros = await redis.call("TIME")
+        seconds, micros = await node.call("TIME")
         after = time.time()
         trips.append(after - before)
         skews.append((before + after) / 2 - (int(seconds) + int(micros) / 1e6))
-    skew_s = skews[trips.index(min(trips))]
-    return [_clock(skew_s), _speed(statistics.median(trips) * 1000)]
+    return skews[trips.index(min(trips))], statistics.median(trips) * 1000
 
 
 def _clock(skew_s: float) -> Finding:

@@ -13,8 +13,10 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
+from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
+from antiphon.shared_schemas.findings import FindingStatus
 from support.control_plane import claim, join, serve
 from support.redis_cluster import ClusterNode, RedisCluster, redis_cluster
 
@@ -197,3 +199,29 @@ async def test_a_url_of_another_kind_is_refused(
     with pytest.raises(IncompatibleRedis, match="use redis://"):
         async with open_broker(whole):
             pass
+
+
+async def test_doctor_examines_every_server(
+    cluster: RedisCluster, settings: BrokerSettings
+) -> None:
+    async with open_broker(settings):
+        pass
+    found = {finding.about: finding for finding in await examine_redis(settings)}
+    assert found["redis cluster"].verdict is FindingStatus.OK
+    assert found["redis cluster"].found == "3 masters, all slots"
+    assert found["redis replicas"].verdict is FindingStatus.WARNING
+    assert "1 for each master; without min-replicas-to-write" in found["redis replicas"].found
+    assert found["redis eviction"].found == "noeviction (6 servers)"
+    assert found["redis keys"].verdict is FindingStatus.OK
+    single = settings.model_copy(update={"redis_url": cluster.masters[1].url})
+    refused = {finding.about: finding for finding in await examine_redis(single)}
+    assert refused["redis cluster"].found == "this server is one of 3 masters"
+    assert "use redis+cluster://" in refused["redis cluster"].remedy
+    lost = cluster.replicas[0]
+    lost.kill()
+    async with asyncio.timeout(SOON_S):
+        while "none for" not in found["redis replicas"].found:
+            await asyncio.sleep(0.1)
+            found = {finding.about: finding for finding in await examine_redis(settings)}
+    await asyncio.to_thread(lost.start)
+    await asyncio.to_thread(cluster.wait_until_ok)

@@ -13,8 +13,10 @@ from antiphon.broker.client import open_broker
 from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.connections.sentinel import SentinelClient
 from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
+from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
+from antiphon.shared_schemas.findings import Finding, FindingStatus
 from redis import Redis
 from support.control_plane import join, waiting
 from support.redis_sentinel import RedisSentinel, redis_sentinel
@@ -130,3 +132,52 @@ async def test_a_url_of_another_kind_is_refused(
     with pytest.raises(BrokerUnavailable, match="is not a Sentinel: use redis://"):
         async with open_broker(server):
             pass
+
+
+async def examined(settings: BrokerSettings) -> dict[str, list[Finding]]:
+    findings: dict[str, list[Finding]] = {}
+    for finding in await examine_redis(settings):
+        findings.setdefault(finding.about, []).append(finding)
+    return findings
+
+
+async def test_doctor_examines_the_group(group: RedisSentinel, settings: BrokerSettings) -> None:
+    async with open_broker(settings):
+        pass
+    found = await examined(settings)
+    (sentinel,), (replicas,) = found["redis sentinel"], found["redis replicas"]
+    assert sentinel.verdict is FindingStatus.OK
+    assert sentinel.found.startswith("3 Sentinels, quorum 2, master 127.0.0.1:")
+    assert replicas.verdict is FindingStatus.WARNING
+    assert "1 for each master; without min-replicas-to-write" in replicas.found
+    assert found["redis eviction"][0].found == "noeviction (2 servers)"
+    (replica,) = group.replicas
+    with Redis(port=group.master.port, **ADMIN) as admin:
+        admin.config_set("min-replicas-to-write", 1)
+    with Redis(port=replica.port, **ADMIN) as admin:
+        admin.config_set("maxmemory-policy", "allkeys-lru")
+    found = await examined(settings)
+    (replicas,), (eviction,) = found["redis replicas"], found["redis eviction"]
+    assert (replicas.verdict, replicas.found) == (FindingStatus.OK, "1 for each master")
+    assert eviction.verdict is FindingStatus.FAILURE
+    assert eviction.found.startswith(f"127.0.0.1:{replica.port}: maxmemory-policy is allkeys-lru")
+
+
+async def test_doctor_reports_a_missing_quorum(
+    group: RedisSentinel, settings: BrokerSettings
+) -> None:
+    for sentinel in group.sentinels[:2]:
+        sentinel.kill()
+    try:
+        async with asyncio.timeout(SOON_S):
+            while len(found := (await examined(settings))["redis sentinel"]) < 2 or (
+                found[1].verdict is not FindingStatus.FAILURE
+            ):
+                await asyncio.sleep(0.2)
+        assert found[0].verdict is FindingStatus.WARNING
+        assert f"127.0.0.1:{group.sentinels[0].port} (Redis does not answer" in found[0].found
+        assert "NOQUORUM" in found[1].found
+    finally:
+        for sentinel in group.sentinels[:2]:
+            await asyncio.to_thread(sentinel.start)
+        await asyncio.to_thread(group.wait_until_ok)
