@@ -179,7 +179,10 @@ class Registry:
         return await self._scripts.run(_ask_worker, worker_id, command)
 
     async def worker_gone(self, worker_id: str) -> None:
-        """Remove a worker that shuts down."""
+        """Remove a worker that shuts down or whose process has ended; its leases expire at once.
+
+        A worker that still lives renews them, unless the reaper runs first. Then it loses its sessions.
+        """
         await self._scripts.run(_worker_gone, worker_id)
 
     async def edge_beat(

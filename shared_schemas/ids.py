@@ -64,8 +64,13 @@ def client_digest(secret: str | None) -> str:
 
 def new_process_id(role: str) -> str:
     """The id of one run of a service, such as `worker-host1-4711-9f3a`; unique across restarts."""
+    return process_id_prefix(role, os.getpid()) + secrets.token_hex(2)
+
+
+def process_id_prefix(role: str, pid: int) -> str:
+    """How the id of a process of this host begins."""
     host = re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:32]
-    return f"{role}-{host}-{os.getpid()}-{secrets.token_hex(2)}"
+    return f"{role}-{host}-{pid}-"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from antiphon.broker.redis_server.embedded import tether
@@ -47,8 +47,16 @@ class ServiceSpec:
 class Service:
     """A supervised child process. It is killed when this process dies."""
 
-    def __init__(self, spec: ServiceSpec, env: Mapping[str, str], sink: LineSink) -> None:
+    def __init__(
+        self,
+        spec: ServiceSpec,
+        env: Mapping[str, str],
+        sink: LineSink,
+        on_failure: Callable[[int], Awaitable[None]] | None = None,
+    ) -> None:
+        """`on_failure` is called with the id of a process that has ended by itself."""
         self.spec = spec
+        self._on_failure = on_failure
         self._env = dict(os.environ) | {"PYTHONUNBUFFERED": "1"} | dict(env)
         self._sink = sink
         self._process: asyncio.subprocess.Process | None = None
@@ -72,6 +80,8 @@ class Service:
             status = await self._run_once()
             if self._stopping.is_set():
                 return
+            if self._on_failure is not None and self._process is not None:
+                await self._on_failure(self._process.pid)
             if status == CONFIG_STATUS:
                 raise ServiceMisconfigured(f"{self.name} cannot start: {self._reason}")
             failures = 1 if time.monotonic() - began > SETTLED_S else failures + 1

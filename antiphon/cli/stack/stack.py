@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from antiphon.broker.redis_server.programs import EmbeddedRedisError
 from antiphon.broker.settings import BrokerSettings, InvalidSettings
 from antiphon.broker.stores.key_migration import migrate_keys
 from antiphon.cli.stack.processes import LineSink, Service, ServiceFailed, ServiceSpec
+from antiphon.shared_schemas.ids import process_id_prefix
 from antiphon.shared_schemas.registry import WorkerRow
 from antiphon.shared_schemas.states import WorkerState
 
@@ -31,6 +32,7 @@ DRAIN_S = 2.0
 STOP_ORDER = ("edge", "worker", "recorder", "cleanup")
 READY_TIMEOUT_S = 180.0
 _WATCH_REDIS_S = 0.5
+_RELEASE_S = 5.0
 _READY_POLL_S = 0.1
 _NOT_YET = (WorkerState.LOADING, WorkerState.ERROR, WorkerState.OFFLINE, WorkerState.DRAINING)
 
@@ -141,7 +143,10 @@ class Stack:
         self.redis_url = redis.url if redis else str(plan.redis_url)
         env = plan.env(self.redis_url)
         services = specs(plan.drain_s, plan.worker_grace_s)
-        self._services = {spec.name: Service(spec, env, sink) for spec in services}
+        failures = {"worker": self._release_sessions}
+        self._services = {
+            spec.name: Service(spec, env, sink, failures.get(spec.name)) for spec in services
+        }
 
     @property
     def pids(self) -> dict[str, int | None]:
@@ -183,10 +188,9 @@ class Stack:
 
     async def wait_until_ready(self, report: ReportProgress | None = None) -> WorkerRow:
         """Return this stack's worker once it and the edge accept sessions. Raises NotReady."""
-        settings = BrokerSettings(redis_url=self.redis_url)
         report = report or (lambda _service, _stage: None)
         try:
-            async with asyncio.timeout(READY_TIMEOUT_S), open_broker(settings) as broker:
+            async with asyncio.timeout(READY_TIMEOUT_S), self._open_broker() as broker:
                 row = await self._worker_ready(broker, report)
                 while True:
                     if await asyncio.to_thread(serves_http, f"{self.plan.http_url}/health"):
@@ -214,9 +218,20 @@ class Stack:
 
     async def _own_worker(self, broker: Broker) -> WorkerRow | None:
         """The worker of this stack; a shared Redis may have others."""
-        mark = f"-{self._services['worker'].pid}-"
-        rows = (await broker.queue.snapshot()).workers
-        return next((row for row in rows if mark in row.id), None)
+        pid = self._services["worker"].pid
+        return None if pid is None else await _worker_of(pid, broker)
+
+    async def _release_sessions(self, pid: int) -> None:
+        """Requeue the sessions of the worker that has ended, before their leases expire."""
+        try:
+            async with asyncio.timeout(_RELEASE_S), self._open_broker() as broker:
+                if row := await _worker_of(pid, broker):
+                    await broker.registry.worker_gone(row.id)
+        except (BrokerError, TimeoutError) as error:
+            self._sink("worker", f"its sessions wait until their leases expire: {error!r}")
+
+    def _open_broker(self) -> AbstractAsyncContextManager[Broker]:
+        return open_broker(BrokerSettings(redis_url=self.redis_url))
 
     async def _keep_redis(self, redis: EmbeddedRedis) -> None:
         """Restart Redis with its data if it dies, and keep it serving when its disk is full."""
@@ -231,6 +246,12 @@ class Stack:
                     raise ServiceFailed(str(error)) from error
             elif changed := await asyncio.to_thread(redis.keep_serving):
                 self._sink("redis", changed)
+
+
+async def _worker_of(pid: int, broker: Broker) -> WorkerRow | None:
+    """The worker with this process id on this host."""
+    rows = (await broker.queue.snapshot()).workers
+    return next((row for row in rows if row.id.startswith(process_id_prefix("worker", pid))), None)
 
 
 async def _first_failure(tasks: list[asyncio.Task[None]]) -> None:

@@ -245,6 +245,8 @@ class QueueMachine(RuleBasedStateMachine):
     def lose_worker(self, worker: str, in_order: bool) -> None:
         if in_order:
             self.run(lambda: self.broker.registry.worker_gone(worker))
+            for sid in self.held_by(worker):
+                self.sessions[sid].expired = True
         elif worker in self.open:
             self.run(lambda: silence(self.raw, self.broker.keys.workers, worker, self.broker))
             self.reap()

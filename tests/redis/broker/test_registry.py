@@ -132,6 +132,23 @@ async def test_heartbeats_keep_the_slot_count_and_renew_the_rest(broker: Broker)
     assert (await broker.queue.snapshot()).workers == ()
 
 
+async def test_the_sessions_of_a_worker_that_has_ended_are_requeued_at_once(
+    broker: Broker, raw: Redis
+) -> None:
+    for sid in "ab":
+        await join(broker, sid)
+    for worker in ("w1", "w2"):
+        await serve(broker, worker, AUDIO, slots=1)
+        await activate(broker, await claim(broker, worker), worker)
+    await broker.registry.worker_gone("w1")
+    assert await reap(broker, raw) == (1, 0)
+    rows = [await broker.sessions.get(sid) for sid in "ab"]
+    assert [row and row.state for row in rows] == [SessionState.RECOVERING, SessionState.ACTIVE]
+    assert [row and row.attempt for row in rows] == [2, 1]
+    assert await broker.leases.renew("w1", {"a": 1}) == {"a"}
+    assert await broker.leases.renew("w2", {"b": 1}) == set()
+
+
 async def test_ending_a_session_of_a_worker_that_is_gone(broker: Broker, raw: Redis) -> None:
     await join(broker, "a")
     await serve(broker)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
 import re
@@ -22,7 +23,9 @@ import soundfile
 
 from antiphon.broker.redis_server.embedded import EmbeddedRedis
 from redis import Redis
+from support.fault_stack import Talker
 from support.fork_server import run_antiphon
+from support.raw_client import open_wire
 from support.redis_server import free_port
 
 QUESTION = Path(__file__).parents[3] / "antiphon" / "cli" / "assets" / "question.wav"
@@ -90,12 +93,12 @@ class Up:
 
 
 @contextmanager
-def running_up(folder: Path, port: int) -> Iterator[Up]:
+def running_up(folder: Path, port: int, **env: str) -> Iterator[Up]:
     command = [sys.executable, "-m", "antiphon", "up", "--engine", "simulated"]
     with subprocess.Popen(
         [*command, "--port", str(port), "--health-port", "0", "--data-dir", str(folder)],
         cwd=folder.parent,
-        env=environment() | {"PYTHONPATH": str(QUESTION.parents[3])},
+        env=environment() | {"PYTHONPATH": str(QUESTION.parents[3])} | env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -197,6 +200,23 @@ def test_up_restarts_dead_services_and_ctrl_c_stops_everything_in_order(tmp_path
         stops_in_order(up, family)
     assert is_free(port)
     assert not (tmp_path / "stack.json").exists()
+
+
+def test_f1_up_requeues_the_sessions_of_a_killed_worker_at_once(tmp_path: Path) -> None:
+    """The leases are longer than the test."""
+    port = free_port()
+
+    async def talk_on() -> None:
+        async with open_wire(f"ws://127.0.0.1:{port}", "adx_1") as wire:
+            await wire.begin()
+            talker = Talker(wire, may_wait=True)
+            await talker.talk(2)
+            up.child("inference_worker").kill()
+            await talker.talk(2)
+            talker.check()
+
+    with running_up(tmp_path, port, ANTIPHON_LEASE_S="600") as up:
+        asyncio.run(talk_on())
 
 
 def test_only_its_user_can_read_the_data_of_up(tmp_path: Path) -> None:
