@@ -9,10 +9,10 @@ arguments, bound to Lua locals of the same names, and its body turns the reply i
 
     await scripts.run(give_back, sid, worker_id, epoch)
 
-KEYS of a control script are those of `Keys.script_keys`, named by `lua/prelude.lua`, and ARGV[1] is the
-control prefix. KEYS of a stream script is the one stream that its first parameter names. The last
-parameter may be a collection: its values follow the others in ARGV, and the Lua local of its name is
-the index of the first one.
+KEYS of a control script are those of `Keys.script_keys`, named by `lua/prelude.lua`, and one that never
+exists. ARGV[1] is the control prefix. KEYS of a stream script is the one stream that its first
+parameter names. The last parameter may be a collection: its values follow the others in ARGV, and the
+Lua local of its name is the index of the first one.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class Scripts:
     def __init__(self, redis: RedisClient, keys: Keys, metrics: BrokerMetrics) -> None:
         self._redis = redis
         self._metrics = metrics
-        keys_of_all = keys.script_keys()
+        # The last key never exists: a cluster that moves the slot then refuses the script. It would stop
+        # the script in the middle where rows, which are not declared, are on the other server.
+        keys_of_all = [*keys.script_keys(), f"{keys.control}absent"]
         self._head = (len(keys_of_all), *keys_of_all, keys.control)
 
     async def run(self, script: LuaScript[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

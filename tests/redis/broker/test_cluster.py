@@ -17,7 +17,7 @@ from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
 from antiphon.shared_schemas.findings import FindingStatus
-from support.control_plane import claim, join, serve
+from support.control_plane import claim, join, serve, waiting
 from support.redis_cluster import ClusterNode, RedisCluster, redis_cluster
 
 TICKET = 1_700_000_000_000
@@ -32,7 +32,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
 
 @pytest.fixture
 def settings(cluster: RedisCluster) -> BrokerSettings:
-    return BrokerSettings(redis_url=cluster.url, key_prefix=f"t-{uuid.uuid4().hex[:12]}")
+    prefix = f"t-{uuid.uuid4().hex[:12]}"
+    return BrokerSettings(redis_url=cluster.url, key_prefix=prefix, redis_timeout_s=30.0)
 
 
 @pytest.fixture
@@ -138,6 +139,32 @@ async def test_calls_follow_the_keys_of_a_slot_that_is_being_moved(
     async with asyncio.timeout(SOON_S):
         assert await transaction == [5, 6]
         assert (await split)[1] == b"3"
+
+
+async def test_scripts_wait_for_the_end_of_a_move_of_the_control_slot(
+    broker: Broker, cluster: RedisCluster
+) -> None:
+    """A script that ran on a part of the keys would stop in the middle."""
+    await serve(broker)
+    await join(broker, "first")
+    keys, raw = broker.keys, broker._redis
+    for key in (keys.leases, keys.trials, keys.edges):
+        await raw.call("ZADD", key, 9e12, "other")
+    for key in (keys.eta, keys.reaper):
+        await raw.call("HSET", key, "field", 1)
+    moving = MovingSlot(cluster, keys.control)
+    moving.begin()
+    joining = asyncio.create_task(join(broker, "second"))
+    for key in moving.source.cluster("GETKEYSINSLOT", moving.slot, 100):
+        await asyncio.sleep(0.05)
+        assert not joining.done()
+        moving.move(key)
+    await asyncio.sleep(0.05)
+    assert not joining.done()
+    moving.finish(*cluster.masters)
+    async with asyncio.timeout(SOON_S):
+        assert (await joining).position == 2
+    assert await waiting(broker) == ["first", "second"]
 
 
 async def test_a_reader_follows_a_stream_that_moves(broker: Broker, cluster: RedisCluster) -> None:
