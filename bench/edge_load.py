@@ -196,9 +196,14 @@ def load_of(sessions: int, seconds: float, form: AudioTransport = AudioTransport
 
 def run_edge(plan: LoadPlan) -> dict[str, Any]:
     """Start everything, measure, stop everything."""
+    with private_redis() as (redis_url, redis_pid):
+        return run_edge_with(redis_url, {"redis": redis_pid}, plan)
+
+
+def run_edge_with(redis_url: str, redis_pids: dict[str, int], plan: LoadPlan) -> dict[str, Any]:
+    """Measure an edge and these servers, which run."""
     port = free_port()
     with ExitStack() as stack:
-        redis_url, redis_pid = stack.enter_context(private_redis())
         edge_pid = stack.enter_context(
             process(
                 *(sys.executable, "-m", "antiphon.edge"),
@@ -210,7 +215,7 @@ def run_edge(plan: LoadPlan) -> dict[str, Any]:
         peer = (sys.executable, __file__, "--peer", redis_url, "--sessions", str(plan.sessions))
         stack.enter_context(process(*peer, PYTHONPATH=str(ROOT)))
         wait_for(f"http://127.0.0.1:{port}/health")
-        pids = {"edge": edge_pid, "redis": redis_pid}
+        pids = {"edge": edge_pid, **redis_pids}
         return uvloop.run(measure(f"ws://127.0.0.1:{port}", plan, pids))
 
 
