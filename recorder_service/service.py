@@ -164,6 +164,8 @@ class Recorder:
             group.create_task(self._watch_transitions(), name="listen")
             group.create_task(_every(settings.recorder_upkeep_s, self._keep_ownership), name="keep")
             group.create_task(_every(settings.recorder_look_s, self._check_statuses), name="look")
+            clock = _every(settings.recorder_look_s, self._broker.clock.sync)
+            group.create_task(clock, name="clock")
             group.create_task(_every(reclaim_s, self._reclaim), name="claim")
             group.create_task(_every(adopt_s, self._adopt_orphans), name="adopt")
             returning = _every(_RETURN_MEMORY_EVERY_S, self._return_memory)

@@ -251,6 +251,16 @@ async def test_a_recorder_that_was_frozen_stops(broker: Broker, quickly: Recorde
     assert_undisturbed(quickly.data_dir, talk)
 
 
+async def test_f27_a_recorder_follows_redis_clock(broker: Broker, quickly: RecorderSettings) -> None:
+    """It compares its clock with times that others have written."""
+    offset = broker.clock.offset_ms
+    broker.clock.offset_ms += 3_600_000
+    running = asyncio.create_task(Recorder(broker, quickly, RecorderMetrics()).live())
+    await until(lambda: abs(broker.clock.offset_ms - offset) < 60_000, "the clock is right")
+    running.cancel()
+    await asyncio.wait([running])
+
+
 async def test_cancelling_the_task_at_any_await_changes_no_byte(
     broker: Broker, quickly: RecorderSettings
 ) -> None:
