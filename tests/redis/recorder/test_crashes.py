@@ -251,7 +251,9 @@ async def test_a_recorder_that_was_frozen_stops(broker: Broker, quickly: Recorde
     assert_undisturbed(quickly.data_dir, talk)
 
 
-async def test_f27_a_recorder_follows_redis_clock(broker: Broker, quickly: RecorderSettings) -> None:
+async def test_f27_a_recorder_follows_redis_clock(
+    broker: Broker, quickly: RecorderSettings
+) -> None:
     """It compares its clock with times that others have written."""
     offset = broker.clock.offset_ms
     broker.clock.offset_ms += 3_600_000
