@@ -101,9 +101,13 @@ class RedisNode:
     async def _outage(self, error: Exception) -> BrokerUnavailable:
         """See `outage`. Closes the connections to a server that is no longer the master."""
         if is_demotion(error):
-            self._pipeline.disconnect()
-            await self._pool.disconnect(inuse_connections=False)
+            await self._disconnect()
         return outage(error)
+
+    async def _disconnect(self) -> None:
+        """The next calls connect again."""
+        self._pipeline.disconnect()
+        await self._pool.disconnect(inuse_connections=False)
 
 
 StreamEntries = list[tuple[bytes, dict[bytes, bytes]]]

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from redis.asyncio.connection import AbstractConnection, Connection
 from redis.crc import key_slot
-from redis.exceptions import AskError, MovedError, TryAgainError
+from redis.exceptions import AskError, MovedError, ResponseError, TryAgainError
 
 from antiphon.broker.connections.client import BlockingConnection, RedisClient, RedisNode
 from antiphon.broker.connections.pool import blocking_pool, shared_pool
 from antiphon.broker.connections.slots import SlotMap, slot_of
-from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
 from antiphon.broker.keys import Keys
 from antiphon.broker.redis_address import Endpoint, RedisAddress
 from antiphon.broker.settings import BrokerSettings
@@ -148,7 +148,12 @@ class ClusterClient(RedisClient):
             address = replace(self._address, endpoints=(endpoint,))
             pool = shared_pool(self._lookup, address, only_master=False)
             self._lookup_nodes[endpoint] = RedisNode(pool)
-        return await self._lookup_nodes[endpoint].call("CLUSTER", "SLOTS")
+        node = self._lookup_nodes[endpoint]
+        try:
+            return await node.call("CLUSTER", "SLOTS")
+        except ResponseError as error:
+            hint = "use redis:// in ANTIPHON_REDIS_URL for a single server"
+            raise IncompatibleRedis(f"{node.name}: {error}: {hint}") from error
 
     def _node_of(self, connection: AbstractConnection) -> RedisNode:
         assert isinstance(connection, Connection)

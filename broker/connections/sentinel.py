@@ -38,6 +38,12 @@ class SentinelClient(SingleServer):
         for sentinel in self.sentinels:
             await sentinel.aclose()
 
+    async def _outage(self, error: Exception) -> BrokerUnavailable:
+        """Connections to a master that hangs stay open: none is used once one has failed."""
+        if not isinstance(error, ResponseError):
+            await self._disconnect()
+        return await super()._outage(error)
+
     async def _locate_master(self) -> Endpoint:
         """Ask one Sentinel after the other. Raises BrokerUnavailable when none knows a master."""
         failures: list[str] = []

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from redis.crc import key_slot
-from redis.exceptions import ResponseError
 
 from antiphon.broker.connections.shared_call import SharedCall
-from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
+from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.redis_address import Endpoint
 
 _REFRESH_S = 0.1
 """The shortest time between two refreshes: hundreds of calls may fail at the same time."""
+
+_LONGEST_REFRESH_S = 3.0
+"""Less than the timeout of a call: the next refresh asks the nodes in another order."""
 
 _PLACE_OF_KEY = {
     "EVAL": 3,
@@ -84,20 +88,19 @@ class SlotMap:
             await self._refreshing()
 
     async def _refresh(self) -> None:
-        failure = ""
-        for endpoint in self._candidates():
-            try:
-                reply = await self._ask(endpoint)
-            except BrokerUnavailable as error:
-                failure = str(error)
-            except ResponseError as error:
-                hint = "use redis:// in ANTIPHON_REDIS_URL for a single server"
-                raise IncompatibleRedis(f"{endpoint[0]}:{endpoint[1]}: {error}: {hint}") from error
-            else:
-                if reply:
-                    self._read(reply, endpoint[0])
-                    return
-                failure = "the node has joined no cluster"
+        failure = "no answer in time"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_REFRESH_S):
+                for endpoint in self._candidates():
+                    try:
+                        reply = await self._ask(endpoint)
+                    except BrokerUnavailable as error:
+                        failure = str(error)
+                        continue
+                    if reply:
+                        self._read(reply, endpoint[0])
+                        return
+                    failure = "the node has joined no cluster"
         raise BrokerUnavailable(f"no node of the cluster answers: {failure}")
 
     def _candidates(self) -> list[Endpoint]:

@@ -76,8 +76,8 @@ class StreamHistory:
 
     @property
     def shortened(self) -> bool:
-        """True if a part of the stored past, or outputs that are not in it, are gone."""
-        if self.past and self.past[-1][0].n > len(self.past):
+        """True if outputs were trimmed that are not in the stored past, or its beginning was."""
+        if self.past and self.past[0][0].n > 1:
             return True
         before = self.covered.outputs.n if self.covered else 0
         return bool(self.outputs) and self.outputs[0][0].n > before + 1
@@ -174,6 +174,7 @@ def recover_duplex(history: StreamHistory) -> RecoveredDuplex:
             history.nearest(result.input_n),
             place,
             result.current_time,
+            result.at,
         )
         for place, result in history.outputs
         if isinstance(result, ResultOut)
@@ -308,7 +309,7 @@ def _finished_turns(
             if audio is not None and not end.failed:
                 turn = PastTurn(audio=_samples(audio), text=end.text, memo=end.memo)
             last_input = history.nearest(end.input_n)
-            yield FinishedStep(turn, last_input, place, end.turn_index + 1)
+            yield FinishedStep(turn, last_input, place, end.turn_index + 1, end.at)
 
 
 def _check_question(published: Sequence[StreamEntry]) -> None:

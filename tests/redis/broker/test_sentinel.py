@@ -65,6 +65,26 @@ async def test_a_broker_follows_the_master(group: RedisSentinel, settings: Broke
     await asyncio.to_thread(group.wait_until_ok)
 
 
+async def test_a_master_that_hangs_costs_one_call(
+    group: RedisSentinel, settings: BrokerSettings
+) -> None:
+    """Its connections stay open: none of them may be used once one has failed."""
+    async with open_broker(settings.model_copy(update={"redis_timeout_s": 2.0})) as broker:
+        await asyncio.gather(*(broker.ping() for _ in range(8)))
+        hanging = group.master
+        hanging.freeze()
+        try:
+            async with asyncio.timeout(SOON_S):
+                while await asyncio.to_thread(lambda: group.master is hanging):
+                    await asyncio.sleep(0.1)
+            with pytest.raises(BrokerUnavailable):
+                await broker.ping()
+            await asyncio.gather(*(broker.ping() for _ in range(8)))
+        finally:
+            hanging.thaw()
+        await asyncio.to_thread(group.wait_until_ok)
+
+
 async def test_a_lost_sentinel_is_passed_over(
     group: RedisSentinel, settings: BrokerSettings
 ) -> None:
