@@ -22,7 +22,9 @@ async def _worker(stack: Stack, fault: Path) -> Service:
         slots=2,
         device_fault_file=fault,
     )
-    await until(lambda: "worker_ready" in worker.log or worker.process.poll() is not None)
+    await until(
+        lambda: "worker_ready" in worker.log or worker.process.poll() is not None, within_s=120
+    )
     assert worker.process.poll() is None, worker.log
     return worker
 
