@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvloop
 
 from antiphon.broker.client import open_broker
 from antiphon.broker.errors import BrokerUnavailable
@@ -41,10 +43,14 @@ async def a_stream_is_written_and_read(url: str) -> None:
 
 
 @pytest.mark.one_redis
-async def test_one_server(redis_server: RedisServer, authority: TestAuthority) -> None:
-    async with tls_proxy(redis_server.port, authority.server_context()) as port:
-        for host in ("localhost", "127.0.0.1"):
-            await a_stream_is_written_and_read(f"rediss://{host}:{port}/1?{options(authority)}")
+@pytest.mark.parametrize("loop", [asyncio, uvloop], ids=lambda module: module.__name__)
+def test_one_server(redis_server: RedisServer, authority: TestAuthority, loop: Any) -> None:
+    async def talk() -> None:
+        async with tls_proxy(redis_server.port, authority.server_context()) as port:
+            for host in ("localhost", "127.0.0.1"):
+                await a_stream_is_written_and_read(f"rediss://{host}:{port}/1?{options(authority)}")
+
+    loop.run(talk())
 
 
 async def test_a_cluster(authority: TestAuthority, tmp_path: Path) -> None:
