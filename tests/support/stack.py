@@ -50,10 +50,14 @@ class Service:
 
 @dataclass
 class Stack:
-    """Starts services against one Redis and stops those that still run at the end."""
+    """Starts services against one Redis and stops those that still run at the end.
+
+    `redis_url` is that of a cluster, or of Sentinels; `redis` is one of the servers then.
+    """
 
     folder: Path
     redis: RedisServer
+    redis_url: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     services: list[Service] = field(default_factory=list)
     expected: str = "no such event"
@@ -75,7 +79,8 @@ class Stack:
 
     @property
     def settings(self) -> BrokerSettings:
-        return BrokerSettings(redis_url=self.redis.url, key_prefix=self.prefix)
+        url = self.redis_url or self.redis.url
+        return BrokerSettings(redis_url=url, key_prefix=self.prefix)
 
     def start(self, module: str, *, main: str = "", **settings: object) -> Service:
         """Starts `antiphon.<module>` with ANTIPHON_* settings and returns at once.
@@ -83,7 +88,7 @@ class Stack:
         `main`: the name of a module whose `main` is called in its place.
         """
         values = {
-            "redis_url": self.redis.url,
+            "redis_url": self.redis_url or self.redis.url,
             "key_prefix": self.prefix,
             "data_dir": self.data_dir,
             "health_port": 0,

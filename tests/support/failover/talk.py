@@ -1,0 +1,175 @@
+"""A complete stack on a Redis of several servers, and clients that talk through one fault."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from redis.crc import key_slot
+
+from antiphon.broker.client import open_broker
+from antiphon.broker.keys import Keys
+from support.chaos.audit import RedisAudit, check_sessions
+from support.chaos.clients import ChaosSession, Outcome
+from support.chaos.system import SLOTS
+from support.recorder_process import QUICK as QUICK_RECORDER
+from support.redis_cluster import RedisCluster
+from support.redis_sentinel import RedisSentinel
+from support.redis_server import free_port
+from support.stack import Stack, until
+
+_ENGINE = '{"prepare_ms":20,"prefill_ms":10,"listen_ms":10,"speak_ms":30,"finalize_ms":5}'
+_WITHIN_S = 60.0
+_FOREVER_S = 3600.0
+
+
+@dataclass
+class TalkReport:
+    """How the sessions of one fault ended. `violations` is empty when every invariant held."""
+
+    sessions: list[ChaosSession]
+    election_s: float
+    """From the fault until the servers are complete again."""
+    violations: list[str] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Every session has continued, and nothing is lost."""
+        print(self)  # noqa: T201
+        assert not self.violations
+        assert not self.ended_early
+        assert self.lost == 0
+
+    def __str__(self) -> str:
+        return (
+            f"election {self.election_s:.1f} s, silence {self.silence_s:.1f} s, lost {self.lost}, "
+            f"ended early: {self.ended_early}"
+        )
+
+    @property
+    def lost(self) -> int:
+        """Chunks without a result in the sessions that ended as their clients asked."""
+        ended = [s for s in self.sessions if s.outcome is Outcome.STOPPED]
+        return sum(session.sent - len(session.results) for session in ended)
+
+    @property
+    def ended_early(self) -> list[str]:
+        early = [s for s in self.sessions if s.outcome is not Outcome.STOPPED]
+        return [f"{session.sid}: {session.outcome} {session.code}" for session in early]
+
+    @property
+    def silence_s(self) -> float:
+        return max(session.longest_silence_s for session in self.sessions)
+
+
+class Talk:
+    """Clients that talk until `over` is set."""
+
+    def __init__(self, name: str, edges: list[str]) -> None:
+        self.over = asyncio.Event()
+        self.sessions: list[ChaosSession] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        self._name = name
+        self._edges = edges
+
+    def start(self, clients: int) -> None:
+        for number in range(len(self.sessions), len(self.sessions) + clients):
+            edges = self._edges[number % 2 :] + self._edges[: number % 2]
+            sid = f"adx_{self._name}_{number}"
+            session = ChaosSession(sid, edges, random.Random(number), _FOREVER_S)
+            self.sessions.append(session)
+            self.tasks.append(asyncio.create_task(session.run(self.over), name=sid))
+
+    async def get_results(self, count: int) -> None:
+        """Until each session has this many more results, or has ended. Raises TimeoutError."""
+        wanted = [(session, len(session.results) + count) for session in self.sessions]
+
+        def have_all() -> bool:
+            return all(s.outcome is not None or len(s.results) >= n for s, n in wanted)
+
+        await until(have_all, within_s=_WITHIN_S, every_s=0.05)
+
+
+@dataclass
+class TalkingStack:
+    """Two edges, two workers and a recorder."""
+
+    stack: Stack
+    edges: list[str]
+    _talks: int = 0
+
+    @property
+    def control_slot(self) -> int:
+        return int(key_slot(Keys(self.stack.prefix).control.encode()))
+
+    def stream_slot(self, session: ChaosSession) -> int:
+        return int(key_slot(Keys(self.stack.prefix).inbound(session.sid).encode()))
+
+    async def talk_through(
+        self,
+        fault: Callable[[Talk], Awaitable[None]],
+        *,
+        clients: int,
+        results: int = 4,
+        loses_writes: bool = False,
+    ) -> TalkReport:
+        """Each client gets some results before the fault, and as many more after it.
+
+        If the fault loses writes, the transitions that Redis has stored do not follow each other.
+        """
+        self._talks += 1
+        talk = Talk(str(self._talks), self.edges)
+        async with open_broker(self.stack.settings) as broker:
+            audit = RedisAudit(broker)
+            watching = asyncio.create_task(audit.watch())
+            talk.start(clients)
+            election_s = 0.0
+            try:
+                await talk.get_results(results)
+                began = time.monotonic()
+                await fault(talk)
+                election_s = time.monotonic() - began
+                await talk.get_results(results)
+            except TimeoutError:
+                counts = {s.sid: len(s.results) for s in talk.sessions}
+                audit.violations.append(f"sessions do not continue: {counts}")
+            talk.over.set()
+            _, hung = await asyncio.wait(talk.tasks, timeout=_WITHIN_S)
+            audit.violations += [f"{task.get_name()} hangs" for task in hung]
+            for task in (watching, *hung):
+                task.cancel()
+            await asyncio.gather(watching, *hung, return_exceptions=True)
+            await audit.no_slot_leaked()
+        report = TalkReport(talk.sessions, election_s, audit.violations)
+        if not loses_writes:
+            report.violations += audit.transitions.violations
+        report.violations += await check_sessions(talk.sessions, self.stack.data_dir / "sessions")
+        return report
+
+
+@contextmanager
+def talking_stack(
+    folder: Path, redis: RedisCluster | RedisSentinel, **settings: object
+) -> Iterator[TalkingStack]:
+    """At the end no log may hold a traceback."""
+    folder.mkdir(parents=True, exist_ok=True)
+    server = redis.nodes[0] if isinstance(redis, RedisCluster) else redis.servers[0]
+    stack = Stack(folder, server, redis.url)
+    ports = [free_port(), free_port()]
+    try:
+        for port in ports:
+            stack.edge(port=port, max_connects_per_minute=0, drain_s=0.5, **settings)
+        for _ in range(2):
+            stack.worker(
+                slots=SLOTS, engine_options=_ENGINE, backlog_chunks=10_000, drain_s=0.5, **settings
+            )
+        stack.recorder(**QUICK_RECORDER, **settings)
+        yield TalkingStack(stack, [f"ws://127.0.0.1:{port}" for port in ports])
+    finally:
+        stack.close()
+    assert stack.tracebacks() == []
+    assert [service.name for service in stack.services if service.process.poll()] == []

@@ -1,0 +1,63 @@
+"""Sentinel elects another master while sessions talk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from support.chaos.clients import Outcome
+from support.failover.talk import Talk, TalkingStack, talking_stack
+from support.redis_sentinel import RedisSentinel, redis_sentinel
+from support.redis_server import stop_replication
+
+CLIENTS = 12
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture(scope="module")
+def sentinel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisSentinel]:
+    with redis_sentinel(tmp_path_factory.mktemp("sentinel"), replicas=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def talking(
+    tmp_path_factory: pytest.TempPathFactory, sentinel: RedisSentinel
+) -> Iterator[TalkingStack]:
+    with talking_stack(tmp_path_factory.mktemp("stack"), sentinel) as running:
+        yield running
+
+
+async def test_f7_sentinel_replaces_a_killed_master(
+    talking: TalkingStack, sentinel: RedisSentinel
+) -> None:
+    async def lose(_: Talk) -> None:
+        sentinel.master.kill()
+        await asyncio.to_thread(sentinel.wait_until_ok)
+
+    report = await talking.talk_through(lose, clients=CLIENTS)
+    report.check()
+
+
+async def test_f7_what_the_new_master_lacks_ends_with_an_error(
+    talking: TalkingStack, sentinel: RedisSentinel
+) -> None:
+    """The replica misses the last seconds: results, and sessions that have begun."""
+
+    async def lose(talk: Talk) -> None:
+        master = sentinel.master
+        for replica in sentinel.replicas:
+            stop_replication(master, replica)
+        talk.start(4)
+        await talk.get_results(2)
+        master.kill()
+        await asyncio.to_thread(sentinel.wait_until_ok)
+
+    report = await talking.talk_through(lose, clients=8, loses_writes=True)
+    print(report)  # noqa: T201
+    assert not report.violations
+    early, late = report.sessions[:8], report.sessions[8:]
+    assert {session.outcome for session in late} <= {Outcome.REPORTED, Outcome.EXPIRED}
+    assert {session.outcome for session in early} <= {Outcome.STOPPED, Outcome.REPORTED}
