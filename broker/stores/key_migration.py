@@ -58,6 +58,11 @@ async def migrate_keys(
             raise IncompatibleRedis(
                 f"keys of version {found} cannot be migrated: {remedy_for(str(found))}"
             )
+        if redis.group("{1}") != redis.group("{2}"):
+            raise IncompatibleRedis(
+                "a cluster cannot rename keys of version 1: migrate them on the single server that they "
+                "come from, and move the data to the cluster afterwards"
+            )
         await store_schema_version(redis, keys, MIGRATING)  # from now on no service starts
         try:
             await _await_silence(redis, keys, settings.heartbeat_ttl_s, patience_s)

@@ -1,24 +1,30 @@
-"""The Redis servers on which these tests run."""
+"""The Redis servers, and the cluster, on which these tests run."""
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis
+from redis.asyncio import RedisCluster as ClusterClient
 
-from support.redis_server import redis_binaries, server_id
+from antiphon.broker.settings import BrokerSettings
+from support.redis_cluster import RedisCluster, redis_cluster
+from support.redis_server import RedisServer, redis_binaries, server_id
 
 BROKER = Path(__file__).parent / "broker"
 CLUSTER = Path("cluster")
-"""Stands for a cluster among the servers; see tests/redis/broker/conftest.py."""
+"""Stands for a cluster among the servers."""
 
-ON_A_CLUSTER = {
+ALSO_ON_A_CLUSTER = {
     *("test_eta.py", "test_events.py", "test_leases.py", "test_orphaned_keys.py"),
     *("test_queue.py", "test_registry.py", "test_resume_registry.py", "test_session_commands.py"),
     *("test_shares.py", "test_stream_reader.py", "test_streams.py", "test_voices.py"),
 }
-"""Files of tests that run on a cluster as well."""
+ONLY_ON_A_CLUSTER = {"test_cleanup.py", "test_half_duplex.py", "test_resume.py", "test_turns.py"}
+"""One file of each service, so that the cluster costs no more time."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -26,11 +32,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "redis_program" not in metafunc.fixturenames:
         return
     test, servers = metafunc.definition, redis_binaries()
-    if test.path.parent != BROKER or test.get_closest_marker("one_redis"):
-        chosen = zlib.crc32(test.path.name.encode()) % len(servers)
+    name = test.path.name
+    if test.path.parent == BROKER and not test.get_closest_marker("one_redis"):
+        if name in ALSO_ON_A_CLUSTER and _can_run_on_a_cluster(metafunc):
+            servers.append(CLUSTER)
+    elif name in ONLY_ON_A_CLUSTER and _can_run_on_a_cluster(metafunc):
+        servers = [CLUSTER]
+    else:
+        chosen = zlib.crc32(name.encode()) % len(servers)
         servers = servers[chosen : chosen + 1]
-    elif test.path.name in ON_A_CLUSTER and _can_run_on_a_cluster(metafunc):
-        servers.append(CLUSTER)
     metafunc.parametrize("redis_program", servers, ids=_id, indirect=True, scope="session")
 
 
@@ -41,3 +51,38 @@ def _can_run_on_a_cluster(metafunc: pytest.Metafunc) -> bool:
 
 def _id(program: Path) -> str:
     return "cluster" if program == CLUSTER else server_id(program)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
+    """Three masters for the whole run."""
+    with redis_cluster(tmp_path_factory.mktemp("cluster"), replicas=0) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def redis_url(
+    redis_program: Path,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[str]:
+    if redis_program == CLUSTER:
+        yield request.getfixturevalue("cluster").url
+        return
+    with RedisServer(tmp_path_factory.mktemp("redis"), binary=redis_program) as server:
+        yield server.url
+
+
+@pytest.fixture
+async def raw(
+    settings: BrokerSettings, request: pytest.FixtureRequest
+) -> AsyncIterator[Redis | ClusterClient]:
+    """A plain client on the same Redis, to inspect keys and to change stored times."""
+    client: Redis | ClusterClient
+    if settings.redis_url.startswith("redis+cluster:"):
+        port = request.getfixturevalue("cluster").nodes[0].port
+        client = ClusterClient(host="127.0.0.1", port=port)
+    else:
+        client = Redis.from_url(settings.redis_url)
+    async with client:
+        yield client

@@ -22,6 +22,7 @@ from support.recorder_conversations import (
     until_finished,
 )
 from support.recorder_process import in_process, quick
+from support.redis_cluster import RedisCluster
 
 pytestmark = pytest.mark.one_redis
 STREAMS_1 = ("in", "out", "told", "begun")
@@ -135,3 +136,13 @@ async def test_there_is_nothing_to_migrate(raw: Redis, brief: BrokerSettings) ->
     await raw.hset(Keys(brief.key_prefix).config, "contract", "999")
     with pytest.raises(IncompatibleRedis, match=r"version 999 cannot be migrated"):
         await migrate_keys(brief)
+
+
+async def test_a_cluster_is_refused(settings: BrokerSettings, cluster: RedisCluster) -> None:
+    config = Keys(settings.key_prefix).config
+    on_cluster = settings.model_copy(update={"redis_url": cluster.url})
+    admin = cluster.master_of(config).admin
+    admin.hset(config, "contract", "1")
+    with pytest.raises(IncompatibleRedis, match="migrate them on the single server"):
+        await migrate_keys(on_cluster)
+    assert admin.hgetall(config) == {"contract": "1"}
