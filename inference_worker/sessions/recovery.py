@@ -76,8 +76,8 @@ class StreamHistory:
 
     @property
     def shortened(self) -> bool:
-        """True if outputs were trimmed that are not in the stored past, or its beginning was."""
-        if self.past and self.past[0][0].n > 1:
+        """True if a part of the stored past, or outputs that are not in it, are gone."""
+        if self.past and self.past[-1][0].n > len(self.past):
             return True
         before = self.covered.outputs.n if self.covered else 0
         return bool(self.outputs) and self.outputs[0][0].n > before + 1

@@ -149,7 +149,7 @@ class Talk:
         await self.checkpoints.append(checkpoint)
 
 
-async def test_an_hour_of_conversation(
+async def test_f1_an_hour_is_recovered_resumed_and_recorded_from_bounded_memory(
     broker: Broker, settings: BrokerSettings, raw: Redis, tmp_path: Path
 ) -> None:
     """The first worker is lost after 50 minutes, and the client resumes at the end, far behind."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from antiphon.inference_worker.engines.types import PastUnit
+from antiphon.inference_worker.sessions.past_steps import FinishedStep, encode_steps
 from antiphon.inference_worker.sessions.recovery import StreamHistory, Unrecoverable, recover_duplex
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import DuplexConfig
@@ -13,6 +15,7 @@ from antiphon.shared_schemas.entries import (
     Entry,
     ErrorOut,
     OutEntry,
+    PastSteps,
     PausedOut,
     PauseIn,
     PlaybackIn,
@@ -131,3 +134,41 @@ def test_a_stored_prepare_that_was_not_published_is_pending() -> None:
     )
     assert state.prepare is None
     assert state.position == StreamPosition(5, 1, 1)
+
+
+def stored(n: int, unit: int) -> tuple[StreamPosition, PastSteps]:
+    """The past up to the result of chunk `unit`; it is the `n`-th entry."""
+    position = StreamPosition(5, 1, unit)
+    past = PastUnit(audio=None, is_listen=False, text=str(unit), end_of_turn=False)
+    step = FinishedStep(past, position, position, unit * 1000, 0.0)
+    return StreamPosition(5, 1, n), encode_steps([step], with_audio=False)
+
+
+def test_the_stored_past_comes_before_the_units_in_the_streams() -> None:
+    inputs = placed([PREPARE, *(chunk(n / 10) for n in range(2, 7))])
+    outputs = placed(
+        [PreparedOut(input_n=1, prompt_length=9), *(answer(n, str(n)) for n in range(2, 6))]
+    )
+    prepare = (StreamPosition(5, 1, 1), PREPARE)
+    past = [stored(1, 2), stored(2, 3)]
+    state = recover_duplex(StreamHistory(inputs[3:], outputs[3:], prepare, past))
+    assert [unit.text for unit in state.units] == ["2", "3", "4", "5"]
+    assert [step.last_input.n for step in state.recent] == [4, 5]
+    assert [step.last_output.n for step in state.recent] == [4, 5]
+    assert (state.position, state.current_time) == (StreamPosition(5, 1, 5), 5000)
+    assert (state.prepare, state.shortened) == (PREPARE, False)
+
+
+def test_everything_may_be_in_the_stored_past() -> None:
+    prepare = (StreamPosition(5, 1, 1), PREPARE)
+    state = recover_duplex(StreamHistory((), (), prepare, [stored(1, 2)]))
+    assert [unit.text for unit in state.units] == ["2"]
+    assert (state.position, state.current_time) == (StreamPosition(5, 1, 2), 2000)
+    assert (state.recent, state.shortened) == ((), False)
+
+
+@pytest.mark.parametrize("numbers", [[2], [1, 3]])
+def test_a_gap_in_the_stored_past_is_noticed(numbers: list[int]) -> None:
+    past = [stored(n, n + 1) for n in numbers]
+    history = StreamHistory((), (), (StreamPosition(5, 1, 1), PREPARE), past)
+    assert recover_duplex(history).shortened

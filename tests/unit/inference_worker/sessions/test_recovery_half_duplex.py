@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from antiphon.inference_worker.engines.types import PastTurn
+from antiphon.inference_worker.sessions.past_steps import FinishedStep, encode_steps
 from antiphon.inference_worker.sessions.recovery import (
     GUARD_SAMPLES,
     RecoveredHalfDuplex,
@@ -128,3 +130,23 @@ def test_an_answer_without_its_question_is_unrecoverable() -> None:
         recover_half_duplex(
             StreamHistory(stream(PREPARE), outputs[2:], (StreamPosition(7, 1, 1), PREPARE))
         )
+
+
+def test_the_stored_past_comes_before_the_turns_in_the_streams() -> None:
+    turn = PastTurn(audio=None, text="answer 0")
+    steps = [
+        FinishedStep(turn, StreamPosition(7, 1, 3), StreamPosition(7, 1, 4), 1, 0.0),
+        FinishedStep(None, StreamPosition(7, 1, 4), StreamPosition(7, 1, 6), 2, 0.0),
+    ]
+    past = [(StreamPosition(7, 1, 1), encode_steps(steps, with_audio=False))]
+    inputs = stream(PREPARE, *[TEN_SECONDS] * 8)[4:]
+    said = stream(*[PREPARED] * 6, generating(2, 6), done(2, 6), generating(3, 8))[6:]
+    prepare = (StreamPosition(7, 1, 1), PREPARE)
+    state = recover_half_duplex(StreamHistory(inputs, said, prepare, past))
+    assert [turn.text for turn in state.turns] == ["answer 0", "answer 2"]
+    assert [step.last_output.n for step in state.recent] == [8]
+    assert state.open_turn is not None
+    assert (state.open_turn.index, state.next_index, state.shortened) == (3, 4, False)
+    assert state.position == StreamPosition(7, 1, 8)
+    quiet = recover_half_duplex(StreamHistory(inputs, (), prepare, past))
+    assert (quiet.next_index, quiet.position, quiet.guard) == (2, StreamPosition(7, 1, 4), 0)
