@@ -5,6 +5,7 @@ A session's share of Redis does not grow with its length, except by what recover
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
@@ -48,8 +49,8 @@ class ConversationPast(Generic[StepT]):
         self._writer: StreamWriter | None = None
         self._recent: deque[FinishedStep[StepT]] = deque()
         self._points = TrimPoints(session.claim.ticket, context.settings.stream_kept_s)
-        self._advance_ms = context.settings.stream_kept_s * 1000 / _ADVANCES
-        self._advanced_ms = 0.0
+        self._advance_s = context.settings.stream_kept_s / _ADVANCES
+        self._advanced_s = 0.0
         self._trimmed: TrimBounds | None = None
 
     async def open(self) -> None:
@@ -63,7 +64,7 @@ class ConversationPast(Generic[StepT]):
     def restore(self, covered: TrimBounds | None, recent: Sequence[FinishedStep[StepT]]) -> None:
         """Continue after another worker, which has stored the steps up to `covered`."""
         if covered is not None:
-            self._points.add(self._broker.clock.now_ms(), covered)
+            self._points.add(time.monotonic(), covered)
         self._recent.extend(recent)
 
     async def add(self, finished: FinishedStep[StepT]) -> None:
@@ -76,10 +77,10 @@ class ConversationPast(Generic[StepT]):
 
     async def advance(self, position: StreamPosition) -> None:
         """No utterance is open at this input: recovery does not need anything before it."""
-        now_ms = self._broker.clock.now_ms()
-        if now_ms - self._advanced_ms >= self._advance_ms:
-            self._advanced_ms = now_ms
-            self._points.add(now_ms, self._points.covered._replace(inputs=position))
+        now_s = time.monotonic()
+        if now_s - self._advanced_s >= self._advance_s:
+            self._advanced_s = now_s
+            self._points.add(now_s, self._points.covered._replace(inputs=position))
             await self._trim()
 
     async def _store(self, count: int) -> None:
@@ -90,13 +91,13 @@ class ConversationPast(Generic[StepT]):
         entry = encode_steps(steps, with_audio=self.keeps_audio)
         await retry_until_available(partial(self._writer.append, entry), "store a session's past")
         last = steps[-1]
-        self._points.add(last.at, TrimBounds(last.last_input, last.last_output))
+        self._points.add(last.at_s, TrimBounds(last.last_input, last.last_output))
         await self._trim()
 
     async def _trim(self) -> None:
         """A failure delays it until the next step is stored."""
         broker, claim = self._broker, self._session.claim
-        bounds = self._points.due(broker.clock.now_ms(), self._session.last_output)
+        bounds = self._points.due(time.monotonic(), self._session.last_output)
         if bounds is None:
             return
         try:

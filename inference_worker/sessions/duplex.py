@@ -186,10 +186,8 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
             context.tracer.record_unit(out, now_ms)
         unit = past_unit(out, chunk if self._past.keeps_audio else None, self._played_ms)
         self._played_ms = None
-        position, now_ms = self._session.last_output, context.broker.clock.now_ms()
-        await self._past.add(
-            FinishedStep(unit, item.position, position, self._current_time, now_ms)
-        )
+        last_output = self._session.last_output
+        await self._past.add(FinishedStep(unit, item.position, last_output, self._current_time))
 
     async def _finalize(self) -> None:
         with self._context.metrics.finalize.time():

@@ -194,7 +194,5 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
         )
         answer.record_trace(took_s)
         past = None if failed else PastTurn(audio=turn.utterance, text=answer.text, memo=memo)
-        position, now_ms = self._session.last_output, self._context.broker.clock.now_ms()
-        await self._past.add(
-            FinishedStep(past, interrupts.last, position, self._next_index, now_ms)
-        )
+        last_output = self._session.last_output
+        await self._past.add(FinishedStep(past, interrupts.last, last_output, self._next_index))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -29,15 +30,15 @@ _MEDIA = ("audio", "frames")
 class FinishedStep(Generic[StepT]):
     """A unit or a turn with the last entries that belong to it; `step` is None for a failed turn.
 
-    `count`: the duration of the input so far (ms), or the index of the next turn. `at`: when it was
-    published (Redis-clock ms).
+    `count`: the duration of the input so far (ms), or the index of the next turn. `at_s`: when this
+    worker published it or read it again (`time.monotonic`).
     """
 
     step: StepT | None
     last_input: StreamPosition
     last_output: StreamPosition
     count: int
-    at: float
+    at_s: float = field(default_factory=time.monotonic)
 
 
 def encode_steps(finished: Sequence[FinishedStep[StepT]], *, with_audio: bool) -> PastSteps:

@@ -174,7 +174,6 @@ def recover_duplex(history: StreamHistory) -> RecoveredDuplex:
             history.nearest(result.input_n),
             place,
             result.current_time,
-            result.at,
         )
         for place, result in history.outputs
         if isinstance(result, ResultOut)
@@ -309,7 +308,7 @@ def _finished_turns(
             if audio is not None and not end.failed:
                 turn = PastTurn(audio=_samples(audio), text=end.text, memo=end.memo)
             last_input = history.nearest(end.input_n)
-            yield FinishedStep(turn, last_input, place, end.turn_index + 1, end.at)
+            yield FinishedStep(turn, last_input, place, end.turn_index + 1)
 
 
 def _check_question(published: Sequence[StreamEntry]) -> None:

@@ -34,19 +34,19 @@ class TrimPoints:
         self.covered = TrimBounds(start, start)
         """Recovery does not need anything before it."""
         self._due = self.covered
-        self._kept_ms = kept_s * 1000
+        self._kept_s = kept_s
         self._points: deque[tuple[float, TrimBounds]] = deque()
 
-    def add(self, at_ms: float, covered: TrimBounds) -> None:
-        """Recovery needs nothing before `covered`, which was written at `at_ms` (Redis clock)."""
+    def add(self, at_s: float, covered: TrimBounds) -> None:
+        """Recovery needs nothing before `covered`, which was written at `at_s` (`time.monotonic`)."""
         self.covered = covered
-        self._points.append((at_ms, covered))
+        self._points.append((at_s, covered))
 
-    def due(self, now_ms: float, last_output: StreamPosition) -> TrimBounds | None:
+    def due(self, now_s: float, last_output: StreamPosition) -> TrimBounds | None:
         """What may be trimmed now, or None."""
         inputs, outputs = self._due
-        for at_ms, point in self._points:
-            if at_ms > now_ms - self._kept_ms:
+        for at_s, point in self._points:
+            if at_s > now_s - self._kept_s:
                 break
             inputs = point.inputs
             if point.outputs.n <= last_output.n - KEPT_OUTPUTS:

@@ -21,9 +21,7 @@ def sound(samples: int) -> Samples:
 
 
 def finished(step: StepT | None, n: int) -> FinishedStep[StepT]:
-    return FinishedStep(
-        step, StreamPosition(5, 1, n), StreamPosition(5, 2, n + 1), n * 1000, n * 1000.0
-    )
+    return FinishedStep(step, StreamPosition(5, 1, n), StreamPosition(5, 2, n + 1), n * 1000)
 
 
 UNITS = [

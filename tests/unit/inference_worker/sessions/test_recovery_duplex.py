@@ -140,7 +140,7 @@ def stored(n: int, unit: int) -> tuple[StreamPosition, PastSteps]:
     """The past up to the result of chunk `unit`; it is the `n`-th entry."""
     position = StreamPosition(5, 1, unit)
     past = PastUnit(audio=None, is_listen=False, text=str(unit), end_of_turn=False)
-    step = FinishedStep(past, position, position, unit * 1000, 0.0)
+    step = FinishedStep(past, position, position, unit * 1000)
     return StreamPosition(5, 1, n), encode_steps([step], with_audio=False)
 
 

@@ -135,8 +135,8 @@ def test_an_answer_without_its_question_is_unrecoverable() -> None:
 def test_the_stored_past_comes_before_the_turns_in_the_streams() -> None:
     turn = PastTurn(audio=None, text="answer 0")
     steps = [
-        FinishedStep(turn, StreamPosition(7, 1, 3), StreamPosition(7, 1, 4), 1, 0.0),
-        FinishedStep(None, StreamPosition(7, 1, 4), StreamPosition(7, 1, 6), 2, 0.0),
+        FinishedStep(turn, StreamPosition(7, 1, 3), StreamPosition(7, 1, 4), 1),
+        FinishedStep(None, StreamPosition(7, 1, 4), StreamPosition(7, 1, 6), 2),
     ]
     past = [(StreamPosition(7, 1, 1), encode_steps(steps, with_audio=False))]
     inputs = stream(PREPARE, *[TEN_SECONDS] * 8)[4:]
