@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -74,7 +75,8 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         context, claim = self._context, self._session.claim
         if claim.epoch > 1:
             await self._past.open()
-        state = self._recover(await read_history(context.broker, claim))
+        history = await read_history(context.broker, claim)
+        state = await asyncio.to_thread(self._recover, history)  # decodes all of its sound
         if state.prepare is None:
             self._start_prepare_timeout()
         else:
