@@ -58,20 +58,22 @@ class KeptEntries:
     ) -> None:
         self.oldest = StreamPosition(0, 0, 0)
         """Entries below this position are trimmed."""
-        self._entries = deque([(before, bytes_before)])
+        self._first = before
+        self._sizes = deque([bytes_before])
         self._bytes = bytes_before
         self._max_entries = max_entries
         self._max_bytes = max_bytes
 
-    def add(self, position: StreamPosition, size: int) -> None:
-        self._entries.append((position, size))
+    def add(self, size: int) -> None:
+        """Count the writer's next entry."""
+        self._sizes.append(size)
         self._bytes += size
-        while len(self._entries) > 1 and self._is_over():
-            self._bytes -= self._entries.popleft()[1]
-            self.oldest = self._entries[0][0]
+        while len(self._sizes) > 1 and self._is_over():
+            self._bytes -= self._sizes.popleft()
+            self.oldest = self._first = self._first._replace(n=self._first.n + 1)
 
     def _is_over(self) -> bool:
-        return self._bytes > self._max_bytes or len(self._entries) > self._max_entries
+        return self._bytes > self._max_bytes or len(self._sizes) > self._max_entries
 
 
 class NewestEntries:
@@ -151,7 +153,7 @@ class StreamWriter:
                     found = await self._written_at(position, error)
                 self._last = position
                 written = fields if found is None else [*pack(found), _WRITER, self._token]
-                self._kept.add(position, sum(map(len, written)))
+                self._kept.add(sum(map(len, written)))
                 self._newest.add(position, written)
                 if found is None or _same(found, stamped):
                     self._seconds.observe(time.perf_counter() - began)

@@ -234,9 +234,7 @@ async def test_a_client_resumes_behind_the_trimmed_part(
 ) -> None:
     outputs = broker.keys.outbound(SID)
     client, audio = Resumer(f"/ws/duplex/{SID}"), base64_audio(INPUT_RATE)
-    limits = dict.fromkeys(
-        ("input_ahead_s", "input_messages_per_s", "input_bytes_per_s"), 10**9
-    )
+    limits = dict.fromkeys(("input_ahead_s", "input_messages_per_s", "input_bytes_per_s"), 10**9)
     async with (
         running_edge(settings, **limits) as edge,
         running_worker(broker, settings, speaks_sometimes, **KEPT),
