@@ -116,14 +116,16 @@ def _worst(findings: Mapping[str, Finding]) -> Finding:
     worst = max(findings.values(), key=lambda finding: _SEVERITY.index(finding.verdict))
     if len(findings) == 1:
         return worst
-    texts: dict[str, list[str]] = {}
-    for name, finding in findings.items():
-        if finding.verdict is worst.verdict:
-            texts.setdefault(finding.found, []).append(name)
-    if len(texts) == 1 and worst.verdict is FindingStatus.OK:
-        return replace(worst, found=f"{worst.found} ({len(findings)} servers)")
-    each = (f"{', '.join(names)}: {text}" for text, names in texts.items())
-    return replace(worst, found="; ".join(each))
+    texts = {
+        name: finding.found
+        for name, finding in findings.items()
+        if finding.verdict is worst.verdict
+    }
+    if len(texts) == len(findings) and len(set(texts.values())) == 1:
+        return replace(worst, found=f"{worst.found} (all {len(findings)} servers)")
+    if worst.verdict is FindingStatus.OK:
+        return replace(worst, found=f"{worst.found} (the first of {len(findings)} servers)")
+    return replace(worst, found="; ".join(f"{name}: {text}" for name, text in texts.items()))
 
 
 def _version(info: Info) -> Finding:

@@ -238,7 +238,7 @@ async def test_doctor_examines_every_server(
     assert found["redis cluster"].found == "3 masters, all slots"
     assert found["redis replicas"].verdict is FindingStatus.WARNING
     assert "1 for each master; without min-replicas-to-write" in found["redis replicas"].found
-    assert found["redis eviction"].found == "noeviction (6 servers)"
+    assert found["redis eviction"].found == "noeviction (all 6 servers)"
     assert found["redis keys"].verdict is FindingStatus.OK
     single = settings.model_copy(update={"redis_url": cluster.masters[1].url})
     refused = {finding.about: finding for finding in await examine_redis(single)}

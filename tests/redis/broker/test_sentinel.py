@@ -170,7 +170,7 @@ async def test_doctor_examines_the_group(group: RedisSentinel, settings: BrokerS
     assert sentinel.found.startswith("3 Sentinels, quorum 2, master 127.0.0.1:")
     assert replicas.verdict is FindingStatus.WARNING
     assert "1 for each master; without min-replicas-to-write" in replicas.found
-    assert found["redis eviction"][0].found == "noeviction (2 servers)"
+    assert found["redis eviction"][0].found == "noeviction (all 2 servers)"
     (replica,) = group.replicas
     with Redis(port=group.master.port, **ADMIN) as admin:
         admin.config_set("min-replicas-to-write", 1)
