@@ -20,6 +20,7 @@ from antiphon.edge.app import create_app
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.transport.http_protocol import EdgeHttpProtocol
+from antiphon.edge.transport.turns import TurnQueue
 from antiphon.edge.transport.websocket_protocol import EdgeWebSocketProtocol, NoUtf8Tracebacks
 
 log = structlog.get_logger()
@@ -99,9 +100,9 @@ def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
         edge.access.peer_limit_key,
         edge.metrics.rejected,
     )
-    http = {"connection_limiter": limiter}
+    shared = {"connection_limiter": limiter, "turns": TurnQueue()}
     ws = {
-        "connection_limiter": limiter,
+        **shared,
         "long_frames": {"/ws/chat": max(WS_MAX_BYTES, settings.max_chat_bytes)},
         "bytes_per_s": settings.input_bytes_per_s,
         "budget": edge.chat_budget,
@@ -111,7 +112,7 @@ def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
     uvicorn_log.addFilter(_NO_UTF8_TRACEBACKS)
     return uvicorn.Config(
         app,
-        http=type("HttpProtocol", (EdgeHttpProtocol,), http),
+        http=type("HttpProtocol", (EdgeHttpProtocol,), shared),
         ws=type("WsProtocol", (EdgeWebSocketProtocol,), ws),
         ws_max_size=WS_MAX_BYTES,
         ws_per_message_deflate=False,

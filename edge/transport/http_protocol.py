@@ -12,19 +12,24 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from antiphon.edge.access.limits import HttpConnectionLimiter
+from antiphon.edge.transport.turns import BULK_BYTES, QueuedFlowControl, TurnQueue
 
 MIN_BODY_RATE = 16 * 1024
 """Bytes per second. A slower body is cut off once its response was sent."""
 
 
 class EdgeHttpProtocol(H11Protocol):
-    """Aborts a connection whose request head is late, that continues a body after the response, or
+    """Starts a connection when it is its turn, so that many new ones delay no other.
+
+    Aborts a connection whose request head is late, that continues a body after the response, or
     that reads nothing of its response.
 
     The body limit of the application sets the deadline for a body that a route still reads.
     """
 
     connection_limiter: ClassVar[HttpConnectionLimiter]
+    turns: ClassVar[TurnQueue]
+    flow: QueuedFlowControl
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -33,10 +38,14 @@ class EdgeHttpProtocol(H11Protocol):
         self._reader_check: asyncio.TimerHandle | None = None
         self._unread = 0
         self._received = 0
+        self._first: bytes | None = b""
+        """What arrived before the connection's first turn; None after it."""
+        self._upgraded = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Drops a connection at once if its address has too many."""
         super().connection_made(transport)
+        self.flow = QueuedFlowControl(transport, self.turns)
         try:
             self._limit_key = self.connection_limiter.acquire(self.client[0] if self.client else "")
         except OverflowError:
@@ -50,11 +59,32 @@ class EdgeHttpProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
+        if self._first is None:
+            self._receive(data)
+            return
+        if not self._first:
+            self.transport.pause_reading()
+            self.turns.add(self._begin)
+        self._first += data
+
+    def _begin(self) -> None:
+        data, self._first = self._first, None
+        if data and not self.transport.is_closing():
+            self.transport.resume_reading()
+            self._receive(data)
+
+    def _receive(self, data: bytes) -> None:
         super().data_received(data)
-        self._update_deadline()
+        if not self._upgraded:
+            self._update_deadline()
+            if len(data) >= BULK_BYTES and not self.transport.is_closing():
+                self.flow.yield_turn()
 
     def on_response_complete(self) -> None:
+        """Releases the part of the body that the application has not read."""
+        cycle = self.cycle
         super().on_response_complete()
+        cycle.body = bytearray()
         self._update_deadline()
 
     def pause_writing(self) -> None:
@@ -73,6 +103,7 @@ class EdgeHttpProtocol(H11Protocol):
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """The WebSocket protocol takes over; this object gets no further call."""
         self._stop_checks()
+        self._upgraded = True
         super().handle_websocket_upgrade(event)
 
     def _update_deadline(self) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar
 
+from starlette.websockets import WebSocketDisconnect
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
 from websockets.frames import CTRL_OPCODES, CloseCode, Frame, Opcode
@@ -26,6 +28,7 @@ from antiphon.edge.access.limits import (
 )
 from antiphon.edge.errors import BudgetExceeded, Close
 from antiphon.edge.json_text import Utf8Text
+from antiphon.edge.transport.turns import BULK_BYTES, TurnQueue
 
 FRAMES_PER_TURN = 64
 """Frames of one socket that are parsed before other sockets have their turn: about 0.5 ms."""
@@ -184,6 +187,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
     """For the incomplete messages of all sockets, and for chat requests."""
     connection_limiter: ClassVar[HttpConnectionLimiter]
     """Counts and logs the clients that are cut off."""
+    turns: ClassVar[TurnQueue]
 
     conn: FrameParser
 
@@ -193,6 +197,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         self._on_pong: Callable[[], None] | None = None
         own = {"force_close": self.force_close, "probe": self.probe, "send_now": self.send_now}
         self.app_state = {**self.app_state, **own}
+        self.app = self._serve
         now = self.loop.time()
         self._frame_rate = TokenBucket(FRAME_BURST, FRAMES_PER_S, now)
         self._byte_rate = self._byte_bucket(self.config.ws_max_size)
@@ -200,10 +205,17 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         self._began = 0.0
         """When the incomplete message began; 0 without one."""
         self._deadline: asyncio.TimerHandle | None = None
-        self._turn: asyncio.Handle | None = None
+        self._waits_for_turn = False
         self._cut = False
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         """Of the fragments of a text."""
+
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
+        """A client may leave before its handshake is accepted: no error to log."""
+        try:
+            await self.config.loaded_app(scope, receive, send)
+        except WebSocketDisconnect:
+            raise ClientDisconnected from None
 
     def _byte_bucket(self, longest: int) -> TokenBucket:
         return TokenBucket(2 * longest, 2 * self.bytes_per_s, self.loop.time())
@@ -218,9 +230,8 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._memory.resize(0)
-        for handle in (self._deadline, self._turn):
-            if handle is not None:
-                handle.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
         super().connection_lost(exc)
 
     # --- input ---
@@ -231,6 +242,8 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
             self.loop.call_later(_DISCARD_EVERY_S, self.transport.resume_reading)
         elif self._byte_rate.take(len(data), self.loop.time()):
             self._parse(data)
+            if len(data) >= BULK_BYTES:
+                self._wait_for_turn()
         else:
             self._cut_off("too many bytes", "too_many_bytes")
 
@@ -250,17 +263,21 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
             self._continue()
 
     def _continue(self) -> None:
-        """Parse what is left in the next turn of the event loop; read more only after that."""
+        """Parse what is left in the socket's next turn; read more only after that."""
         if self.conn.unparsed:
-            if self._turn is None:
-                self.transport.pause_reading()
-                self._turn = self.loop.call_soon(self._next_turn)
-        elif not self.read_paused:
+            self._wait_for_turn()
+        elif not (self.read_paused or self._waits_for_turn):
             self.transport.resume_reading()
 
+    def _wait_for_turn(self) -> None:
+        if not (self.read_paused or self._cut or self._waits_for_turn):
+            self._waits_for_turn = True
+            self.transport.pause_reading()
+            self.turns.add(self._next_turn)
+
     def _next_turn(self) -> None:
-        self._turn = None
-        if not (self._cut or self.transport.is_closing()):
+        self._waits_for_turn = False
+        if not (self._cut or self.read_paused or self.transport.is_closing()):
             self._parse(b"")
 
     async def receive(self) -> Any:
@@ -408,6 +425,8 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
 
     async def send(self, message: Any) -> None:
         """An orderly close is aborted, too, when the client does not read."""
+        if self.transport.is_closing() and not self.handshake_complete:
+            raise ClientDisconnected  # uvicorn would log an error after the next message
         await super().send(message)
         if message["type"] == "websocket.close":
             if self._cut:

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from functools import partial
+from typing import Any
 
 import pytest
+import uvicorn
+from starlette.websockets import WebSocketDisconnect
+from uvicorn.server import ServerState
 from websockets.exceptions import PayloadTooBig, ProtocolError
 from websockets.frames import Frame, Opcode
 
+from antiphon.edge.access.limits import ByteBudget, HttpConnectionLimiter
+from antiphon.edge.metrics import EdgeMetrics
+from antiphon.edge.transport.turns import TurnQueue
 from antiphon.edge.transport.websocket_protocol import (
     FRAMES_PER_TURN,
     PIECE_BYTES,
+    EdgeWebSocketProtocol,
     FrameParser,
     frame_head,
 )
 from support.raw_socket import CONT, PING, TEXT, frame
+
+HANDSHAKE = (
+    b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
 
 
 @pytest.fixture
 def parser() -> FrameParser:
     """After the handshake."""
     parser = FrameParser(16 * 1024 * 1024, logging.getLogger("test"))
-    request = (
-        "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    )
-    parser.receive_data(request.encode())
+    parser.receive_data(HANDSHAKE)
     (handshake,) = parser.events_received()
     parser.send_response(parser.accept(handshake))  # type: ignore[arg-type]
     parser.data_to_send()
@@ -118,3 +129,44 @@ def test_fragments_and_bytes_of_an_incomplete_message_are_counted(parser: FrameP
 def test_the_head_of_a_message_is_that_of_the_library(opcode: Opcode, size: int) -> None:
     payload = bytes(size)
     assert frame_head(opcode, size) + payload == Frame(opcode, payload).serialize(mask=False)
+
+
+async def test_a_client_that_leaves_before_its_handshake_is_accepted_is_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    refused = asyncio.get_running_loop().create_future()
+
+    async def app(scope: Any, _receive: Any, send: Any) -> None:
+        scope["state"]["force_close"].__self__.transport.abort()
+        try:
+            await send({"type": "websocket.accept"})
+        except OSError as error:
+            refused.set_result(error)
+            raise WebSocketDisconnect from None
+        refused.set_result(None)
+
+    limits = {
+        "bytes_per_s": 1000.0,
+        "budget": ByteBudget(1000),
+        "connection_limiter": HttpConnectionLimiter(
+            10.0, 10.0, 0, lambda _: None, EdgeMetrics("edge").rejected
+        ),
+        "turns": TurnQueue(),
+    }
+    config = uvicorn.Config(
+        app, ws=type("Protocol", (EdgeWebSocketProtocol,), limits), lifespan="off", log_config=None
+    )
+    config.load()
+    state = ServerState()
+    assert isinstance(config.http_protocol_class, type)
+    factory = partial(config.http_protocol_class, config=config, server_state=state, app_state={})
+    server = await asyncio.get_running_loop().create_server(factory, "127.0.0.1", 0)
+    async with server:
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(HANDSHAKE)
+        async with asyncio.timeout(30):
+            assert isinstance(await refused, OSError)
+            while state.tasks:
+                await asyncio.sleep(0.01)
+        writer.close()
+    assert "Exception" not in caplog.text
