@@ -1,6 +1,6 @@
-"""Reads the streams of many sessions, 32 per blocking connection, and delivers entries to subscribers.
+"""Reads the streams of many sessions, 8 per blocking connection, and delivers entries to subscribers.
 
-One blocking XREAD serves the streams of a connection, so a thousand idle sessions cost a few dozen
+One blocking XREAD serves the streams of a connection, so a thousand idle sessions cost 125
 connections and no polling. A new subscriber interrupts the read in progress with CLIENT UNBLOCK.
 """
 
@@ -22,7 +22,8 @@ from antiphon.shared_schemas.entries import StreamPosition, UnreadableEntry, unp
 
 log = structlog.get_logger()
 
-STREAMS_PER_READ = 32
+STREAMS_PER_READ = 8
+"""Redis registers each read with all its streams and removes it again, so few cost less CPU time."""
 _COUNT = 16
 _WAKE_RETRY_S = 0.005
 _RETRY_S = (0.05, 1.0)
@@ -153,7 +154,7 @@ class _Stream:
 
 
 class _SharedRead:
-    """Up to 32 streams of one group behind one blocking connection."""
+    """Up to 8 streams of one group behind one blocking connection."""
 
     def __init__(self, blocking: BlockingConnection, group: Hashable) -> None:
         self.group = group
