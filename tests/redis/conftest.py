@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from redis.asyncio import RedisCluster as ClusterClient
 
 from antiphon.broker.settings import BrokerSettings
+from support.key_leaks import clear
 from support.redis_cluster import RedisCluster, redis_cluster
 from support.redis_server import RedisServer, redis_binaries, server_id
 
@@ -86,3 +87,16 @@ async def raw(
         client = Redis.from_url(settings.redis_url)
     async with client:
         yield client
+
+
+@pytest.fixture(autouse=True)
+def no_key_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test, every key expires, or is found by what removes it. Then all keys are deleted."""
+    urls: list[str] = []
+    if "redis_url" in request.fixturenames:
+        urls.append(request.getfixturevalue("redis_url"))
+    if "redis_server" in request.fixturenames:
+        urls.append(request.getfixturevalue("redis_server").url)
+    yield
+    checked = request.node.get_closest_marker("leaves_keys") is None
+    assert [key for url in urls for key in clear(url, checked=checked)] == []

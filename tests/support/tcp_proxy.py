@@ -61,7 +61,8 @@ class TcpProxy:
         clients = list(self._clients)
         for writer in clients:
             opened: socket.socket = writer.get_extra_info("socket")
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            if opened.fileno() >= 0:  # closed by the client, and not noticed yet
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             writer.transport.abort()
         return len(clients)
 

@@ -24,7 +24,10 @@ from support.control_plane import (
     serve,
 )
 
-pytestmark = pytest.mark.one_redis
+pytestmark = [
+    pytest.mark.one_redis,
+    pytest.mark.leaves_keys("rows of other programs"),
+]
 
 POISONS = (
     None,

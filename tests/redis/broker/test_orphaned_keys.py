@@ -56,6 +56,7 @@ async def test_streams_of_an_ended_session_are_removed_after_their_ttl(
     assert await broker.orphaned_keys.sweep() == RemovedKeys(2, 0, 0)
 
 
+@pytest.mark.leaves_keys("streams without an expiry, of a live session")
 @pytest.mark.parametrize("lasting", [True, False])
 async def test_a_live_session_is_kept(broker: Broker, raw: Redis, lasting: bool) -> None:
     await serve(broker)

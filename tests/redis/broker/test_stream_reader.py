@@ -249,7 +249,7 @@ async def test_a_dead_read_is_reported_to_all_its_subscriptions(broker: Broker, 
     async with broker.reader.subscribe(fine, START) as neighbour:
         await write(broker, "fine", 1)
         assert await take(neighbour, 1) == [1]
-        await raw.set(wrong, "no stream")
+        await raw.set(wrong, "no stream", ex=600)
         async with broker.reader.subscribe(wrong, START) as subscription:
             for listener in (subscription, neighbour, subscription):
                 with pytest.raises(BrokerError, match="WRONGTYPE"):

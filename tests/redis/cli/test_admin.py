@@ -119,6 +119,7 @@ async def test_keys_of_version_1_are_migrated(settings: BrokerSettings, raw: Red
     key, url = f"{settings.key_prefix}:in:{{adx_a}}", ("--redis-url", settings.redis_url)
     await raw.hset(Keys(settings.key_prefix).config, "contract", "1")
     await raw.xadd(key, {"a": "b"}, id="1-1")
+    await raw.expire(key, 600)
     status, output = await antiphon(settings, "migrate-keys", *url)
     assert (status, output) == (0, "the keys have version 2 now; 1 stream renamed\n")
     assert await raw.exists(Keys(settings.key_prefix).inbound("adx_a"))
