@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from redis.crc import key_slot
@@ -213,6 +214,31 @@ async def test_a_replica_replaces_a_lost_master(broker: Broker, cluster: RedisCl
         await broker.measure_memory()
     await asyncio.to_thread(lost.start)
     await asyncio.to_thread(cluster.wait_until_ok)
+
+
+async def test_every_node_gets_the_user_and_the_password(
+    cluster: RedisCluster, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    for node in cluster.nodes:
+        node.admin.execute_command("ACL", "SETUSER", "anna", "on", ">word", "~*", "&*", "+@all")
+    password = tmp_path / "password"
+    password.write_text("word\n")
+    url = cluster.url.replace("redis+cluster://", "redis+cluster://anna@")
+    named = settings.model_copy(update={"redis_url": url, "redis_password_file": password})
+    async with open_broker(named) as broker:
+        for node in await broker._redis.masters():
+            assert await node.call("ACL", "WHOAMI") == b"anna"
+        async with broker.reader.subscribe(
+            broker.keys.inbound("s"), StreamPosition.before(TICKET)
+        ) as subscription:
+            writer = await broker.streams.input_writer("s", TICKET)
+            await writer.append(ChunkIn(audio=b"sound"))
+            async with asyncio.timeout(SOON_S):
+                await anext(subscription)
+    password.write_text("other\n")
+    with pytest.raises(BrokerUnavailable, match="invalid username-password"):
+        async with open_broker(named):
+            pass
 
 
 async def test_a_url_of_another_kind_is_refused(
