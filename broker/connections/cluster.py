@@ -16,8 +16,8 @@ from redis.crc import key_slot
 from redis.exceptions import AskError, MovedError, ResponseError, TryAgainError
 
 from antiphon.broker.connections.client import BlockingConnection, RedisClient, RedisNode
+from antiphon.broker.connections.hash_slots import HashSlotMap, slot_of
 from antiphon.broker.connections.pool import blocking_pool, shared_pool
-from antiphon.broker.connections.slots import SlotMap, slot_of
 from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
 from antiphon.broker.keys import Keys
 from antiphon.broker.redis_address import Endpoint, RedisAddress
@@ -49,7 +49,7 @@ class ClusterClient(RedisClient):
             update={"redis_timeout_s": min(_LOOKUP_S, settings.redis_timeout_s)}
         )
         self._lookup_nodes: dict[Endpoint, RedisNode] = {}
-        self._slots = SlotMap(address.endpoints, self._ask_for_slots)
+        self._slots = HashSlotMap(address.endpoints, self._ask_for_slots)
         self._control_slot = key_slot(Keys(settings.key_prefix).control.encode())
 
     async def call(self, *command: Any, **options: Any) -> Any:

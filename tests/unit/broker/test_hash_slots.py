@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
-from antiphon.broker.connections import slots
-from antiphon.broker.connections.slots import SlotMap, slot_of
+from antiphon.broker.connections import hash_slots
+from antiphon.broker.connections.hash_slots import HashSlotMap, slot_of
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.redis_address import Endpoint
 
@@ -37,13 +37,13 @@ class Nodes:
 
 @pytest.fixture(autouse=True)
 def always_refresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "_REFRESH_S", -1.0)
+    monkeypatch.setattr(hash_slots, "_REFRESH_S", -1.0)
 
 
 async def test_the_seeds_are_asked_again_when_every_known_node_is_lost() -> None:
     nodes = Nodes()
     nodes.agree(("a", 1), ("b", 1), at=SEEDS)
-    known = SlotMap(SEEDS, nodes)
+    known = HashSlotMap(SEEDS, nodes)
     assert await known.masters() == [("a", 1), ("b", 1)]
     assert await known.master_of(HALF) == ("b", 1)
     nodes.replies.clear()
@@ -56,7 +56,7 @@ async def test_the_seeds_are_asked_again_when_every_known_node_is_lost() -> None
 async def test_a_node_that_has_failed_is_asked_last() -> None:
     nodes = Nodes()
     nodes.agree(("a", 1), ("b", 1), at=(("a", 1), ("b", 1), SEEDS[0]))
-    known = SlotMap(SEEDS[:1], nodes)
+    known = HashSlotMap(SEEDS[:1], nodes)
     await known.masters()
     for _ in range(20):
         known.suspect(("a", 1))
@@ -67,13 +67,13 @@ async def test_a_node_that_has_failed_is_asked_last() -> None:
 async def test_a_node_without_a_host_has_the_one_that_was_asked() -> None:
     nodes = Nodes()
     nodes.agree(("", 1), ("", 2), at=SEEDS)
-    assert await SlotMap(SEEDS, nodes).masters() == [("seed", 1), ("seed", 2)]
+    assert await HashSlotMap(SEEDS, nodes).masters() == [("seed", 1), ("seed", 2)]
 
 
 async def test_a_redirection_counts_until_the_slots_are_read_again() -> None:
     nodes = Nodes()
     nodes.agree(("a", 1), ("b", 1), at=SEEDS)
-    known = SlotMap(SEEDS[:1], nodes)
+    known = HashSlotMap(SEEDS[:1], nodes)
     await known.masters()
     nodes.replies.clear()
     known.move(7, ("b", 1))
@@ -86,7 +86,7 @@ async def test_a_redirection_counts_until_the_slots_are_read_again() -> None:
 async def test_a_slot_without_a_server_and_an_empty_node_are_outages() -> None:
     nodes = Nodes()
     nodes.replies[SEEDS[0]] = [[0, 0, [b"a", 1, b"id"]]]
-    known = SlotMap(SEEDS[:1], nodes)
+    known = HashSlotMap(SEEDS[:1], nodes)
     assert await known.master_of(0) == ("a", 1)
     with pytest.raises(BrokerUnavailable, match="has the hash slot 9"):
         await known.master_of(9)

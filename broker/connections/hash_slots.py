@@ -42,7 +42,7 @@ def slot_of(command: tuple[Any, ...]) -> int | None:
     return key_slot(key if isinstance(key, bytes) else key.encode())
 
 
-class SlotMap:
+class HashSlotMap:
     """Endpoints of the masters by slot, as the nodes report them. It is read again when it may be old."""
 
     def __init__(
