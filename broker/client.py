@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import NoReturn
 
 from prometheus_client import CollectorRegistry
 
@@ -34,6 +35,8 @@ from antiphon.broker.streams import SessionStreams
 
 _SLOWEST_NODE_S = 1.0
 """A server of a cluster that does not report its memory for this long is left out."""
+
+_FOLLOW_EVERY_S = 0.5
 
 
 class Broker:
@@ -87,6 +90,14 @@ class Broker:
         if self._memory_share > self._max_memory_share:
             raise StoreFull(self._memory_share)
 
+    async def follow_failovers(self) -> NoReturn:
+        """Repeats what keeps a failover from losing data."""
+        while True:
+            await asyncio.sleep(_FOLLOW_EVERY_S)
+            with suppress(BrokerUnavailable):
+                await self._redis.leave_former_masters()
+            await self.streams.restore()
+
 
 async def _memory_share(node: RedisNode, wait_s: float | None) -> float:
     async with asyncio.timeout(wait_s):
@@ -109,12 +120,12 @@ async def open_broker(
         broker = Broker(redis, settings, metrics or BrokerMetrics(CollectorRegistry()))
         await check_schema_version(redis, broker.keys)
         await broker.clock.sync()
-        restoring = asyncio.create_task(broker.streams.restore_after_failovers(), name="restore")
+        following = asyncio.create_task(broker.follow_failovers(), name="follow-failovers")
         try:
             yield broker
         finally:
-            restoring.cancel()
-            await asyncio.wait((restoring,))
+            following.cancel()
+            await asyncio.wait((following,))
             await broker.reader.close()
     finally:
         await redis.aclose()

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 from weakref import WeakSet
 
 import structlog
@@ -19,6 +19,7 @@ from redis.exceptions import ResponseError
 
 from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.connections.clock import RedisClock
+from antiphon.broker.connections.outages import is_redirection
 from antiphon.broker.errors import BrokerUnavailable, StaleFence
 from antiphon.broker.keys import EntryT, Keys, StreamKey
 from antiphon.broker.scripts import Scripts, stream_script
@@ -40,8 +41,6 @@ _REFRESH_S = 60.0
 _PAGE = 64
 _REPLICATED_S = 1.0
 """A replica has the entries that were older than this when the newest one was written."""
-
-_RESTORE_EVERY_S = 1.0
 _EXISTS = "equal or smaller"
 _WRITER = b"w"
 """Stream field with the writer's token: tells a repeated append from another writer's entry."""
@@ -147,7 +146,7 @@ class StreamWriter:
             while True:
                 position = self._last._replace(n=self._last.n + 1)
                 try:
-                    await self._add(position, fields)
+                    await self._add_redirected(position, fields)
                     found = None
                 except ResponseError as error:
                     found = await self._written_at(position, error)
@@ -158,6 +157,16 @@ class StreamWriter:
                 if found is None or _same(found, stamped):
                     self._seconds.observe(time.perf_counter() - began)
                     return position
+
+    async def _add_redirected(self, position: StreamPosition, fields: list[bytes]) -> None:
+        """Add an entry, if necessary on the server that has the stream now."""
+        try:
+            await self._add(position, fields)
+        except BrokerUnavailable as error:
+            if not is_redirection(error.__cause__):
+                raise
+            await self._restore()
+            await self._add(position, fields)
 
     async def restore(self) -> None:
         """After a failover, write again what the new master may not have.
@@ -237,17 +246,15 @@ class SessionStreams:
     _metrics: BrokerMetrics
     _writers: WeakSet[StreamWriter] = field(default_factory=WeakSet)
 
-    async def restore_after_failovers(self) -> NoReturn:
+    async def restore(self) -> None:
         """Restore the streams also of writers that wait: the answer to their last entry may be lost."""
-        while True:
-            await asyncio.sleep(_RESTORE_EVERY_S)
-            for writer in list(self._writers):
-                try:
-                    await writer.restore()
-                except (BrokerUnavailable, StaleFence):
-                    continue  # its next append reports it
-                except ResponseError:
-                    log.exception("stream_not_restored")
+        for writer in list(self._writers):
+            try:
+                await writer.restore()
+            except (BrokerUnavailable, StaleFence):
+                continue  # its next append reports it
+            except ResponseError:
+                log.exception("stream_not_restored")
 
     async def input_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
         """The edge's writer; `epoch` is raised when another edge takes the client over."""

@@ -15,6 +15,7 @@ from antiphon.broker.connections.outages import FAILURES, is_demotion, is_redire
 from antiphon.broker.connections.pipeline import Pipeline
 from antiphon.broker.connections.pool import ShrinkingPool, require_master
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.redis_address import Endpoint
 
 
 class RedisNode:
@@ -44,7 +45,8 @@ class RedisNode:
     async def call_pipelined(self, *command: Any) -> Any:
         """Like `call`, with less CPU time, on one connection for all callers; the reply is not parsed.
 
-        For frequent commands that Redis executes at once and whose replies are short.
+        For frequent commands that Redis executes at once and whose replies are short. Raises
+        BrokerUnavailable also when another server of a cluster has the key now: see `master_id`.
         """
         try:
             return await self._pipeline.call(*command)
@@ -143,6 +145,10 @@ class BlockingConnection:
             for key, entries in reply or ()
         }
 
+    def leave_others(self, endpoint: Endpoint) -> None:
+        """Disconnect unless this is the server. A read in progress fails."""
+        self._pipeline.leave_others(endpoint)
+
     async def interrupt(self) -> None:
         """End the read in progress, if Redis has received it. Raises BrokerUnavailable."""
         connection = self._pipeline.connection
@@ -179,6 +185,12 @@ class RedisClient(ABC):
         """Changes when the next `call_pipelined` on this key goes to another server than before.
 
         It may lack the newest writes: replication is asynchronous. Raises BrokerUnavailable.
+        """
+
+    async def leave_former_masters(self) -> None:  # noqa: B027 - only Sentinel needs it
+        """Close the connections to a server that was the master, and does not know yet that it is not.
+
+        What it still accepts is lost. To be called twice a second. Raises BrokerUnavailable.
         """
 
     @abstractmethod

@@ -64,6 +64,7 @@ class ClusterClient(RedisClient):
             command,
             lambda node: node.call_pipelined(*command),
             lambda node: node.call_asking(*command),
+            follow_moves=False,
         )
 
     async def call_all(self, *commands: tuple[Any, ...]) -> list[Any]:
@@ -102,6 +103,8 @@ class ClusterClient(RedisClient):
         command: tuple[Any, ...],
         send: Callable[[RedisNode], Awaitable[T]],
         ask: Callable[[RedisNode], Awaitable[T]] | None,
+        *,
+        follow_moves: bool = True,
     ) -> T:
         """Repeat only what was not executed: a redirected command, or one whose slot is being moved.
 
@@ -122,11 +125,15 @@ class ClusterClient(RedisClient):
                 if not isinstance(cause, AskError | TryAgainError) or loop.time() > give_up_at:
                     self._slots.suspect(endpoint)
                     raise
+                if isinstance(cause, MovedError):
+                    endpoint = cause.host or endpoint[0], cause.port
+                    self._slots.move(slot, endpoint)
+                    if not follow_moves:  # the caller must see that `master_id` has changed
+                        raise
             attempt = send
             redirections += 1
             if isinstance(cause, MovedError):
-                endpoint = cause.host or endpoint[0], cause.port
-                self._slots.move(slot, endpoint)
+                pass
             elif isinstance(cause, AskError) and ask is not None:
                 endpoint, attempt = (cause.host or endpoint[0], cause.port), ask
             else:

@@ -52,9 +52,9 @@ _REFUSED = re.compile(
 """Replies of a server that runs but cannot serve now. redis-py has classes for some of them, and
 errors raised inside a script only contain the code in their text."""
 
-_DEMOTED = re.compile(r"\b(MASTERDOWN|READONLY|UNBLOCKED)\b")
-"""Replies of a server that is no longer the master. Its address may lead to the new master: every
-open connection is closed, so that the next call connects again."""
+_DEMOTED = re.compile(r"\b(MASTERDOWN|NOREPLICAS|READONLY|UNBLOCKED)\b")
+"""Replies of a server that is no longer the master, or whose replicas have left it. Its address may
+lead to the new master: every open connection is closed, so that the next call connects again."""
 
 _RETRY_DELAY_S = (0.05, 1.0)
 """The first and the longest pause between two attempts of a call that is retried."""
@@ -78,7 +78,7 @@ def is_demotion(error: Exception) -> bool:
     )
 
 
-def is_redirection(error: Exception) -> bool:
+def is_redirection(error: BaseException | None) -> bool:
     """True when another server of the cluster has the key."""
     return isinstance(error, AskError)
 

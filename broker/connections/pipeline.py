@@ -18,8 +18,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from antiphon.broker.connections.pool import ReportsLoss
+from antiphon.broker.connections.pool import ReportsLoss, leads_to
 from antiphon.broker.connections.shared_call import SharedCall
+from antiphon.broker.redis_address import Endpoint
 
 _REPLID = re.compile(rb"\bmaster_replid:(\w+)")
 
@@ -70,6 +71,11 @@ class Pipeline:
                 found = None
             link.server_id = found[1] if found else b""
         return link.server_id
+
+    def leave_others(self, endpoint: Endpoint) -> None:
+        """Disconnect unless this is the server."""
+        if self.connection is not None and not leads_to(self.connection, endpoint):
+            self.disconnect()
 
     def disconnect(self) -> None:
         """The calls in progress fail. The next call connects again."""

@@ -116,6 +116,12 @@ class ShrinkingPool(BlockingConnectionPool):
         connection: ReportsLoss = self.connection_class(**self.connection_kwargs)  # type: ignore[assignment]
         return connection
 
+    async def leave_others(self, endpoint: Endpoint) -> None:
+        """Close the idle connections that do not lead to this server."""
+        for connection in list(self._available_connections):
+            if not leads_to(connection, endpoint):
+                await connection.disconnect(nowait=True)
+
     def get_available_connection(self) -> AbstractConnection:
         connection: AbstractConnection = super().get_available_connection()  # type: ignore[no-untyped-call]
         self._unneeded = min(self._unneeded, len(self._available_connections))
@@ -215,6 +221,11 @@ class _Tcp(ReportsLoss, Connection):
 
 
 class _Unix(ReportsLoss, UnixDomainSocketConnection): ...
+
+
+def leads_to(connection: AbstractConnection, endpoint: Endpoint) -> bool:
+    """Whether this is the server that the connection is, or was, open to."""
+    return isinstance(connection, Connection) and (connection.host, connection.port) == endpoint
 
 
 async def _refuse_replica(connection: AbstractConnection) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from weakref import WeakSet
 
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connections.client import RedisNode
+from antiphon.broker.connections.client import BlockingConnection, RedisNode
 from antiphon.broker.connections.passwords import read_password
 from antiphon.broker.connections.pool import shared_pool
 from antiphon.broker.connections.shared_call import SharedCall
@@ -29,6 +30,7 @@ class SentinelClient(SingleServer):
         self.sentinels = _sentinels(settings, address)
         """Those of the URL; the one that answered last is the first."""
         self.service = address.service
+        self._blocking: WeakSet[BlockingConnection] = WeakSet()
         self._locating = SharedCall(self._locate_master)
         super().__init__(settings, address, only_master=only_master, locate=self._locating)
 
@@ -37,6 +39,19 @@ class SentinelClient(SingleServer):
         await super().aclose()
         for sentinel in self.sentinels:
             await sentinel.aclose()
+
+    def connect_blocking(self, key: str) -> BlockingConnection:
+        connection = super().connect_blocking(key)
+        self._blocking.add(connection)
+        return connection
+
+    async def leave_former_masters(self) -> None:
+        """A master that was cut off accepts writes until a Sentinel has demoted it, for ten seconds."""
+        master = await self._locating()
+        self._pipeline.leave_others(master)
+        for connection in self._blocking:
+            connection.leave_others(master)
+        await self._pool.leave_others(master)
 
     async def _outage(self, error: Exception) -> BrokerUnavailable:
         """Connections to a master that hangs stay open: none is used once one has failed."""

@@ -79,7 +79,7 @@ class RedisCluster:
     @property
     def replicas(self) -> list[ClusterNode]:
         masters = self.masters
-        return [node for node in self.nodes if node.running and node not in masters]
+        return [node for node in self.nodes if node.answers and node not in masters]
 
     def master_of(self, slot_or_key: int | str) -> ClusterNode:
         slot = slot_or_key if isinstance(slot_or_key, int) else key_slot(slot_or_key.encode())
@@ -88,7 +88,7 @@ class RedisCluster:
         )
 
     def wait_until_ok(self) -> None:
-        """The running nodes agree about the masters, each of them runs, and replicas have the data."""
+        """The nodes that answer agree about the masters, each of which answers, and replicas have the data."""
         wait_until(self._is_ok, within_s=_PATIENCE_S)
 
     def move_slot(self, slot: int, to: ClusterNode) -> int:
@@ -110,15 +110,15 @@ class RedisCluster:
         return next(node for node in self.nodes if node.id == id_)
 
     def _slots(self) -> dict[tuple[int, int], str]:
-        return next(node for node in self.nodes if node.running).slots()
+        return next(node for node in self.nodes if node.answers).slots()
 
     def _is_ok(self) -> bool:
-        running = [node for node in self.nodes if node.running]
+        running = [node for node in self.nodes if node.answers]
         try:
             views = [node.slots() for node in running]
             return (
                 all(view == views[0] for view in views)
-                and all(self._node(id_).running for id_ in views[0].values())
+                and all(self._node(id_).answers for id_ in views[0].values())
                 and all(node.serves() for node in running)
             )
         except RedisError:

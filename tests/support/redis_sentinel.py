@@ -53,13 +53,13 @@ class RedisSentinel:
     @property
     def master(self) -> RedisServer:
         """The master that the first running Sentinel knows."""
-        sentinel = next(process for process in self.sentinels if process.running)
+        sentinel = next(process for process in self.sentinels if process.answers)
         return self._master_for(sentinel)
 
     @property
     def replicas(self) -> list[RedisServer]:
         master = self.master
-        return [server for server in self.servers if server.running and server is not master]
+        return [server for server in self.servers if server.answers and server is not master]
 
     def wait_until_ok(self) -> None:
         """The running Sentinels agree about a master that runs, and its replicas have its data."""
@@ -70,8 +70,8 @@ class RedisSentinel:
         return next(server for server in self.servers if server.port == int(port))
 
     def _is_ok(self) -> bool:
-        sentinels = [process for process in self.sentinels if process.running]
-        running = [server for server in self.servers if server.running]
+        sentinels = [process for process in self.sentinels if process.answers]
+        running = [server for server in self.servers if server.answers]
         try:
             masters = {self._master_for(process) for process in sentinels}
             if len(masters) != 1 or not masters <= set(running):
@@ -109,18 +109,21 @@ def redis_sentinel(
     sentinels: int = 3,
     down_after_ms: int = 2000,
     binary: Path | None = None,
+    ahead_s: tuple[float, ...] = (),
 ) -> Iterator[RedisSentinel]:
     """Starts a master, its replicas and their Sentinels.
 
     A lost master is replaced after about `down_after_ms` and one second. Start it again to make it
-    a replica. `options` are those of the master and the replicas.
+    a replica. `options` are those of the master and the replicas. `ahead_s`: their clocks.
     """
+    clocks = [*ahead_s, *[0.0] * (1 + replicas)]
     servers = [
         RedisServer(
             folder / f"server-{number}",
             *("--repl-diskless-sync-delay", "0"),
             *options,
             binary=binary,
+            ahead_s=clocks[number],
         )
         for number in range(1 + replicas)
     ]

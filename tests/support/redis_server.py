@@ -78,15 +78,21 @@ class RedisServer:
         binary: Path | None = None,
         port: int | None = None,
         file: Path | None = None,
+        ahead_s: float = 0.0,
     ) -> None:
-        """`options`: more of the command line, after those of every server. `file`: its settings."""
+        """`options`: more of the command line, after those of every server. `file`: its settings.
+
+        `ahead_s`: how far its clock is ahead of the host's, by the program `faketime`.
+        """
         self._binary = binary or redis_binary()
         self.port = port or free_port()
         self._folder = folder
         self._options = options
         self._file = [file] if file else []
+        self._clock = ["faketime", "--exclude-monotonic", "-f", f"{ahead_s:+f}s"] if ahead_s else []
         self._aof = aof
         self._process: subprocess.Popen[bytes] | None = None
+        self.frozen = False
 
     @property
     def url(self) -> str:
@@ -101,6 +107,10 @@ class RedisServer:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def answers(self) -> bool:
+        return self.running and not self.frozen
+
     def start(self, *, empty: bool = False) -> None:
         """Starts it and waits for the first reply; `empty` deletes the data in the folder."""
         if empty:
@@ -109,6 +119,7 @@ class RedisServer:
         persist = ["--appendonly", "yes", "--appendfsync", "always"] if self._aof else []
         self._process = subprocess.Popen(
             [
+                *self._clock,
                 self._binary,
                 *self._file,
                 *("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)),
@@ -133,10 +144,12 @@ class RedisServer:
 
     def freeze(self) -> None:
         """SIGSTOP: connections stay open and nothing is answered."""
+        self.frozen = True
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """SIGCONT."""
+        self.frozen = False
         self._signal(signal.SIGCONT)
 
     def __enter__(self) -> Self:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
 
 from support.chaos.clients import Outcome
-from support.failover.talk import Talk, TalkingStack, talking_stack
+from support.failover.faults import freeze, kill, lose_writes
+from support.failover.talk import TalkingStack, talking_stack
 from support.redis_sentinel import RedisSentinel, redis_sentinel
-from support.redis_server import stop_replication
 
 CLIENTS = 12
 pytestmark = pytest.mark.timeout(400)
@@ -30,14 +29,20 @@ def talking(
         yield running
 
 
+async def test_f7_sentinel_replaces_a_suspended_master(
+    talking: TalkingStack, sentinel: RedisSentinel
+) -> None:
+    """It accepts writes until a Sentinel demotes it, seconds after it continues."""
+    fault = freeze(sentinel, sentinel.master)
+    report = await talking.talk_through(fault, clients=CLIENTS)
+    report.check()
+
+
 async def test_f7_sentinel_replaces_a_killed_master(
     talking: TalkingStack, sentinel: RedisSentinel
 ) -> None:
-    async def lose(_: Talk) -> None:
-        sentinel.master.kill()
-        await asyncio.to_thread(sentinel.wait_until_ok)
-
-    report = await talking.talk_through(lose, clients=CLIENTS)
+    fault = kill(sentinel, sentinel.master)
+    report = await talking.talk_through(fault, clients=CLIENTS)
     report.check()
 
 
@@ -46,16 +51,8 @@ async def test_f7_what_the_new_master_lacks_ends_with_an_error(
 ) -> None:
     """The replica misses the last seconds: results, and sessions that have begun."""
 
-    async def lose(talk: Talk) -> None:
-        master = sentinel.master
-        for replica in sentinel.replicas:
-            stop_replication(master, replica)
-        talk.start(4)
-        await talk.get_results(2)
-        master.kill()
-        await asyncio.to_thread(sentinel.wait_until_ok)
-
-    report = await talking.talk_through(lose, clients=8, loses_writes=True)
+    fault = lose_writes(sentinel, late_clients=4)
+    report = await talking.talk_through(fault, clients=8, loses_writes=True)
     print(report)  # noqa: T201
     assert not report.violations
     early, late = report.sessions[:8], report.sessions[8:]

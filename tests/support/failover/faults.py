@@ -1,0 +1,65 @@
+"""What happens to the servers of a Redis while clients talk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from support.failover.talk import Talk, TalkingStack
+from support.redis_cluster import RedisCluster
+from support.redis_sentinel import RedisSentinel
+from support.redis_server import RedisServer, stop_replication
+
+Fault = Callable[[Talk], Awaitable[None]]
+
+
+def kill(redis: RedisCluster | RedisSentinel, master: RedisServer) -> Fault:
+    """SIGKILL. Another server is the master afterwards."""
+
+    async def fault(_: Talk) -> None:
+        master.kill()
+        await asyncio.to_thread(redis.wait_until_ok)
+
+    return fault
+
+
+def freeze(redis: RedisCluster | RedisSentinel, master: RedisServer) -> Fault:
+    """SIGSTOP until another server is the master; connections stay open."""
+
+    async def fault(_: Talk) -> None:
+        master.freeze()
+        await asyncio.to_thread(redis.wait_until_ok)
+        master.thaw()
+
+    return fault
+
+
+def lose_writes(redis: RedisSentinel, *, late_clients: int) -> Fault:
+    """No replica has the sessions of the late clients, nor the newest entries of the others."""
+
+    async def fault(talk: Talk) -> None:
+        master = redis.master
+        for replica in redis.replicas:
+            stop_replication(master, replica)
+        talk.start(late_clients)
+        await talk.get_results(2)
+        await kill(redis, master)(talk)
+
+    return fault
+
+
+def move_slots(cluster: RedisCluster, talking: TalkingStack) -> Fault:
+    """Those of all streams of the clients, and that of the control keys, each to the next master."""
+
+    def move(slots: set[int]) -> None:
+        masters = cluster.masters
+        for slot in slots:
+            place = masters.index(cluster.master_of(slot))
+            cluster.move_slot(slot, masters[(place + 1) % len(masters)])
+
+    async def fault(talk: Talk) -> None:
+        slots = {talking.control_slot, *map(talking.stream_slot, talk.sessions)}
+        await asyncio.to_thread(partial(move, slots))
+
+    return fault
