@@ -6,6 +6,9 @@ For each kind of attack it starts a private Redis, an edge, and a peer that answ
 audio at once. Clients of `bench/edge_load.py` talk; their latency is from when a chunk was due to the
 whole result. Another process attacks as fast as it can and connects again when it is cut off. It sends
 `X-Forwarded-For`, so that the limits of one address apply to it.
+
+The longest turn is that of the edge's event loop, in CPU time: other clients wait for it. Unlike the
+latency, it says something on a busy machine, too.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import asyncio
 import base64
 import json
 import secrets
+import signal
 import struct
 import subprocess
 import sys
@@ -30,12 +34,15 @@ import psutil
 import uvloop
 
 from antiphon.broker.redis_server.embedded import free_port
+from antiphon.broker.service.logs import configure_logging
 from antiphon.cli.load.plan import LoadPlan
 from antiphon.cli.load.report import report_of
 from antiphon.cli.load.run import run_load
 from antiphon.cli.load.usage import ProcessUsage
 from antiphon.cli.load.users import LoadInputs
 from antiphon.client.link import ClientOptions
+from antiphon.edge.service import run as run_edge
+from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE
 from edge_load import load_of, recording
 from processes import ROOT, private_redis, process, spent, wait_for
@@ -221,6 +228,25 @@ KINDS: dict[str, Callable[[Attack], Awaitable[None]]] = {
 }
 
 
+# --- the edge --------------------------------------------------------------------------------------
+
+
+async def measured_edge() -> float:
+    """An edge until SIGTERM. The CPU time of its longest turn since SIGUSR1, in ms."""
+    turns, loop, last = [0.0], asyncio.get_running_loop(), time.thread_time()
+    loop.add_signal_handler(signal.SIGUSR1, lambda: turns.__setitem__(0, 0.0))
+
+    def tick() -> None:
+        nonlocal last
+        now = time.thread_time()
+        turns[0], last = max(turns[0], now - last), now
+        loop.call_later(0.002, tick)
+
+    tick()
+    await run_edge(EdgeSettings())
+    return turns[0] * 1000
+
+
 # --- the run -------------------------------------------------------------------------------------
 
 
@@ -239,6 +265,7 @@ async def measure(port: int, edge: psutil.Process, kind: str, plan: LoadPlan) ->
         seen.append(spent(edge))
         if not attackers:
             before.append(edge.memory_info().rss)
+            edge.send_signal(signal.SIGUSR1)
             attack = ("--attack", kind, "--port", str(port), "--seconds", str(plan.seconds))
             command = (sys.executable, __file__, *attack)
             attackers.append(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE))
@@ -265,8 +292,14 @@ async def measure(port: int, edge: psutil.Process, kind: str, plan: LoadPlan) ->
 def run(kind: str, plan: LoadPlan) -> dict[str, Any]:
     """Start everything, measure, stop everything."""
     port = free_port()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder, turn = Path(temporary), Path(temporary) / "turn"
+        result = _run(kind, plan, port, folder, turn)
+        return {**result, "turn_ms": float(turn.read_text())}
+
+
+def _run(kind: str, plan: LoadPlan, port: int, folder: Path, turn: Path) -> dict[str, Any]:
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (folder / RECORDING).mkdir()
         with (folder / RECORDING / "frontend_replay.wav").open("wb") as file:
             file.truncate(DOWNLOAD_BYTES)
@@ -279,9 +312,8 @@ def run(kind: str, plan: LoadPlan) -> dict[str, Any]:
             "ANTIPHON_TRUSTED_PROXIES": "127.0.0.1",
             "ANTIPHON_API_KEYS": "",
         }
-        edge = stack.enter_context(
-            process(sys.executable, "-m", "antiphon.edge", folder=ROOT, **settings)
-        )
+        command = (sys.executable, __file__, "--edge", str(turn))
+        edge = stack.enter_context(process(*command, folder=ROOT, **settings))
         script, slots = str(ROOT / "bench" / "edge_load.py"), str(plan.sessions)
         peer = (sys.executable, script, "--peer", redis_url, "--sessions", slots)
         stack.enter_context(process(*peer, PYTHONPATH=str(ROOT)))
@@ -300,7 +332,7 @@ def row_of(result: dict[str, Any]) -> str:
     ended = ", ".join(f"{how} × {n}" for how, n in result["attacker"].items())
     cells = (
         result["kind"],
-        *(f"{result[name]:.0f}" for name in ("p50_ms", "p99_ms", "lost")),
+        *(f"{result[name]:.0f}" for name in ("p50_ms", "p99_ms", "lost", "turn_ms")),
         f"{result['edge_cpu']:.0%}",
         f"{result['rss_growth_mib']:.0f}",
         ended,
@@ -316,13 +348,19 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS), help="of " + ", ".join(KINDS))
     parser.add_argument("--attack", choices=list(KINDS), help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--edge", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.edge:
+        configure_logging("edge")
+        options.edge.write_text(str(uvloop.run(measured_edge())))
+        return
     if options.attack:
         outcome = asyncio.run(attack_edge(options.attack, options.port, options.seconds))
         print(json.dumps(dict(outcome.most_common())))
         return
-    print("| attack | p50 ms | p99 ms | lost | edge CPU | RSS growth MiB | the attacker |")
-    print("|---|---|---|---|---|---|---|", flush=True)
+    columns = ("attack", "p50 ms", "p99 ms", "lost", "longest turn ms", "edge CPU")
+    print(f"| {' | '.join(columns)} | RSS growth MiB | the attacker |")
+    print("|---" * (len(columns) + 2) + "|", flush=True)
     for kind in options.kinds.split(","):
         print(row_of(run(kind, load_of(options.sessions, options.seconds))), flush=True)
 

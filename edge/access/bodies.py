@@ -19,7 +19,7 @@ from antiphon.edge.errors import BudgetExceeded, HttpError, NotJson, http_error_
 from antiphon.edge.json_text import check_depth, load_json
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 
-MAX_BODIES_BYTES = 64 * 1024 * 1024
+MAX_BODIES_BYTES = 32 * 1024 * 1024
 """Bytes of all bodies that one edge holds while they arrive; chats and uploads have other limits."""
 
 MAX_BODY_DEPTH = 64
