@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+import uvloop
 from prometheus_client import CollectorRegistry
 
 from antiphon.broker.client import Broker
@@ -181,7 +182,7 @@ def be_recorder() -> None:
             print(json.dumps(samples(registry)), flush=True)
 
     threading.Thread(target=answer, daemon=True).start()
-    asyncio.run(run(RecorderSettings(), metrics=metrics))
+    uvloop.run(run(RecorderSettings(), metrics=metrics))
 
 
 if __name__ == "__main__":

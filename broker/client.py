@@ -43,7 +43,11 @@ class Broker:
     """The shared state in Redis, by concern."""
 
     def __init__(
-        self, redis: RedisClient, settings: BrokerSettings, metrics: BrokerMetrics
+        self,
+        redis: RedisClient,
+        settings: BrokerSettings,
+        metrics: BrokerMetrics,
+        read_pause_s: float,
     ) -> None:
         self._redis = redis
         self.keys = Keys(settings.key_prefix)
@@ -60,9 +64,11 @@ class Broker:
         self.shares = ShareStore(redis, self.keys, scripts, self.clock)
         self.orphaned_keys = OrphanedKeys(redis, self.keys, scripts, self.clock, settings)
         self.streams = SessionStreams(redis, self.clock, settings, self.keys, scripts, metrics)
-        self.reader = StreamReader(redis)
+        self.reader = StreamReader(redis, read_pause_s)
         self.events = EventLog(redis, self.keys)
-        self.recorder_progress = RecorderProgress(redis, self.keys, settings.session_row_ttl_s)
+        self.recorder_progress = RecorderProgress(
+            redis, self.keys, scripts, settings.session_row_ttl_s
+        )
         self._max_memory_share = settings.max_redis_memory_share
         self._memory_share = 0.0
 
@@ -108,16 +114,19 @@ async def _memory_share(node: RedisNode, wait_s: float | None) -> float:
 
 @asynccontextmanager
 async def open_broker(
-    settings: BrokerSettings, metrics: BrokerMetrics | None = None
+    settings: BrokerSettings, metrics: BrokerMetrics | None = None, *, read_pause_s: float = 0.0
 ) -> AsyncIterator[Broker]:
     """Connect, check the versions of the server and of the keys, and set the clock.
 
+    `read_pause_s`: time between two reads of the same streams, in which entries accumulate.
     Raises BrokerUnavailable or IncompatibleRedis.
     """
     redis = connect(settings)
     try:
         await check_server(redis)
-        broker = Broker(redis, settings, metrics or BrokerMetrics(CollectorRegistry()))
+        broker = Broker(
+            redis, settings, metrics or BrokerMetrics(CollectorRegistry()), read_pause_s
+        )
         await check_schema_version(redis, broker.keys)
         await broker.clock.sync()
         following = asyncio.create_task(broker.follow_failovers(), name="follow-failovers")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import uvloop
-
 from antiphon.broker.service.process import run_service
 from antiphon.edge.service import run
 from antiphon.edge.settings import EdgeSettings
@@ -13,7 +11,7 @@ from antiphon.edge.settings import EdgeSettings
 
 def main() -> int:
     """Returns the exit status."""
-    return run_service("edge", lambda: run(EdgeSettings()), run=uvloop.run)
+    return run_service("edge", lambda: run(EdgeSettings()))
 
 
 if __name__ == "__main__":

@@ -34,6 +34,9 @@ log = structlog.get_logger()
 
 GROUP = "recorder"
 _START_RETRY_S = 1.0
+_READ_PAUSE_S = 0.2
+"""No client waits for a recorder, so it reads the entries of many streams at once."""
+
 _RETURN_MEMORY_EVERY_S = 30.0
 
 
@@ -115,7 +118,7 @@ async def _run(
 ) -> None:
     while True:
         try:
-            async with open_broker(settings, broker_metrics) as broker:
+            async with open_broker(settings, broker_metrics, read_pause_s=_READ_PAUSE_S) as broker:
                 await Recorder(broker, settings, metrics).live()
         except BrokerUnavailable as error:
             log.warning("recorder_waits_for_redis", error=str(error))
@@ -178,8 +181,7 @@ class Recorder:
             await self._active.drain(self._settings.recorder_drain_s)
             recorders = self._active.recorders
             await self._active.stop()
-            for recorder in recorders:
-                await recorder.save_progress()
+            await self._active.save_progress(recorders)
             if self._group is not None:
                 await self._group.release()
         except BrokerUnavailable as error:
@@ -225,8 +227,7 @@ class Recorder:
 
     async def _keep_ownership(self) -> None:
         self._active.abandon(await self._events.touch(self._active.event_ids))
-        for recorder in self._active.recorders:
-            await recorder.save_progress()
+        await self._active.save_progress(self._active.recorders)
 
     async def _check_statuses(self) -> None:
         for recorder in self._active.recorders:

@@ -44,9 +44,11 @@ local function all_fields(key)
   return row.err and {} or row
 end
 
--- Remove a key that is to be a hash, if it has another type.
+-- Remove a key that is to be a hash, if it has another type. Redis without free memory refuses the first write
+-- of a script, but none that follows a DEL.
 local function keep_hash(key)
-  if redis.call('TYPE', key).ok ~= 'hash' then redis.call('DEL', key) end
+  local kind = redis.call('TYPE', key).ok
+  if kind ~= 'hash' and kind ~= 'none' then redis.call('DEL', key) end
 end
 
 -- The finite number in a field, or `default`.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import structlog
+import uvloop
 
 from antiphon.broker.errors import BadPasswordFile, BrokerError, IncompatibleRedis
 from antiphon.broker.service.logs import configure_logging
@@ -18,7 +19,6 @@ def run_service(
     name: str,
     start: Callable[[], Coroutine[Any, Any, None]],
     *,
-    run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run,
     permanent: tuple[type[Exception], ...] = (),
 ) -> int:
     """Run a service until it stops. Returns its exit status.
@@ -34,7 +34,7 @@ def run_service(
         *permanent,
     )
     try:
-        run(start())
+        uvloop.run(start())
     except needs_change as error:
         status, reason = CONFIG_STATUS, str(error)
     except (BrokerError, OSError) as error:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 import structlog
 from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import Broker
 from antiphon.recorder_service.attempts import Attempts
+from antiphon.recorder_service.disk_writer import DiskWriter
 from antiphon.recorder_service.journal.job import RecordingJob
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.replay.merge import MergeQueue
-from antiphon.recorder_service.sessions.recorder import SessionRecorder
+from antiphon.recorder_service.sessions.recorder import SessionRecorder, SharedWork
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.events import SessionEvent
 
@@ -38,9 +39,9 @@ class ActiveRecordings:
         self._metrics = metrics
         self._on_done = on_done
         self.finished = 0
-        self._attempts = Attempts(settings.recorder_max_attempts)
-        reserve_gb = settings.min_free_disk_gb
-        self._merges = MergeQueue(metrics, self._attempts, settings.data_dir, reserve_gb)
+        attempts = Attempts(settings.recorder_max_attempts)
+        merges = MergeQueue(metrics, attempts, settings.data_dir, settings.min_free_disk_gb)
+        self._shared = SharedWork(merges, attempts, metrics, DiskWriter(), asyncio.Lock())
         self._recorders: dict[str, SessionRecorder] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -59,8 +60,7 @@ class ActiveRecordings:
         """Record a session, unless it is being recorded here."""
         if job.recording in self._recorders:
             return
-        works = (self._merges, self._attempts, self._metrics)
-        recorder = SessionRecorder(self._broker, self._settings, *works, job)
+        recorder = SessionRecorder(self._broker, self._settings, self._shared, job)
         task = asyncio.create_task(self._run(recorder), name=f"record-{job.sid}")
         self._recorders[job.recording], self._tasks[job.recording] = recorder, task
         self._metrics.sessions = len(self._recorders)
@@ -78,6 +78,13 @@ class ActiveRecordings:
                 log.warning("recording_taken_over", recording=recorder.job.recording)
                 self._tasks[recorder.job.recording].cancel()
 
+    async def save_progress(self, recorders: Iterable[SessionRecorder]) -> None:
+        """Store what these recorders have on disk. Raises BrokerUnavailable."""
+        async with self._shared.saving:
+            found = {each.job.ticket: each.progress() for each in recorders}
+            known = {ticket: progress for ticket, progress in found.items() if progress}
+            await self._broker.recorder_progress.save(known)
+
     async def drain(self, patience_s: float) -> None:
         """Wait until the recordings of ended sessions are finished, but no longer than this."""
         over = [self._tasks[name] for name, each in self._recorders.items() if each.ended]
@@ -90,7 +97,7 @@ class ActiveRecordings:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._merges.close()
+        await self._shared.merges.close()
 
     async def _run(self, recorder: SessionRecorder) -> None:
         recording = recorder.job.recording

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -14,6 +15,7 @@ from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import StreamKey
 from antiphon.recorder_service.attempts import Attempts, TooManyAttempts
+from antiphon.recorder_service.disk_writer import DiskWriter
 from antiphon.recorder_service.folder import RecordingFolder, set_aside
 from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import SIDES, OutageStart, Side
@@ -39,6 +41,17 @@ _UNREAD_LIMIT = 64
 """Entries held in memory per stream; further entries are read from Redis again."""
 
 
+@dataclass(frozen=True, slots=True)
+class SharedWork:
+    """What all recordings of a process share. `saving` is held while progress is stored or deleted."""
+
+    merges: MergeQueue
+    attempts: Attempts
+    metrics: RecorderMetrics
+    writer: DiskWriter
+    saving: asyncio.Lock
+
+
 class SessionRecorder:
     """One session's recording. `run` returns when the recording is finished and merged."""
 
@@ -46,17 +59,14 @@ class SessionRecorder:
         self,
         broker: Broker,
         settings: RecorderSettings,
-        merges: MergeQueue,
-        attempts: Attempts,
-        metrics: RecorderMetrics,
+        shared: SharedWork,
         job: RecordingJob,
     ) -> None:
         self.job = job
         self._broker = broker
         self._settings = settings
-        self._merges = merges
-        self._attempts = attempts
-        self._metrics = metrics
+        self._shared = shared
+        self._metrics = shared.metrics
         self._keys: dict[Side, StreamKey[Entry]] = {
             "in": broker.keys.inbound(job.sid),
             "out": broker.keys.outbound(job.sid),
@@ -67,8 +77,9 @@ class SessionRecorder:
         self._assigned = asyncio.Event()
         self._ended: asyncio.Future[SessionEnding] = asyncio.get_running_loop().create_future()
         self._folder: RecordingFolder | None = None
-        self._saving_progress = asyncio.Lock()
-        self._retry = DiskRetry(job.recording, broker.clock, settings.recorder_retry_s, metrics)
+        self._retry = DiskRetry(
+            job.recording, broker.clock, settings.recorder_retry_s, shared.metrics
+        )
 
     @property
     def ended(self) -> bool:
@@ -92,13 +103,13 @@ class SessionRecorder:
         if status.ending is not None:
             self._end(status.ending)
 
-    async def save_progress(self) -> None:
-        async with self._saving_progress:
-            folder = self._folder
-            if folder is not None and (folder.begun or folder.complete):
-                progress: dict[str, Any] = {side: folder.position(side).id() for side in SIDES}
-                progress["at"] = round(self._broker.clock.now_ms())
-                await self._broker.recorder_progress.save(self.job.ticket, progress)
+    def progress(self) -> dict[str, Any] | None:
+        """What is on disk: the last entry of each stream, and the time. None if there is nothing."""
+        folder = self._folder
+        if folder is None or not (folder.begun or folder.complete):
+            return None
+        progress: dict[str, Any] = {side: folder.position(side).id() for side in SIDES}
+        return progress | {"at": round(self._broker.clock.now_ms())}
 
     async def run(self) -> None:
         """Record the session to its end. A session without a worker leaves no files."""
@@ -143,7 +154,7 @@ class SessionRecorder:
 
     async def _record(self) -> None:
         path = self._root / self.job.recording
-        async with self._attempts.attempt(path, forgives=False):
+        async with self._shared.attempts.attempt(path, forgives=False):
             self._folder = folder = await self._open()
         try:
             if not folder.complete:
@@ -151,7 +162,7 @@ class SessionRecorder:
                 await self._broker.streams.seal_output(self.job.sid, self.job.ticket)
                 for side in SIDES:
                     await self._drain(folder, side)
-                async with self._attempts.attempt(path):
+                async with self._shared.attempts.attempt(path):
                     await self._finish(folder)
         finally:
             await asyncio.to_thread(folder.close)
@@ -175,7 +186,7 @@ class SessionRecorder:
         entries: AsyncIterator[tuple[StreamPosition, Entry]],
     ) -> None:
         async for position, entry in entries:
-            await asyncio.to_thread(folder.add, side, position, entry)
+            await self._shared.writer.add(folder, side, position, entry)
             self._retry.recorded(entry.at)
 
     async def _open(self) -> RecordingFolder:
@@ -221,7 +232,7 @@ class SessionRecorder:
 
     async def _merge(self) -> None:
         if self._folder is not None and (self._folder.begun or self._folder.complete):
-            await self._merges.merge(self._folder.path)
+            await self._shared.merges.merge(self._folder.path)
 
     async def _set_aside(self, why: str) -> None:
         """Leave a recording that cannot be finished as it is, and report it."""
@@ -237,7 +248,7 @@ class SessionRecorder:
         await retry_until_available(self._discard_streams, "discard a session set aside")
 
     async def _clear_progress(self) -> None:
-        async with self._saving_progress:
+        async with self._shared.saving:
             self._folder = None
             await self._broker.recorder_progress.clear(self.job.ticket)
 

@@ -5,12 +5,10 @@ Flags take precedence over `ANTIPHON_*`, which take precedence over `antiphon.to
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, NoReturn
 
 import typer
-import uvloop
 
 from antiphon.broker.service.process import run_service
 from antiphon.cli.commands.admin import drain
@@ -37,7 +35,7 @@ def edge(
     from antiphon.edge.settings import EdgeSettings
 
     flags = given(host=host, port=port, redis_url=redis_url)
-    serve("edge", run, EdgeSettings, flags, fast=True)
+    serve("edge", run, EdgeSettings, flags)
 
 
 def run_worker(
@@ -99,10 +97,9 @@ def serve(
     settings: Callable[..., Any],
     flags: dict[str, Any],
     *,
-    fast: bool = False,
     permanent: tuple[type[Exception], ...] = (),
 ) -> NoReturn:
-    """Run a service with the given flags until it ends, then exit; `fast` uses uvloop."""
+    """Run a service with the given flags until it ends, then exit."""
 
     async def start() -> None:
         check_setting_names()
@@ -111,5 +108,4 @@ def serve(
             check_client_key(chosen)
         await run(chosen)
 
-    loop = uvloop.run if fast else asyncio.run
-    raise typer.Exit(run_service(service, start, run=loop, permanent=permanent))
+    raise typer.Exit(run_service(service, start, permanent=permanent))

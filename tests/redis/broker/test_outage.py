@@ -186,7 +186,7 @@ async def test_every_call_reports_that_redis_is_unavailable(
         lambda: join(own, "a"),
         lambda: own.leases.claim("w1"),
         lambda: own.sessions.get("a"),
-        lambda: own.recorder_progress.save(1, {}),
+        lambda: own.recorder_progress.save({1: {}}),
         lambda: writer.append(ChunkIn(audio=b"")),
         lambda: own.streams.discard("a", 1),
         own.events.watch,
@@ -258,7 +258,7 @@ async def test_a_full_redis_rejects_writes_and_recovers(
         for call in (
             lambda: join(own, "a"),
             lambda: writer.append(ChunkIn(audio=b"5678")),
-            lambda: own.recorder_progress.save(1, {}),
+            lambda: own.recorder_progress.save({1: {}}),
         ):
             with pytest.raises(BrokerUnavailable, match="maxmemory"):
                 await call()

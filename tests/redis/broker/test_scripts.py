@@ -33,7 +33,7 @@ async def test_all_keys_that_scripts_write_are_in_the_control_slot(
     await broker.leases.move("a", "w1", held.epoch, SessionState.ACTIVE)
     await broker.registry.reap()
     await broker.sessions.end("a", EndReason.STOPPED)
-    await broker.recorder_progress.save(held.ticket, {"n": 1})
+    await broker.recorder_progress.save({held.ticket: {"n": 1}})
     written = [key async for key in raw.scan_iter(f"*{settings.key_prefix}*")]
     assert {key.decode() for key in written} >= {
         broker.keys.session("a"),
@@ -60,7 +60,7 @@ async def test_progress_expires_and_can_be_cleared(
     broker: Broker, raw: Redis, settings: BrokerSettings
 ) -> None:
     assert await broker.recorder_progress.load(7) is None
-    await broker.recorder_progress.save(7, {"in": "5-1", "at": 3})
+    await broker.recorder_progress.save({7: {"in": "5-1", "at": 3}})
     assert await broker.recorder_progress.load(7) == {"in": "5-1", "at": 3}
     assert 0 < await raw.ttl(broker.keys.recorded(7)) <= settings.session_row_ttl_s
     await broker.recorder_progress.clear(7)

@@ -107,7 +107,7 @@ async def _until(condition: Callable[[], object]) -> None:
 def _journals(data_dir: Path) -> set[tuple[str, int]]:
     """The journals and their sizes: only a recorder changes them."""
     sizes: set[tuple[str, int]] = set()
-    for journal in data_dir.glob("sessions/*/timeline.jsonl"):
+    for journal in data_dir.glob("sessions/[!.]*/timeline.jsonl"):
         with suppress(FileNotFoundError):
             sizes.add((journal.parent.name, journal.stat().st_size))
     return sizes
@@ -115,12 +115,12 @@ def _journals(data_dir: Path) -> set[tuple[str, int]]:
 
 def _half_replays(data_dir: Path) -> set[Path]:
     """The unfinished replay files."""
-    return set(data_dir.glob("sessions/*/.merged*.tmp"))
+    return set(data_dir.glob("sessions/[!.]*/.merged*.tmp"))
 
 
 def _states(data_dir: Path) -> set[str]:
     states: set[str] = set()
-    for journal in data_dir.glob("sessions/*/timeline.jsonl"):
+    for journal in data_dir.glob("sessions/[!.]*/timeline.jsonl"):
         meta = meta_of(data_dir, journal.parent.name)
         states.add("beginning" if meta is None else str(meta.replay or meta.state))
         states.update("half a file" for _ in journal.parent.glob("*/.*.tmp"))

@@ -191,7 +191,7 @@ async def test_what_is_not_recorded_yet_is_kept(
         assert await raw.xlen(inputs) == await raw.xlen(outputs) == 151
         recorded = StreamPosition(client.ticket, 1, 30).id()
         progress = {"in": recorded, "out": recorded, "at": 1}
-        await broker.recorder_progress.save(client.ticket, progress)
+        await broker.recorder_progress.save({client.ticket: progress})
         await talk.seconds(range(151, 171))
         for key in (inputs, outputs):
             (oldest, _), *_ = await raw.xrange(key, count=1)

@@ -61,7 +61,7 @@ def test_a_full_disk_stops_no_conversation(small_disk: Path, tmp_path: Path) -> 
 
     def complete() -> int:
         metas = [
-            orjson.loads(file.read_bytes()) for file in small_disk.glob("sessions/*/meta.json")
+            orjson.loads(file.read_bytes()) for file in small_disk.glob("sessions/[!.]*/meta.json")
         ]
         return sum(meta["state"] == "complete" for meta in metas)
 

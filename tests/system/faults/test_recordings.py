@@ -171,7 +171,7 @@ async def _conversation(folder: Path) -> AsyncIterator[tuple[FaultStack, Service
 
 def _sounds(faults: FaultStack) -> list[Path]:
     """The chunks on disk."""
-    return sorted(faults.stack.data_dir.glob("sessions/*/user_audio/*.wav"))
+    return sorted(faults.stack.data_dir.glob("sessions/[!.]*/user_audio/*.wav"))
 
 
 async def _finished(faults: FaultStack, talker: Talker) -> Meta:
@@ -179,7 +179,7 @@ async def _finished(faults: FaultStack, talker: Talker) -> Meta:
     talker.check()
     await talker.wire.send(type="stop")
     await talker.wire.expect("stopped")
-    (folder,) = faults.stack.data_dir.glob("sessions/*")
+    (folder,) = faults.stack.data_dir.glob("sessions/[!.]*")
 
     def meta() -> Meta | None:
         found = meta_of(faults.stack.data_dir, folder.name)
@@ -237,7 +237,7 @@ async def test_f26_a_session_that_ends_without_a_recorder_is_recorded_later(tmp_
         await talker.wire.expect("stopped")
         await faults.no_slot_leaked()
         await faults.recorder("second", **QUICK)
-        (folder,) = faults.stack.data_dir.glob("sessions/*")
+        (folder,) = faults.stack.data_dir.glob("sessions/[!.]*")
         await until(lambda: (folder / REPLAY_WAV).exists())
 
 
