@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,12 +17,15 @@ from antiphon.broker.errors import StaleFence
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import StreamWriter
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
+from antiphon.shared_schemas.states import SessionState
+from support.control_plane import EDGE, activate, claim, join, report, serve, waiting
 from support.redis_server import RedisServer, demote, promote, replicates
 from support.stack import until
 from support.tcp_proxy import TcpProxy, tcp_proxy
 
 SID = "adx_1"
 TICKET = 1_700_000_000_000
+AHEAD_S = (1.4, 60.0, -3.0)
 
 
 @dataclass
@@ -48,14 +52,23 @@ class Failover:
         self.proxy.target = self.new.port
 
 
-@pytest.fixture
-async def failover(settings: BrokerSettings, tmp_path: Path) -> AsyncIterator[Failover]:
-    with RedisServer(tmp_path / "old") as old, RedisServer(tmp_path / "new") as new:
+@asynccontextmanager
+async def master_and_replica(folder: Path, *, ahead_s: float = 0.0) -> AsyncIterator[Failover]:
+    """`ahead_s`: how far the clock of the replica is ahead."""
+    with (
+        RedisServer(folder / "old") as old,
+        RedisServer(folder / "new", ahead_s=ahead_s) as new,
+    ):
         async with tcp_proxy(old.port) as proxy:
-            behind = settings.model_copy(update={"redis_url": proxy.url})
-            made = Failover(behind, old, new, proxy)
+            made = Failover(BrokerSettings(redis_url=proxy.url), old, new, proxy)
             async with made.opened:
                 yield made
+
+
+@pytest.fixture
+async def failover(tmp_path: Path) -> AsyncIterator[Failover]:
+    async with master_and_replica(tmp_path) as made:
+        yield made
 
 
 async def append(writer: StreamWriter, *numbers: int) -> None:
@@ -130,3 +143,45 @@ async def test_a_lost_fence_is_set_again(failover: Failover) -> None:
         await append(earlier, 2)
     await append(later, 2)
     assert await stored(broker) == [(1, 1), (2, 2)]
+
+
+@pytest.mark.skipif(shutil.which("faketime") is None, reason="needs the program faketime")
+async def test_f27_the_clock_of_another_master_expires_no_lease(tmp_path: Path) -> None:
+    """The reaper does not notice the smallest difference; leases are long enough for it."""
+    await asyncio.gather(*(_keeps_leases(tmp_path / str(ahead), ahead) for ahead in AHEAD_S))
+
+
+async def _keeps_leases(folder: Path, ahead_s: float) -> None:
+    async with master_and_replica(folder, ahead_s=ahead_s) as failover:
+        await _fail_over_with_sessions(failover)
+
+
+async def _fail_over_with_sessions(failover: Failover) -> None:
+    broker = await failover.broker()
+    ticket = (await join(broker, "held")).number
+    waiting_ticket = (await join(broker, "waits")).number
+    await serve(broker)
+    await activate(broker, await claim(broker))
+    await failover.stop_replication(broker.keys.session("waits"))
+    after = (await broker.events.recent(1))[0].id
+    lost: list[str] = []
+
+    async def beat() -> None:
+        await broker.registry.reap()  # first, as another process does
+        await broker.registry.worker_beat("w1", 1, report(slots=1))
+        lost.extend(await broker.leases.renew("w1", {"held": 1}))
+        lost.extend(
+            await broker.registry.edge_beat(EDGE, [("held", ticket), ("waits", waiting_ticket)])
+        )
+
+    for second in range(8):
+        if second == 2:
+            failover.fail_over()
+        await retry_until_available(beat, "beat", patience_s=30)
+        await asyncio.sleep(1.0)
+    later = [event.state async for event in broker.events.since(after)]
+    assert (lost, later) == ([], [])
+    assert await waiting(broker) == ["waits"]
+    row = await broker.sessions.get("held")
+    assert row is not None
+    assert (row.state, row.epoch) == (SessionState.ACTIVE, 1)
