@@ -14,7 +14,7 @@ from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.inference_worker.sessions.interrupts import InterruptWatcher
 from antiphon.inference_worker.sessions.tracing import TraceContext
-from antiphon.shared_schemas.audio import SILENCE, Samples, float_bytes
+from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples, float_bytes
 from antiphon.shared_schemas.entries import DeltaOut
 
 _NO_TRACE = TraceContext()
@@ -33,6 +33,8 @@ class AnswerStream:
         self.trace = trace
         self.text = ""
         self.tokens = 0
+        self.played_at = 0.0
+        """When a client that plays the answer as it arrives has played it (monotonic)."""
         self._context = context
         self._session = session
         self._view = view
@@ -74,6 +76,7 @@ class AnswerStream:
             self._session.record_latency(waited_s * 1000)
         self.text += delta.text
         self.tokens += delta.n_tokens
+        self.played_at = max(self.played_at, time.monotonic()) + len(delta.audio) / OUTPUT_RATE
 
     @property
     def elapsed_s(self) -> float:

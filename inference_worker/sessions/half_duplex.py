@@ -161,6 +161,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
                 if failed:
                     await context.engine.call(self._view.rollback)
                     await publish_error(context, session, turn.last_input.n, error)
+        self._answer_played_at = answer.played_at
         if interrupts.stopped:
             return await self._stop()
         await self._publish_turn_done(turn, answer, interrupts, failed=failed)

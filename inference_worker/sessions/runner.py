@@ -66,6 +66,8 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         self._backlog_chunks = backlog_chunks
         self._prepare_by = 0.0
         self._last_input_at = self._last_audio_at = 0.0
+        self._answer_played_at = 0.0
+        """A client that plays an answer may send no audio until then."""
 
     async def run(self) -> EndReason:
         """Serve until the conversation ends; returns the reason.
@@ -97,7 +99,8 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
 
     async def _serve(self, mailbox: SessionMailbox, state: StateT) -> EndReason:
         reason = await self._complete_open_turn(state, mailbox)
-        self._last_input_at = self._last_audio_at = time.monotonic()
+        self._last_input_at = time.monotonic()
+        self._last_audio_at = max(self._last_input_at, self._answer_played_at)
         while reason is None:
             item = await mailbox.next(min(self._time_left_s(), _QUEUE_CHECK_S))
             if item is None:
@@ -107,7 +110,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
                 reason = await self._handle(item, mailbox)
                 self._last_input_at = time.monotonic()
                 if isinstance(item.entry, ChunkIn | PrepareIn | HalfDuplexPrepareIn):
-                    self._last_audio_at = self._last_input_at
+                    self._last_audio_at = max(self._last_input_at, self._answer_played_at)
         return reason
 
     def _time_left_s(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,6 +14,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.inference_worker.engines.types import ContextFull, Delta, EngineError
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
+    OUTPUT_RATE,
     PcmFormat,
     Samples,
     float_bytes,
@@ -216,6 +218,23 @@ async def test_a_client_that_sends_nothing_has_less_time_while_others_wait(
         timeout = await client.expect(TimeoutOut)
         assert timeout.reason == "no audio for 0.5 s while other sessions wait"
         assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
+
+
+async def test_a_client_may_be_silent_while_it_plays_a_long_answer(
+    open_session: OpenSession, broker: Broker
+) -> None:
+    def long_answer(_: ScriptedConversation) -> Iterator[Delta]:
+        yield Delta(text="long", audio=np.zeros(60 * OUTPUT_RATE, dtype=np.float32), n_tokens=1)
+
+    options = {"slots": 1, "contended_silence_timeout_s": 1.0}
+    async with open_session(answer=long_answer, **options) as (worker, client):
+        await prepared(client)
+        await turn(client)
+        await join(broker, "other")
+        await until(worker.context.contended.is_set, within_s=30)
+        await asyncio.sleep(3.0)
+        await client.send(StopIn())
+        await client.expect(StoppedOut)
 
 
 async def test_a_client_that_never_prepares_frees_the_worker(open_session: OpenSession) -> None:
