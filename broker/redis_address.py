@@ -14,16 +14,19 @@ _REDIS_PORT = 6379
 _SENTINEL_PORT = 26379
 _HIGHEST_PORT = 65535
 
-_LOGIN = "[user:password@]"
+_TLS = "[?ssl_ca_certs=FILE]"
+_SENTINEL = "host[:port],host[:port]/service[/db]"
+_CLUSTER = "host[:port],host[:port]"
 _FORMS = {
-    "redis": f"redis://{_LOGIN}host[:port][/db]",
-    "rediss": f"rediss://{_LOGIN}host[:port][/db][?ssl_ca_certs=FILE]",
-    "unix": f"unix://{_LOGIN}/path/of/socket[?db=0]",
-    "redis+sentinel": f"redis+sentinel://{_LOGIN}host[:port],host[:port]/service[/db]",
-    "rediss+sentinel": f"rediss+sentinel://{_LOGIN}host[:port],host[:port]/service[/db][?ssl_ca_certs=FILE]",
-    "redis+cluster": f"redis+cluster://{_LOGIN}host[:port],host[:port]",
-    "rediss+cluster": f"rediss+cluster://{_LOGIN}host[:port],host[:port][?ssl_ca_certs=FILE]",
+    "redis": "redis://host[:port][/db]",
+    "rediss": f"rediss://host[:port][/db]{_TLS}",
+    "unix": "unix:///path/of/socket[?db=0]",
+    "redis+sentinel": f"redis+sentinel://{_SENTINEL}",
+    "rediss+sentinel": f"rediss+sentinel://{_SENTINEL}{_TLS}",
+    "redis+cluster": f"redis+cluster://{_CLUSTER}",
+    "rediss+cluster": f"rediss+cluster://{_CLUSTER}{_TLS}",
 }
+_LOGIN = "with user:password@ after // if needed"
 _TLS_OPTIONS = (
     "ssl_ca_certs",
     "ssl_certfile",
@@ -66,11 +69,12 @@ class RedisAddress:
         """Raises ValueError with the right form. The message never contains the password."""
         scheme = url.partition("://")[0].lower()
         if scheme not in _FORMS or "://" not in url:
-            raise ValueError(f"must be a URL of one of the forms {', '.join(_FORMS.values())}")
+            forms = ", ".join(_FORMS.values())
+            raise ValueError(f"must be a URL of one of the forms {forms}, {_LOGIN}")
         try:
             return cls(**dict(_fields(scheme, urlsplit(url))))
         except ValueError as error:
-            raise ValueError(f"{error}; the form is {_FORMS[scheme]}") from None
+            raise ValueError(f"{error}; the form is {_FORMS[scheme]}, {_LOGIN}") from None
 
 
 def _fields(scheme: str, parts: SplitResult) -> Iterator[tuple[str, Any]]:

@@ -102,13 +102,18 @@ def _adopt_libraries(chain: list[Processor], renderer: Processor, level: int) ->
     logging.captureWarnings(capture=True)
 
 
+def hide_in_text(text: str) -> str:
+    """Without the logins and tokens of URLs."""
+    return _IN_TEXT.sub(_HIDDEN, text)
+
+
 def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Remove passwords, tokens and keys, as values and inside URLs."""
     for name, value in event.items():
         if _SECRET.search(name):
             event[name] = _HIDDEN
         elif isinstance(value, str):
-            event[name] = value[:_SHOWN] if name == "recording" else _IN_TEXT.sub(_HIDDEN, value)
+            event[name] = value[:_SHOWN] if name == "recording" else hide_in_text(value)
     return event
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from antiphon.broker.redis_server.embedded import check_bind
 from antiphon.broker.redis_server.programs import EmbeddedRedisError
+from antiphon.broker.service.logs import hide_in_text
 from antiphon.broker.settings import CONFIG_STATUS, PRIVATE_FOLDER
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import StackFile
@@ -173,7 +174,7 @@ class _Foreground:
 def status_table(stack: Stack, worker: WorkerRow) -> Table:
     plan = stack.plan
     about = {
-        "redis": stack.redis_url,
+        "redis": hide_in_text(stack.redis_url),
         "edge": plan.edge_url,
         "worker": f"engine {worker.engine}, {worker.model}, {worker.slots} slots, {worker.device}",
         "recorder": str(plan.data_dir / "sessions"),
