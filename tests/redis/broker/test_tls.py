@@ -76,5 +76,5 @@ async def test_a_connection_that_cannot_be_trusted_is_refused(
             (f"redis://127.0.0.1:{port}", "does not answer"),
         ):
             with pytest.raises(BrokerUnavailable, match=reason):
-                async with open_broker(BrokerSettings(redis_url=url, redis_timeout_s=2.0)):
+                async with open_broker(BrokerSettings(redis_url=url, redis_timeout_s=8.0)):
                     pass
