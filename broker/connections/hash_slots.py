@@ -18,6 +18,8 @@ from antiphon.broker.redis_address import Endpoint
 _REFRESH_S = 0.1
 """The shortest time between two refreshes: hundreds of calls may fail at the same time."""
 
+_NO_HOST = (None, b"", b"?")
+
 _LONGEST_REFRESH_S = 3.0
 """Less than the timeout of a call: the next refresh asks the nodes in another order."""
 
@@ -112,11 +114,14 @@ class HashSlotMap:
         return sorted(unique, key=lambda endpoint: endpoint == self._lost)
 
     def _read(self, reply: list[Any], asked_host: str) -> None:
-        """A node that does not know its own host gives an empty one."""
+        """A node that does not know its own host, or has no host name, gives none."""
         self._masters = {}
         self._known = set()
         for first, last, *nodes in reply:
-            endpoints = [(host.decode() if host else asked_host, port) for host, port, *_ in nodes]
+            endpoints = [
+                (asked_host if host in _NO_HOST else host.decode(), port)
+                for host, port, *_ in nodes
+            ]
             self._masters.update(dict.fromkeys(range(first, last + 1), endpoints[0]))
             self._known.update(endpoints)
         self._is_stale = False

@@ -64,9 +64,10 @@ async def test_a_node_that_has_failed_is_asked_last() -> None:
     assert ("a", 1) not in nodes.asked
 
 
-async def test_a_node_without_a_host_has_the_one_that_was_asked() -> None:
+@pytest.mark.parametrize("host", ["", "?"])
+async def test_a_node_without_a_host_has_the_one_that_was_asked(host: str) -> None:
     nodes = Nodes()
-    nodes.agree(("", 1), ("", 2), at=SEEDS)
+    nodes.agree((host, 1), (host, 2), at=SEEDS)
     assert await HashSlotMap(SEEDS, nodes).masters() == [("seed", 1), ("seed", 2)]
 
 
