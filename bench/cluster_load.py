@@ -49,7 +49,9 @@ def row(masters: int, report: dict[str, Any]) -> dict[str, Any]:
         "control master": nodes[0],
         "busiest other master": max(nodes[1:], default=None),
         "idlest other master": min(nodes[1:], default=None),
+        "answered": report["kinds"]["audio"]["answered"],
         "lost": report["kinds"]["audio"]["lost"],
+        "unserved": report["unserved"],
     }
 
 
