@@ -169,10 +169,16 @@ def _assign_slots(masters: list[ClusterNode]) -> None:
 
 
 def _introduce(nodes: list[ClusterNode]) -> None:
-    for node in nodes[1:]:
-        nodes[0].cluster("MEET", "127.0.0.1", node.port)
-    for node in nodes:
-        wait_until(lambda n=node: _knows_all(n, nodes), within_s=_PATIENCE_S)
+    """A node forgets one that does not answer in time, so MEET is repeated."""
+
+    def all_are_known() -> bool:
+        known: str = nodes[0].cluster("NODES")
+        for node in nodes[1:]:
+            if node.id not in known:
+                nodes[0].cluster("MEET", "127.0.0.1", node.port)
+        return all(_knows_all(node, nodes) for node in nodes)
+
+    wait_until(all_are_known, within_s=_PATIENCE_S, every_s=0.1)
 
 
 def _knows_all(node: ClusterNode, nodes: list[ClusterNode]) -> bool:
