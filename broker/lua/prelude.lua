@@ -1,6 +1,6 @@
 -- Prepended to every control script. KEYS are the same for all of them, in this order. ARGV[1] is the
--- control prefix, to which `session:<sid>`, `worker:<id>`, `share:<token>` and `shares:<recording>`
--- are appended (same slot).
+-- control prefix, to which `session:<sid>`, `worker:<id>`, `recorded:<ticket>`, `share:<token>` and
+-- `shares:<recording>` are appended (same slot).
 --
 --   queue    ZSET   session id -> ticket      leases ZSET   session id -> expiry ms
 --   workers  ZSET   worker id -> beat ms      edges  ZSET   edge id -> beat ms
@@ -17,6 +17,7 @@ local MALFORMED_TTL_S = 3600  -- of the row of a session that ends because its r
 local TRIAL_MS = {assigned = 5000, preparing = 30000, active = 5000}
 
 local function session_key(sid) return control .. 'session:' .. sid end
+local function recorded_key(ticket) return control .. 'recorded:' .. ticket end
 local function worker_key(id) return control .. 'worker:' .. id end
 local function share_key(token) return control .. 'share:' .. token end
 local function shares_key(recording) return control .. 'shares:' .. recording end

@@ -80,6 +80,7 @@ class Resumer:
         """The next message: it must follow the last one, and equal the earlier one if it was sent before."""
         while (message := await self.receive()).get("stale"):
             pass  # a place while Redis is away has no number
+        assert "seq" in message, message
         seq = message["seq"]
         assert seq == self.last + 1, (self.last, message)
         assert content(self.received.get(seq, message)) == content(message)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -67,8 +67,9 @@ class Up:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
+        with suppress(ValueError):  # the test has ended and closed the file
+            for line in self.process.stdout:
+                self._lines.put(line)
         self._lines.put(None)
 
     def until(self, part: str) -> str:

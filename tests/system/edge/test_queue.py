@@ -147,9 +147,11 @@ async def test_an_end_that_a_failover_has_lost_is_repeated(
     """The new master still has the sessions of clients that have left."""
     keys = broker.keys
     held, queued = keys.session("adx_held"), keys.session("adx_queued")
-    async with edge.client("adx_held") as client, edge.client("adx_queued") as waiting:
+    async with AsyncExitStack() as sockets:
+        client = await sockets.enter_async_context(edge.client("adx_held"))
         await worker.claim()
         await client.expect("queue_done")
+        waiting = await sockets.enter_async_context(edge.client("adx_queued"))
         await waiting.expect("queued")
         rows = {key: await raw.dump(key) for key in (held, queued)}
         places = await raw.zrange(keys.queue, 0, -1, withscores=True)

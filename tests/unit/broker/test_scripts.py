@@ -66,7 +66,7 @@ def test_a_script_uses_only_declared_keys_and_the_control_prefix(name: str) -> N
     for command, key in calls(name):
         if command in KEYLESS:
             continue
-        made = key in KEY_NAMES or re.fullmatch(r"(session|worker|shares?)_key\(.*\)", key)
+        made = key in KEY_NAMES or re.fullmatch(r"(session|worker|recorded|shares?)_key\(.*\)", key)
         assert made or made_in(text, key), f"{name}: {command} on {key}"
 
 
@@ -74,7 +74,7 @@ def made_in(text: str, variable: str) -> bool:
     """True if a local variable only ever contains a key built from the control prefix, or KEYS."""
     values = re.findall(rf"local {variable} = ([^\n]+)", text)
     loops = re.findall(rf"for _, {variable} in ipairs\(\{{([^}}]*)\}}\)", text)
-    built = all(re.match(r"(session|worker|shares?)_key\(", value) for value in values)
+    built = all(re.match(r"(session|worker|recorded|shares?)_key\(", value) for value in values)
     listed = all(part.strip() in KEY_NAMES for loop in loops for part in loop.split(","))
     return bool(values or loops) and built and listed
 

@@ -402,5 +402,5 @@ def test_settings_come_from_the_environment_and_flags_override_them(
     assert CleanupSettings().retention_days == 7
     assert CleanupSettings(retention_days=3).retention_days == 3
     assert CleanupSettings().max_storage_gb == -1
-    with pytest.raises(ValueError, match="greater than or equal to -1"):
+    with pytest.raises(ValueError, match="--retention-days: must be at least -1"):
         CleanupSettings(retention_days=-2)
