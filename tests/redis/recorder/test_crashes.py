@@ -27,7 +27,7 @@ from support.recorder_conversations import (
     until_acknowledged,
     until_finished,
 )
-from support.recorder_process import in_process, process, quick
+from support.recorder_process import count, in_process, process, quick
 from support.redis_server import RedisServer
 
 
@@ -166,9 +166,11 @@ async def test_a_disk_that_fails_for_a_while(broker: Broker, quickly: RecorderSe
     obstacle = quickly.data_dir / "sessions" / talk.recording / "user_audio"
     obstacle.parent.mkdir(parents=True)
     obstacle.write_bytes(b"")  # a file where a directory must be
-    async with in_process(quickly):
+    metrics = RecorderMetrics()
+    async with in_process(quickly, metrics):
         for seed in range(5):
             await talk.exchange(seed)
+        await until(lambda: count(metrics, "disk_errors_total") > 0, "the disk has failed")
         await other.end()
         await until_finished(quickly.data_dir, other)  # the others are not affected
         assert journal_lines(quickly.data_dir, talk) == 0
