@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import wave
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
@@ -75,15 +76,18 @@ class Client:
             text, audio = "", [SILENCE]
             asked_s = len(samples) / INPUT_RATE
             give_up_at = time.monotonic() + asked_s + patience_s
-            async for unit in session.converse(samples):
-                if not unit.is_listen and unit.message.current_time > asked_s * 1000:
-                    text += unit.text
-                    audio.append(unit.audio)
-                    give_up_at = time.monotonic() + patience_s
-                    if unit.end_of_turn:
-                        break
-                elif time.monotonic() > give_up_at:
-                    raise NoAnswer(f"no complete reply within {patience_s:g} s after the question")
+            async with aclosing(session.converse(samples)) as units:
+                async for unit in units:
+                    if not unit.is_listen and unit.message.current_time > asked_s * 1000:
+                        text += unit.text
+                        audio.append(unit.audio)
+                        give_up_at = time.monotonic() + patience_s
+                        if unit.end_of_turn:
+                            break
+                    elif time.monotonic() > give_up_at:
+                        raise NoAnswer(f"no complete reply within {patience_s:g} s")
+                else:
+                    raise NoAnswer("the session ended before the reply was complete")
             return SpokenReply(
                 text=text.strip(),
                 audio=np.concatenate(audio),

@@ -1,7 +1,6 @@
 """One question with its history over `/ws/chat`, with a streamed answer.
 
-history = [Message(Role.USER, (TextPart("What is this?"), ImagePart(jpeg)))]
-async with ask("ws://127.0.0.1:8006", history) as answer:
+async with ask("ws://127.0.0.1:8006", "Who are you?") as answer:
     async for piece in answer.pieces():
         print(piece.text, end="")
     print(answer.done.generated_tokens)

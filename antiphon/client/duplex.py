@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import chain
 from typing import Any, Unpack
@@ -105,7 +105,7 @@ class DuplexSession(Session[Queued, Unit]):
 
     async def converse(
         self, source: Samples | AsyncIterable[Samples], *, rate: int = INPUT_RATE
-    ) -> AsyncIterator[Unit]:
+    ) -> AsyncGenerator[Unit, None]:
         """Send audio in real time and yield the results, until the session ends.
 
         `source` is a recording, or pieces of any length as a microphone yields them. A recording is sent

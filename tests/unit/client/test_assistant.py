@@ -1,0 +1,24 @@
+"""A question in one call."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from antiphon.client.assistant import Client
+from antiphon.client.errors import NoAnswer
+from support.scripted_server import Scripted, Wire
+
+
+async def test_a_session_that_ends_early_is_no_reply() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.send("queue_done")
+        await wire.expect("prepare")
+        await wire.send("prepared", prompt_length=1, recording_session_id=None)
+        await wire.expect("audio_chunk")
+        await wire.send("stopped", session_id="s")
+        await wire.socket.close()
+
+    async with Scripted(script).running() as server:
+        with pytest.raises(NoAnswer, match="the session ended before the reply was complete"):
+            await Client(server.url).aask(np.zeros(16000, np.float32))
