@@ -51,7 +51,7 @@ class SessionPool:
         return self._context.settings.slots - len(self._tasks)
 
     def claims(self) -> dict[str, Claim]:
-        """The claims to renew, by session id. Of two claims of one id, the newer one."""
+        """The claims to renew, by session id."""
         return {claim.sid: claim for claim in self._sessions if claim not in self._dropped}
 
     def latency(self) -> dict[str, Latency]:
@@ -65,6 +65,13 @@ class SessionPool:
         return next((state for state in _BY_URGENCY if state in states), WorkerState.IDLE)
 
     def start(self, claim: Claim) -> None:
+        """Serve a claimed session.
+
+        An earlier claim of the same id is lost: Redis gives an id once. The worker may not know
+        that yet, for example after a failover that lost its row.
+        """
+        for earlier in [held for held in self._tasks if held.sid == claim.sid]:
+            self.abort(earlier)
         task = asyncio.create_task(self._serve(claim), name=f"session:{claim.sid}")
         self._tasks[claim] = task
         self._context.counters.sessions += 1

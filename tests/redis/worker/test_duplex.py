@@ -105,6 +105,23 @@ async def test_an_id_is_reused_while_the_worker_still_cleans_up(
         assert worker.pool.free == 2
 
 
+async def test_an_id_that_redis_has_lost_is_served_once(
+    broker: Broker, settings: BrokerSettings, raw: Redis
+) -> None:
+    """After a failover that lost the session's row, its client begins again with the same id."""
+    async with running_worker(broker, settings) as worker:
+        async with stream_client(broker) as client:
+            await prepared(client)
+            await raw.delete(broker.keys.session(SID))
+            await raw.zrem(broker.keys.leases, SID)
+        async with stream_client(broker) as client:
+            await prepared(client)
+            await until(lambda: len(worker.pool) == 1, within_s=30)
+            assert worker.pool.claims()[SID].ticket == client.ticket
+            await client.send(chunk())
+            await client.expect(ResultOut)
+
+
 async def test_the_result_precedes_finalize_and_finalize_the_next_prefill(
     open_session: OpenSession,
 ) -> None:
