@@ -83,9 +83,9 @@ class RedisCluster:
 
     def master_of(self, slot_or_key: int | str) -> ClusterNode:
         slot = slot_or_key if isinstance(slot_or_key, int) else key_slot(slot_or_key.encode())
-        return next(
-            self._node(id_) for (first, last), id_ in self._slots().items() if first <= slot <= last
-        )
+        owner = _owner(self._slots(), slot)
+        assert owner, f"no master has slot {slot}"
+        return self._node(owner)
 
     def wait_until_ok(self) -> None:
         """The nodes that answer agree about the masters, each of which answers, and replicas have the data."""
@@ -102,9 +102,27 @@ class RedisCluster:
         while keys := source.cluster("GETKEYSINSLOT", slot, 1):
             source.admin.execute_command("MIGRATE", "127.0.0.1", to.port, keys[0], 0, 10_000)
             moved += 1
-        for node in (to, source, *self.masters):
-            node.cluster("SETSLOT", slot, "NODE", to.id)
+        to.cluster("SETSLOT", slot, "NODE", to.id)
+        source.cluster("SETSLOT", slot, "NODE", to.id)
+        self._assign(slot, to)
         return moved
+
+    def _assign(self, slot: int, to: ClusterNode) -> None:
+        """End the move of a slot: all nodes know its new master.
+
+        Nodes believe the master with the higher epoch. A node that learns the old master's next
+        epoch before it learns of the move takes the slot back, and then no master serves it.
+        """
+
+        def is_known() -> bool:
+            if all(_owner(node.slots(), slot) == to.id for node in self.nodes if node.answers):
+                return True
+            to.cluster("BUMPEPOCH")
+            for node in self.masters:
+                node.cluster("SETSLOT", slot, "NODE", to.id)
+            return False
+
+        wait_until(is_known, within_s=_PATIENCE_S, every_s=0.02)
 
     def _node(self, id_: str) -> ClusterNode:
         return next(node for node in self.nodes if node.id == id_)
@@ -157,6 +175,10 @@ def redis_cluster(
         cluster = RedisCluster(nodes)
         cluster.wait_until_ok()
         yield cluster
+
+
+def _owner(ranges: dict[tuple[int, int], str], slot: int) -> str | None:
+    return next((id_ for (first, last), id_ in ranges.items() if first <= slot <= last), None)
 
 
 def _assign_slots(masters: list[ClusterNode]) -> None:
