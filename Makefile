@@ -8,7 +8,8 @@ CANDIDATES := python3 python3.12 python3.11
 SUITABLE := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>/dev/null && echo $(p))))
 
-# Most tests wait for real time to pass: three files at a time keep two cores busy.
+# Most tests wait for real time to pass: three files at a time keep two cores busy. Browsers, clusters and
+# speech share these cores, so tests that fail run once more, alone, and the output names them.
 SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile
 
 # Runs after all other tests: Chromium aborts loads when a network interface appears or disappears.
@@ -34,8 +35,8 @@ web: .run-time  ## Build the browser pages if web/ has changed
 test: check .programs  ## Lint, types and all tests (with CI=true also the container tests)
 	@$(BIN)/python tools/web_pages.py test
 	@$(BIN)/python tools/web_pages.py build
-	$(BIN)/pytest $(SIDE_BY_SIDE)
-	$(if $(filter true,$(CI)),$(IN_CONTAINERS))
+	$(BIN)/pytest $(SIDE_BY_SIDE) || { test $$? -eq 1 && $(BIN)/pytest --last-failed; }
+	$(if $(filter true,$(CI)),$(IN_CONTAINERS) || $(IN_CONTAINERS) --last-failed)
 
 chaos: .test-time  ## Random faults under 30 clients (CHAOS_SECONDS, by default 300; CHAOS_SEED repeats a run)
 	CHAOS_SECONDS=$(or $(CHAOS_SECONDS),300) CHAOS_SEED=$(or $(CHAOS_SEED),$(shell date +%s)) \
