@@ -18,7 +18,7 @@ IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_ti
 # Without their bytecode, each of the hundreds of processes of the tests would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up web test chaos containers check lint format types audit bench clean
+.PHONY: help demo up web docs test chaos containers check lint format types audit bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,10 +32,14 @@ up: .run-time .pages  ## Run the whole pipeline until Ctrl-C
 web: .run-time  ## Build the browser pages if web/ has changed
 	@$(BIN)/python tools/web_pages.py build
 
+docs: .python  ## Build the documentation as a website: build/site/index.html
+	@$(PYTHON) tools/docs_site.py
+
 test: check .programs  ## Lint, types and all tests (with CI=true also the container tests)
 	@$(BIN)/python tools/web_pages.py test
 	@$(BIN)/python tools/web_pages.py build
 	$(BIN)/pytest $(SIDE_BY_SIDE) || { test $$? -eq 1 && $(BIN)/pytest --last-failed; }
+	$(if $(filter true,$(CI)),@$(PYTHON) tools/docs_site.py)
 	$(if $(filter true,$(CI)),$(IN_CONTAINERS) || $(IN_CONTAINERS) --last-failed)
 
 chaos: .test-time  ## Random faults under 30 clients (CHAOS_SECONDS, by default 300; CHAOS_SEED repeats a run)
@@ -69,7 +73,7 @@ bench: .test-time  ## Measure the latency of the local engine in real time, with
 	$(BIN)/python bench/local_latency.py --quiet
 
 clean:  ## Remove the virtual environment, caches and demo data
-	rm -rf $(VENV) .audit web/node_modules edge/pages data/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .venv-docs .audit build/docs build/site web/node_modules edge/pages data/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 
 .PHONY: .run-time .test-time .pages .programs .python
 

@@ -1,0 +1,94 @@
+"""Builds the documentation as a website in build/site: `make docs`.
+
+GitHub shows the documents where they are in the repository; mkdocs needs them in one folder. This
+program copies them into build/docs, adapts the links between them, and runs mkdocs, which fails on
+any broken link or anchor. It uses the standard library only and installs mkdocs into .venv-docs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).resolve().parent.parent
+STAGED = ROOT / "build" / "docs"
+ENVIRONMENT = ROOT / ".venv-docs"
+LINK = re.compile(r"(\]\(|<img src=\")([^)\s\"#]+)")
+
+
+def main() -> int:
+    """Exit status of mkdocs. Its output is shown if it fails."""
+    _install(ENVIRONMENT)
+    stage(STAGED)
+    # mkdocs counts only the warnings that it would print, so `--quiet` would turn `strict` off.
+    mkdocs = [str(ENVIRONMENT / "bin" / "mkdocs"), "build", "--strict"]
+    built = subprocess.run(mkdocs, cwd=ROOT, capture_output=True, text=True)
+    sys.stdout.write(built.stderr if built.returncode else f"{ROOT / 'build/site/index.html'}\n")
+    return built.returncode
+
+
+def published() -> dict[str, str]:
+    """Files of the website, as paths in the repository and paths below `docs_dir`."""
+    root = [*ROOT.glob("*.md"), ROOT / "LICENSE"]
+    files = [*root, *ROOT.glob("examples/*.*"), *(ROOT / "docs").rglob("*.*")]
+    names = [path.relative_to(ROOT).as_posix() for path in files]
+    return {name: name.removeprefix("docs/").replace("README", "index") for name in names}
+
+
+def stage(folder: Path) -> None:
+    """Copy every file of the website into `folder`, replacing what is there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    places = published()
+    for source, target in places.items():
+        path = folder / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if source.endswith(".md"):
+            path.write_text(with_links((ROOT / source).read_text(), source, places))
+        else:
+            shutil.copyfile(ROOT / source, path)
+
+
+def with_links(text: str, source: str, places: dict[str, str]) -> str:
+    """The document with its relative links as they are on the website.
+
+    A link to a file that is not published stays as it is; mkdocs reports it.
+    """
+
+    def adapted(match: re.Match[str]) -> str:
+        linked = os.path.normpath(PurePosixPath(source).parent / match[2])
+        if linked not in places:
+            return match[0]
+        start = PurePosixPath(places[source]).parent
+        return match[1] + os.path.relpath(places[linked], start)
+
+    return LINK.sub(adapted, text)
+
+
+def _install(folder: Path) -> None:
+    """Install the extra `docs` of pyproject.toml, without Antiphon, unless it is there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needs = project["optional-dependencies"]["docs"]
+    stamp = folder / "installed"
+    if stamp.exists() and stamp.read_text() == "\n".join(needs):
+        return
+    venv.create(folder, clear=True, with_pip=True)
+    pip = [
+        str(folder / "bin" / "python"),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+    ]
+    subprocess.run([*pip, *needs], check=True)
+    stamp.write_text("\n".join(needs))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
