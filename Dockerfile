@@ -21,12 +21,15 @@ COPY --from=pages /source/edge/pages edge/pages
 # The pages are built already, so that this step does not need Node.js.
 RUN ANTIPHON_WITHOUT_PAGES=1 /tools/bin/pip wheel --quiet --no-deps --wheel-dir /wheels .
 
-# Writes the dependencies of pyproject.toml to /needs/service.txt, local.txt, minicpmo.txt, …
+# Writes the dependencies of pyproject.toml to /needs/service.txt, local.txt, minicpmo.txt, …; `server`
+# names its extra `audio` as `antiphon[audio]`.
 FROM tools AS needs
 COPY pyproject.toml ./
 RUN mkdir /needs && python3 -c 'import pathlib, tomllib; \
     project = tomllib.loads(pathlib.Path("pyproject.toml").read_text())["project"]; \
-    needs = {"service": project["dependencies"], **project["optional-dependencies"]}; \
+    extras = project["optional-dependencies"]; \
+    server = [need for need in extras["server"] if not need.startswith("antiphon")]; \
+    needs = {"service": project["dependencies"] + extras["audio"] + server, **extras}; \
     [pathlib.Path(f"/needs/{name}.txt").write_text("\n".join(each)) for name, each in needs.items()]'
 
 FROM ${PYTHON_IMAGE} AS packages

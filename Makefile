@@ -78,10 +78,10 @@ clean:  ## Remove the virtual environment, caches and demo data
 .PHONY: .run-time .test-time .pages .programs .python
 
 .run-time: .python
-	@$(PYTHON) tools/make_venv.py $(VENV) local
+	@$(PYTHON) tools/make_venv.py $(VENV) server local
 
 .test-time: .python
-	@$(PYTHON) tools/make_venv.py $(VENV) local minicpmo otel test
+	@$(PYTHON) tools/make_venv.py $(VENV) server local minicpmo otel test
 
 # Without a network, everything except the pages works. The message says how to build them later.
 .pages: .run-time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.main
@@ -112,10 +112,22 @@ def main() -> None:
     """Entry point of the console script."""
     try:
         app()
-    except ValueError as error:
-        from antiphon.broker.settings import CONFIG_STATUS, InvalidSettings  # `--help` needs none
-
-        if not isinstance(error, InvalidSettings):
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("antiphon"):
             raise
-        typer.secho(f"antiphon: {error}", fg="red", err=True)
-        sys.exit(CONFIG_STATUS)
+        remedy = "run: pip install 'antiphon[server]'"
+        if sys.platform == "win32":
+            remedy = "the services and their commands run on Linux and macOS only"
+        _fail(f"this command needs {error.name}, which is not installed; {remedy}")
+    except ValueError as error:
+        settings = sys.modules.get("antiphon.broker.settings")  # the client is installed without it
+        if settings is None or not isinstance(error, settings.InvalidSettings):
+            raise
+        _fail(str(error))
+
+
+def _fail(reason: str) -> NoReturn:
+    typer.secho(f"antiphon: {reason}", fg="red", err=True)
+    sys.exit(
+        78
+    )  # EX_CONFIG: the same command fails again until the installation or a setting changes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import wave
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +14,8 @@ import numpy as np
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import NoAnswer
 from antiphon.client.link import ClientOptions, check_options
-from antiphon.client.sound import check_samples, load_wav
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples, to_pcm16
+from antiphon.client.sound import check_samples, load_wav, save_wav
+from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
 
 
@@ -31,11 +30,7 @@ class SpokenReply:
 
     def save(self, path: str | Path) -> None:
         """Write the speech as a 16-bit WAV file. Raises OSError."""
-        with wave.open(str(path), "wb") as file:
-            file.setnchannels(1)
-            file.setsampwidth(2)
-            file.setframerate(OUTPUT_RATE)
-            file.writeframes(to_pcm16(self.audio).tobytes())
+        save_wav(Path(path), self.audio)
 
 
 class Client:

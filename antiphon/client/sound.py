@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from antiphon.client.errors import InvalidAudio
-from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
 
 _LOUDEST = 1.5
 """Float audio may exceed full scale a little, for example after resampling."""
@@ -53,3 +53,12 @@ def load_wav(path: Path) -> Samples:
         raise InvalidAudio(f"{path} has {8 * width}-bit samples, 16-bit are needed")
     samples = np.frombuffer(data, "<i2").reshape(-1, channels).mean(axis=1, dtype=np.float32)
     return check_samples((samples / 32768).astype(np.float32), rate)
+
+
+def save_wav(path: Path, samples: Samples) -> None:
+    """Write 24 kHz speech as a 16-bit WAV file. Raises OSError."""
+    with path.open("wb") as raw, wave.open(raw, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(OUTPUT_RATE)
+        file.writeframes(to_pcm16(samples).tobytes())

@@ -9,12 +9,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Self
 
-import av
 import numpy as np
-import soundfile
-import soxr
 
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples, to_pcm16
+from antiphon.client.errors import InvalidAudio
+from antiphon.client.sound import load_wav, save_wav
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
 
 _AUDIBLE = 0.01
 
@@ -27,6 +26,21 @@ def load_speech(path: Path) -> Samples:
     """A sound file of any rate and channel count as float32 mono at 16 kHz. Raises UnusableAudio."""
     if not path.exists():
         raise UnusableAudio(f"there is no file {path}")
+    try:
+        return load_wav(path)
+    except (InvalidAudio, OSError):
+        return _load_any_format(path)
+
+
+def _load_any_format(path: Path) -> Samples:
+    try:
+        import soundfile
+        import soxr
+    except ImportError as error:
+        raise UnusableAudio(
+            f"{path} is not a WAV file with 16 bits and 16 kHz, and {error.name} is not installed, "
+            "which reads other formats; run: pip install 'antiphon[audio]'"
+        ) from None
     try:
         samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
         mono: Samples = samples.mean(axis=1, dtype=np.float32)
@@ -42,6 +56,8 @@ def load_speech(path: Path) -> Samples:
 
 def _decode(path: Path) -> Samples:
     """Sound of a file that libsndfile does not know, such as m4a, mp4 or webm, at 16 kHz."""
+    import av
+
     to_mono = av.AudioResampler(format="flt", layout="mono", rate=INPUT_RATE)
     try:
         with av.open(str(path)) as container:
@@ -69,8 +85,8 @@ def check_reply_file(path: Path) -> None:
 def save_reply(path: Path, samples: Samples) -> None:
     """Write 24 kHz speech as a 16-bit WAV. Raises UnusableAudio."""
     try:
-        soundfile.write(path, to_pcm16(samples), OUTPUT_RATE, subtype="PCM_16", format="WAV")
-    except (OSError, soundfile.SoundFileError) as error:
+        save_wav(path, samples)
+    except OSError as error:
         raise UnusableAudio(f"cannot write {path}: {error}") from error
 
 

@@ -88,6 +88,7 @@ def _plain(name: str) -> str:
 def test_every_requirement_is_pinned() -> None:
     pinned = {_plain(line.partition("==")[0]) for line in CONSTRAINTS.read_text().split()}
     needed = {_plain(re.split(r"[^\w.-]", need)[0]) for need in requires("antiphon") or ()}
+    needed -= {"antiphon"}  # an extra that contains another one
     assert needed <= pinned
     assert all("==" in line for line in CONSTRAINTS.read_text().split())
     assert "torch==2.13.0" in CONSTRAINTS.read_text().split()
