@@ -81,9 +81,7 @@ def test_the_client_is_imported_as_on_windows(base: Path) -> None:
     assert (shown.returncode, shown.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(
-    "command", ["up", "edge", "worker", "recorder", "queue", "doctor", "bench"]
-)
+@pytest.mark.parametrize("command", ["up", "edge", "queue", "doctor"])
 def test_commands_of_the_services_name_the_extra(base: Path, command: str, tmp_path: Path) -> None:
     shown = run(base, "-m", "antiphon", command, folder=tmp_path)
     assert shown.returncode == 78
