@@ -150,6 +150,8 @@ class FrameParser(ServerProtocol):
         super().receive_data(data)
 
     def recv_frame(self, frame: Frame) -> None:
+        if frame.opcode is Opcode.CLOSE:
+            self.current_size = None  # a close between fragments is no error (RFC 6455, 5.4)
         super().recv_frame(frame)
         self.parsed += 1
         self.small += len(frame.data) < SMALL_FRAME_BYTES

@@ -24,7 +24,7 @@ from antiphon.edge.transport.websocket_protocol import (
     FrameParser,
     frame_head,
 )
-from support.raw_socket import CONT, PING, TEXT, frame
+from support.raw_socket import CLOSE, CONT, PING, TEXT, frame
 
 HANDSHAKE = (
     b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -129,6 +129,13 @@ def test_fragments_and_bytes_of_an_incomplete_message_are_counted(parser: FrameP
 def test_the_head_of_a_message_is_that_of_the_library(opcode: Opcode, size: int) -> None:
     payload = bytes(size)
     assert frame_head(opcode, size) + payload == Frame(opcode, payload).serialize(mask=False)
+
+
+def test_a_close_between_fragments_is_answered_with_its_code(parser: FrameParser) -> None:
+    """Case 7.1.5 of Autobahn's test suite."""
+    parser.receive_data(frame(TEXT, b"first", fin=False) + frame(CLOSE, b"\x03\xe8"))
+    assert parser.parser_exc is None
+    assert parser.data_to_send() == [Frame(Opcode.CLOSE, b"\x03\xe8").serialize(mask=False), b""]
 
 
 async def test_a_client_that_leaves_before_its_handshake_is_accepted_is_no_error(
