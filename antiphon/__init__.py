@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from antiphon.client.errors import (
         CannotConnect,
         ClientError,
+        Forbidden,
         InvalidAudio,
         NoAnswer,
         ServerError,
+        ServiceUnavailable,
         SessionOver,
+        Unauthorized,
     )
     from antiphon.client.half_duplex import connect_half_duplex
     from antiphon.client.realtime import connect_realtime
@@ -24,11 +27,14 @@ __all__ = [
     "CannotConnect",
     "Client",
     "ClientError",
+    "Forbidden",
     "InvalidAudio",
     "NoAnswer",
     "ServerError",
+    "ServiceUnavailable",
     "SessionOver",
     "SpokenReply",
+    "Unauthorized",
     "ask",
     "connect_duplex",
     "connect_half_duplex",

@@ -1,0 +1,67 @@
+"""The programs in the documents run as they are printed, against an edge and the engine `simulated`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from support.page_scripts import NODE
+from support.stack import Stack, new_stack
+
+pytestmark = pytest.mark.timeout(180)
+
+ROOT = Path(__file__).parents[3]
+QUESTION = ROOT / "antiphon" / "cli" / "assets" / "question.wav"
+PROGRAMS = {"python": (sys.executable, ".py"), "js": (str(NODE), ".mjs")}
+SNIPPET = re.compile(r"^```(python|js)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+DOCUMENTS = [
+    path for path in sorted((ROOT / "docs").glob("*.md")) if SNIPPET.search(path.read_text())
+]
+
+
+@pytest.fixture(scope="module")
+def running_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with new_stack(tmp_path_factory.mktemp("snippets")) as running:
+        running.edge()
+        running.recorder()
+        running.worker(slots=16, engine_options='{"cycle_units": 4}')
+        yield running
+
+
+async def _run(kind: str, program: str, folder: Path) -> str:
+    """The output of a program that ends with status 0."""
+    interpreter, suffix = PROGRAMS[kind]
+    folder.mkdir()
+    shutil.copy(QUESTION, folder / "question.wav")
+    Image.new("RGB", (64, 48)).save(folder / "photo.jpg")
+    path = folder / f"program{suffix}"
+    path.write_text(program)
+    process = await asyncio.create_subprocess_exec(
+        interpreter,
+        path,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output = (await process.communicate())[0].decode()
+    assert process.returncode == 0, f"{program}\n{output}"
+    return output
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+async def test_snippets_run(running_stack: Stack, tmp_path: Path, path: Path) -> None:
+    here = running_stack.http_url.removeprefix("http://")
+    snippets = SNIPPET.findall(path.read_text().replace("127.0.0.1:8006", here))
+    runs = [_run(*snippet, tmp_path / str(n)) for n, snippet in enumerate(snippets)]
+    for output in await asyncio.gather(*runs):
+        assert output.strip()
+        assert "rror" not in output, output
