@@ -1,0 +1,46 @@
+"""The simulated device: virtual time, equal results, and what the schedule of many sessions costs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from schedule import ASSUMED, Scenario, Simulation, read_costs, row, simulate
+
+SHORT = {"units": 6, "tokens": 6}
+
+
+def test_a_session_alone_takes_the_sum_of_its_steps() -> None:
+    listens = simulate(Scenario(1, speaking=0.0, **SHORT))
+    steps = sum(ASSUMED[kind].of(1, 1) for kind in ("EncodeAudio", "Feed", "SampleToken"))
+    assert listens.latencies(speak=True) == []
+    [latency] = {round(value, 6) for value in listens.latencies(speak=False)}
+    assert latency == pytest.approx(steps + 3 * ASSUMED["Advance"].of(1, 0))
+    speaks = simulate(Scenario(1, **SHORT))
+    assert len(speaks.device.batches["DecodeSpeech"]) == 6 * 26
+    assert min(speaks.latencies(speak=True)) > 26 * ASSUMED["DecodeSpeech"].of(1, 1)
+
+
+@pytest.mark.parametrize("phases", ["even", "random", "aligned"])
+def test_a_scenario_gives_equal_results(phases: str) -> None:
+    def run() -> Simulation:
+        return simulate(Scenario(5, speaking=0.5, phases=phases, jitter_ms=30, **SHORT))  # type: ignore[arg-type]
+
+    first, second = run(), run()
+    assert row(first) == row(second)
+    assert all(first.latencies(speak=speak) for speak in (True, False))
+
+
+def test_measured_costs_replace_the_assumed_ones(tmp_path: Path) -> None:
+    file = tmp_path / "costs.json"
+    file.write_text(json.dumps({"DecodeSpeech": {"base": 40.0}}))
+    slow = simulate(Scenario(1, **SHORT), read_costs(file))
+    assert min(slow.latencies(speak=True)) > 26 * 40
+    assert " | 1000 | " in row(slow)
+
+
+def test_an_error_of_a_session_ends_the_run() -> None:
+    simulation = Simulation(Scenario(1, **SHORT), ASSUMED)
+    simulation.users[0].conversation.length = 8192
+    with pytest.raises(Exception, match="no room for another unit"):
+        simulation.run()
