@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -17,6 +18,8 @@ BUNDLED_QUESTION = Path(__file__).parent / "assets" / "question.wav"
 ApiKey = Annotated[
     str | None,
     typer.Option(
+        "--api-key",
+        "-k",
         envvar="ANTIPHON_API_KEY",
         help="Key of the edge, if it needs one. Other users of this machine can see command lines.",
         show_default=False,
@@ -40,9 +43,21 @@ EdgeUrl = Annotated[str, typer.Option(help="URL of the edge.")]
 Patience = Annotated[
     float, typer.Option(help="Seconds to wait for an answer before giving up.", min=1)
 ]
-RecordingName = Annotated[
-    str, typer.Argument(help="Id of a recording (32 hexadecimal digits), or its folder.")
+SourceUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        "-u",
+        envvar="ANTIPHON_URL",
+        help="Edge that has the recordings; default: the disk of this machine.",
+        show_default=False,
+    ),
 ]
+RecordingName = Annotated[
+    str, typer.Argument(help="Id of a recording or of its session, or a recording's folder.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+Wide = Annotated[bool, typer.Option("--wide", help="Show all columns.")]
 
 Row = dict[str, Any]
 
@@ -74,9 +89,9 @@ def plain_table(*columns: str) -> Table:
     return Table(*columns, box=None, header_style="dim", padding=(0, 2, 0, 0))
 
 
-def rows_table(rows: list[Row]) -> Table:
-    """One line per row. Omits dicts, and columns that are empty in every row."""
-    first = rows[0]
+def rows_table(rows: list[Row], only: Collection[str] = ()) -> Table:
+    """One line per row. Omits dicts, columns not in `only`, and those that are empty in every row."""
+    first = [name for name in rows[0] if not only or name in only]
     columns = [name for name in first if any(_cell(row[name]) for row in rows)]
     shown = plain_table(*columns)
     for row in rows:

@@ -23,7 +23,10 @@ _COMMANDS = {
         "bench": "Simulate many users in real time; print latency, lost and late answers, and "
         "resource use."
     },
-    "replay": {"replay": "Play a recorded session again and compare decisions, words and latency."},
+    "recordings": {"recordings": "List, show, export and play recorded sessions."},
+    "replay": {
+        "replay": "Send a recorded session to an edge again; compare decisions, words and latency."
+    },
     "serve": {
         "edge": "Run one edge: the WebSockets and HTTP routes that clients use.",
         "worker": "Run one inference worker; `drain` stops one.",
@@ -32,7 +35,7 @@ _COMMANDS = {
     },
     "live": {
         "queue": "Show waiting sessions; `cancel` removes one.",
-        "sessions": "Show live sessions; `show` and `export` recordings.",
+        "sessions": "Show the sessions that run or wait now.",
         "workers": "Show the live workers, the kinds of sessions they serve and their load.",
         "edges": "Show the live edges and the number of sessions on each.",
         "events": "Show state changes of sessions, oldest first.",

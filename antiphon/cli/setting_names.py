@@ -26,6 +26,7 @@ _CLASSES = (
 )
 
 _CLIENT_KEY = "ANTIPHON_API_KEY"
+_OF_CLIENTS = frozenset({_CLIENT_KEY, "ANTIPHON_URL"})
 
 OTHER_PROGRAMS = frozenset(
     ENV_PREFIX + name
@@ -61,7 +62,7 @@ def check_client_key(edge: EdgeSettings) -> None:
 
 
 def _unknown_variables() -> Iterator[str]:
-    known = {ENV_PREFIX + name.upper() for name in setting_names()} | OTHER_PROGRAMS | {_CLIENT_KEY}
+    known = {ENV_PREFIX + name.upper() for name in setting_names()} | OTHER_PROGRAMS | _OF_CLIENTS
     for name in sorted(map(str.upper, os.environ)):
         if name.startswith(ENV_PREFIX) and name not in known and not name.startswith(_TESTS):
             yield f"{name} is not a setting{_suggestion(name, known)}"

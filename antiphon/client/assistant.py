@@ -14,6 +14,7 @@ import numpy as np
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import NoAnswer
 from antiphon.client.link import ClientOptions, check_options
+from antiphon.client.recordings import Recordings
 from antiphon.client.sound import check_samples, load_wav, save_wav
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
@@ -26,6 +27,7 @@ class SpokenReply:
     text: str
     audio: Samples = field(repr=False)
     """Float32 mono at 24 kHz."""
+    session_id: str
     recording_id: str | None
 
     def save(self, path: str | Path) -> None:
@@ -40,6 +42,13 @@ class Client:
         check_options(options)
         self.url = url
         self._options = options
+
+    @property
+    def recordings(self) -> Recordings:
+        """The recordings of this edge."""
+        return Recordings(
+            self.url, api_key=self._options.get("api_key"), tls=self._options.get("tls")
+        )
 
     def ask(
         self,
@@ -86,5 +95,6 @@ class Client:
             return SpokenReply(
                 text=text.strip(),
                 audio=np.concatenate(audio),
+                session_id=session.session_id,
                 recording_id=session.recording_id,
             )

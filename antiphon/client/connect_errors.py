@@ -17,21 +17,31 @@ _REMEDIES = {401: "; pass `api_key`, `--api-key` or ANTIPHON_API_KEY"}
 
 def connection_error(address: str, error: Exception) -> CannotConnect:
     """The error for the user. It names the server without the path and the query of the address."""
-    parts = urlsplit(address)
-    server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     if isinstance(error, InvalidStatus):
-        status = error.response.status_code
-        text = f"{server} refuses the connection ({status}): {_refusal(error)}"
-        return _REFUSALS.get(status, CannotConnect)(text + _REMEDIES.get(status, ""))
-    return CannotConnect(f"cannot connect to {server}: {_cause(error, parts.hostname)}")
+        response = error.response
+        said = server_words(bytes(response.body or b""), response.reason_phrase)
+        return refusal_error(address, response.status_code, said)
+    host = urlsplit(address).hostname
+    return CannotConnect(f"cannot connect to {_server(address)}: {_cause(error, host)}")
 
 
-def _refusal(error: InvalidStatus) -> str:
-    """The server's own words, if it sent any."""
+def refusal_error(address: str, status: int, said: str) -> CannotConnect:
+    """The error for a response with this status."""
+    text = f"{_server(address)} refuses the connection ({status}): {said}"
+    return _REFUSALS.get(status, CannotConnect)(text + _REMEDIES.get(status, ""))
+
+
+def server_words(body: bytes, reason: str) -> str:
+    """The error in the body of a response, else the reason of its status."""
     try:
-        return str(orjson.loads(error.response.body or b"")["error"])
+        return str(orjson.loads(body)["error"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        return error.response.reason_phrase
+        return reason
+
+
+def _server(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def _cause(error: Exception, host: str | None) -> str:

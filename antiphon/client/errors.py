@@ -29,6 +29,10 @@ class ServiceUnavailable(CannotConnect):
     """The edge is full, or is stopping (status 503); a later try may succeed."""
 
 
+class UnknownRecording(ClientError):
+    """The edge has no such recording or file, or the client may not use the id of its session."""
+
+
 class InvalidAudio(ClientError, ValueError):
     """The program's audio cannot be sent; the message says what is needed."""
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import orjson
 import structlog
-from pydantic import AfterValidator, BaseModel, Field
 
 from antiphon.edge.recordings.store import RecordingNotFound, RecordingStore
-from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, Meta, RecordingState
-from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, Meta
+from antiphon.shared_schemas.recording_list import RecordingInfo, RecordingPage, RecordingQuery
 
 log = structlog.get_logger()
 
@@ -24,40 +22,6 @@ MAX_SEARCHED = 2000
 """A text search reads at most this many recordings, newest first."""
 
 _TEXT_FIELDS = frozenset({"text", "user_text", "system_prompt", "message"})
-
-
-def _with_zone(time: datetime) -> datetime:
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-
-
-_UtcByDefault = Annotated[datetime, AfterValidator(_with_zone)]
-
-
-class RecordingQuery(BaseModel):
-    """A page of the recordings that match. None and '' match everything."""
-
-    kind: SessionKind | None = Field(default=None, description="only this kind of session")
-    state: RecordingState | None = Field(default=None, description="only recordings in this state")
-    since: _UtcByDefault | None = Field(
-        default=None, description="started at this time or later; default UTC"
-    )
-    until: _UtcByDefault | None = Field(
-        default=None, description="started before this time; default UTC"
-    )
-    text: str = Field(
-        default="", max_length=200, description="part of its words, its prompt, or one of its ids"
-    )
-    offset: int = Field(default=0, ge=0, le=10_000_000, description="recordings to skip")
-    limit: int = Field(default=50, ge=1, le=200, description="recordings per page")
-
-    def matches(self, meta: Meta) -> bool:
-        """Checks everything but the text."""
-        return (
-            self.kind in (None, meta.app_type)
-            and self.state in (None, meta.state)
-            and (self.since is None or meta.created_at >= self.since)
-            and (self.until is None or meta.created_at < self.until)
-        )
 
 
 class RecordingIndex:
@@ -83,7 +47,30 @@ class RecordingIndex:
         found = [row for row in rows[:MAX_SEARCHED] if self._contains(row, text)]
         return found, len(rows) <= MAX_SEARCHED
 
-    def size(self, recording: str) -> int:
+    def page(self, query: RecordingQuery) -> RecordingPage:
+        """Raises StoreUnavailable."""
+        found, complete = self.find(query)
+        shown = found[query.offset : query.offset + query.limit]
+        return RecordingPage(
+            total=len(found),
+            offset=query.offset,
+            limit=query.limit,
+            complete=complete,
+            sessions=[self._info(meta) for meta in shown],
+        )
+
+    def of_session(self, session_id: str) -> str | None:
+        """The newest recording of a session; clients may use an id again."""
+        rows = (row.recording_id for row in self._all() if row.session_id == session_id)
+        return next(rows, None)
+
+    def _info(self, meta: Meta) -> RecordingInfo:
+        name = meta.recording_id
+        return RecordingInfo(
+            **meta.model_dump(), id=name, size_bytes=self._size(name), url=f"/s/{name}"
+        )
+
+    def _size(self, recording: str) -> int:
         """Bytes of a recording's files; 0 if it was deleted."""
         try:
             return sum(file.size for file in self._store.files(recording))

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
 
-from antiphon.shared_schemas.recording import DuplexRecording, RecordingState, TurnRecording
-from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
+from antiphon.shared_schemas.recording import DuplexRecording, TurnRecording
+from antiphon.shared_schemas.states import SessionKind, WorkerState
 
 WEEK_S = 7 * 86_400
 MAX_COMMENT_CHARS = 2000
@@ -260,33 +260,3 @@ class ShareLinkList(BaseModel):
     """Every link of a recording, ordered by expiry."""
 
     shares: list[ShareLink]
-
-
-class RecordingInfo(BaseModel):
-    """One recording in the list."""
-
-    id: str = Field(description="anyone who has the id may read the recording")
-    session_id: str
-    app_type: SessionKind
-    state: RecordingState
-    reason: EndReason | None
-    created_at: datetime
-    ended_at: datetime | None
-    duration_s: float | None
-    worker_id: str
-    chunks: int | None
-    turns: int | None
-    size_bytes: int
-    url: str = Field(description="the viewer's page, on this server")
-
-
-class RecordingPage(BaseModel):
-    """A page of the list, newest first."""
-
-    total: int = Field(description="matching recordings on all pages")
-    offset: int
-    limit: int
-    complete: bool = Field(
-        description="false: a text search read only the newest recordings; narrow the dates"
-    )
-    sessions: list[RecordingInfo]

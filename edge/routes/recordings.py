@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from antiphon.broker.errors import SharesFull
 from antiphon.broker.stores.shares import Share
+from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import HttpError
 from antiphon.edge.recordings.download import (
     FILES_WITH_ID,
@@ -23,7 +24,7 @@ from antiphon.edge.recordings.download import (
     RedactedResponse,
     zip_blocks,
 )
-from antiphon.edge.recordings.index import RecordingIndex, RecordingQuery, index_of
+from antiphon.edge.recordings.index import index_of
 from antiphon.edge.recordings.store import (
     DiskFull,
     InvalidName,
@@ -53,8 +54,6 @@ from antiphon.edge.routes.models import (
     ActionResult,
     Comment,
     CommentSaved,
-    RecordingInfo,
-    RecordingPage,
     ShareLink,
     ShareLinkList,
     ShareRequest,
@@ -62,8 +61,9 @@ from antiphon.edge.routes.models import (
     to_datetime,
 )
 from antiphon.shared_schemas.errors import ErrorCode
-from antiphon.shared_schemas.ids import is_share_token
+from antiphon.shared_schemas.ids import is_recording_id, is_session_id, is_share_token
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, Meta
+from antiphon.shared_schemas.recording_list import RecordingPage, RecordingQuery
 
 log = structlog.get_logger()
 
@@ -112,7 +112,8 @@ SessionId = Annotated[
     str,
     Path(
         max_length=64,
-        description="`recording_session_id` of a session, or the token of a share link",
+        description="`recording_session_id` of a session, or the token of a share link; "
+        "for administrators also the id of a session, for its newest recording",
     ),
 ]
 Token = Annotated[str, Path(max_length=64, description="`token` of a link")]
@@ -130,7 +131,7 @@ admin_router = APIRouter(prefix=_PREFIX, tags=["sessions"], responses=NEEDS_REDI
 
 @dataclass(frozen=True, slots=True)
 class RecordingAccess:
-    """A recording that the request may read. `name` is the requested id or share token."""
+    """A recording that the request may read. `name` is its id, or the requested share token."""
 
     store: RecordingStore
     recording: str
@@ -141,25 +142,37 @@ class RecordingAccess:
         return self.name != self.recording
 
 
-async def require_reader(edge: EdgeDep, session_id: SessionId) -> RecordingAccess:
+async def require_reader(edge: EdgeDep, request: Request, session_id: SessionId) -> RecordingAccess:
     """Finds the recording and records its use. Raises HttpError."""
     store = RecordingStore(edge.settings.recordings_root)
-    recording: str | None = session_id
     if is_share_token(session_id):
         recording = await edge.broker.shares.recording(session_id)
-    if recording is None:
-        text = "this share link is expired, revoked or unknown"
-        raise HttpError(404, ErrorCode.NOT_FOUND, text)
+        if recording is None:
+            text = "this share link is expired, revoked or unknown"
+            raise HttpError(404, ErrorCode.NOT_FOUND, text)
+        name = session_id
+    else:
+        recording = name = await _recording_of(edge, request, session_id)
     await run_blocking(store.touch, recording)
-    return RecordingAccess(store, recording, session_id)
+    return RecordingAccess(store, recording, name)
 
 
-async def require_owner(edge: EdgeDep, session_id: SessionId) -> RecordingAccess:
+async def _recording_of(edge: EdgeContext, request: Request, name: str) -> str:
+    """The id of the recording. Ids of sessions are easy to guess, so only administrators use them."""
+    if is_recording_id(name) or not is_session_id(name) or not edge.access.is_admin(request):
+        return name
+    found = await run_blocking(index_of(edge.settings.recordings_root).of_session, name)
+    if found is None:
+        raise HttpError(404, ErrorCode.NOT_FOUND, "there is no such recording")
+    return found
+
+
+async def require_owner(edge: EdgeDep, request: Request, session_id: SessionId) -> RecordingAccess:
     """Like `require_reader`, but rejects share links. Raises HttpError."""
     if is_share_token(session_id):
         text = "a share link only reads; this needs the recording's own id"
         raise HttpError(403, ErrorCode.FORBIDDEN, text)
-    return await require_reader(edge, session_id)
+    return await require_reader(edge, request, session_id)
 
 
 Readable = Annotated[RecordingAccess, Depends(require_reader)]
@@ -290,7 +303,7 @@ async def revoke(edge: EdgeDep, session: Owned, token: Token) -> ActionResult:
 @admin_router.get("")
 async def recordings(edge: EdgeDep, query: Annotated[RecordingQuery, Query()]) -> RecordingPage:
     """A page of all recordings, newest first. Listing does not count as use."""
-    return await run_blocking(_page, index_of(edge.settings.recordings_root), query)
+    return await run_blocking(index_of(edge.settings.recordings_root).page, query)
 
 
 async def run_blocking(call: Callable[..., T], *args: Any) -> T:
@@ -322,21 +335,3 @@ async def _asset(session: RecordingAccess, path: str) -> Response:
 def _link(share: Share) -> ShareLink:
     expires = None if share.expires_at is None else to_datetime(share.expires_at)
     return ShareLink(token=share.token, url=f"/s/{share.token}", expires_at=expires)
-
-
-def _page(index: RecordingIndex, query: RecordingQuery) -> RecordingPage:
-    found, complete = index.find(query)
-    shown = found[query.offset : query.offset + query.limit]
-    rows = [_info(meta, index.size(meta.recording_id)) for meta in shown]
-    return RecordingPage(
-        total=len(found),
-        offset=query.offset,
-        limit=query.limit,
-        complete=complete,
-        sessions=rows,
-    )
-
-
-def _info(meta: Meta, size: int) -> RecordingInfo:
-    name = meta.recording_id
-    return RecordingInfo(**meta.model_dump(), id=name, size_bytes=size, url=f"/s/{name}")

@@ -20,7 +20,7 @@ CLI = typer.main.get_command(app)
 SETTINGS = (ROOT / "docs" / "configuration.md").read_text().upper()
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
 ELSEWHERE = {
-    *("ANTIPHON_API_KEY", "ANTIPHON_EDGE", "ANTIPHON_WITHOUT_PAGES"),
+    *("ANTIPHON_API_KEY", "ANTIPHON_URL", "ANTIPHON_EDGE", "ANTIPHON_WITHOUT_PAGES"),
     *("ANTIPHON_CHROMIUM", "ANTIPHON_TEST_ENGINE", "ANTIPHON_TEST_REDIS_SERVER"),
 }
 """Read by the command line, by builds and by tests."""

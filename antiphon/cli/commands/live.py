@@ -19,7 +19,6 @@ from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.events import follow
 from antiphon.cli.broker_access import call_broker
 from antiphon.cli.commands.admin import cancel
-from antiphon.cli.commands.recordings import export, show
 from antiphon.cli.common import AsJson, RedisUrl, Row, command_group, print_table, rows_table
 from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.registry import SessionRow
@@ -154,7 +153,7 @@ def _seconds(ms: int) -> float:
 
 
 queue = command_group(live_table("no session waits", queue_rows), cancel)
-sessions = command_group(live_table("no session is live", session_rows), show, export)
+sessions = live_table("no session is live", session_rows)
 workers = live_table("no worker is alive", worker_rows)
 edges = live_table("no edge is alive", edge_rows)
 

@@ -1,161 +1,224 @@
-"""`antiphon sessions show|export`: one recorded session, on the terminal or as a ZIP."""
+"""`antiphon recordings`: on this machine's disk, or on an edge over HTTP."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
+from pydantic import ValidationError
 from rich.text import Text
 
+from antiphon.broker.service.logs import configure_logging
 from antiphon.cli.common import (
+    ApiKey,
     AsJson,
     DataDir,
+    Force,
     RecordingName,
-    Row,
+    SourceUrl,
+    Wide,
     fail,
+    given,
     plain_table,
     print_table,
     rows_table,
 )
-from antiphon.cli.replay.load import (
-    CannotLoad,
-    LoadedRecording,
-    find_recording,
-    load_recording,
-    sessions_folder,
-)
-from antiphon.edge.recordings.download import zip_blocks
-from antiphon.edge.recordings.store import (
-    InvalidName,
-    RecordingNotFound,
-    RecordingStore,
-    StoreUnavailable,
-)
+from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file, play_file
+from antiphon.cli.recordings.local import LocalRecordings
+from antiphon.cli.recordings.show import file_sizes, list_row, recording_rows, summary
+from antiphon.cli.replay.load import CannotLoad
+from antiphon.client.errors import ClientError
+from antiphon.client.recordings import Recordings
 from antiphon.recorder_service.journal.files import atomic_file
-from antiphon.shared_schemas.recording import (
-    ChunkRecord,
-    DuplexRecording,
-    TurnRecord,
-    TurnRecording,
-)
+from antiphon.shared_schemas.recording import REPLAY_VIDEO, REPLAY_WAV, RecordingState
+from antiphon.shared_schemas.recording_list import RecordingPage, RecordingQuery
+from antiphon.shared_schemas.states import SessionKind
 
-_PROMPT_SHOWN = 200
+Source = LocalRecordings | Recordings
+
+_FIRST = 20
+_MAX_LISTED = 200
 
 
-def show(session: RecordingName, as_json: AsJson = False, data_dir: DataDir = None) -> None:
-    """Show the recording of a session: its times, its state, and each unit or turn."""
+def list_recordings(
+    text: Annotated[
+        str | None, typer.Option(help="Part of the words, of the prompt or of an id.")
+    ] = None,
+    kind: Annotated[SessionKind | None, typer.Option(help="Only this kind of session.")] = None,
+    state: Annotated[RecordingState | None, typer.Option(help="Only this state.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Begun at this time or later: 2026-03-01.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Begun before this.")] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", help="Number of recordings.", min=1, max=_MAX_LISTED)
+    ] = _FIRST,
+    as_json: AsJson = False,
+    wide: Wide = False,
+    url: SourceUrl = None,
+    api_key: ApiKey = None,
+    data_dir: DataDir = None,
+) -> None:
+    """List recordings, newest first. An edge needs the admin token for it."""
+    filters = given(text=text, kind=kind, state=state, since=since, until=until)
     try:
-        recording = load_recording(find_recording(session, data_dir))
-    except CannotLoad as error:
-        fail(str(error))
-    rows = recording_rows(recording)
+        query = RecordingQuery(**filters, limit=limit)
+    except ValidationError as error:
+        [first, *_] = error.errors()
+        fail(f"--{first['loc'][0]}: {first['msg']}", status=2)
+    with _source(url, api_key, data_dir) as source:
+        page = source.list(query)
     if as_json:
-        document = {
-            "meta": recording.meta.model_dump(mode="json"),
-            "files": file_sizes(recording.folder),
-            "rows": rows,
-        }
+        typer.echo(page.model_dump_json(indent=2))
+    else:
+        _print_page(page, wide=wide)
+
+
+def _print_page(page: RecordingPage, *, wide: bool) -> None:
+    if not page.sessions:
+        typer.echo("no recording matches")
+        return
+    rows = [list_row(info) for info in page.sessions]
+    print_table(rows_table(rows, () if wide else _SHOWN))
+    if page.total > len(page.sessions):
+        more = f"{len(page.sessions)} of {page.total}; --limit shows up to {_MAX_LISTED}"
+        typer.secho(more, dim=True, err=True)
+    if not page.complete:
+        typer.secho("only the newest 2000 were searched; narrow with --since", dim=True, err=True)
+
+
+_SHOWN = ("recording", "session", "begun", "s")
+
+
+def show(
+    name: RecordingName,
+    as_json: AsJson = False,
+    url: SourceUrl = None,
+    api_key: ApiKey = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Show a recording: its times, its state, and each unit or turn."""
+    with _source(url, api_key, data_dir) as source:
+        meta = source.meta(name)
+        timeline = None if meta.state is RecordingState.RECORDING else source.timeline(name)
+        folder = source.folder(name) if isinstance(source, LocalRecordings) else None
+    files = file_sizes(folder) if folder else None
+    rows = recording_rows(timeline)
+    if as_json:
+        document: dict[str, Any] = {"meta": meta.model_dump(mode="json"), "rows": rows}
+        document |= given(files=files)
         typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
         return
     lines = plain_table("", "")
-    for name, value in summary(recording):
-        lines.add_row(name, Text(value))
+    for label, value in summary(meta):
+        lines.add_row(label, Text(value))
+    if files is not None:
+        lines.add_row("files", f"{len(files)}, {sum(files.values()) / 1e6:.1f} MB in {folder}")
     print_table(lines)
     if rows:
-        Console().print()
+        typer.echo()
         print_table(rows_table(rows))
 
 
 def export(
-    session: Annotated[str, typer.Argument(help="Id of a recording (32 hexadecimal digits).")],
-    out: Annotated[Path | None, typer.Argument(help="The ZIP to write; default: ID.zip.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    name: RecordingName,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="FILE.zip, or a folder to create; default: ID.zip."),
+    ] = None,
+    force: Force = False,
+    url: SourceUrl = None,
+    api_key: ApiKey = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Write a recorded session to one ZIP, as `/api/sessions/ID/download` does."""
-    target = out or Path(f"{session}.zip")
-    if target.exists() and not force:
-        fail(f"{target} exists; --force writes over it", status=2)
-    store = RecordingStore(sessions_folder(data_dir))
+    """Write all files of a recording to a ZIP or a folder."""
+    with _source(url, api_key, data_dir) as source:
+        target = out or Path(f"{source.meta(name).recording_id}.zip")
+        if target.exists() and (target.is_dir() or not force):
+            remedy = "choose another name" if target.is_dir() else "--force replaces it"
+            fail(f"{target} exists; {remedy}", status=2)
+        if target.suffix == ".zip":
+            _write(target, lambda path: source.download(name, path))
+            typer.echo(f"{target}: {target.stat().st_size / 1e6:.1f} MB")
+            return
+        with tempfile.NamedTemporaryFile(suffix=".zip") as archive, _writing(target):
+            source.download(name, Path(archive.name))
+            count = _extract(Path(archive.name), target)
+    typer.echo(f"{target}: {count} files")
+
+
+def replay(
+    name: RecordingName,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write it to this file; .mp4 takes the video instead."),
+    ] = None,
+    force: Force = False,
+    url: SourceUrl = None,
+    api_key: ApiKey = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Play both sides of a recorded conversation, or write them to a sound or video file.
+
+    `antiphon replay` sends a recording to an edge again instead, and compares the answers.
+    """
+    with _source(url, api_key, data_dir) as source:
+        if out is None:
+            with tempfile.NamedTemporaryFile(suffix=".wav") as file:
+                source.save(name, Path(file.name))
+                play_file(Path(file.name))
+            return
+        check_reply_file(out)
+        if out.exists() and not force:
+            fail(f"{out} exists; --force replaces it", status=2)
+        video = out.suffix == ".mp4"
+        _write(out, lambda path: source.save(name, path, REPLAY_VIDEO if video else REPLAY_WAV))
+    typer.echo(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+
+
+@contextmanager
+def _source(url: str | None, api_key: str | None, data_dir: Path | None) -> Iterator[Source]:
+    """The edge of the flag or variable, else the disk. Its errors end the command."""
+    configure_logging("antiphon")
+    remote = url is not None and data_dir is None
     try:
-        with atomic_file(target, durable=False) as temporary, temporary.open("xb") as file:
-            size = sum(map(file.write, zip_blocks(store, session, store.files(session), session)))
-    except (InvalidName, RecordingNotFound, StoreUnavailable) as error:
-        fail(f"{error}; sought in {store.root}")
+        yield Recordings(str(url), api_key=api_key) if remote else LocalRecordings(data_dir)
+    except (CannotLoad, ClientError, UnusableAudio, NoMicrophone) as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _write(target: Path, write: Callable[[Path], None]) -> None:
+    """Create or replace the file when it is complete."""
+    with _writing(target), atomic_file(target, durable=False) as temporary:
+        write(temporary)
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         fail(f"cannot write {target}: {error.strerror}")
-    typer.echo(f"{target}: {size / 1e6:.1f} MB")
 
 
-def summary(recording: LoadedRecording) -> list[tuple[str, str]]:
-    """Names and values of the head of `antiphon sessions show`."""
-    meta = recording.meta
-    state = f"{meta.state}, ended by: {meta.reason}" if meta.reason else str(meta.state)
-    length = f"{meta.duration_s:.1f} s" if meta.duration_s is not None else "still running"
-    files = file_sizes(recording.folder)
-    lines = [
-        ("recording", meta.recording_id),
-        ("session", f"{meta.session_id} ({meta.app_type})"),
-        ("state", state),
-        ("begun", f"{meta.created_at:%Y-%m-%d %H:%M:%S %Z}, {length}"),
-        ("worker", meta.worker_id or "none"),
-        ("prompt", str(meta.config.get("system_prompt", ""))[:_PROMPT_SHOWN]),
-        ("files", f"{len(files)}, {sum(files.values()) / 1e6:.1f} MB in {recording.folder}"),
-    ]
-    lines += [
-        ("missing", f"{gap.stream} {gap.first} to {gap.last} could not be read")
-        for gap in meta.missing
-    ]
-    lines += [("degraded", f"{one.at:%H:%M:%S}: {one.error}") for one in meta.degraded]
-    return lines
+def _extract(archive: Path, folder: Path) -> int:
+    """The number of files, which lose the top folder of the archive."""
+    with zipfile.ZipFile(archive) as opened:
+        for entry in opened.infolist():
+            entry.filename = str(PurePosixPath(*PurePosixPath(entry.filename).parts[1:]))
+            opened.extract(entry, folder)
+        return len(opened.infolist())
 
 
-def file_sizes(folder: Path) -> dict[str, int]:
-    """Bytes of every file that is not hidden."""
-    return {
-        path.relative_to(folder).as_posix(): path.stat().st_size
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.startswith(".")
-    }
-
-
-def recording_rows(recording: LoadedRecording) -> list[Row]:
-    """One row per unit or turn; none while the session runs."""
-    match recording.timeline:
-        case DuplexRecording() as timeline:
-            return [_chunk_row(chunk) for chunk in timeline.chunks]
-        case TurnRecording() as timeline:
-            return [_turn_row(turn) for turn in timeline.turns]
-    return []
-
-
-def _chunk_row(chunk: ChunkRecord) -> Row:
-    unit = chunk.result
-    unanswered = "skipped" if chunk.skipped else "unanswered"
-    return {
-        "s": round(chunk.receive_ts_ms / 1000, 1),
-        "unit": chunk.index,
-        "did": {"SPEAK": "speaking", "LISTEN": "listening"}[unit.mode] if unit else unanswered,
-        "ms": unit.timing.wall_clock_ms if unit else None,
-        "heard": unit.user_text if unit else None,
-        "said": (unit.text or "").strip() if unit else None,
-        "end": "end of turn" if unit and unit.end_of_turn else None,
-        "frames": len(chunk.user_frames or ([chunk.user_frame] if chunk.user_frame else []))
-        or None,
-    }
-
-
-def _turn_row(turn: TurnRecord) -> Row:
-    ended = [name for name in ("stopped", "failed", "unfinished") if getattr(turn, name)]
-    return {
-        "s": round(turn.request_ts_ms / 1000, 1),
-        "turn": turn.index,
-        "ms": turn.timing.elapsed_ms,
-        "first_ms": turn.timing.first_delta_ms,
-        "heard": (turn.input.text or "").strip() or None,
-        "said": turn.output.text.strip(),
-        "ended": ended,
-    }
+recordings = typer.Typer(no_args_is_help=True, add_completion=False)
+recordings.command("list")(list_recordings)
+for _action in (show, export, replay):
+    recordings.command()(_action)

@@ -27,7 +27,12 @@ from antiphon.cli.common import (
     rows_table,
 )
 from antiphon.cli.replay.compare import Comparison, OutcomePair, ReplayOutcome, Tolerance, compare
-from antiphon.cli.replay.load import CannotLoad, find_recording, load_recording
+from antiphon.cli.replay.load import (
+    CannotLoad,
+    find_recording,
+    load_recording,
+    sessions_folder,
+)
 from antiphon.cli.replay.plan import plan_replay
 from antiphon.cli.replay.play import ReplayFailed, ReplayOptions, play
 from antiphon.client.errors import ClientError
@@ -57,13 +62,13 @@ def replay(
     api_key: ApiKey = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Play a recorded session again and compare decisions, words and latency.
+    """Send a recorded session to an edge again; compare decisions, words and latency.
 
     Exit status: 0 if all is within the tolerances, 1 if not, 2 if it cannot be played.
     """
     tolerance = Tolerance(decisions=decisions, text=text, slower=slower)
     try:
-        recording = load_recording(find_recording(session, data_dir))
+        recording = load_recording(find_recording(session, sessions_folder(data_dir)))
         plan = plan_replay(recording)
         options = ReplayOptions(url=url, fast=fast, patience_s=patience, api_key=api_key)
         pairs = asyncio.run(play(plan, options))

@@ -80,6 +80,9 @@ class Transcript:
         for label, text in summary_lines(result.latencies):
             self._line(label, text, "dim")
 
+    def recording(self, recording: str) -> None:
+        self._line("recording", recording, "dim")
+
     def _line(self, label: str, text: str, style: str) -> None:
         line = Text(f"{label:>{_LABEL}}  ", style="dim").append(text, style=style)
         self._console.print(line, soft_wrap=True)
@@ -139,6 +142,8 @@ class Call:
             save_reply(self.out, result.speech)
             transcript.reply(result, self.out)
         transcript.summary(result)
+        if result.recording:
+            transcript.recording(result.recording)
 
 
 async def _report_waits(session: DuplexSession, transcript: Transcript) -> None:
@@ -154,7 +159,7 @@ async def ask_file(
     async with call.prepared(transcript) as session:
         transcript.question(path.name, question)
         result = await ask(session, question, transcript, patience_s)
-        result.recording = session.prepared.recording_session_id if session.prepared else None
+        result.recording = session.recording_id
     call.finish(result, transcript)
     return result
 
@@ -163,6 +168,7 @@ async def talk_live(call: Call, transcript: Transcript) -> None:
     """Talk with microphone and speakers until interrupted. Raises ClientError, NoMicrophone."""
     result, headset = ConversationResult(), Headset()
     async with call.prepared(transcript) as session:
+        result.recording = session.recording_id
         try:
             with headset:
                 transcript.microphone()

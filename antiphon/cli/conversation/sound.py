@@ -100,6 +100,17 @@ class NoMicrophone(Exception):
     """No sound device can be used; the message says what to install or plug in."""
 
 
+def play_file(path: Path) -> None:
+    """Play a sound file on the speakers and wait for its end. Raises NoMicrophone, UnusableAudio."""
+    sound = _sounddevice()
+    try:
+        sound.play(*soundfile.read(path, dtype="float32"), blocking=True)
+    except soundfile.SoundFileError as error:
+        raise UnusableAudio(f"cannot read {path}: {error}") from error
+    except sound.PortAudioError as error:
+        raise NoMicrophone(f"the sound card cannot be used: {error}") from error
+
+
 class Headset:
     """Records one-second chunks at 16 kHz and plays speech at 24 kHz."""
 
@@ -165,7 +176,9 @@ def _sounddevice() -> Any:
     try:
         import sounddevice
     except ImportError:
-        raise NoMicrophone("--mic needs sounddevice; run: pip install sounddevice") from None
+        raise NoMicrophone(
+            "microphone and speakers need sounddevice; run: pip install sounddevice"
+        ) from None
     except OSError as error:
         remedy = "on Debian run: apt-get install -y libportaudio2"
         raise NoMicrophone(f"sounddevice finds no PortAudio ({error}); {remedy}") from None

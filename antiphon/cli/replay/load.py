@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import soundfile
 
+from antiphon.edge.recordings.index import RecordingIndex
+from antiphon.edge.recordings.store import RecordingStore, StoreUnavailable
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes
-from antiphon.shared_schemas.ids import is_recording_id
+from antiphon.shared_schemas.ids import is_recording_id, is_session_id
 from antiphon.shared_schemas.recording import (
     META_FILE,
     RECORDING_FILE,
@@ -39,25 +42,46 @@ def sessions_folder(data_dir: Path | None) -> Path:
     return (data_dir or RecorderSettings().data_dir) / "sessions"
 
 
-def find_recording(name: str, data_dir: Path | None) -> Path:
-    """The directory of a recording, given its id or the directory. Raises CannotLoad."""
-    place = sessions_folder(data_dir) / name if is_recording_id(name) else Path(name)
-    if (place / META_FILE).is_file():
-        return place
+def find_recording(name: str, root: Path) -> Path:
+    """The folder of a recording below `root`, given its id, that of its session, or the folder.
+
+    A session's id names its newest recording: clients may use an id again. Raises CannotLoad.
+    """
+    for folder in (root / name, Path(name)):
+        if (folder / META_FILE).is_file():
+            return folder
+    remedy = f"{root}; --data-dir names another folder"
     if is_recording_id(name):
-        raise CannotLoad(f"no recording {name} in {place.parent}; --data-dir names another folder")
-    raise CannotLoad(f"{name!r} is neither a recording's id (32 hexadecimal digits) nor its folder")
+        raise CannotLoad(f"no recording {name} in {remedy}")
+    if not is_session_id(name):
+        text = "is no id of a recording or session, and no folder of a recording"
+        raise CannotLoad(f"{name!r} {text}")
+    with suppress(StoreUnavailable):
+        if found := RecordingIndex(RecordingStore(root)).of_session(name):
+            return root / found
+    raise CannotLoad(f"no recording of session {name} in {remedy}")
 
 
 def load_recording(folder: Path) -> LoadedRecording:
     """Raises CannotLoad."""
+    return LoadedRecording(folder, load_meta(folder), load_timeline(folder))
+
+
+def load_meta(folder: Path) -> Meta:
+    """Raises CannotLoad."""
     try:
-        meta = parse_meta((folder / META_FILE).read_bytes())
-        path = folder / RECORDING_FILE
-        timeline = parse_recording(path.read_bytes()) if path.exists() else None
-    except (OSError, ValueError) as error:
-        raise CannotLoad(f"{folder} cannot be read: {error}") from error
-    return LoadedRecording(folder, meta, timeline)
+        return parse_meta(read_file(folder / META_FILE))
+    except ValueError as error:
+        raise CannotLoad(f"{folder / META_FILE} cannot be read: {error}") from error
+
+
+def load_timeline(folder: Path) -> DuplexRecording | TurnRecording | None:
+    """None while the session runs. Raises CannotLoad."""
+    path = folder / RECORDING_FILE
+    try:
+        return parse_recording(read_file(path)) if path.exists() else None
+    except ValueError as error:
+        raise CannotLoad(f"{path} cannot be read: {error}") from error
 
 
 def load_pcm(path: Path) -> Samples:

@@ -189,6 +189,11 @@ def test_up_restarts_dead_services_and_ctrl_c_stops_everything_in_order(tmp_path
         assert talk.endswith("exit status 0"), talk
         assert "(simulated)" in talk
         assert (tmp_path / "r.wav").exists()
+        ids = re.search(r"session (adx_\w+)\n(?s:.*)\n +recording  ([0-9a-f]{32})\n", talk)
+        assert ids is not None, talk
+        for name in ids.groups():
+            shown = quick("recordings", "show", name, "--data-dir", ".", cwd=tmp_path)
+            assert f"recording  {ids[2]}" in shown, shown
         found = run_antiphon(
             *("workers", "--json"),
             folder=tmp_path,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from antiphon.cli.main import app
 from antiphon.cli.replay.load import CannotLoad, find_recording, load_pcm, load_recording
 from antiphon.cli.replay.plan import DuplexPlan, plan_replay
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, samples_from_bytes, to_pcm16
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE
+from support.fork_server import run_antiphon
 from support.recorder_conversations import tree
 from support.recordings import recorded
 
@@ -31,27 +31,32 @@ def recording(data: Path) -> str:
 
 
 def antiphon(data: Path, *args: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, [*args, "--data-dir", str(data)])
-    return done.exit_code, done.stdout, done.stderr
+    done = run_antiphon(
+        *(*args, "--data-dir", str(data)),
+        folder=data,
+        environment=os.environ | {"NO_COLOR": "1"},
+        preloaded=True,
+    )
+    return done.returncode, done.stdout, done.stderr
 
 
 def planned(data: Path, recording: str) -> DuplexPlan:
-    plan = plan_replay(load_recording(find_recording(recording, data)))
+    plan = plan_replay(load_recording(find_recording(recording, data / "sessions")))
     assert isinstance(plan, DuplexPlan)
     return plan
 
 
 def test_show_prints_the_conversation(data: Path, recording: str) -> None:
-    status, shown, _ = antiphon(data, "sessions", "show", recording)
+    status, shown, _ = antiphon(data, "recordings", "show", recording)
     assert status == 0
     for words in (recording, "omni_1 (omni_duplex)", "complete, ended by: stopped", "word3"):
         assert words in shown
     assert "Say [bold]nothing[/x]." in shown  # printed literally, not as markup
-    assert antiphon(data, "sessions", "show", str(data / "sessions" / recording))[1] == shown
+    assert antiphon(data, "recordings", "show", str(data / "sessions" / recording))[1] == shown
 
 
 def test_show_as_json(data: Path, recording: str) -> None:
-    _, shown, _ = antiphon(data, "sessions", "show", recording, "--json")
+    _, shown, _ = antiphon(data, "recordings", "show", recording, "--json")
     output = json.loads(shown)
     folder = data / "sessions" / recording
     assert output["meta"] == json.loads((folder / META_FILE).read_text())
@@ -61,33 +66,32 @@ def test_show_as_json(data: Path, recording: str) -> None:
 
 def test_show_of_a_running_session(data: Path, recording: str) -> None:
     (data / "sessions" / recording / RECORDING_FILE).unlink()
-    status, shown, _ = antiphon(data, "sessions", "show", recording)
+    status, shown, _ = antiphon(data, "recordings", "show", recording)
     assert (status, recording in shown) == (0, True)
     assert antiphon(data, "replay", recording)[0] == 2
 
 
 def test_export_contains_the_whole_recording(data: Path, recording: str, tmp_path: Path) -> None:
     target = tmp_path / "out.zip"
-    assert antiphon(data, "sessions", "export", recording, str(target))[0] == 0
+    assert antiphon(data, "recordings", "export", recording, "-o", str(target))[0] == 0
     with zipfile.ZipFile(target) as archive:
         archive.extractall(tmp_path / "unpacked")
     assert tree(tmp_path / "unpacked" / recording) == tree(data / "sessions" / recording)
-    status, _, output = antiphon(data, "sessions", "export", recording, str(target))
+    status, _, output = antiphon(data, "recordings", "export", recording, "-o", str(target))
     assert (status, "--force" in output) == (2, True)
-    assert antiphon(data, "sessions", "export", recording, str(target), "--force")[0] == 0
+    assert antiphon(data, "recordings", "export", recording, "-o", str(target), "--force")[0] == 0
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
-@pytest.mark.parametrize("command", [("sessions", "show"), ("sessions", "export"), ("replay",)])
+@pytest.mark.parametrize("command", [("recordings", "show"), ("recordings", "export"), ("replay",)])
 @pytest.mark.parametrize("name", ["f" * 32, "adx_1", "../..", ""])
 def test_an_unknown_recording_is_reported_without_a_traceback(
-    data: Path, command: tuple[str, ...], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    data: Path, command: tuple[str, ...], name: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     status, _, output = antiphon(data, *command, name)
     assert status == (2 if command == ("replay",) else 1)
     assert "recording" in output
-    assert list(tmp_path.glob("*.zip")) == []
+    assert list(data.glob("*.zip")) == []
 
 
 def test_a_plan_contains_what_was_sent(data: Path, recording: str) -> None:

@@ -1,0 +1,1 @@
+"""What `antiphon recordings` reads and shows."""

@@ -1,0 +1,115 @@
+"""The recordings of an edge over HTTP: list, read and save them."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
+
+from pydantic import ValidationError
+
+from antiphon.client.address import edge_address, is_loopback_url
+from antiphon.client.connect_errors import connection_error, refusal_error, server_words
+from antiphon.client.errors import CannotConnect, UnknownRecording, UnreadableMessage
+from antiphon.shared_schemas.recording import (
+    REPLAY_WAV,
+    DuplexRecording,
+    Meta,
+    TurnRecording,
+    parse_meta,
+    parse_recording,
+)
+from antiphon.shared_schemas.recording_list import RecordingPage, RecordingQuery
+
+_TIMEOUT_S = 30.0
+_BLOCK_BYTES = 256 * 1024
+
+
+class Recordings:
+    """The recordings of an edge such as `ws://127.0.0.1:8006`. Every call blocks.
+
+    A name is the id of a recording or the token of a share link. With the admin token as `api_key`, it
+    may also be the id of a session, whose newest recording it names.
+
+    Every call may raise CannotConnect, and each that takes a name UnknownRecording.
+    """
+
+    def __init__(
+        self, url: str, *, api_key: str | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.url = url
+        self._api_key = api_key
+        self._tls = tls
+
+    def list(self, query: RecordingQuery | None = None) -> RecordingPage:
+        """One page, newest first; requires the admin token."""
+        fields = (query or RecordingQuery()).model_dump(mode="json", exclude_defaults=True)
+        address = edge_address(
+            self.url, "/api/sessions", **{name: str(value) for name, value in fields.items()}
+        )
+        try:
+            return RecordingPage.model_validate_json(self._content(address))
+        except ValidationError as error:
+            raise UnreadableMessage(f"the list of recordings cannot be read: {error}") from None
+
+    def meta(self, name: str) -> Meta:
+        """Kind, times and state of a recording."""
+        return parse_meta(self._content(self._address(name)))
+
+    def timeline(self, name: str) -> DuplexRecording | TurnRecording:
+        """Units or turns with their texts and times; UnknownRecording while the session runs."""
+        return parse_recording(self._content(self._address(name, "/recording")))
+
+    def save(self, name: str, path: str | Path, file: str = REPLAY_WAV) -> None:
+        """Write one file to `path`; the default has both sides of the conversation. Raises OSError."""
+        self._save(self._address(name, f"/assets/{quote(file)}"), path)
+
+    def download(self, name: str, path: str | Path) -> None:
+        """Write all files to a ZIP. Raises OSError."""
+        self._save(self._address(name, "/download"), path)
+
+    def _address(self, name: str, rest: str = "") -> str:
+        return edge_address(self.url, f"/api/sessions/{quote(name, safe='')}{rest}")
+
+    def _content(self, address: str) -> bytes:
+        with self._open(address) as response:
+            return b"".join(_blocks(response))
+
+    def _save(self, address: str, path: str | Path) -> None:
+        with self._open(address) as response, Path(path).open("wb") as file:
+            file.writelines(_blocks(response))
+
+    def _open(self, address: str) -> HTTPResponse:
+        """The response to a GET of an address of `edge_address`."""
+        headers = {"X-Api-Key": self._api_key} if self._api_key else {}
+        request = Request("http" + address.removeprefix("ws"), headers=headers)  # noqa: S310
+        proxy = [ProxyHandler({})] if is_loopback_url(address) else []
+        opener = build_opener(*proxy, HTTPSHandler(context=self._tls))
+        try:
+            response: HTTPResponse = opener.open(request, timeout=_TIMEOUT_S)
+        except HTTPError as error:
+            said = server_words(error.read(), error.reason)
+            if error.code in (400, 404):
+                raise UnknownRecording(said) from None
+            raise refusal_error(address, error.code, said) from None
+        except URLError as error:
+            cause = error.reason if isinstance(error.reason, OSError) else error
+            raise connection_error(address, cause) from None
+        except (OSError, HTTPException) as error:
+            raise connection_error(address, error) from None
+        return response
+
+
+def _blocks(response: HTTPResponse) -> Iterator[bytes]:
+    """The body. Raises CannotConnect if a part of it is missing."""
+    try:
+        while block := response.read(_BLOCK_BYTES):
+            yield block
+    except (OSError, HTTPException) as error:
+        raise CannotConnect(f"the connection broke during a response: {error!r}") from None
+    if response.length:
+        raise CannotConnect("the connection broke during a response")
