@@ -97,6 +97,13 @@ def test_talk_reaches_for_the_edge_without_more_packages(base: Path, tmp_path: P
     assert "Traceback" not in shown.stderr
 
 
+def test_recordings_of_an_edge_need_no_more_packages(base: Path, tmp_path: Path) -> None:
+    words = ("-m", "antiphon", "recordings", "list")
+    shown = run(base, *words, "--url", "ws://127.0.0.1:9", folder=tmp_path)
+    assert (shown.returncode, "is `antiphon up` running?" in shown.stderr) == (1, True)
+    assert "antiphon[server]" in run(base, *words, folder=tmp_path).stderr
+
+
 def test_other_sound_files_name_the_extra(base: Path, tmp_path: Path) -> None:
     (tmp_path / "memo.m4a").write_bytes(b"sound")
     words = ("talk", "memo.m4a", "--url", "ws://127.0.0.1:9")

@@ -7,14 +7,13 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 from pydantic import ValidationError
 from rich.text import Text
 
-from antiphon.broker.service.logs import configure_logging
 from antiphon.cli.common import (
     ApiKey,
     AsJson,
@@ -29,10 +28,9 @@ from antiphon.cli.common import (
     print_table,
     rows_table,
 )
-from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file, play_file
-from antiphon.cli.recordings.local import LocalRecordings
+from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file, play_wav
+from antiphon.cli.recordings.errors import CannotLoad
 from antiphon.cli.recordings.show import file_sizes, list_row, recording_rows, summary
-from antiphon.cli.replay.load import CannotLoad
 from antiphon.client.errors import ClientError
 from antiphon.client.recordings import Recordings
 from antiphon.recorder_service.journal.files import atomic_file
@@ -40,7 +38,9 @@ from antiphon.shared_schemas.recording import REPLAY_VIDEO, REPLAY_WAV, Recordin
 from antiphon.shared_schemas.recording_list import RecordingPage, RecordingQuery
 from antiphon.shared_schemas.states import SessionKind
 
-Source = LocalRecordings | Recordings
+if TYPE_CHECKING:
+    from antiphon.cli.recordings.local import LocalRecordings
+
 
 _FIRST = 20
 _MAX_LISTED = 200
@@ -107,7 +107,7 @@ def show(
     with _source(url, api_key, data_dir) as source:
         meta = source.meta(name)
         timeline = None if meta.state is RecordingState.RECORDING else source.timeline(name)
-        folder = source.folder(name) if isinstance(source, LocalRecordings) else None
+        folder = None if isinstance(source, Recordings) else source.folder(name)
     files = file_sizes(folder) if folder else None
     rows = recording_rows(timeline)
     if as_json:
@@ -147,9 +147,10 @@ def export(
             _write(target, lambda path: source.download(name, path))
             typer.echo(f"{target}: {target.stat().st_size / 1e6:.1f} MB")
             return
-        with tempfile.NamedTemporaryFile(suffix=".zip") as archive, _writing(target):
-            source.download(name, Path(archive.name))
-            count = _extract(Path(archive.name), target)
+        with tempfile.TemporaryDirectory() as folder, _writing(target):
+            archive = Path(folder) / "recording.zip"
+            source.download(name, archive)
+            count = _extract(archive, target)
     typer.echo(f"{target}: {count} files")
 
 
@@ -170,9 +171,9 @@ def replay(
     """
     with _source(url, api_key, data_dir) as source:
         if out is None:
-            with tempfile.NamedTemporaryFile(suffix=".wav") as file:
-                source.save(name, Path(file.name))
-                play_file(Path(file.name))
+            with tempfile.TemporaryDirectory() as folder:
+                source.save(name, Path(folder) / REPLAY_WAV)
+                play_wav(Path(folder) / REPLAY_WAV)
             return
         check_reply_file(out)
         if out.exists() and not force:
@@ -183,16 +184,27 @@ def replay(
 
 
 @contextmanager
-def _source(url: str | None, api_key: str | None, data_dir: Path | None) -> Iterator[Source]:
+def _source(
+    url: str | None, api_key: str | None, data_dir: Path | None
+) -> Iterator[LocalRecordings | Recordings]:
     """The edge of the flag or variable, else the disk. Its errors end the command."""
-    configure_logging("antiphon")
-    remote = url is not None and data_dir is None
     try:
-        yield Recordings(str(url), api_key=api_key) if remote else LocalRecordings(data_dir)
+        if url is not None and data_dir is None:
+            yield Recordings(url, api_key=api_key)
+        else:
+            yield _on_disk(data_dir)
     except (CannotLoad, ClientError, UnusableAudio, NoMicrophone) as error:
         fail(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def _on_disk(data_dir: Path | None) -> LocalRecordings:
+    from antiphon.broker.service.logs import configure_logging  # the client is installed without it
+    from antiphon.cli.recordings.local import LocalRecordings
+
+    configure_logging("antiphon")
+    return LocalRecordings(data_dir)
 
 
 def _write(target: Path, write: Callable[[Path], None]) -> None:

@@ -26,13 +26,13 @@ from antiphon.cli.common import (
     print_table,
     rows_table,
 )
-from antiphon.cli.replay.compare import Comparison, OutcomePair, ReplayOutcome, Tolerance, compare
-from antiphon.cli.replay.load import (
-    CannotLoad,
+from antiphon.cli.recordings.errors import CannotLoad
+from antiphon.cli.recordings.load import (
     find_recording,
     load_recording,
     sessions_folder,
 )
+from antiphon.cli.replay.compare import Comparison, OutcomePair, ReplayOutcome, Tolerance, compare
 from antiphon.cli.replay.plan import plan_replay
 from antiphon.cli.replay.play import ReplayFailed, ReplayOptions, play
 from antiphon.client.errors import ClientError

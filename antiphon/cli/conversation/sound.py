@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import wave
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Self
@@ -100,13 +101,16 @@ class NoMicrophone(Exception):
     """No sound device can be used; the message says what to install or plug in."""
 
 
-def play_file(path: Path) -> None:
-    """Play a sound file on the speakers and wait for its end. Raises NoMicrophone, UnusableAudio."""
+def play_wav(path: Path) -> None:
+    """Play a 16-bit WAV file and wait for its end. Raises NoMicrophone, UnusableAudio."""
     sound = _sounddevice()
     try:
-        sound.play(*soundfile.read(path, dtype="float32"), blocking=True)
-    except soundfile.SoundFileError as error:
-        raise UnusableAudio(f"cannot read {path}: {error}") from error
+        with wave.open(str(path)) as file:
+            data = file.readframes(file.getnframes())
+            rate, channels = file.getframerate(), file.getnchannels()
+        sound.play(np.frombuffer(data, "<i2").reshape(-1, channels), rate, blocking=True)
+    except (wave.Error, EOFError, OSError) as error:
+        raise UnusableAudio(f"cannot play {path}: {error}") from error
     except sound.PortAudioError as error:
         raise NoMicrophone(f"the sound card cannot be used: {error}") from error
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from antiphon.cli.replay.load import (
-    CannotLoad,
+from antiphon.cli.recordings.errors import CannotLoad
+from antiphon.cli.recordings.load import (
     find_recording,
     load_meta,
     load_timeline,

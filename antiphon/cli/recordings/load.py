@@ -8,6 +8,7 @@ from pathlib import Path
 
 import soundfile
 
+from antiphon.cli.recordings.errors import CannotLoad
 from antiphon.edge.recordings.index import RecordingIndex
 from antiphon.edge.recordings.store import RecordingStore, StoreUnavailable
 from antiphon.recorder_service.settings import RecorderSettings
@@ -22,10 +23,6 @@ from antiphon.shared_schemas.recording import (
     parse_meta,
     parse_recording,
 )
-
-
-class CannotLoad(Exception):
-    """The recording or one of its files does not exist or cannot be read; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
