@@ -14,6 +14,7 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 
+from antiphon.broker.service.listening import listen
 from antiphon.broker.service.process import stop_on_signals
 from antiphon.edge.access.limits import HttpConnectionLimiter
 from antiphon.edge.app import create_app
@@ -35,7 +36,7 @@ _NO_UTF8_TRACEBACKS = NoUtf8Tracebacks()
 async def run(settings: EdgeSettings, stop: asyncio.Event | None = None) -> None:
     """Serve until `stop` is set (SIGTERM and SIGINT set it by default), then drain.
 
-    Raises OSError if the address is in use, BrokerUnavailable without Redis.
+    Raises CannotListen, and BrokerUnavailable without Redis.
     """
     stop = stop or stop_on_signals()
     async with serving(settings) as (edge, url):
@@ -77,9 +78,8 @@ async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[EdgeContext, st
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises OSError if the address is in use."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.create_server((host, port), family=family, backlog=2048)
+    """A listening socket. Raises CannotListen."""
+    listener = listen("the edge", host, port, backlog=2048)
     listener.setblocking(False)
     return listener
 

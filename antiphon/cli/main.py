@@ -56,6 +56,10 @@ _COMMANDS = {
 """Modules with the name and summary of each of their commands: a function or group of that name."""
 
 
+_EX_CONFIG = 78
+"""The same command fails again until the installation or a setting changes."""
+
+
 class LazyCommand(TyperCommand):
     """A command by name and summary, imported when it is called."""
 
@@ -127,10 +131,10 @@ def main() -> None:
         if settings is None or not isinstance(error, settings.InvalidSettings):
             raise
         _fail(str(error))
+    except OSError as error:  # a file or an address, which the text names
+        _fail(str(error), status=1)
 
 
-def _fail(reason: str) -> NoReturn:
+def _fail(reason: str, status: int = _EX_CONFIG) -> NoReturn:
     typer.secho(f"antiphon: {reason}", fg="red", err=True)
-    sys.exit(
-        78
-    )  # EX_CONFIG: the same command fails again until the installation or a setting changes
+    sys.exit(status)

@@ -52,6 +52,11 @@ _REFUSED = re.compile(
 """Replies of a server that runs but cannot serve now. redis-py has classes for some of them, and
 errors raised inside a script only contain the code in their text."""
 
+_REFUSED_AT = re.compile(
+    r"Error 111 connecting to (\S+)\. (?:Connect call failed|Connection refused)"
+)
+"""Where nothing listens; the rest of the text repeats the address."""
+
 _DEMOTED = re.compile(r"\b(MASTERDOWN|NOREPLICAS|READONLY|UNBLOCKED)\b")
 """Replies of a server that is no longer the master, or whose replicas have left it. Its address may
 lead to the new master: every open connection is closed, so that the next call connects again."""
@@ -68,6 +73,8 @@ def outage(error: Exception) -> BrokerUnavailable:
         return BrokerUnavailable(f"Redis refuses for now: {error}")
     if isinstance(error, TimeoutError | RedisTimeoutError):
         return BrokerUnavailable("Redis does not answer in time")
+    if refused := _REFUSED_AT.search(str(error)):
+        return BrokerUnavailable(f"Redis does not answer: nothing listens at {refused[1]}")
     return BrokerUnavailable(f"Redis does not answer: {error}")
 
 

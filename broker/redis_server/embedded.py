@@ -26,6 +26,7 @@ from antiphon.broker.redis_server.programs import (
     find_redis_server,
 )
 from antiphon.broker.service.disk_space import free_bytes
+from antiphon.broker.service.listening import CannotListen, check_bind
 from antiphon.broker.settings import PRIVATE_FOLDER, PRIVATE_UMASK
 
 HOST = "127.0.0.1"
@@ -65,14 +66,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
-
-
-def check_bind(host: str, port: int) -> None:
-    """Raises OSError if no service can listen on this port."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((host, port))
 
 
 class EmbeddedRedis:
@@ -229,10 +222,10 @@ class EmbeddedRedis:
 
     def _check_port(self) -> None:
         try:
-            check_bind(HOST, self.port)
-        except OSError as error:
+            check_bind("Redis", HOST, self.port)
+        except CannotListen as error:
             self.stop()
-            raise EmbeddedRedisError(f"port {self.port} is in use; choose another") from error
+            raise EmbeddedRedisError(f"{error} (--redis-port)") from error
 
 
 def is_private(folder: Path) -> bool:

@@ -10,7 +10,12 @@ from typing import Any
 import structlog
 import uvloop
 
-from antiphon.broker.errors import BadPasswordFile, BrokerError, IncompatibleRedis
+from antiphon.broker.errors import (
+    BadPasswordFile,
+    BrokerError,
+    BrokerUnavailable,
+    IncompatibleRedis,
+)
 from antiphon.broker.service.logs import configure_logging
 from antiphon.broker.settings import CONFIG_STATUS, InvalidSettings
 
@@ -37,6 +42,9 @@ def run_service(
         uvloop.run(start())
     except needs_change as error:
         status, reason = CONFIG_STATUS, str(error)
+    except BrokerUnavailable as error:
+        remedy = "ANTIPHON_REDIS_URL names the server, and `antiphon up` starts one"
+        status, reason = 1, f"{error}; {remedy}"
     except (BrokerError, OSError) as error:
         status, reason = 1, str(error)
     else:

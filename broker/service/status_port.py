@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,6 +11,8 @@ from typing import Any
 import orjson
 import uvicorn
 from prometheus_client import CollectorRegistry, make_asgi_app
+
+from antiphon.broker.service.listening import listen
 
 Health = Callable[[], tuple[bool, dict[str, Any]]]
 """Whether the service is healthy, and the body of the answer."""
@@ -30,13 +31,9 @@ async def status_port(
 ) -> AsyncIterator[str]:
     """Serve during the block; yields `host:port`. Port 0 takes a free one.
 
-    Raises OSError when the address is taken.
+    Raises CannotListen.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    listener = listen("the health page", host, port)
     config = uvicorn.Config(
         status_app(health, registry),
         log_config=None,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -28,17 +29,69 @@ def build_processor(
     `local`. `options` are the fields of the engine's options class. Raises EngineLoadError for an
     unknown engine or an invalid option.
     """
-    if name not in _BUILDERS:
-        choices = ", ".join(_BUILDERS)
-        raise EngineLoadError(f"there is no engine {name!r}; choose one of: {choices}")
+    check_engine(name, slots=slots, model_path=model_path, options=options or {})
     settings = {"slots": slots, **(options or {})}
     if model_path is not None:
         settings["model_path"] = model_path
+    return _BUILDERS[name](settings)
+
+
+def check_engine(
+    name: str, *, slots: int, model_path: Path | None, options: Mapping[str, Any]
+) -> None:
+    """Check the arguments of `build_processor` without the engine's libraries.
+
+    Raises EngineLoadError.
+    """
+    values = {"slots": slots, **options}
+    if model_path is not None and name == "simulated":
+        values["model_path"] = model_path
+    _check_options(name, values)
+    if name == "minicpmo":
+        from antiphon.inference_worker.engines.minicpmo.config import read_config
+
+        if model_path is None:
+            text = "engine 'minicpmo' needs the checkpoint's folder: --model-path DIR"
+            raise EngineLoadError(text)
+        read_config(model_path)
+    elif name == "local" and model_path is not None:
+        from antiphon.inference_worker.engines.local.options import check_gguf
+
+        check_gguf(model_path)
+
+
+def _options_class(name: str) -> type[BaseModel]:
+    match name:
+        case "local":
+            from antiphon.inference_worker.engines.local.options import LocalOptions
+
+            return LocalOptions
+        case "minicpmo":
+            from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+
+            return EngineOptions
+        case "simulated":
+            from antiphon.inference_worker.engines.simulated import SimulatedOptions
+
+            return SimulatedOptions
+    choices = ", ".join(_BUILDERS)
+    raise EngineLoadError(f"there is no engine {name!r}; choose one of: {choices}")
+
+
+def _check_options(engine: str, values: Mapping[str, Any]) -> None:
+    kind = _options_class(engine)
     try:
-        return _BUILDERS[name](settings)
+        kind(**values)
     except ValidationError as error:
-        faults = [f"option {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-        raise EngineLoadError(f"engine {name!r}: {'; '.join(faults)}") from error
+        faults = [_fault(kind, details) for details in error.errors()]
+        raise EngineLoadError(f"engine {engine!r}: {'; '.join(faults)}") from error
+
+
+def _fault(kind: type[BaseModel], details: ErrorDetails) -> str:
+    option = ".".join(map(str, details["loc"]))
+    if details["type"] == "extra_forbidden":
+        return f"there is no option {option}; the options are: {', '.join(kind.model_fields)}"
+    return f"option {option}: {details['msg'].replace('Input should', 'must')}"
 
 
 def _local(settings: Mapping[str, Any]) -> UnifiedProcessor:
@@ -56,9 +109,7 @@ def _simulated(settings: Mapping[str, Any]) -> UnifiedProcessor:
 
 def _minicpmo(settings: Mapping[str, Any]) -> UnifiedProcessor:
     options = dict(settings)
-    folder = options.pop("model_path", None)
-    if folder is None:
-        raise EngineLoadError("engine 'minicpmo' needs the checkpoint's folder: --model-path DIR")
+    folder = options.pop("model_path")
     try:
         from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
         from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
@@ -84,16 +135,15 @@ def examine_engine(
     """
     values = {"slots": slots, **options}
     try:
-        match name:
-            case "local":
-                return list(_examine_local(values, model_path))
-            case "minicpmo":
-                return list(_examine_minicpmo(values, model_path))
-            case "simulated":
-                return [ok("engine", "simulated: needs nothing; for load tests only")]
-    except ValidationError as error:
-        return [failure("engine", f"bad option: {error}", "correct ANTIPHON_ENGINE_OPTIONS")]
-    return [failure("engine", f"there is no engine {name!r}", "local, minicpmo or simulated")]
+        _check_options(name, values)
+    except EngineLoadError as error:
+        return [failure("engine", str(error), "ANTIPHON_ENGINE and ANTIPHON_ENGINE_OPTIONS")]
+    match name:
+        case "local":
+            return list(_examine_local(values, model_path))
+        case "minicpmo":
+            return list(_examine_minicpmo(values, model_path))
+    return [ok("engine", "simulated: needs nothing; for load tests only")]
 
 
 def _examine_local(values: dict[str, Any], model_path: Path | None) -> Iterable[Finding]:

@@ -26,7 +26,7 @@ def cancel(
     """Remove a waiting session from the queue and notify its client. Does not stop a running one."""
     url = _redis_url(context, redis_url)
     if not call_broker(lambda broker: cancel_waiting(broker, session), url):
-        fail(f"{session} does not wait: it runs, has ended, or never was")
+        fail(f"no session {session} waits; `antiphon queue` lists the waiting ones")
     typer.echo(f"{session} is out of the queue")
 
 

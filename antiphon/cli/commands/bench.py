@@ -24,7 +24,14 @@ from antiphon.cli.load.run import LoadResult, NobodyServed, run_load
 from antiphon.cli.load.usage import ProcessUsage, processes_of, with_generator
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.stack.logs import LogFiles
-from antiphon.cli.stack.stack import START_ERRORS, Stack, StackPlan, opened_stack, run_guarded
+from antiphon.cli.stack.stack import (
+    START_ERRORS,
+    Stack,
+    StackPlan,
+    exit_status,
+    opened_stack,
+    run_guarded,
+)
 from antiphon.client.link import ClientOptions
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import PcmFormat
@@ -118,7 +125,7 @@ def run_bench(
             result = _load_temporary_stack(load, engine, plan)
     except (NobodyServed, UnusableAudio, *START_ERRORS) as error:
         console.print(Text(f"\nNothing was measured: {error}", style="bold red"))
-        return 1
+        return exit_status(error)
     about = {"url": url, "engine": None if url else engine}
     write_report(result, about, out, console)
     return 1 if result.unserved else 0

@@ -47,7 +47,8 @@ def make_secrets(
         try:
             _write(path, secrets.token_urlsafe(32), reader)
         except OSError as error:
-            fail(f"cannot make {path}: {error.strerror}")
+            cause = error.strerror if folder.is_dir() else f"there is no folder {folder}"
+            fail(f"cannot make {path}: {cause}")
         typer.echo(f"made {path}")
 
 

@@ -16,15 +16,21 @@ from rich.console import Console
 from rich.text import Text
 
 from antiphon.broker.redis_server.embedded import free_port
-from antiphon.broker.settings import CONFIG_STATUS, PRIVATE_FOLDER, InvalidSettings
 from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey
 from antiphon.cli.conversation.conversation import ConversationResult
 from antiphon.cli.conversation.dialogue import Call, Transcript, ask_file
 from antiphon.cli.conversation.sound import UnusableAudio, load_speech
 from antiphon.cli.setting_names import check_setting_names
 from antiphon.cli.stack.logs import LogFiles, prefix
-from antiphon.cli.stack.processes import ServiceMisconfigured
-from antiphon.cli.stack.stack import START_ERRORS, Stack, StackPlan, opened_stack, run_guarded
+from antiphon.cli.stack.stack import (
+    START_ERRORS,
+    Stack,
+    StackPlan,
+    exit_status,
+    make_data_folder,
+    opened_stack,
+    run_guarded,
+)
 from antiphon.client.errors import ClientError
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.config import DuplexConfig
@@ -60,7 +66,7 @@ def run_demo(question: Path, data_dir: Path, api_key: str | None = None) -> int:
     """Exit status: 0 if the question was answered, spoken, saved and recorded."""
     console = Console(highlight=False, soft_wrap=True)
     began = time.monotonic()
-    data_dir.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+    make_data_folder(data_dir)
     with ExitStack() as resources:
         logs = resources.enter_context(LogFiles(data_dir / "logs"))
         try:
@@ -72,8 +78,7 @@ def run_demo(question: Path, data_dir: Path, api_key: str | None = None) -> int:
         except (DemoFailed, ClientError, UnusableAudio, *START_ERRORS) as error:
             console.print(Text(f"\nThe demo failed: {error}", style="bold red"))
             logs.show_tail(console)
-            permanent = isinstance(error, InvalidSettings | ServiceMisconfigured)
-            return CONFIG_STATUS if permanent else 1
+            return exit_status(error)
         except (KeyboardInterrupt, asyncio.CancelledError):
             console.print("\ninterrupted")
             return 130

@@ -20,12 +20,15 @@ from rich.console import Console
 from rich.text import Text
 
 from antiphon.broker.redis_server.checkup import examine_redis
-from antiphon.broker.redis_server.embedded import check_bind, is_private
+from antiphon.broker.redis_server.embedded import is_private
 from antiphon.broker.redis_server.programs import EmbeddedRedisError, find_redis_server
+from antiphon.broker.service.listening import CannotListen, check_bind
+from antiphon.broker.settings import InvalidSettings
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cli.broker_access import broker_settings
+from antiphon.cli.broker_access import StackFile, broker_settings
 from antiphon.cli.common import AsJson, DataDir, Engine, ModelPath, RedisUrl, fail, given
 from antiphon.cli.stack.stack import serves_http
+from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.factory import examine_engine
 from antiphon.inference_worker.settings import WorkerSettings
@@ -88,6 +91,9 @@ def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
             ("cleanup", status, cleanup.cleanup_health_port, "ANTIPHON_CLEANUP_HEALTH_PORT"),
         )
     )
+    yield examine_access(edge)
+    if (stack := StackFile.read(recorder.data_dir)) is not None:
+        yield ok("antiphon up", f"runs in this folder at {stack.edge_url} (process {stack.pid})")
     yield from examine_engine(worker.engine, worker.slots, worker.model_path, worker.engine_options)
 
 
@@ -180,15 +186,29 @@ def examine_ports(services: Iterable[tuple[str, str, int, str]]) -> Iterator[Fin
             f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         )
         try:
-            check_bind(host, port)
-        except OSError as error:
+            check_bind(f"the {name}", host, port)
+        except CannotListen as error:
             if serves_http(f"http://{place}/health"):
                 yield ok(about, f"{place}, where a service answers already")
                 continue
             remedy = f"choose another with {setting}, or stop the program that listens there"
-            yield failure(about, f"{place} cannot be used: {error.strerror}", remedy)
+            yield failure(about, str(error), remedy)
         else:
             yield ok(about, f"{place} is free" if port else "any free one")
+
+
+def examine_access(edge: EdgeSettings) -> Finding:
+    """Whether the settings of the edge let everyone connect."""
+    about = "access"
+    try:
+        access = AccessPolicy(edge, edge.host)
+    except InvalidSettings as error:
+        return failure(about, str(error), "correct it: the edge does not start")
+    if access.open_to_everyone:
+        remedy = "set ANTIPHON_API_KEYS_FILE or ANTIPHON_API_KEYS, or listen on 127.0.0.1"
+        return warning(about, f"everyone who reaches {edge.host} may connect without a key", remedy)
+    keys = "clients need a key" if access.digests[0] else "only this machine can connect"
+    return ok(about, keys)
 
 
 def examine_certificate(certificate: Path, key: Path) -> Finding:

@@ -168,8 +168,12 @@ def events(
     redis_url: RedisUrl = None,
 ) -> None:
 
+    shown = 0
+
     def take(event: SessionEvent) -> None:
+        nonlocal shown
         if session is None or event.sid == session:
+            shown += 1
             typer.echo(orjson.dumps(asdict(event)) if as_json else event_line(event))
 
     async def read(broker: Broker) -> None:
@@ -183,6 +187,8 @@ def events(
                     take(event)
 
     call_broker(read, redis_url)
+    if not shown and not as_json:
+        typer.echo(f"no event of session {session}" if session else "no events")
 
 
 def event_line(event: SessionEvent) -> str:

@@ -86,7 +86,12 @@ def cleanup(
     flags = given(data_dir=data_dir, dry_run=dry_run or None, redis_url=url)
 
     async def sweep(settings: CleanupSettings) -> None:
-        typer.echo((await run_once(settings)).model_dump_json(indent=2))
+        try:
+            report = await run_once(settings)
+        except OSError as error:
+            text = f"the data folder {settings.data_dir} cannot be used: {error.strerror}"
+            raise OSError(f"{text}; choose another with --data-dir") from error
+        typer.echo(report.model_dump_json(indent=2))
 
     serve("cleanup", sweep if once or dry_run else run, CleanupSettings, flags)
 

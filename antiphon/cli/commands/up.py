@@ -13,10 +13,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from antiphon.broker.redis_server.embedded import check_bind
 from antiphon.broker.redis_server.programs import EmbeddedRedisError
+from antiphon.broker.service.listening import CannotListen, check_bind
 from antiphon.broker.service.logs import hide_in_text
-from antiphon.broker.settings import CONFIG_STATUS, PRIVATE_FOLDER
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import StackFile
 from antiphon.cli.common import (
@@ -31,16 +30,20 @@ from antiphon.cli.common import (
 )
 from antiphon.cli.setting_names import check_client_key, check_setting_names
 from antiphon.cli.stack.logs import prefix, render
-from antiphon.cli.stack.processes import ServiceFailed, ServiceMisconfigured
+from antiphon.cli.stack.processes import ServiceFailed
 from antiphon.cli.stack.stack import (
     DRAIN_S,
     NotReady,
     Stack,
     StackPlan,
+    exit_status,
+    make_data_folder,
     opened_stack,
     run_guarded,
 )
+from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.settings import EdgeSettings
+from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.registry import WorkerRow
@@ -73,17 +76,18 @@ def up(
     flags |= given(health_port=health_port, data_dir=data_dir)
     try:
         status = run_stack(plan_from(redis_url, redis_port, **flags))
-    except EmbeddedRedisError as error:
-        fail(str(error))
+    except (EmbeddedRedisError, EngineLoadError, CannotListen) as error:
+        fail(str(error), exit_status(error))
     raise typer.Exit(status)
 
 
 def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan:
     """Flags, then `ANTIPHON_*`, then `antiphon.toml`. Raises InvalidSettings."""
     check_setting_names()
-    edge, worker = EdgeSettings(**flags), WorkerSettings(**flags)
+    edge, worker = EdgeSettings(**flags, **given(redis_url=redis_url)), WorkerSettings(**flags)
     recorder, cleanup = RecorderSettings(**flags), CleanupSettings(**flags)
     check_client_key(edge)
+    AccessPolicy(edge, edge.host)
     any_port = worker.health_port == 0
     configured = edge.redis_url if "redis_url" in edge.model_fields_set else None
     return StackPlan(
@@ -96,29 +100,33 @@ def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan
         health_port=worker.health_port,
         recorder_health_port=0 if any_port else recorder.recorder_health_port,
         cleanup_health_port=0 if any_port else cleanup.cleanup_health_port,
-        redis_url=redis_url or configured,
+        redis_url=configured,
         redis_port=redis_port,
         drain_s=worker.drain_s if "drain_s" in worker.model_fields_set else DRAIN_S,
         stop_grace_s=worker.stop_grace_s,
+        engine_options=worker.engine_options,
     )
 
 
 def run_stack(plan: StackPlan) -> int:
     """Run until a signal, or until a service fails too often; returns the exit status.
 
-    Raises EmbeddedRedisError.
+    Raises EmbeddedRedisError, EngineLoadError, CannotListen.
     """
+    stack_here = StackFile.read(plan.data_dir)
+    if stack_here is not None and stack_here.edge_url == plan.edge_url:
+        fail(
+            f"`antiphon up` runs in this folder already, at {plan.http_url} (process "
+            f"{stack_here.pid}): talk to it with `antiphon talk{_url_flag(plan)}`"
+        )
     for name, host, port in (
-        ("edge", plan.host, plan.port),
-        ("worker's health page", "127.0.0.1", plan.health_port),
-        ("recorder's health page", "127.0.0.1", plan.recorder_health_port),
-        ("cleanup's health page", "127.0.0.1", plan.cleanup_health_port),
+        ("the edge (--host, --port)", plan.host, plan.port),
+        ("the worker's health page (--health-port)", "127.0.0.1", plan.health_port),
+        ("the recorder's health page", "127.0.0.1", plan.recorder_health_port),
+        ("the cleanup job's health page", "127.0.0.1", plan.cleanup_health_port),
     ):
-        try:
-            check_bind(host, port)
-        except OSError as error:
-            fail(f"port {port} for the {name} cannot be used ({error.strerror}); choose another")
-    plan.data_dir.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        check_bind(name, host, port)
+    make_data_folder(plan.data_dir)
     console = Console(highlight=False, soft_wrap=True)
     with opened_stack(plan, lambda name, line: console.print(render(name, line))) as stack:
         stack_file = StackFile(pid=os.getpid(), redis_url=stack.redis_url, edge_url=plan.edge_url)
@@ -151,7 +159,7 @@ class _Foreground:
                 await run_guarded(guard, run_guarded(greeting, self._stop.wait()))
             except (ServiceFailed, NotReady) as error:
                 self._print(str(error), style="bold red")
-                status = CONFIG_STATUS if isinstance(error, ServiceMisconfigured) else 1
+                status = exit_status(error)
             greeting.cancel()
             self._print("stopping in order (Ctrl-C again: at once)")
         self._print("everything has stopped")

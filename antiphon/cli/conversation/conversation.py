@@ -76,13 +76,15 @@ async def ask(
     question: SpokenQuestion,
     listener: ConversationListener,
     patience_s: float,
+    result: ConversationResult | None = None,
 ) -> ConversationResult:
     """Speak the question in real time and listen until the turn of the reply ends.
 
-    Returns with `answered` False after `patience_s` without speech. Raises SessionOver if the session
-    ends before that.
+    Adds to `result`, which a caller has after an interruption too. Returns with `answered` False after
+    `patience_s` without speech. Raises SessionOver if the session ends before that.
     """
-    result, start = ConversationResult(), time.monotonic()
+    result = result or ConversationResult()
+    start = time.monotonic()
     with suppress(TimeoutError):
         async with (
             in_background(speak(session, paced(question.chunks(), start), result.sent)),

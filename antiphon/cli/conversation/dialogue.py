@@ -154,13 +154,18 @@ async def _report_waits(session: DuplexSession, transcript: Transcript) -> None:
 async def ask_file(
     call: Call, path: Path, patience_s: float, transcript: Transcript
 ) -> ConversationResult:
-    """Speak a recording, print the conversation, save the reply. Raises ClientError, UnusableAudio."""
-    question = SpokenQuestion(load_speech(path))
-    async with call.prepared(transcript) as session:
-        transcript.question(path.name, question)
-        result = await ask(session, question, transcript, patience_s)
-        result.recording = session.recording_id
-    call.finish(result, transcript)
+    """Speak a recording, print the conversation, save the reply, also of an interrupted conversation.
+
+    Raises ClientError, UnusableAudio.
+    """
+    question, result = SpokenQuestion(load_speech(path)), ConversationResult()
+    try:
+        async with call.prepared(transcript) as session:
+            transcript.question(path.name, question)
+            result.recording = session.recording_id
+            await ask(session, question, transcript, patience_s, result)
+    finally:
+        call.finish(result, transcript)
     return result
 
 

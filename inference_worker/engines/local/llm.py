@@ -93,8 +93,6 @@ class LocalLanguageModel:
 
     def __init__(self, path: Path, slots: int, context_tokens: int, threads: int) -> None:
         library = import_library("xllamacpp")
-        if not path.is_file():
-            raise EngineLoadError(f"there is no model file {path}")
         try:
             self._server: Any = library.Server(
                 _parameters(library, path, slots, context_tokens, threads)

@@ -11,7 +11,7 @@ from antiphon.inference_worker.engines.common.silero import SpeechDetector
 from antiphon.inference_worker.engines.local.dependencies import bundled_model
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
-from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
 from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, LoadProgress
@@ -31,6 +31,8 @@ class LocalModels:
     @classmethod
     def load(cls, options: LocalOptions, report: LoadProgress) -> LocalModels:
         """Load all models. Raises EngineLoadError with the remedy."""
+        path = options.model_path or bundled_model()
+        check_gguf(path)
         report("speech detector")
         SpeechDetector()
         report("speech recogniser")
@@ -38,7 +40,6 @@ class LocalModels:
         report("voice")
         synthesiser = SpeechSynthesiser(options.voice, options.words_per_minute)
         report("language model")
-        path = options.model_path or bundled_model()
         llm = LocalLanguageModel(path, options.slots, options.context_tokens, options.llm_threads)
         return cls(recogniser, synthesiser, llm)
 

@@ -7,6 +7,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from antiphon.inference_worker.engines.types import EngineLoadError
+
+_GGUF = b"GGUF"
+
 
 class LocalOptions(BaseModel):
     """Options of the local engine.
@@ -42,3 +46,15 @@ class LocalOptions(BaseModel):
     def reply_tokens(self) -> int:
         """Hard limit of one reply: twice what its words need, so that the last sentence can end."""
         return self.reply_words * 3
+
+
+def check_gguf(path: Path) -> None:
+    """Raises EngineLoadError unless this is a GGUF file."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_GGUF)) != _GGUF:
+                raise EngineLoadError(f"{path} is not a GGUF file; correct --model-path")
+    except FileNotFoundError:
+        raise EngineLoadError(f"there is no model file {path}; correct --model-path") from None
+    except OSError as error:
+        raise EngineLoadError(f"--model-path {path} cannot be read: {error.strerror}") from error

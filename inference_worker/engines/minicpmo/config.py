@@ -143,7 +143,8 @@ def read_config(folder: Path) -> ModelConfig:
     """Read `folder`/config.json. Raises EngineLoadError naming the field that does not fit."""
     path = folder / "config.json"
     if not path.is_file():
-        raise EngineLoadError(f"{folder} is not a MiniCPM-o folder: it has no config.json")
+        text = f"{folder} is not a MiniCPM-o folder: it has no config.json; correct --model-path"
+        raise EngineLoadError(text)
     try:
         return ModelConfig.model_validate_json(path.read_bytes())
     except ValidationError as error:

