@@ -149,4 +149,4 @@ async def test_empty_tables(settings: BrokerSettings) -> None:
     assert await shown(settings, "sessions") == "no session is live\n"
     assert await shown(settings, "workers") == "no worker is alive\n"
     assert await shown(settings, "edges") == "no edge is alive\n"
-    assert await shown(settings, "events") == ""
+    assert await shown(settings, "events") == "no events\n"

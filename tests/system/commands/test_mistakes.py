@@ -280,6 +280,7 @@ def test_a_mistake_is_answered_with_its_cause_and_remedy(
 
 def test_an_interrupted_conversation_saves_its_reply(place: Place, tmp_path: Path) -> None:
     output = tmp_path / "output"
+    output.touch()
     process = fork_server().start(
         "antiphon.cli.main",
         *("talk", "--url", place.stack.ws_url),
