@@ -160,15 +160,18 @@ MISTAKES = [
     Mistake(52, "queue --redis-url {redis} cancel no", 1, "no session no waits; `antiphon queue`"),
     Mistake(53, "worker drain no --redis-url {redis}", 1, "no worker no; alive are: worker-"),
     Mistake(54, "events --redis-url {redis} --session no", 0, "no event of session no"),
-    Mistake(
-        55, "sessions show no", 1, "'no' is neither a recording's id (32 hexadecimal digits) nor"
+    Mistake(55, "recordings show no", 1, "no recording of session no in data/sessions; --data-dir"),
+    Mistake(55, "replay no", USAGE, "no recording of session no in data/sessions; --data-dir"),
+    *(
+        Mistake(
+            number, f"{command} {UNKNOWN}", status, f"no recording {UNKNOWN} in data/sessions; --"
+        )
+        for number, command, status in (
+            (56, "replay", USAGE),
+            (56, "recordings show", 1),
+            (57, "recordings export", 1),
+        )
     ),
-    Mistake(55, "replay no", USAGE, "'no' is neither a recording's id (32 hexadecimal digits) nor"),
-    Mistake(56, f"replay {UNKNOWN}", USAGE, f"no recording {UNKNOWN} in data/sessions; --data-dir"),
-    Mistake(
-        56, f"sessions show {UNKNOWN}", 1, f"no recording {UNKNOWN} in data/sessions; --data-dir"
-    ),
-    Mistake(57, f"sessions export {UNKNOWN}", 1, "data/sessions"),
     Mistake(58, f"bench --url ws://{NOTHING}", 1, "Nothing was measured: audio: cannot connect to"),
     Mistake(59, "bench --engine magic", PERMANENT, "measured: there is no engine 'magic'; choose"),
     Mistake(
