@@ -10,7 +10,7 @@ from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import LARGEST_NUMBER, call_on_row, read_rows
 from antiphon.shared_schemas.registry import RunningSession, WorkerRow
-from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.states import SessionKind, WaitReason, WorkerState
 
 BASELINES = {
     SessionKind.CHAT: 15.0,
@@ -68,17 +68,19 @@ def estimate_waits(
     running: Sequence[RunningSession],
     workers: Sequence[WorkerRow],
     lengths: SessionLengths,
-) -> list[float]:
+) -> list[float | WaitReason]:
     """Seconds until each queued session (given by kind, in order) should get a slot.
 
     Slots are given out in queue order, each for the expected length of its session. Estimates never
-    decrease along the queue. Without an open worker for a kind, its sessions are assumed to run one
-    after the other.
+    decrease along the queue. Without an open worker for a kind, its sessions have a reason instead.
     """
     slots = _Slots(running, workers)
-    waits: list[float] = []
+    waits: list[float | WaitReason] = []
     longest = 0.0
     for kind in kinds:
+        if reason := slots.missing(kind):
+            waits.append(reason)
+            continue
         longest = max(longest, slots.take(kind, lengths.expected_s(kind)))
         waits.append(longest)
     return waits
@@ -88,21 +90,25 @@ class _Slots:
     """The times (s from now) at which each worker's slots become free."""
 
     def __init__(self, running: Sequence[RunningSession], workers: Sequence[WorkerRow]) -> None:
-        self._kinds = {w.id: w.kinds for w in workers if w.open}
-        self._free = {w.id: [0.0] * w.slots for w in workers if w.open}
-        self._backlog = 0.0
+        usable = [w for w in workers if w.slots and (w.open or w.state is WorkerState.LOADING)]
+        self._kinds = {w.id: w.kinds for w in usable}
+        self._free = {w.id: [0.0] * w.slots for w in usable if w.open}
         for job in running:
             if heap := self._free.get(job.worker):
                 heapq.heapreplace(heap, job.remaining_s)
 
+    def missing(self, kind: SessionKind) -> WaitReason | None:
+        """Why no slot can be expected for this kind; None if a worker gives it one."""
+        if not self._kinds:
+            return WaitReason.NO_WORKER
+        serving = [worker for worker, kinds in self._kinds.items() if kind in kinds]
+        if not serving:
+            return WaitReason.KIND_NOT_SERVED
+        return None if self._free.keys() & serving else WaitReason.WORKER_LOADING
+
     def take(self, kind: SessionKind, length_s: float) -> float:
         """Use the slot that becomes free first; returns the wait in seconds."""
-        heaps = [h for w, h in self._free.items() if h and kind in self._kinds[w]]
-        if not heaps:
-            wait = self._backlog
-            self._backlog += length_s
-            return wait
-        heap = min(heaps, key=lambda h: h[0])
+        heap = min((h for w, h in self._free.items() if kind in self._kinds[w]), key=lambda h: h[0])
         wait = heap[0]
         heapq.heapreplace(heap, wait + length_s)
         return wait

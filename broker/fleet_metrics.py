@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
@@ -48,6 +49,7 @@ def _queue(snapshot: QueueSnapshot) -> Iterator[Metric]:
     waiting = snapshot.waiting
     oldest = max((snapshot.at - row.queued_at for row in waiting), default=0) / 1000
     estimated = waiting[-1].eta_s if waiting else 0.0
+    estimated = math.nan if estimated is None else estimated
     for name, text, value in (
         ("length", "Waiting sessions.", len(waiting)),
         ("oldest_wait_seconds", "Wait of the oldest queued session so far.", oldest),

@@ -15,7 +15,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.shards import shard_tag
 from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, RunningSession, Ticket
-from antiphon.shared_schemas.states import SessionKind, SessionState
+from antiphon.shared_schemas.states import SessionKind, SessionState, WaitReason
 
 
 @control_script
@@ -57,8 +57,14 @@ def _snapshot(reply: list[Any]) -> QueueSnapshot:
     places = ((row[0], (position, row)) for position, row in enumerate(queued, start=1))
     waiting = list(read_rows("session", places, lambda place: _waiting(*place)))
     waits = estimate_waits([row.kind for row in waiting], running, workers, lengths)
-    estimated = (replace(row, eta_s=eta_s) for row, eta_s in zip(waiting, waits, strict=True))
-    return QueueSnapshot(at=now_ms, waiting=tuple(estimated), running=running, workers=workers)
+    estimated = tuple(_estimated(row, wait) for row, wait in zip(waiting, waits, strict=True))
+    return QueueSnapshot(at=now_ms, waiting=estimated, running=running, workers=workers)
+
+
+def _estimated(row: QueuedSession, wait: float | WaitReason) -> QueuedSession:
+    if isinstance(wait, WaitReason):
+        return replace(row, reason=wait)
+    return replace(row, eta_s=wait)
 
 
 def _waiting(position: int, row: list[bytes]) -> QueuedSession:
@@ -70,7 +76,6 @@ def _waiting(position: int, row: list[bytes]) -> QueuedSession:
         position=position,
         queued_at=whole_number(queued_at),
         state=SessionState(state),
-        eta_s=0.0,
     )
 
 

@@ -231,8 +231,9 @@ def _worker_row(worker: WorkerRow) -> JsonObject:
 
 
 def _waiting_row(waiting: QueuedSession) -> JsonObject:
-    row = _row(waiting, "kind", "state", "position", "queued_at")
-    return {"session": waiting.sid, "eta_s": round(waiting.eta_s), **row}
+    row = _row(waiting, "kind", "state", "position", "queued_at", "reason")
+    eta_s = None if waiting.eta_s is None else round(waiting.eta_s)
+    return {"session": waiting.sid, "eta_s": eta_s, **row}
 
 
 def _session_row(job: RunningSession) -> JsonObject:

@@ -17,7 +17,7 @@ from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.events import follow
 from antiphon.shared_schemas.events import SessionCommand, SessionEvent
 from antiphon.shared_schemas.registry import QueueSnapshot
-from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.states import EndReason, SessionState, WaitReason
 
 log = structlog.get_logger()
 
@@ -46,13 +46,15 @@ _CONTINUES = frozenset({SessionState.ASSIGNED, SessionState.RECOVERING})
 class Place:
     """A place in the queue. `position` is 1-based; `eta_s` seconds until a slot should be free.
 
-    `stale`: it was the place before Redis became unavailable.
+    `eta_s` is None while no worker can take the session, for the `reason`. `stale`: it was the place
+    before Redis became unavailable.
     """
 
     position: int
     queue_length: int
-    eta_s: float
+    eta_s: float | None
     stale: bool = False
+    reason: WaitReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +308,8 @@ def update_places(snapshot: QueueSnapshot, waiting: dict[str, SessionSubscriptio
     length = len(snapshot.waiting)
     for row in snapshot.waiting:
         if subscription := waiting.get(row.sid):
-            subscription.update_place(Place(row.position, length, round(row.eta_s, 1)))
+            eta_s = None if row.eta_s is None else round(row.eta_s, 1)
+            subscription.update_place(Place(row.position, length, eta_s, reason=row.reason))
     for job in snapshot.running:
         if subscription := waiting.get(job.sid):
             subscription.grant()

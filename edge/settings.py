@@ -177,6 +177,8 @@ class EdgeSettings(AccessSettings):
     """largest chat video"""
     chat_request_s: float = Field(default=120.0, gt=0)
     """time a client has to send a chat request"""
+    no_worker_grace_s: float = Field(default=5.0, ge=0.1)
+    """POST /api/chat answers 503 if no worker for chat is connected or loads for this long"""
     request_head_s: float = Field(default=10.0, gt=0)
     """time a connection has to send the head of its request"""
     realtime_video_s: float = Field(default=300.0, gt=0)

@@ -200,7 +200,9 @@ class ChatResponse(BaseModel):
     error: str | None = None
     success: bool = True
     queue_wait_ms: int
-    estimated_queue_wait_s: float
+    estimated_queue_wait_s: float | None = Field(
+        description="null if no worker could take the request at first"
+    )
 
 
 class ChatProblem(BaseModel):

@@ -23,6 +23,7 @@ class ErrorCode(StrEnum):
     SESSION_EXISTS = "session_exists"
     QUEUE_FULL = "queue_full"
     STORE_FULL = "store_full"
+    NO_WORKER = "no_worker"
     SLOW_CONSUMER = "slow_consumer"
     INPUT_BACKPRESSURE = "input_backpressure"
     INFERENCE_ERROR = "inference_error"

@@ -117,23 +117,29 @@ class SessionQueueUpdate(ServerMessage, type="session.queue_update"):
     """The position in the queue (1-based), or the estimate (seconds), has changed.
 
     After `session.queue_done`: the worker was lost and the session waits for another one. A client that
-    asked for notices gets position 0 when a worker serves it again, and `stale` (true) while the
-    position cannot be read.
+    asked for notices gets position 0 when a worker serves it again, `stale` (true) while the position
+    cannot be read, and a `reason` as in `SessionQueued`.
     """
 
     position: int
-    estimated_wait_s: float
+    estimated_wait_s: float | None
     queue_length: int
     stale: bool | None = None
+    reason: str | None = None
 
 
 class SessionQueued(ServerMessage, type="session.queued", bears_token=True):
-    """The session waits; sent only when there is a wait."""
+    """The session waits; sent only when there is a wait.
+
+    `estimated_wait_s` is missing while no worker can take the session. A client that asked for notices
+    gets a `WaitReason` as `reason` then.
+    """
 
     position: int
-    estimated_wait_s: float
+    estimated_wait_s: float | None
     ticket_id: str
     queue_length: int
+    reason: str | None = None
 
 
 class SessionQueueDone(ServerMessage, type="session.queue_done", bears_token=True):

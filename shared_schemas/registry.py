@@ -7,7 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+from antiphon.shared_schemas.states import (
+    EndReason,
+    SessionKind,
+    SessionState,
+    WaitReason,
+    WorkerState,
+)
 
 RowNumber = Annotated[int, Field(ge=0, le=253_402_300_799_999)]
 """A number of a row. Times end with the year 9999; tickets and counts are not larger."""
@@ -131,14 +137,15 @@ class Claim(SessionIdentity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedSession:
-    """A queued session. `eta_s`: seconds until a slot should be free."""
+    """A queued session. `eta_s`: seconds until a slot should be free, or None for the `reason`."""
 
     sid: str
     kind: SessionKind
     ticket: int
     position: int
     queued_at: int
-    eta_s: float
+    eta_s: float | None = None
+    reason: WaitReason | None = None
     state: SessionState = SessionState.QUEUED
 
 

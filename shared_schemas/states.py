@@ -51,6 +51,17 @@ WAITING_STATES = frozenset({_S.QUEUED, _S.RECOVERING})
 """States in which the session is in the queue."""
 
 
+class WaitReason(StrEnum):
+    """Why no worker can take a queued session, so that its wait cannot be estimated."""
+
+    NO_WORKER = "no_worker"
+    """No worker is connected, or every one drains or has failed."""
+    KIND_NOT_SERVED = "kind_not_served"
+    """Workers are connected, but none serves this kind of session."""
+    WORKER_LOADING = "worker_loading"
+    """A worker that serves this kind of session is loading its model."""
+
+
 class EndReason(StrEnum):
     """Why a session ended; stored in its row, its last event and its recording."""
 

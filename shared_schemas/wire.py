@@ -50,17 +50,22 @@ class ServerMessage(metaclass=TaggedDataclass):
 
 
 class Queued(ServerMessage, type="queued", bears_token=True):
-    """The session waits; sent only when there is a wait. `position` is 1-based."""
+    """The session waits; sent only when there is a wait. `position` is 1-based.
+
+    The two estimates are the same number of seconds. They are missing while no worker can take the
+    session; `reason` is a `WaitReason` then.
+    """
 
     ticket_id: str
     position: int
     queue_length: int
-    eta_seconds: float
-    estimated_wait_s: float
+    eta_seconds: float | None = None
+    estimated_wait_s: float | None = None
+    reason: str | None = None
 
 
 class QueueUpdate(Queued, type="queue_update", bears_token=False):
-    """The position in the queue, or the estimate, has changed.
+    """The position in the queue, the estimate, or the reason has changed.
 
     After `queue_done`: the worker was lost and the session waits for another one, until an update with
     position 0. `stale` is true while the position cannot be read.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from antiphon.edge.media.voices import (
 from antiphon.edge.protocols.decoding import InputReader, decode_frame, too_large
 from antiphon.edge.protocols.machine import (
     Action,
+    Deadline,
     Finish,
     Forward,
     Phase,
@@ -77,10 +79,16 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.media import Payload
-from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.states import EndReason, WaitReason
 from antiphon.shared_schemas.wire import QueueDone, ServerMessage
 
 _BYTES_PER_MS = 4 * INPUT_RATE // 1000
+
+_WITHOUT_WORKER = {
+    WaitReason.NO_WORKER: "no worker is connected",
+    WaitReason.KIND_NOT_SERVED: "no connected worker serves chat",
+}
+"""A worker that is loading is waited for."""
 
 LEGAL: dict[Phase, frozenset[type[StopIn]]] = {
     Phase.QUEUED: frozenset({StopIn}),
@@ -333,21 +341,53 @@ class ChatMachine(SessionMachine[StopIn]):
 
 
 class ChatHttpMachine(ChatMachine):
-    """Sends one message, the body of the HTTP response, which includes the time in the queue."""
+    """Sends one message, the body of the HTTP response, which includes the time in the queue.
+
+    A request that no worker could take for `grace_s` is refused: its client sees no place in the
+    queue. `clock` is the time of the event loop.
+    """
 
     def __init__(
-        self, request: ChatIn | None, recording: str, clock: Callable[[], float] = time.monotonic
+        self,
+        request: ChatIn | None,
+        recording: str,
+        clock: Callable[[], float] = time.monotonic,
+        grace_s: float = math.inf,
     ) -> None:
         super().__init__(request, recording)
         self._clock = clock
+        self._grace_s = grace_s
         self._joined_at = clock()
         self._waited_s = 0.0
-        self._estimate_s = 0.0
+        self._estimate_s: float | None = 0.0
+        self._without_worker: WaitReason | None = None
+        self._without_worker_since = 0.0
 
     def placed(self, place: QueuePlace) -> list[Action]:
         if place.first:
             self._estimate_s = place.eta_s
+        reason = place.reason if place.reason in _WITHOUT_WORKER else None
+        if reason and not self._without_worker:
+            self._without_worker_since = self._clock()
+        self._without_worker = reason
         return []
+
+    def deadlines(self) -> Iterator[Deadline]:
+        """The next time at which the request could have waited too long for a worker."""
+        while self.waiting:
+            since = self._without_worker_since if self._without_worker else self._clock()
+            yield Deadline(since + self._grace_s, self.refuse_without_worker)
+
+    def refuse_without_worker(self) -> list[Action]:
+        """End the request if no worker could take it for `grace_s`."""
+        waited_s = self._clock() - self._without_worker_since
+        if not (self.waiting and self._without_worker) or waited_s < self._grace_s:
+            return []
+        text = f"{_WITHOUT_WORKER[self._without_worker]}; try again later"
+        fault = Fault(error_message(ErrorCode.NO_WORKER, text, retryable=True))
+        messages = [Send(message) for message in encode_http_error(fault)]
+        self.phase = Phase.OVER
+        return [*messages, Finish(Close.TRY_LATER, EndReason.ERROR)]
 
     def granted(self) -> list[Action]:
         self._waited_s = self._clock() - self._joined_at
@@ -371,7 +411,7 @@ class ChatHttpMachine(ChatMachine):
             ),
             recording_session_id=self._recording,
             queue_wait_ms=round(self._waited_s * 1000),
-            estimated_queue_wait_s=round(self._estimate_s, 1),
+            estimated_queue_wait_s=self._estimate_s,
         )
         return HttpBody(body=body)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -24,7 +24,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.realtime_messages import CONTEXT_TOKENS
-from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.states import EndReason, WaitReason
 from antiphon.shared_schemas.wire import Queued, QueueDone, QueueUpdate, ServerMessage, Stopped
 
 MAX_HELD = 16
@@ -68,15 +68,17 @@ class QueuePlace:
     """A place to report; `first` if the client has received none before. Times in seconds.
 
     Position 0: the session waited because its worker was lost, and a worker serves it again.
-    `stale`: Redis is unavailable, so the place is an old one.
+    `eta_s` is None while no worker can take the session, for the `reason`. `stale`: Redis is
+    unavailable, so the place is an old one.
     """
 
     ticket_id: str
     position: int
     queue_length: int
-    eta_s: float
+    eta_s: float | None
     first: bool
     stale: bool = False
+    reason: WaitReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,7 @@ class SessionMachine(ABC, Generic[Command]):
             "queue_length": place.queue_length,
             "eta_seconds": place.eta_s,
             "estimated_wait_s": place.eta_s,
+            "reason": place.reason,
         }
         message = (
             Queued(**shared) if place.first else QueueUpdate(**shared, stale=place.stale or None)
@@ -248,7 +251,7 @@ class SessionMachine(ABC, Generic[Command]):
         """The end of a session whose client left; one that was stopping has been stopped."""
         return EndReason.STOPPED if self.phase is Phase.STOPPING else EndReason.CLIENT_GONE
 
-    def deadlines(self) -> Sequence[Deadline]:
+    def deadlines(self) -> Iterable[Deadline]:
         """Earliest first."""
         return ()
 

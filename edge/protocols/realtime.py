@@ -216,15 +216,17 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         return [Forward(command)]
 
     def placed(self, place: QueuePlace) -> list[Action]:
-        """The document knows neither the mark nor position 0, so clients must ask for them."""
+        """The document knows no mark, no position 0 and no reason, so clients must ask for them."""
         if not self._notices and (place.stale or place.position == 0):
             return []
+        reason = place.reason if self._notices else None
         if place.first:
             queued = SessionQueued(
                 position=place.position,
                 estimated_wait_s=place.eta_s,
                 ticket_id=place.ticket_id,
                 queue_length=place.queue_length,
+                reason=reason,
             )
             return [Send(queued)]
         update = SessionQueueUpdate(
@@ -232,6 +234,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
             estimated_wait_s=place.eta_s,
             queue_length=place.queue_length,
             stale=place.stale or None,
+            reason=reason,
         )
         return [Send(update)]
 

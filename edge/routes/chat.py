@@ -57,7 +57,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
         422: "A field cannot be used; `field` names it",
         429: "Too many requests from this address",
         500: "The engine failed",
-        503: "No capacity just now, or Redis does not answer",
+        503: "No capacity or no worker just now, or Redis does not answer",
     }.items()
 }
 
@@ -140,7 +140,9 @@ def _start(
     context: EdgeContext, admitted: AdmittedSession, first: InEntry | None
 ) -> tuple[ChatDecoder, ChatHttpMachine]:
     assert isinstance(first, ChatIn)
-    return ChatDecoder(context.settings), ChatHttpMachine(first, admitted.recording)
+    clock, settings = asyncio.get_running_loop().time, context.settings
+    machine = ChatHttpMachine(first, admitted.recording, clock, settings.no_worker_grace_s)
+    return ChatDecoder(settings), machine
 
 
 CHAT_HTTP: ProtocolSpec[StopIn] = ProtocolSpec(_start, encode_http_error, turns=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
 
 from antiphon.shared_schemas.recording import DuplexRecording, TurnRecording
-from antiphon.shared_schemas.states import SessionKind, WorkerState
+from antiphon.shared_schemas.states import SessionKind, WaitReason, WorkerState
 
 WEEK_S = 7 * 86_400
 MAX_COMMENT_CHARS = 2000
@@ -108,7 +108,8 @@ class QueueItem(BaseModel):
     request_type: SessionKind
     session_id: str
     position: int
-    estimated_wait_s: float
+    estimated_wait_s: float | None = Field(description="null while no worker can take it")
+    reason: WaitReason | None = Field(description="why no worker can take it")
     enqueued_at: datetime
     wait_elapsed_s: float
 

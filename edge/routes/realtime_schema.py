@@ -10,6 +10,7 @@ import orjson
 from fastapi import APIRouter, Response
 
 from antiphon.edge.session.admission import ConnectOptions
+from antiphon.shared_schemas.states import WaitReason
 
 router = APIRouter(tags=["realtime"])
 
@@ -28,6 +29,10 @@ _CAPABILITIES: Schema = {
 }
 _TIME: Schema = {"type": "number", "minimum": 0}
 _STALE: Schema = {"const": True, "description": "The position cannot be read now"}
+_REASON: Schema = {
+    "enum": [str(reason) for reason in WaitReason],
+    "description": "Why no worker can take the session now",
+}
 _POSITION: Schema = {
     "type": "integer",
     "minimum": 0,
@@ -43,7 +48,9 @@ def schema_for(options: ConnectOptions) -> Schema:
     if options.notices:
         limits: Schema = {"enum": ["duration", "context"]}
         events["session.notice"] = _event(limit=limits, seconds_left=_TIME)
-        _add(events["session.queue_update"], required=False, stale=_STALE, position=_POSITION)
+        _add(events["session.queued"], required=False, reason=_REASON)
+        update = {"stale": _STALE, "position": _POSITION, "reason": _REASON}
+        _add(events["session.queue_update"], required=False, **update)
     if options.resume:
         for name, event in events.items():  # an error may precede the session
             _add(event, required=name != "error", seq=_SEQ)

@@ -199,7 +199,8 @@ def _queue_item(row: QueuedSession, now: int) -> QueueItem:
         request_type=row.kind,
         session_id=row.sid,
         position=row.position,
-        estimated_wait_s=round(row.eta_s, 1),
+        estimated_wait_s=None if row.eta_s is None else round(row.eta_s, 1),
+        reason=row.reason,
         enqueued_at=to_datetime(row.queued_at),
         wait_elapsed_s=max(0.0, (now - row.queued_at) / 1000),
     )

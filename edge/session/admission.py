@@ -273,12 +273,16 @@ class PlaceFilter:
             wanted = must_wait and not place.stale
         else:
             moved = replace(place, eta_s=sent.eta_s) != sent
-            wanted = moved or abs(place.eta_s - sent.eta_s) >= _ETA_STEP_S
+            wanted = moved or abs((place.eta_s or 0.0) - (sent.eta_s or 0.0)) >= _ETA_STEP_S
         if not wanted:
             return None
         self._sent = place
-        first = sent is None and not self._known
-        ticket_id = str(self._ticket.number)
         return QueuePlace(
-            ticket_id, place.position, place.queue_length, place.eta_s, first, place.stale
+            str(self._ticket.number),
+            place.position,
+            place.queue_length,
+            place.eta_s,
+            first=sent is None and not self._known,
+            stale=place.stale,
+            reason=place.reason,
         )

@@ -79,7 +79,8 @@ class RunningEdge:
 
 @asynccontextmanager
 async def running_edge(settings: BrokerSettings, **overrides: Any) -> AsyncIterator[RunningEdge]:
-    own = EdgeSettings(**{**settings.model_dump(), "port": 0, **overrides})
+    patient = {"no_worker_grace_s": WITHIN_S}  # tests start workers late
+    own = EdgeSettings(**{**settings.model_dump(), "port": 0, **patient, **overrides})
     async with serving(own) as (edge, url):
         yield RunningEdge(edge, url)
 

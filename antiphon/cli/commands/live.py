@@ -94,7 +94,8 @@ async def queue_rows(broker: Broker) -> list[Row]:
             "state": one.state,
             "ticket": one.ticket,
             "waited_s": _seconds(snapshot.at - one.queued_at),
-            "eta_s": round(one.eta_s, 1),
+            "eta_s": None if one.eta_s is None else round(one.eta_s, 1),
+            "reason": one.reason,
         }
         for one in snapshot.waiting
     ]

@@ -25,9 +25,16 @@ from antiphon.client.errors import ServerError
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.duplex_messages import Prepared
+from antiphon.shared_schemas.states import WaitReason
 from antiphon.shared_schemas.wire import Queued, QueueUpdate
 
 _LABEL = 10
+
+_REASONS: dict[str, str] = {
+    WaitReason.NO_WORKER: "no worker is connected",
+    WaitReason.KIND_NOT_SERVED: "no worker serves voice conversations",
+    WaitReason.WORKER_LOADING: "a worker is loading its model",
+}
 
 
 class Transcript:
@@ -40,10 +47,8 @@ class Transcript:
         self._line("connected", f"{url}, session {session_id}", "dim")
 
     def place(self, place: Queued) -> None:
-        wait = f"about {place.eta_seconds:.0f} s to go"
-        if isinstance(place, QueueUpdate) and place.stale:
-            wait = "the queue cannot be read now"
-        self._line("waiting", f"number {place.position} of {place.queue_length}, {wait}", "yellow")
+        text = f"number {place.position} of {place.queue_length}, {wait_text(place)}"
+        self._line("waiting", text, "yellow")
 
     def wait(self, place: Queued | None) -> None:
         """The session has lost its worker and waits at a place; None: a worker serves it again."""
@@ -86,6 +91,15 @@ class Transcript:
     def _line(self, label: str, text: str, style: str) -> None:
         line = Text(f"{label:>{_LABEL}}  ", style="dim").append(text, style=style)
         self._console.print(line, soft_wrap=True)
+
+
+def wait_text(place: Queued) -> str:
+    """How long the wait takes, or why that is not known."""
+    if isinstance(place, QueueUpdate) and place.stale:
+        return "the queue cannot be read now"
+    if place.eta_seconds is None:
+        return _REASONS.get(place.reason or "", "no worker can take the session now")
+    return f"about {place.eta_seconds:.0f} s to go"
 
 
 def unit_line(unit: Unit, latency: UnitLatency | None) -> Text:

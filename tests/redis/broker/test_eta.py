@@ -88,5 +88,6 @@ async def test_estimates_use_the_configured_values(broker: Broker) -> None:
         await join(broker, sid)
     await claim(broker)
     first, second = [row.eta_s for row in (await broker.queue.snapshot()).waiting]
+    assert first is not None
     assert 9.0 <= first <= 10.0
     assert second == pytest.approx(first + 10.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -118,6 +119,19 @@ async def test_the_whole_system_at_one_instant(broker: Broker, registry: Collect
     assert value(registry, "slots_free", engine="test") == 0
     assert value(registry, "workers", state="idle") == 2
     assert value(registry, "edges") == 1
+
+
+async def test_there_is_no_estimate_without_a_worker(
+    broker: Broker, registry: CollectorRegistry
+) -> None:
+    await join(broker, "a")
+    workers = FleetMetrics()
+    registry.register(workers)
+    await workers.refresh(broker)
+    assert math.isnan(value(registry, "queue_estimated_wait_seconds"))
+    await serve(broker)
+    await workers.refresh(broker)
+    assert value(registry, "queue_estimated_wait_seconds") == 0
 
 
 async def test_without_redis_only_the_outage_is_exported(

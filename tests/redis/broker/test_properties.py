@@ -451,7 +451,8 @@ class QueueMachine(RuleBasedStateMachine):
         )
         tickets = [row.ticket for row in snapshot.waiting]
         assert tickets == sorted(set(tickets))
-        etas = [row.eta_s for row in snapshot.waiting]
+        assert all((row.eta_s is None) is (row.reason is not None) for row in snapshot.waiting)
+        etas = [row.eta_s for row in snapshot.waiting if row.eta_s is not None]
         assert etas == sorted(etas)
         assert all(eta >= 0.0 for eta in etas)
 

@@ -9,7 +9,7 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import QueueFull, SessionExists
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.registry import Ticket
-from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.states import EndReason, SessionState, WaitReason
 from support.control_plane import AUDIO, CHAT, EDGE, OMNI, claim, join, serve, waiting
 
 
@@ -157,9 +157,24 @@ async def test_a_snapshot_lists_the_queue_the_running_sessions_and_the_workers(
     assert (worker.id, worker.slots, worker.used, worker.kinds) == ("w1", 1, 1, {AUDIO})
     assert (worker.engine, worker.counters, worker.open) == ("test", {"units": 3.0}, True)
     first, second = (row.eta_s for row in snapshot.waiting)
+    assert first is not None
     assert 119.0 <= first <= 120.0
     assert second == pytest.approx(first + 120.0)
     assert held.ticket < min(row.ticket for row in snapshot.waiting)
+
+
+async def test_a_snapshot_says_why_a_session_has_no_estimate(broker: Broker) -> None:
+    async def estimates() -> list[tuple[float | None, WaitReason | None]]:
+        return [(row.eta_s, row.reason) for row in (await broker.queue.snapshot()).waiting]
+
+    await join(broker, "a", OMNI)
+    assert await estimates() == [(None, WaitReason.NO_WORKER)]
+    await serve(broker, "w1", AUDIO)
+    assert await estimates() == [(None, WaitReason.KIND_NOT_SERVED)]
+    await serve(broker, "w2", OMNI)
+    assert await estimates() == [(0.0, None)]
+    await broker.registry.worker_gone("w2")
+    assert await estimates() == [(None, WaitReason.KIND_NOT_SERVED)]
 
 
 async def test_an_empty_queue_is_shown_empty(broker: Broker) -> None:

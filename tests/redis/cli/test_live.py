@@ -76,6 +76,12 @@ async def test_queue(settings: BrokerSettings) -> None:
     assert table[1].split()[:2] == ["1", "adx_b"]
 
 
+async def test_the_queue_without_a_worker(settings: BrokerSettings, broker: Broker) -> None:
+    await join(broker, "adx_a")
+    [row] = await rows(settings, "queue")
+    assert (row["eta_s"], row["reason"]) == (None, "no_worker")
+
+
 @pytest.mark.usefixtures("_busy")
 async def test_sessions(settings: BrokerSettings) -> None:
     live = await rows(settings, "sessions")

@@ -116,8 +116,7 @@ async def test_a_prepare_right_after_connecting_is_held(edge: RunningEdge, broke
     """The demo's page sends it at this time."""
     async with edge.open("/ws/half_duplex/hdx_page") as client:
         await client.send("prepare", system_content=[{"type": "text", "text": "Early."}], config={})
-        queued = await client.expect("queued")
-        assert queued["estimated_wait_s"] == queued["eta_seconds"]
+        await client.expect("queued")
         async with played_worker(broker) as worker:
             session = await worker.claim()
             await client.expect("queue_done", skip=("queue_update",))

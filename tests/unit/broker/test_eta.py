@@ -6,13 +6,19 @@ from hypothesis import strategies as st
 
 from antiphon.broker.eta import BASELINES, ENOUGH_SAMPLES, SessionLengths, estimate_waits
 from antiphon.shared_schemas.registry import RunningSession, WorkerRow
-from antiphon.shared_schemas.states import SessionKind, SessionState, WorkerState
+from antiphon.shared_schemas.states import SessionKind, SessionState, WaitReason, WorkerState
 
 AUDIO, OMNI, CHAT = SessionKind.AUDIO_DUPLEX, SessionKind.OMNI_DUPLEX, SessionKind.CHAT
 LENGTHS = SessionLengths(baselines=dict(BASELINES))
 
 
-def worker(name: str = "w", *kinds: SessionKind, slots: int = 1, open_: bool = True) -> WorkerRow:
+def worker(
+    name: str = "w",
+    *kinds: SessionKind,
+    slots: int = 1,
+    open_: bool = True,
+    state: WorkerState = WorkerState.IDLE,
+) -> WorkerRow:
     return WorkerRow(
         id=name,
         engine="e",
@@ -20,7 +26,7 @@ def worker(name: str = "w", *kinds: SessionKind, slots: int = 1, open_: bool = T
         kinds=frozenset(kinds or SessionKind),
         slots=slots,
         used=0,
-        state=WorkerState.IDLE,
+        state=state,
         device="cpu",
         address="",
         beat_at=0,
@@ -64,16 +70,31 @@ def test_a_worker_serves_its_kinds_only() -> None:
     assert estimate_waits([AUDIO, AUDIO, OMNI], [], workers, LENGTHS) == [0.0, 120.0, 120.0]
 
 
-def test_a_closed_worker_does_not_count() -> None:
-    assert estimate_waits([AUDIO, AUDIO], [], [worker(open_=False)], LENGTHS) == [0.0, 120.0]
+@pytest.mark.parametrize(
+    ("workers", "reason"),
+    [
+        ([], WaitReason.NO_WORKER),
+        ([worker(open_=False, state=WorkerState.DRAINING)], WaitReason.NO_WORKER),
+        ([worker(open_=False, state=WorkerState.ERROR)], WaitReason.NO_WORKER),
+        ([worker(slots=0)], WaitReason.NO_WORKER),
+        ([worker("o", OMNI)], WaitReason.KIND_NOT_SERVED),
+        ([worker(open_=False, state=WorkerState.LOADING)], WaitReason.WORKER_LOADING),
+    ],
+)
+def test_there_is_no_estimate_without_an_open_worker(
+    workers: list[WorkerRow], reason: WaitReason
+) -> None:
+    assert estimate_waits([AUDIO, AUDIO], [job("gone", 9.0)], workers, LENGTHS) == [reason] * 2
 
 
-def test_without_a_worker_sessions_are_assumed_to_run_in_turn() -> None:
-    assert estimate_waits([AUDIO, CHAT, CHAT], [], [], LENGTHS) == [0.0, 120.0, 135.0]
+def test_sessions_without_a_worker_delay_no_others() -> None:
+    loading = worker("l", CHAT, open_=False, state=WorkerState.LOADING)
+    waits = estimate_waits([OMNI, AUDIO, CHAT, AUDIO], [], [worker("a", AUDIO), loading], LENGTHS)
+    assert waits == [WaitReason.KIND_NOT_SERVED, 0.0, WaitReason.WORKER_LOADING, 120.0]
 
 
-def test_a_job_of_an_unknown_or_slotless_worker_is_ignored() -> None:
-    assert estimate_waits([AUDIO], [job("gone", 9.0)], [worker(slots=0)], LENGTHS) == [0.0]
+def test_a_job_of_an_unknown_worker_is_ignored() -> None:
+    assert estimate_waits([AUDIO], [job("gone", 9.0)], [worker()], LENGTHS) == [0.0]
 
 
 def test_durations_are_learnt_after_enough_samples() -> None:
@@ -119,8 +140,9 @@ def test_estimates_are_never_negative_and_never_decrease_along_the_queue(
 ) -> None:
     waits = estimate_waits(kinds, running, workers, LENGTHS)
     assert len(waits) == len(kinds)
-    assert waits == sorted(waits)
-    assert all(wait >= 0.0 for wait in waits)
+    known = [wait for wait in waits if not isinstance(wait, WaitReason)]
+    assert known == sorted(known)
+    assert all(wait >= 0.0 for wait in known)
 
 
 @given(kinds=KINDS, running=JOBS, workers=WORKERS)

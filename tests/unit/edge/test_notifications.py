@@ -11,7 +11,7 @@ from antiphon.edge.protocols.machine import QueuePlace
 from antiphon.edge.session.admission import PlaceFilter
 from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, RunningSession, Ticket
-from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WaitReason
 
 
 def _event(state: SessionState, ticket: int = 7, reason: EndReason | None = None) -> SessionEvent:
@@ -188,6 +188,7 @@ def test_the_first_place_is_queued_and_the_next_ones_updates() -> None:
         (Place(3, 4, 9.0), True),
         (Place(3, 5, 10.0), True),
         (Place(2, 4, 10.0), True),
+        (Place(3, 4, None, reason=WaitReason.NO_WORKER), True),
     ],
 )
 def test_only_changes_are_sent(place: Place, worth: bool) -> None:

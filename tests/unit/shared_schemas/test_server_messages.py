@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from antiphon.shared_schemas.duplex_messages import DuplexServerMessage, Prepared, Result
+from antiphon.shared_schemas.states import WaitReason
 from antiphon.shared_schemas.wire import Error, Queued, QueueDone, QueueUpdate, Stopped, encode
 
 SEED_RESULT_FIELDS = {
@@ -56,6 +57,17 @@ def test_a_place_has_both_names_of_the_estimate(kind: type[Queued]) -> None:
         "queue_length": 3,
         "eta_seconds": 4.5,
         "estimated_wait_s": 4.5,
+    }
+
+
+def test_a_place_without_an_estimate_has_a_reason() -> None:
+    message = Queued(ticket_id="7", position=1, queue_length=1, reason=WaitReason.NO_WORKER)
+    assert orjson.loads(encode(message)) == {
+        "type": "queued",
+        "ticket_id": "7",
+        "position": 1,
+        "queue_length": 1,
+        "reason": "no_worker",
     }
 
 

@@ -5,7 +5,7 @@ import { queueChime } from "./chimes.ts";
 
 const at = (position: number) => ({
   phase: "queued" as const,
-  queue: { position, length: 3, etaS: 30, at: 0, stale: false },
+  queue: { position, length: 3, etaS: 30, reason: null, at: 0, stale: false },
 });
 const out = (phase: Phase) => ({ phase, queue: null });
 

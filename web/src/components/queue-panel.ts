@@ -12,7 +12,7 @@ import { allowChimes, chime } from "./chimes.ts";
 import "./queue-panel.css";
 
 /**
- * Position in the queue and estimated wait. Empty without a status. The switch controls
+ * Position in the queue and estimated wait, or why it is unknown. Empty without a status. The switch controls
  * `chimeInQueue`, which needs `allowChimes` in the click that starts the session.
  *
  * @fires leave - the user leaves the queue
@@ -38,15 +38,12 @@ export class QueuePanel extends BaseElement {
     const { status } = this;
     if (status === null) return nothing;
     const { queue } = common();
-    const left = remaining(status);
     return html`<section class="card" aria-live="polite" aria-label=${queue.title}>
       <p class="place number" aria-hidden="true">${status.position}</p>
       <div class="stack tight grow">
-        <h2>${status.position === 1 ? queue.next : queue.title}</h2>
+        <h2>${heading(status)}</h2>
         <p class="soft">
-          ${queue.position(status.position, status.length)}<span aria-hidden="true">
-            · ${status.stale ? queue.stale : left < 1 ? queue.soon : queue.eta(formatClock(left))}</span
-          >
+          ${queue.position(status.position, status.length)}<span aria-hidden="true">${timeLeft(status)}</span>
         </p>
         <p class="small soft">${queue.wait}</p>
         <div class="row apart">
@@ -67,6 +64,17 @@ function setChimes(on: boolean): void {
   chime("closer");
 }
 
-function remaining(status: QueueStatus): number {
-  return Math.max(0, status.etaS - (performance.now() - status.at) / 1000);
+function heading({ etaS, position, reason }: QueueStatus): string {
+  const { queue } = common();
+  if (etaS !== null) return position === 1 ? queue.next : queue.title;
+  const reasons: Readonly<Record<string, string>> = queue.reasons;
+  return reasons[reason ?? ""] ?? queue.reasons.no_worker;
+}
+
+function timeLeft({ etaS, at, stale }: QueueStatus): string {
+  const { queue } = common();
+  if (stale) return ` · ${queue.stale}`;
+  if (etaS === null) return "";
+  const left = etaS - (performance.now() - at) / 1000;
+  return ` · ${left < 1 ? queue.soon : queue.eta(formatClock(left))}`;
 }

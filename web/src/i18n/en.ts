@@ -117,6 +117,11 @@ export const en = {
     eta: (clock: string) => `about ${clock}`,
     soon: "soon",
     stale: "not updated at the moment",
+    reasons: {
+      no_worker: "The model is not running",
+      kind_not_served: "This kind of conversation is not available now",
+      worker_loading: "The model is starting",
+    },
     wait: "Keep this page open. A sound plays when it is your turn.",
     leave: "Leave queue",
     chimes: "Sound notifications",
@@ -138,6 +143,10 @@ export const en = {
     queue_full: {
       title: "The queue is full",
       remedy: "Try again in a few minutes.",
+    },
+    no_worker: {
+      title: "The model is not running",
+      remedy: "Try again in a minute. If this continues, tell the server's operator.",
     },
     try_later: {
       title: "The server is busy",

@@ -118,6 +118,11 @@ export const zh: Translated<typeof en> = {
     eta: (clock) => `约 ${clock}`,
     soon: "马上就好",
     stale: "暂时无法更新",
+    reasons: {
+      no_worker: "模型未在运行",
+      kind_not_served: "目前不提供此类对话",
+      worker_loading: "模型正在启动",
+    },
     wait: "请保持此页面打开，轮到您时会播放提示音。",
     leave: "离开队列",
     chimes: "声音提醒",
@@ -128,6 +133,7 @@ export const zh: Translated<typeof en> = {
     unreachable: { title: "服务器没有响应", remedy: "请检查网络连接，然后重试。" },
     lost: { title: "连接已断开", remedy: "重连超时。请检查网络，然后重新开始。" },
     queue_full: { title: "队列已满", remedy: "请过几分钟再试。" },
+    no_worker: { title: "模型未在运行", remedy: "请稍后再试。若一直如此，请联系管理员。" },
     try_later: { title: "服务器繁忙", remedy: "请稍后再试。" },
     broker_unavailable: {
       title: "服务器尚未就绪",

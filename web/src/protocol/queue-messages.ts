@@ -5,14 +5,15 @@ const place = {
   ticket_id: text,
   position: number,
   queue_length: number,
-  eta_seconds: number,
-  estimated_wait_s: number,
+  estimated_wait_s: or(number, null),
+  reason: or(text, null),
 };
 
 /**
  * Queue messages of all protocols except realtime. Times are in seconds, positions count from 1.
- * Updates after `queue_done` mean that the worker was lost, until position 0. `stale`: the server
- * cannot read the queue.
+ * Without an estimate there is a `reason`: no worker can take the session. Updates after
+ * `queue_done` mean that the worker was lost, until position 0. `stale`: the server cannot read the
+ * queue.
  */
 export const queued = shape("queued", place);
 export const queueUpdate = shape("queue_update", { ...place, stale: or(flag, false) });

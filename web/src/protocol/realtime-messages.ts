@@ -28,7 +28,12 @@ export type RealtimeClientMessage =
   | { type: "output_audio_buffer.playback_ack"; played_ms: number }
   | { type: "session.close"; reason?: string | undefined };
 
-const place = { position: number, estimated_wait_s: number, queue_length: number };
+const place = {
+  position: number,
+  estimated_wait_s: or(number, null),
+  queue_length: number,
+  reason: or(text, null),
+};
 
 export interface RealtimeError {
   readonly code: string;

@@ -56,6 +56,15 @@ it("sends the request, waits in the queue and collects the answer", () => {
   expect(exchange.audio).toEqual(Float32Array.of(0.5));
 });
 
+it("knows why no worker takes the request", () => {
+  const { exchange } = ask();
+  const place = { ticket_id: "t", position: 1, queue_length: 1 };
+  FakeWebSocket.last.say({ type: "queued", ...place, reason: "no_worker" });
+  expect(exchange.state.value.queue).toMatchObject({ etaS: null, reason: "no_worker" });
+  FakeWebSocket.last.say({ type: "queue_update", ...place, eta_seconds: 4, estimated_wait_s: 4 });
+  expect(exchange.state.value.queue).toMatchObject({ etaS: 4, reason: null });
+});
+
 it("waits in the queue again when it loses its worker", () => {
   const { exchange } = ask();
   const place = { ticket_id: "t", queue_length: 1, eta_seconds: 0, estimated_wait_s: 0 };

@@ -14,13 +14,15 @@ export type Phase =
   | "ended";
 
 /**
- * Status in the queue. Position 1 is next. `at`: time of the update, `performance.now()`. `stale`:
- * the server cannot read the queue, so the position may have changed.
+ * Status in the queue. Position 1 is next. `etaS` is null while no worker can take the session, for
+ * `reason`. `at`: time of the update, `performance.now()`. `stale`: the server cannot read the queue,
+ * so the position may have changed.
  */
 export interface QueueStatus {
   readonly position: number;
   readonly length: number;
-  readonly etaS: number;
+  readonly etaS: number | null;
+  readonly reason: string | null;
   readonly at: number;
   readonly stale: boolean;
 }

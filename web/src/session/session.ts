@@ -19,7 +19,9 @@ const CLOSE_NAMES: Record<number, string> = {
   4409: "replaced",
 };
 
-type Place = Pick<Queued, "position" | "queue_length" | "estimated_wait_s"> & { stale?: boolean };
+type Place = Pick<Queued, "position" | "queue_length" | "estimated_wait_s" | "reason"> & {
+  stale?: boolean;
+};
 
 /** Events of a session. Sessions without a microphone emit only `problem`. */
 export interface SessionEvents {
@@ -104,8 +106,9 @@ export abstract class Session<
     const { phase } = this.state.value;
     if (phase === "stopping") return;
     const { position, queue_length: length, estimated_wait_s: etaS, stale = false } = message;
+    const { reason } = message;
     const at = performance.now();
-    const queue = position === 0 ? null : { position, length, etaS, at, stale };
+    const queue = position === 0 ? null : { position, length, etaS, reason, at, stale };
     if (this.#assigned || phase === "active") this.patch({ queue });
     else this.patch({ phase: queue ? "queued" : "preparing", queue });
   }

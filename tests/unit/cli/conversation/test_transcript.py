@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pytest
 from rich.console import Console
 
 from antiphon.cli.conversation.conversation import ConversationResult, SpokenQuestion
@@ -78,6 +79,22 @@ def test_the_wait_for_another_worker() -> None:
         "   waiting  number 1 of 1, the queue cannot be read now",
         " connected  a worker serves the session again",
     ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("no_worker", "no worker is connected"),
+        ("kind_not_served", "no worker serves voice conversations"),
+        ("worker_loading", "a worker is loading its model"),
+        ("of a newer server", "no worker can take the session now"),
+        (None, "no worker can take the session now"),
+    ],
+)
+def test_a_wait_without_a_worker(reason: str | None, text: str) -> None:
+    shown, out = transcript()
+    shown.place(Queued(ticket_id="1", position=1, queue_length=1, reason=reason))
+    assert out.getvalue().splitlines() == [f"   waiting  number 1 of 1, {text}"]
 
 
 def test_the_summary_names_every_measured_hop() -> None:

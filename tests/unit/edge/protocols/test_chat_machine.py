@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -23,12 +24,13 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
-from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.states import EndReason, WaitReason
 from support.protocol_driver import run_sequence, wires_of
 
 STREAMED = ChatIn(content=[], options=ChatOptions())
 WHOLE = ChatIn(content=[], options=ChatOptions(streaming=False))
 PLACE = QueuePlace("7", 2, 3, 4.5, first=True)
+WITHOUT_WORKER = QueuePlace("7", 1, 1, None, first=True, reason=WaitReason.NO_WORKER)
 DONE = ChatDoneOut(
     text="Hi.", audio=b"\0\0\0\0", generated_tokens=2, input_tokens=9, duration_ms=12.5
 )
@@ -194,6 +196,40 @@ def test_over_http_there_is_one_body() -> None:
         }
     ]
     assert actions[-1] == Finish(Close.NORMAL, EndReason.STOPPED)
+
+
+def test_over_http_a_request_without_a_worker_is_refused_after_a_while() -> None:
+    now = 100.0
+    machine = ChatHttpMachine(WHOLE, "rec", lambda: now, grace_s=5.0)
+    looks = machine.deadlines()
+    assert next(looks).at == 105.0
+    machine.placed(WITHOUT_WORKER)
+    now = 104.0
+    machine.placed(WITHOUT_WORKER)  # still the same wait
+    due = next(looks)
+    assert (due.at, due.act()) == (105.0, [])
+    now = 105.0
+    [wire] = wires_of(refused := list(due.act()))
+    assert (wire["code"], wire["error"]) == ("no_worker", "no worker is connected; try again later")
+    assert refused[-1] == Finish(Close.TRY_LATER, EndReason.ERROR)
+    assert list(looks) == []
+
+
+@pytest.mark.parametrize(
+    "place", [PLACE, replace(WITHOUT_WORKER, reason=WaitReason.WORKER_LOADING)]
+)
+def test_over_http_a_worker_that_comes_is_waited_for(place: QueuePlace) -> None:
+    now = 100.0
+    machine = ChatHttpMachine(WHOLE, "rec", lambda: now, grace_s=5.0)
+    looks = machine.deadlines()
+    machine.placed(WITHOUT_WORKER)
+    now = 104.0
+    machine.placed(place)
+    now = 109.0
+    due = next(looks)
+    assert (due.at, due.act()) == (114.0, [])
+    machine.granted()
+    assert list(looks) == []
 
 
 def test_over_http_errors_have_the_usual_fields() -> None:

@@ -37,7 +37,7 @@ from antiphon.shared_schemas.entries import (
     TimeoutOut,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.states import EndReason, WaitReason
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.protocol_driver import run_sequence, wires_of
 from support.realtime_schema import is_valid
@@ -122,6 +122,13 @@ def test_the_queue_and_the_start() -> None:
     ]
     assert _wires(machine.placed(QueuePlace("7", 1, 3, 2.0, first=False))) == [
         {"type": "session.queue_update", "position": 1, "estimated_wait_s": 2.0, "queue_length": 3}
+    ]
+    without_worker = QueuePlace("7", 1, 3, None, first=False, reason=WaitReason.NO_WORKER)
+    assert _wires(machine.placed(without_worker)) == [
+        {"type": "session.queue_update", "position": 1, "queue_length": 3}
+    ]
+    assert wires_of(RealtimeMachine(SID, notices=True).placed(without_worker)) == [
+        {"type": "session.queue_update", "position": 1, "queue_length": 3, "reason": "no_worker"}
     ]
     assert _wires(machine.granted()) == [{"type": "session.queue_done"}]
     machine.receive(UPDATE)

@@ -36,7 +36,7 @@ DEMANDS: dict[str, tuple[set[str], set[str]]] = {
 }
 """Required and optional fields of the demo's server events; it accepts no others."""
 
-ASKED_FOR = {"session.queue_update": {"stale"}}
+ASKED_FOR = {"session.queue_update": {"stale", "reason"}, "session.queued": {"reason"}}
 """Fields that are sent only to clients that ask for notices."""
 
 
@@ -125,6 +125,8 @@ def test_without_options_the_document_is_served() -> None:
         ("resume", {"type": "resumed", "seq": 0, "resume_token": "rt_1.x"}),
         ("resume", {"type": "session.closed", "seq": 9, "reason": "stopped"}),
         ("notices", {"type": "session.notice", "limit": "duration", "seconds_left": 30.0}),
+        ("notices", {"type": "session.queued", "position": 1, "reason": "no_worker"}),
+        ("notices", {"type": "session.queue_update", "position": 1, "reason": "worker_loading"}),
         ("capabilities", {"type": "session.queue_done", "capabilities": {"features": []}}),
     ],
 )

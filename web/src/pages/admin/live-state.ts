@@ -22,7 +22,9 @@ export interface WaitingRow {
   readonly state: string;
   readonly position: number;
   readonly queued_at: number;
-  readonly eta_s: number;
+  /** Null while no worker can take it, for `reason`. */
+  readonly eta_s: number | null;
+  readonly reason: string | null;
 }
 
 export interface SessionRow {

@@ -5,7 +5,7 @@ import { formatClock } from "../../i18n/format.ts";
 import { showError } from "../../shell/errors.ts";
 import { toast } from "../../ui/toasts.ts";
 import { confirmAction } from "./confirm-dialog.ts";
-import { emptyNote, sessionName, stateBadge } from "./labels.ts";
+import { emptyNote, named, sessionName, stateBadge } from "./labels.ts";
 import type { Rows, WaitingRow } from "./live-state.ts";
 import { stateStrings } from "./state-strings.ts";
 import { adminStrings } from "./strings.ts";
@@ -53,7 +53,7 @@ function line(ticket: string, row: WaitingRow, now: number): TemplateResult {
     <td class="head">${sessionName(row.session, row.kind)}</td>
     <td data-label=${t.state}>${stateBadge(stateStrings().states, row.state)}</td>
     <td data-label=${t.waited}>${formatClock((now - row.queued_at) / 1000)}</td>
-    <td data-label=${t.expected}>${formatClock(row.eta_s)}</td>
+    <td data-label=${t.expected}>${expected(row)}</td>
     <td class="end">
       <button
         class="button small"
@@ -64,6 +64,10 @@ function line(ticket: string, row: WaitingRow, now: number): TemplateResult {
       </button>
     </td>
   </tr>`;
+}
+
+function expected({ eta_s, reason }: WaitingRow): string {
+  return eta_s === null ? named(stateStrings().waitReasons, reason ?? "") : formatClock(eta_s);
 }
 
 function askToRemove(ticket: string, session: string): void {

@@ -45,6 +45,11 @@ export const stateStrings = defineStrings(
       context_full: "context full",
       error: "error",
     },
+    waitReasons: {
+      no_worker: "no worker",
+      kind_not_served: "no worker for this kind",
+      worker_loading: "worker is loading",
+    },
     asks: { break: "asked to stop the answer" },
   },
   {
@@ -85,6 +90,11 @@ export const stateStrings = defineStrings(
       server_shutdown: "服务器关闭",
       context_full: "上下文已满",
       error: "错误",
+    },
+    waitReasons: {
+      no_worker: "没有工作进程",
+      kind_not_served: "没有提供此类会话的工作进程",
+      worker_loading: "工作进程正在加载",
     },
     asks: { break: "被要求停止回答" },
   },

@@ -1,0 +1,157 @@
+"""Clients learn that no worker can take their session, and when one can."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import nullcontext
+from typing import Any
+
+import httpx
+import pytest
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.entries import ChatDoneOut, ChatIn
+from antiphon.shared_schemas.registry import WorkerReport
+from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
+from support.edge_harness import (
+    Client,
+    PlayedWorker,
+    RunningEdge,
+    ended,
+    played_worker,
+    running_edge,
+)
+from support.stack import until
+
+HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
+ESTIMATES = {"eta_seconds", "estimated_wait_s"}
+
+
+def _worker(broker: Broker, *kinds: SessionKind) -> PlayedWorker:
+    return PlayedWorker(broker, "w2", 1, frozenset(kinds))
+
+
+async def _loads(broker: Broker) -> None:
+    report = WorkerReport(
+        engine="played",
+        model="none",
+        kinds=frozenset(SessionKind),
+        slots=1,
+        state=WorkerState.LOADING,
+        device="cpu",
+        address="",
+        open=False,
+    )
+    await broker.registry.worker_beat("w-loading", 0, report)
+
+
+async def _reason(client: Client) -> str | None:
+    """The reason of the newest place; it has no estimate exactly if it has a reason."""
+    place = await client.message()
+    assert place["type"] in ("queued", "queue_update"), place
+    assert ESTIMATES & place.keys() == (set() if "reason" in place else ESTIMATES)
+    reason: str | None = place.get("reason")
+    return reason
+
+
+async def _reaches(client: Client, reason: str | None) -> None:
+    while await _reason(client) != reason:
+        pass
+
+
+async def test_a_place_says_that_no_worker_is_connected(edge: RunningEdge, broker: Broker) -> None:
+    """The estimate appears once a worker is busy with another session."""
+    async with edge.client("adx_1") as first, edge.client("adx_2") as second:
+        assert await _reason(first) == "no_worker"
+        await _reaches(second, "no_worker")
+        await _loads(broker)
+        await _reaches(first, "worker_loading")
+        await _reaches(second, "worker_loading")
+        async with played_worker(broker) as worker:
+            await worker.claim()
+            await _reaches(second, None)
+            await first.expect("queue_done", skip=("queue_update",))
+
+
+async def test_a_place_says_that_no_worker_serves_its_kind(
+    edge: RunningEdge, broker: Broker, http: httpx.AsyncClient
+) -> None:
+    async with _worker(broker, SessionKind.AUDIO_DUPLEX), edge.client("omni_1") as client:
+        place = await client.expect("queued")
+        assert (place["position"], place["reason"]) == (1, "kind_not_served")
+        [item] = (await http.get("/api/queue")).json()["items"]
+        assert (item["estimated_wait_s"], item["reason"]) == (None, "kind_not_served")
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"), [("", None), ("&notices=1", "no_worker")], ids=["plain", "notices"]
+)
+async def test_realtime_says_it_to_clients_that_ask_for_notices(
+    edge: RunningEdge, query: str, reason: str | None
+) -> None:
+    async with edge.open(f"/v1/realtime?mode=audio{query}") as client:
+        place = await client.expect("session.queued")
+        assert "estimated_wait_s" not in place
+        assert place.get("reason") == reason
+
+
+async def test_a_session_that_has_lost_the_only_worker_gets_the_reason(
+    edge: RunningEdge, broker: Broker
+) -> None:
+    async with edge.client("adx_1") as client:
+        async with played_worker(broker) as worker:
+            await worker.claim()
+            await client.expect("queue_done", skip=("queued", "queue_update"))
+        await broker.registry.worker_gone("w1")
+        await _reaches(client, "no_worker")
+        async with played_worker(broker) as worker:
+            await worker.claim()
+            while (await client.expect("queue_update"))["position"] != 0:
+                pass
+
+
+@pytest.mark.parametrize(
+    ("kinds", "text"),
+    [
+        ((), "no worker is connected; try again later"),
+        ((SessionKind.OMNI_DUPLEX,), "no connected worker serves chat; try again later"),
+    ],
+)
+async def test_a_chat_over_http_is_refused(
+    settings: BrokerSettings, broker: Broker, kinds: tuple[SessionKind, ...], text: str
+) -> None:
+    async with (
+        _worker(broker, *kinds) if kinds else nullcontext(),
+        running_edge(settings, no_worker_grace_s=0.1) as edge,
+        edge.http() as http,
+    ):
+        answer = await http.post("/api/chat", json=HELLO)
+        assert (answer.status_code, answer.json()["code"]) == (503, "no_worker")
+        assert (answer.json()["error"], answer.json()["retryable"]) == (text, True)
+        assert answer.headers["retry-after"] == "1"
+        assert not (await broker.queue.snapshot()).waiting
+
+
+async def test_a_chat_over_http_waits_for_a_worker_that_loads(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    async def has_waited() -> bool:
+        await _loads(broker)
+        snapshot = await broker.queue.snapshot()
+        return any(snapshot.at - row.queued_at > 1000 for row in snapshot.waiting)
+
+    await _loads(broker)
+    async with running_edge(settings, no_worker_grace_s=0.1) as edge, edge.http() as http:
+        pending = asyncio.create_task(http.post("/api/chat", json=HELLO))
+        await until(has_waited)
+        async with played_worker(broker) as worker:
+            session = await worker.claim()
+            await session.expect(ChatIn)
+            await session.publish(
+                ChatDoneOut(text="Hi.", generated_tokens=1, input_tokens=1, duration_ms=1.0)
+            )
+            await session.end(EndReason.STOPPED)
+            answer = await pending
+        await ended(broker, session.claim.sid)
+    assert (answer.status_code, answer.json()["text"]) == (200, "Hi.")
