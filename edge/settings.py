@@ -178,7 +178,7 @@ class EdgeSettings(AccessSettings):
     chat_request_s: float = Field(default=120.0, gt=0)
     """time a client has to send a chat request"""
     no_worker_grace_s: float = Field(default=5.0, ge=0.1)
-    """POST /api/chat answers 503 if no worker for chat is connected or loads for this long"""
+    """time without a worker that serves chat, or loads, after which POST /api/chat answers 503"""
     request_head_s: float = Field(default=10.0, gt=0)
     """time a connection has to send the head of its request"""
     realtime_video_s: float = Field(default=300.0, gt=0)
