@@ -62,6 +62,18 @@ class WaitReason(StrEnum):
     """A worker that serves this kind of session is loading its model."""
 
 
+_WAIT_TEXTS: dict[str, str] = {
+    WaitReason.NO_WORKER: "no worker is connected",
+    WaitReason.KIND_NOT_SERVED: "no worker serves this kind of session",
+    WaitReason.WORKER_LOADING: "a worker is loading its model",
+}
+
+
+def wait_reason_text(reason: str | None) -> str:
+    """For people; also for a reason that a newer server sends."""
+    return _WAIT_TEXTS.get(reason or "", "no worker can take the session")
+
+
 class EndReason(StrEnum):
     """Why a session ended; stored in its row, its last event and its recording."""
 

@@ -11,13 +11,15 @@ from typing import Unpack
 
 import numpy as np
 
-from antiphon.client.duplex import connect_duplex
+from antiphon.client.duplex import DuplexSession, connect_duplex
 from antiphon.client.errors import NoAnswer
 from antiphon.client.link import ClientOptions, check_options
 from antiphon.client.recordings import Recordings
 from antiphon.client.sound import check_samples, load_wav, save_wav
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
+from antiphon.shared_schemas.states import WaitReason, wait_reason_text
+from antiphon.shared_schemas.wire import Queued
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +72,13 @@ class Client:
         """Speak a question in real time and return the reply.
 
         The question is a 16-bit WAV file, or float32 mono at 16 kHz. Raises NoAnswer if the reply is not
-        complete `patience_s` after the last speech, and the errors of `connect_duplex`.
+        complete `patience_s` after the last speech, or if for this time there is no worker that could
+        take the session, and the errors of `connect_duplex`.
         """
         samples = load_wav(Path(question)) if isinstance(question, str | Path) else question
         samples = check_samples(samples)
         async with connect_duplex(self.url, **self._options) as session:
-            await session.wait_for_turn()
+            await _wait_for_turn(session, patience_s)
             await session.prepare(system_prompt)
             text, audio = "", [SILENCE]
             asked_s = len(samples) / INPUT_RATE
@@ -98,3 +101,23 @@ class Client:
                 session_id=session.session_id,
                 recording_id=session.recording_id,
             )
+
+
+async def _wait_for_turn(session: DuplexSession, patience_s: float) -> None:
+    """Raises NoAnswer if there is no worker for `patience_s`. One that is loading is waited for."""
+    reason: str | None = None
+    now = asyncio.get_running_loop().time
+
+    def take(place: Queued) -> None:
+        nonlocal reason
+        reason = place.reason
+        if place.eta_seconds is not None or reason == WaitReason.WORKER_LOADING:
+            limit.reschedule(None)
+        elif limit.when() is None:
+            limit.reschedule(now() + patience_s)
+
+    try:
+        async with asyncio.timeout(None) as limit:
+            await session.wait_for_turn(take)
+    except TimeoutError:
+        raise NoAnswer(wait_reason_text(reason)) from None

@@ -79,16 +79,10 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.media import Payload
-from antiphon.shared_schemas.states import EndReason, WaitReason
+from antiphon.shared_schemas.states import EndReason, WaitReason, wait_reason_text
 from antiphon.shared_schemas.wire import QueueDone, ServerMessage
 
 _BYTES_PER_MS = 4 * INPUT_RATE // 1000
-
-_WITHOUT_WORKER = {
-    WaitReason.NO_WORKER: "no worker is connected",
-    WaitReason.KIND_NOT_SERVED: "no connected worker serves chat",
-}
-"""A worker that is loading is waited for."""
 
 LEGAL: dict[Phase, frozenset[type[StopIn]]] = {
     Phase.QUEUED: frozenset({StopIn}),
@@ -343,8 +337,8 @@ class ChatMachine(SessionMachine[StopIn]):
 class ChatHttpMachine(ChatMachine):
     """Sends one message, the body of the HTTP response, which includes the time in the queue.
 
-    A request that no worker could take for `grace_s` is refused: its client sees no place in the
-    queue. `clock` is the time of the event loop.
+    A request is refused if no worker could take it for `grace_s`, and none was loading: its client
+    sees no place in the queue. `clock` is the time of the event loop.
     """
 
     def __init__(
@@ -366,7 +360,7 @@ class ChatHttpMachine(ChatMachine):
     def placed(self, place: QueuePlace) -> list[Action]:
         if place.first:
             self._estimate_s = place.eta_s
-        reason = place.reason if place.reason in _WITHOUT_WORKER else None
+        reason = None if place.reason is WaitReason.WORKER_LOADING else place.reason
         if reason and not self._without_worker:
             self._without_worker_since = self._clock()
         self._without_worker = reason
@@ -383,7 +377,7 @@ class ChatHttpMachine(ChatMachine):
         waited_s = self._clock() - self._without_worker_since
         if not (self.waiting and self._without_worker) or waited_s < self._grace_s:
             return []
-        text = f"{_WITHOUT_WORKER[self._without_worker]}; try again later"
+        text = f"{wait_reason_text(self._without_worker)}; try again later"
         fault = Fault(error_message(ErrorCode.NO_WORKER, text, retryable=True))
         messages = [Send(message) for message in encode_http_error(fault)]
         self.phase = Phase.OVER

@@ -25,16 +25,10 @@ from antiphon.client.errors import ServerError
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.duplex_messages import Prepared
-from antiphon.shared_schemas.states import WaitReason
+from antiphon.shared_schemas.states import wait_reason_text
 from antiphon.shared_schemas.wire import Queued, QueueUpdate
 
 _LABEL = 10
-
-_REASONS: dict[str, str] = {
-    WaitReason.NO_WORKER: "no worker is connected",
-    WaitReason.KIND_NOT_SERVED: "no worker serves voice conversations",
-    WaitReason.WORKER_LOADING: "a worker is loading its model",
-}
 
 
 class Transcript:
@@ -98,7 +92,7 @@ def wait_text(place: Queued) -> str:
     if isinstance(place, QueueUpdate) and place.stale:
         return "the queue cannot be read now"
     if place.eta_seconds is None:
-        return _REASONS.get(place.reason or "", "no worker can take the session now")
+        return wait_reason_text(place.reason)
     return f"about {place.eta_seconds:.0f} s to go"
 
 

@@ -7,10 +7,13 @@ from contextlib import nullcontext
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
+from antiphon.client.assistant import Client as AntiphonClient
+from antiphon.client.errors import NoAnswer
 from antiphon.shared_schemas.entries import ChatDoneOut, ChatIn
 from antiphon.shared_schemas.registry import WorkerReport
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
@@ -25,6 +28,7 @@ from support.edge_harness import (
 from support.stack import until
 
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
+SECOND = np.zeros(16_000, np.float32)
 ESTIMATES = {"eta_seconds", "estimated_wait_s"}
 
 
@@ -96,6 +100,15 @@ async def test_realtime_says_it_to_clients_that_ask_for_notices(
         assert place.get("reason") == reason
 
 
+async def test_a_question_in_one_call_fails(edge: RunningEdge, broker: Broker) -> None:
+    client = AntiphonClient(edge.ws)
+    with pytest.raises(NoAnswer, match="no worker is connected"):
+        await client.aask(SECOND, patience_s=0.1)
+    async with _worker(broker, SessionKind.OMNI_DUPLEX):
+        with pytest.raises(NoAnswer, match="no worker serves this kind of session"):
+            await client.aask(SECOND, patience_s=0.1)
+
+
 async def test_a_session_that_has_lost_the_only_worker_gets_the_reason(
     edge: RunningEdge, broker: Broker
 ) -> None:
@@ -115,7 +128,7 @@ async def test_a_session_that_has_lost_the_only_worker_gets_the_reason(
     ("kinds", "text"),
     [
         ((), "no worker is connected; try again later"),
-        ((SessionKind.OMNI_DUPLEX,), "no connected worker serves chat; try again later"),
+        ((SessionKind.OMNI_DUPLEX,), "no worker serves this kind of session; try again later"),
     ],
 )
 async def test_a_chat_over_http_is_refused(

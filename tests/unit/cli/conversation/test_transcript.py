@@ -85,10 +85,10 @@ def test_the_wait_for_another_worker() -> None:
     ("reason", "text"),
     [
         ("no_worker", "no worker is connected"),
-        ("kind_not_served", "no worker serves voice conversations"),
+        ("kind_not_served", "no worker serves this kind of session"),
         ("worker_loading", "a worker is loading its model"),
-        ("of a newer server", "no worker can take the session now"),
-        (None, "no worker can take the session now"),
+        ("of a newer server", "no worker can take the session"),
+        (None, "no worker can take the session"),
     ],
 )
 def test_a_wait_without_a_worker(reason: str | None, text: str) -> None:
