@@ -14,7 +14,7 @@ class WorkerSettings(StatusSettings):
     """The engine, the number of slots, and the timeouts."""
 
     engine: str = "local"
-    """local, minicpmo or simulated"""
+    """name of the engine; `antiphon worker --help` lists them"""
     slots: int = Field(default=4, ge=1, le=256)
     """sessions served at once"""
     model_path: Path | None = None

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-import orjson
 import typer
 
 from antiphon.broker.client import Broker, open_broker
@@ -18,41 +14,10 @@ from antiphon.broker.errors import BrokerError
 from antiphon.broker.service.logs import configure_logging
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.common import fail
+from antiphon.cli.stack.stack_file import StackFile
 from antiphon.recorder_service.settings import RecorderSettings
 
 T = TypeVar("T")
-
-
-STACK_FILE = "stack.json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackFile:
-    """`stack.json` of a running `antiphon up`: its process id and its addresses."""
-
-    pid: int
-    redis_url: str
-    edge_url: str
-
-    @classmethod
-    def read(cls, data_dir: Path) -> StackFile | None:
-        """The stack that runs over this folder now; None if there is none."""
-        try:
-            found = cls(**orjson.loads((data_dir / STACK_FILE).read_bytes()))
-            os.kill(found.pid, 0)
-        except (OSError, TypeError, orjson.JSONDecodeError):
-            return None
-        return found
-
-    @contextmanager
-    def published(self, data_dir: Path) -> Iterator[None]:
-        """Keep the file until the block ends."""
-        path = data_dir / STACK_FILE
-        path.write_bytes(orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2))
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
 
 
 def broker_settings(redis_url: str | None, data_dir: Path | None = None) -> BrokerSettings:

@@ -28,18 +28,28 @@ ApiKey = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 RedisUrl = Annotated[
     str | None,
-    typer.Option(help="URL of Redis; default: the configured one, or that of `antiphon up`."),
+    typer.Option(
+        help="URL of Redis; default: the configured one, or that of `antiphon up`. "
+        r"\[env: ANTIPHON_REDIS_URL]"
+    ),
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Folder with the recordings in sessions/; default: the recorder's."),
+    typer.Option(
+        help="Folder with the recordings in sessions/, and the data of `antiphon up`. "
+        r"\[default: data] \[env: ANTIPHON_DATA_DIR]"
+    ),
 ]
-Engine = Annotated[str | None, typer.Option(help="local, minicpmo or simulated.")]
-ModelPath = Annotated[
-    Path | None, typer.Option(help="The checkpoint of minicpmo, or a GGUF for local.")
+EdgeUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        "-u",
+        envvar="ANTIPHON_URL",
+        help=rf"URL of the edge; default: of `antiphon up` in this folder, else {DEFAULT_URL}.",
+        show_default=False,
+    ),
 ]
-Slots = Annotated[int | None, typer.Option(help="Number of concurrent conversations.")]
-EdgeUrl = Annotated[str, typer.Option(help="URL of the edge.")]
 Patience = Annotated[
     float, typer.Option(help="Seconds to wait for an answer before giving up.", min=1)
 ]

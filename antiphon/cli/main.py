@@ -59,12 +59,21 @@ _COMMANDS = {
 _EX_CONFIG = 78
 """The same command fails again until the installation or a setting changes."""
 
+_PANELS = {
+    "Start and stop": ("up", "demo", "doctor"),
+    "Talk and listen": ("talk", "recordings", "replay", "bench"),
+    "Look inside": ("queue", "sessions", "workers", "edges", "events"),
+    "Single services": ("edge", "worker", "recorder", "cleanup"),
+    "Maintenance": ("migrate-keys", "make-secrets", "healthy"),
+}
+"""The groups of `antiphon --help`, and their commands in order."""
+
 
 class LazyCommand(TyperCommand):
     """A command by name and summary, imported when it is called."""
 
-    def __init__(self, module: str, name: str, summary: str) -> None:
-        super().__init__(name, help=summary)
+    def __init__(self, module: str, name: str, summary: str, panel: str) -> None:
+        super().__init__(name, help=summary, rich_help_panel=panel)
         self._module = module
 
     def loaded(self) -> Any:
@@ -86,16 +95,22 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        for module, summaries in _COMMANDS.items():
-            for name, summary in summaries.items():
-                self.add_command(LazyCommand(module, name, summary))
+        found = {
+            name: (module, summary)
+            for module, summaries in _COMMANDS.items()
+            for name, summary in summaries.items()
+        }
+        for panel, names in _PANELS.items():
+            for name in names:
+                module, summary = found[name]
+                self.add_command(LazyCommand(module, name, summary, panel))
 
 
 app = typer.Typer(
     name="antiphon",
     cls=LazyGroup,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 
@@ -109,7 +124,10 @@ def _version(asked: bool) -> None:
 @app.callback()
 def options(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", "-V", callback=_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Full-duplex spoken conversations: run the pipeline, talk to it, inspect it."""

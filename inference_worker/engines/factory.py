@@ -74,7 +74,7 @@ def _options_class(name: str) -> type[BaseModel]:
             from antiphon.inference_worker.engines.simulated import SimulatedOptions
 
             return SimulatedOptions
-    choices = ", ".join(_BUILDERS)
+    choices = ", ".join(engine_names())
     raise EngineLoadError(f"there is no engine {name!r}; choose one of: {choices}")
 
 
@@ -124,6 +124,11 @@ _BUILDERS: dict[str, Callable[[Mapping[str, Any]], UnifiedProcessor]] = {
     "minicpmo": _minicpmo,
     "simulated": _simulated,
 }
+
+
+def engine_names() -> list[str]:
+    """Every engine that `build_processor` knows."""
+    return sorted(_BUILDERS)
 
 
 def examine_engine(

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.text import Text
 
 from antiphon.broker.redis_server.embedded import free_port
-from antiphon.cli.broker_access import StackFile
 from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail
 from antiphon.cli.conversation.sound import UnusableAudio, load_speech
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
+from antiphon.cli.load.progress import progress_bar
 from antiphon.cli.load.report import report_of, show
 from antiphon.cli.load.run import LoadResult, NobodyServed, run_load
 from antiphon.cli.load.usage import ProcessUsage, processes_of, with_generator
@@ -32,7 +32,9 @@ from antiphon.cli.stack.stack import (
     opened_stack,
     run_guarded,
 )
+from antiphon.cli.stack.stack_file import StackFile
 from antiphon.client.link import ClientOptions
+from antiphon.inference_worker.engines.factory import engine_names
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import PcmFormat
 
@@ -45,15 +47,26 @@ MAX_OWN_SESSIONS = 256
 
 def bench(
     url: Annotated[
-        str | None, typer.Option(help="URL of the edge; default: start a temporary stack.")
+        str | None,
+        typer.Option("--url", "-u", help="URL of the edge; default: start a temporary stack."),
     ] = None,
     api_key: ApiKey = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="Engine of the temporary stack: simulated (the default) or local."),
+        typer.Option(
+            "--engine",
+            "-e",
+            metavar=f"[{'|'.join(engine_names())}]",
+            help="Engine of the temporary stack.",
+            show_default="simulated",
+        ),
     ] = None,
-    sessions: Annotated[int, typer.Option(help="Number of concurrent users.", min=1)] = 8,
-    seconds: Annotated[float, typer.Option(help="Duration of the measurement.", min=1)] = 30.0,
+    sessions: Annotated[
+        int, typer.Option("--sessions", "-n", help="Number of concurrent users.", min=1)
+    ] = 8,
+    seconds: Annotated[
+        float, typer.Option("--seconds", "-s", help="Duration of the measurement.", min=1)
+    ] = 30.0,
     kinds: Annotated[
         str, typer.Option(help="audio, omni, half-duplex, chat: one, or several with commas.")
     ] = "audio",
@@ -83,7 +96,9 @@ def bench(
     patience: Annotated[
         float, typer.Option(help="Seconds to wait until every user has a turn.", min=1)
     ] = 120.0,
-    out: Annotated[Path, typer.Option(help="Folder for report.json.")] = Path("bench-report"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for report.json.")] = Path(
+        "bench-report"
+    ),
 ) -> None:
     if url is not None and engine is not None:
         fail("--url names a running edge, --engine starts one: only one of them", status=2)
@@ -118,11 +133,14 @@ def run_bench(
     try:
         inputs = LoadInputs.of([load_speech(path) for path in wavs], plan.speak_ratio)
         load = partial(run_load, how=client_options(plan.form, api_key), plan=plan, inputs=inputs)
-        if url is not None:
-            result = uvloop.run(load(url, usage=_usage_of_running(url)))
-        else:
+        if url is None:
             console.print(f"Starting Redis, edge, worker ({engine}), recorder and cleanup …")
-            result = _load_temporary_stack(load, engine, plan)
+        with progress_bar() as report:
+            load = partial(load, report=report)
+            if url is not None:
+                result = uvloop.run(load(url, usage=_usage_of_running(url)))
+            else:
+                result = _load_temporary_stack(load, engine, plan)
     except (NobodyServed, UnusableAudio, *START_ERRORS) as error:
         console.print(Text(f"\nNothing was measured: {error}", style="bold red"))
         return exit_status(error)

@@ -25,9 +25,11 @@ from antiphon.broker.redis_server.programs import EmbeddedRedisError, find_redis
 from antiphon.broker.service.listening import CannotListen, check_bind
 from antiphon.broker.settings import InvalidSettings
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cli.broker_access import StackFile, broker_settings
-from antiphon.cli.common import AsJson, DataDir, Engine, ModelPath, RedisUrl, fail, given
+from antiphon.cli.broker_access import broker_settings
+from antiphon.cli.common import AsJson, DataDir, RedisUrl, fail, given
+from antiphon.cli.setting_options import Engine, ModelPath
 from antiphon.cli.stack.stack import serves_http
+from antiphon.cli.stack.stack_file import StackFile
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.factory import examine_engine

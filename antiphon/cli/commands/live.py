@@ -19,46 +19,58 @@ from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.events import follow
 from antiphon.cli.broker_access import call_broker
 from antiphon.cli.commands.admin import cancel
-from antiphon.cli.common import AsJson, RedisUrl, Row, command_group, print_table, rows_table
+from antiphon.cli.common import AsJson, RedisUrl, Row, Wide, command_group, print_table, rows_table
 from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.registry import SessionRow
 
 Watch = Annotated[
     bool,
-    typer.Option("--watch", help="Refresh every second until Ctrl-C (with --json: a line each)."),
+    typer.Option(
+        "--watch", "-w", help="Refresh every second until Ctrl-C (with --json: a line each)."
+    ),
 ]
 ReadRows = Callable[[Broker], Awaitable[list[Row]]]
+ViewRows = Callable[[list[Row]], RenderableType]
 
 _DETAILS = ("reason", "ask", "attempt", "worker", "edge")
 PERIOD_S = 1.0
 
 
-def live_table(empty: str, read_rows: ReadRows) -> Callable[..., None]:
-    """A command that prints rows, or `empty` if there are none."""
+def live_table(empty: str, read_rows: ReadRows, *shown: str) -> Callable[..., None]:
+    """A command that prints rows, or `empty` if there are none.
+
+    Without --wide it prints the columns `shown`, which fit into 80 columns; none: it prints all.
+    """
 
     def command(
         context: typer.Context,
         as_json: AsJson = False,
         watch: Watch = False,
+        wide: Wide = False,
         redis_url: RedisUrl = None,
     ) -> None:
         if context.invoked_subcommand is not None:
             return
+        only = () if wide else shown
+
+        def view(rows: list[Row]) -> RenderableType:
+            return rows_table(rows, only) if rows else Text(empty)
+
         if watch:
-            call_broker(lambda broker: _watch(empty, read_rows, broker, as_json=as_json), redis_url)
+            call_broker(lambda broker: _watch(view, read_rows, broker, as_json=as_json), redis_url)
             return
         rows = call_broker(read_rows, redis_url)
         if as_json:
             typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         elif rows:
-            print_table(rows_table(rows))
+            print_table(rows_table(rows, only))
         else:
             typer.echo(empty)
 
     return command
 
 
-async def _watch(empty: str, read_rows: ReadRows, broker: Broker, *, as_json: bool) -> None:
+async def _watch(view: ViewRows, read_rows: ReadRows, broker: Broker, *, as_json: bool) -> None:
     """Until interrupted: a screen that is redrawn and shows outages, or a line of JSON every second.
 
     The lines of JSON end with BrokerError if Redis does not answer.
@@ -69,18 +81,17 @@ async def _watch(empty: str, read_rows: ReadRows, broker: Broker, *, as_json: bo
             await asyncio.sleep(PERIOD_S)
     with Live(console=Console(), screen=Console().is_terminal, auto_refresh=False) as screen:
         while True:
-            screen.update(await _view(empty, read_rows, broker), refresh=True)
+            screen.update(await _view(view, read_rows, broker), refresh=True)
             await asyncio.sleep(PERIOD_S)
 
 
-async def _view(empty: str, read_rows: ReadRows, broker: Broker) -> RenderableType:
+async def _view(view: ViewRows, read_rows: ReadRows, broker: Broker) -> RenderableType:
     clock = f"{datetime.now().astimezone():%H:%M:%S}"
     try:
         rows = await read_rows(broker)
     except BrokerUnavailable as error:
         return Text(f"{clock}  {error}", style="red")
-    table = rows_table(rows) if rows else Text(empty)
-    return Group(Text(f"{clock}  every {PERIOD_S:g} s, Ctrl-C ends", style="dim"), table)
+    return Group(Text(f"{clock}  every {PERIOD_S:g} s, Ctrl-C ends", style="dim"), view(rows))
 
 
 async def queue_rows(broker: Broker) -> list[Row]:
@@ -153,18 +164,35 @@ def _seconds(ms: int) -> float:
     return round(max(0, ms) / 1000, 1)
 
 
-queue = command_group(live_table("no session waits", queue_rows), cancel)
-sessions = live_table("no session is live", session_rows)
-workers = live_table("no worker is alive", worker_rows)
+queue = command_group(
+    live_table(
+        *("no session waits", queue_rows),
+        *("position", "session", "kind", "ticket", "waited_s", "eta_s"),
+    ),
+    cancel,
+)
+sessions = live_table(
+    *("no session is live", session_rows),
+    *("session", "kind", "state", "waited_s", "running_s"),
+)
+workers = live_table(
+    *("no worker is alive", worker_rows),
+    *("worker", "state", "engine", "slots", "used", "silent_s", "detail"),
+)
 edges = live_table("no edge is alive", edge_rows)
 
 
 def events(
     last: Annotated[
-        int, typer.Option(help="Number of past events to show first.", min=0, max=100_000)
+        int,
+        typer.Option(
+            "--last", "-n", help="Number of past events to show first.", min=0, max=100_000
+        ),
     ] = 20,
     session: Annotated[str | None, typer.Option(help="Show only this session.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Continue with new events.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", "--follow", "-f", help="Continue with new events.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False,
     redis_url: RedisUrl = None,
 ) -> None:

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.text import Text
 
 from antiphon.cli.common import (
-    DEFAULT_URL,
     PATIENCE_S,
     ApiKey,
     AsJson,
@@ -35,6 +34,7 @@ from antiphon.cli.recordings.load import (
 from antiphon.cli.replay.compare import Comparison, OutcomePair, ReplayOutcome, Tolerance, compare
 from antiphon.cli.replay.plan import plan_replay
 from antiphon.cli.replay.play import ReplayFailed, ReplayOptions, play
+from antiphon.cli.stack.stack_file import usual_edge
 from antiphon.client.errors import ClientError
 
 _CANNOT = 2
@@ -42,7 +42,7 @@ _CANNOT = 2
 
 def replay(
     session: RecordingName,
-    url: EdgeUrl = DEFAULT_URL,
+    url: EdgeUrl = None,
     fast: Annotated[
         bool, typer.Option("--fast", help="Send each second as soon as the last one is answered.")
     ] = False,
@@ -67,6 +67,7 @@ def replay(
     Exit status: 0 if all is within the tolerances, 1 if not, 2 if it cannot be played.
     """
     tolerance = Tolerance(decisions=decisions, text=text, slower=slower)
+    url = url or usual_edge()
     try:
         recording = load_recording(find_recording(session, sessions_folder(data_dir)))
         plan = plan_replay(recording)

@@ -14,21 +14,26 @@ from antiphon.broker.service.process import run_service
 from antiphon.cli.commands.admin import drain
 from antiphon.cli.common import (
     DataDir,
-    Engine,
-    ModelPath,
     RedisUrl,
-    Slots,
     command_group,
     given,
 )
 from antiphon.cli.setting_names import check_client_key, check_setting_names
-
-ServiceRedisUrl = Annotated[str | None, typer.Option(help="URL of Redis.")]
+from antiphon.cli.setting_options import (
+    Engine,
+    HealthHost,
+    HealthPort,
+    Host,
+    ModelPath,
+    Port,
+    ServiceRedisUrl,
+    Slots,
+)
 
 
 def edge(
-    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+    host: Host = None,
+    port: Port = None,
     redis_url: ServiceRedisUrl = None,
 ) -> None:
     from antiphon.edge.service import run
@@ -43,10 +48,8 @@ def run_worker(
     engine: Engine = None,
     slots: Slots = None,
     model_path: ModelPath = None,
-    health_host: Annotated[str | None, typer.Option(help="Address of its health page.")] = None,
-    health_port: Annotated[
-        int | None, typer.Option(help="Port of its health page; 0 for any free one.")
-    ] = None,
+    health_host: HealthHost = None,
+    health_port: HealthPort = None,
     redis_url: ServiceRedisUrl = None,
 ) -> None:
     if context.invoked_subcommand is not None:
@@ -75,7 +78,12 @@ def cleanup(
     redis_url: RedisUrl = None,
     once: Annotated[bool, typer.Option("--once", help="Run one sweep, then exit.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only report what would be deleted; implies --once.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Only report what would be deleted; implies --once. "
+            r"\[env: ANTIPHON_DRY_RUN]",
+        ),
     ] = False,
 ) -> None:
     from antiphon.cleanup_job.service import run, run_once

@@ -9,7 +9,6 @@ import typer
 
 from antiphon.cli.common import (
     BUNDLED_QUESTION,
-    DEFAULT_URL,
     PATIENCE_S,
     ApiKey,
     EdgeUrl,
@@ -23,8 +22,10 @@ def talk(
         Path | None,
         typer.Argument(help="A sound file with the question.", show_default="a bundled question"),
     ] = None,
-    out: Annotated[Path, typer.Option(help="File for the spoken reply.")] = Path("reply.wav"),
-    url: EdgeUrl = DEFAULT_URL,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the spoken reply.")] = Path(
+        "reply.wav"
+    ),
+    url: EdgeUrl = None,
     mic: Annotated[
         bool, typer.Option("--mic", help="Use the microphone and the speakers.")
     ] = False,
@@ -42,10 +43,11 @@ def talk(
 
     from antiphon.cli.conversation.dialogue import Call, Transcript, ask_file, talk_live
     from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file
+    from antiphon.cli.stack.stack_file import usual_edge
     from antiphon.client.errors import ClientError
 
     transcript = Transcript(Console(highlight=False))
-    call = Call(url=url, prompt=prompt, out=out, api_key=api_key)
+    call = Call(url=url or usual_edge(), prompt=prompt, out=out, api_key=api_key)
     try:
         check_reply_file(out)
         if mic:

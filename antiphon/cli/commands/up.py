@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,18 +16,16 @@ from antiphon.broker.redis_server.programs import EmbeddedRedisError
 from antiphon.broker.service.listening import CannotListen, check_bind
 from antiphon.broker.service.logs import hide_in_text
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cli.broker_access import StackFile
 from antiphon.cli.common import (
     DEFAULT_URL,
-    Engine,
-    ModelPath,
-    Slots,
+    DataDir,
     fail,
     given,
     plain_table,
     print_table,
 )
 from antiphon.cli.setting_names import check_client_key, check_setting_names
+from antiphon.cli.setting_options import Engine, Host, ModelPath, Port, Slots, setting_option
 from antiphon.cli.stack.logs import prefix, render
 from antiphon.cli.stack.processes import ServiceFailed
 from antiphon.cli.stack.stack import (
@@ -41,6 +38,7 @@ from antiphon.cli.stack.stack import (
     opened_stack,
     run_guarded,
 )
+from antiphon.cli.stack.stack_file import StackFile
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -50,20 +48,23 @@ from antiphon.shared_schemas.registry import WorkerRow
 
 
 def up(
-    host: Annotated[str | None, typer.Option(help="Address the edge listens on.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port the edge listens on.")] = None,
+    host: Host = None,
+    port: Port = None,
     engine: Engine = None,
     slots: Slots = None,
     model_path: ModelPath = None,
     health_port: Annotated[
         int | None,
-        typer.Option(help="Port of the worker's health page; 0: any free port for every service."),
+        setting_option(
+            WorkerSettings,
+            "health_port",
+            "Port of the worker's health page; 0: any free port for every service.",
+        ),
     ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder for recordings and Redis's data.")
-    ] = None,
+    data_dir: DataDir = None,
     redis_url: Annotated[
-        str | None, typer.Option(help="Use this Redis instead of a private one.")
+        str | None,
+        typer.Option(help=r"Use this Redis instead of a private one. \[env: ANTIPHON_REDIS_URL]"),
     ] = None,
     redis_port: Annotated[
         int,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from antiphon.cli.load.plan import LoadLog, LoadPlan, LoadRequest, LoadTimes
+from antiphon.cli.load.progress import ReportStage
 from antiphon.cli.load.usage import ProcessUsage
 from antiphon.cli.load.users import LoadInputs, SimulatedUser
 from antiphon.client.errors import ClientError
@@ -19,6 +20,7 @@ _ARRIVAL_S = 0.02
 """Pause between two connecting users: the load of simultaneous connects is not measured."""
 
 _START_DELAY_S = 0.2
+_REPORT_S = 0.5
 
 
 class NobodyServed(Exception):
@@ -40,8 +42,10 @@ class LoadResult:
 class StartBarrier:
     """Holds users that have a turn until all have one or have failed, or the patience is over."""
 
-    def __init__(self, sessions: int, log: LoadLog) -> None:
+    def __init__(self, sessions: int, log: LoadLog, report: ReportStage) -> None:
         self.served: set[int] = set()
+        self._sessions = sessions
+        self._report = report
         self._unknown = set(range(sessions))
         self._log = log
         self._complete = asyncio.Event()
@@ -51,6 +55,7 @@ class StartBarrier:
         """Return when the load starts. The user has a turn, and began to connect at `began`."""
         self._log.opened_ms.append((time.monotonic() - began) * 1000)
         self.served.add(number)
+        self._report("users with a turn", len(self.served), self._sessions)
         self.leave(number)
         await self._opened.wait()
 
@@ -80,10 +85,11 @@ async def run_load(
     plan: LoadPlan,
     inputs: LoadInputs,
     usage: Callable[[], ProcessUsage],
+    report: ReportStage = lambda _stage, _done, _total: None,
 ) -> LoadResult:
     """Put the load on an edge. Raises NobodyServed."""
     log = LoadLog()
-    barrier = StartBarrier(plan.sessions, log)
+    barrier = StartBarrier(plan.sessions, log, report)
     tasks: list[asyncio.Task[None]] = []
     try:
         for number in range(plan.sessions):
@@ -94,9 +100,9 @@ async def run_load(
         times = await barrier.open(plan)
         for number in set(range(plan.sessions)) - barrier.served:
             tasks[number].cancel()  # a user that started now would be late from the beginning
-        await asyncio.sleep(times.measure - time.monotonic())
+        await _report_until(times.measure, "s of warm-up", report)
         before = usage()
-        await asyncio.sleep(times.stop - time.monotonic())
+        await _report_until(times.stop, "s of measurement", report)
         after = usage()
         await asyncio.wait(tasks, timeout=plan.grace_s)
     finally:
@@ -107,6 +113,14 @@ async def run_load(
                 raise ending
     unserved = plan.sessions - len(barrier.served)
     return LoadResult(plan, log, log.measured(times), unserved, before, after)
+
+
+async def _report_until(end: float, stage: str, report: ReportStage) -> None:
+    """Wait until this `time.monotonic()`."""
+    began = time.monotonic()
+    while (now := time.monotonic()) < end:
+        report(stage, now - began, end - began)
+        await asyncio.sleep(min(_REPORT_S, end - now))
 
 
 async def _run_user(user: SimulatedUser, barrier: StartBarrier) -> None:

@@ -15,7 +15,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.cleanup_job.report import RedisReport, SweepReport, SweepStatus
 from antiphon.cleanup_job.service import run_once
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cli.broker_access import StackFile
+from antiphon.cli.stack.stack_file import StackFile
 from antiphon.shared_schemas.states import SessionState
 from support.control_plane import join
 from support.recorder_conversations import LiveTalk

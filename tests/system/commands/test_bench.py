@@ -32,10 +32,21 @@ def stack(tmp_path: Path, redis_server: RedisServer) -> Iterator[Stack]:
     stack.close()
 
 
-async def load(stack: Stack, plan: LoadPlan) -> LoadResult:
+Stages = list[tuple[str, float, float]]
+
+
+async def load(stack: Stack, plan: LoadPlan, stages: Stages | None = None) -> LoadResult:
+    reported = [] if stages is None else stages
     speech = np.random.default_rng(1).uniform(-0.3, 0.3, 16_000).astype(np.float32)
     inputs = LoadInputs.of([speech], plan.speak_ratio)
-    return await run_load(stack.ws_url, ClientOptions(), plan, inputs, lambda: ProcessUsage.of({}))
+    return await run_load(
+        stack.ws_url,
+        ClientOptions(),
+        plan,
+        inputs,
+        usage=lambda: ProcessUsage.of({}),
+        report=lambda *stage: reported.append(stage),
+    )
 
 
 def inputs_taken(stack: Stack) -> float:
@@ -49,7 +60,8 @@ async def test_every_request_that_a_stalled_edge_delayed_is_late(stack: Stack) -
     stack.worker(slots=2, engine_options='{"speak_ms": 1, "listen_ms": 1, "prefill_ms": 1}')
     edge = stack.edge()
     plan = LoadPlan(kinds=(UserKind.AUDIO,), sessions=2, seconds=6, warm_up_s=1)
-    loading = asyncio.create_task(load(stack, plan))
+    stages: Stages = []
+    loading = asyncio.create_task(load(stack, plan, stages))
     await until(lambda: inputs_taken(stack) >= 6)
     edge.freeze()
     await asyncio.sleep(2.5)
@@ -58,6 +70,9 @@ async def test_every_request_that_a_stalled_edge_delayed_is_late(stack: Stack) -
     assert summary.due == 12
     assert summary.latency_ms["max"] > 1400
     assert summary.late + summary.lost >= 2
+    assert stages[:2] == [("users with a turn", count, 2) for count in (1, 2)]
+    assert {stage for stage, *_ in stages[2:]} == {"s of warm-up", "s of measurement"}
+    assert all(0 <= done <= total for _, done, total in stages)
 
 
 async def test_unanswered_requests_of_a_dead_edge_are_lost(stack: Stack) -> None:

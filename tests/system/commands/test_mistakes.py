@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from antiphon.cli.broker_access import StackFile
+from antiphon.cli.stack.stack_file import StackFile
 from support.fork_server import fork_server, run_antiphon
 from support.redis_server import free_port
 from support.stack import Stack, new_stack

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 
-from antiphon.cli.broker_access import StackFile
+from antiphon.cli.stack.stack_file import StackFile
 
 
 def test_stack_file_lasts_as_long_as_the_stack(tmp_path: Path) -> None:

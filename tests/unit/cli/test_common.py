@@ -7,6 +7,11 @@ import pytest
 from antiphon.cli.common import print_table, rows_table
 
 
+def test_a_table_can_have_fewer_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(rows_table([{"id": "a", "none": None, "device": "cpu"}], ("id", "none")))
+    assert capsys.readouterr().out.split() == ["id", "a"]
+
+
 def test_tables_are_never_truncated(capsys: pytest.CaptureFixture[str]) -> None:
     wide = "x" * 120
     rows = [{"id": wide, "kinds": ["a", "b"], "none": None, "counters": {"n": 1}}]

@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 import typer.main
 
-from antiphon.cli.main import LazyCommand, app
+from antiphon.broker.settings import BrokerSettings
+from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.cli.main import _COMMANDS, _PANELS, LazyCommand, app
+from antiphon.edge.settings import EdgeSettings
+from antiphon.inference_worker.engines.factory import engine_names
+from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.recorder_service.settings import RecorderSettings
 from support.fork_server import run_antiphon
 from support.scripted_server import Scripted, Wire
 
@@ -50,7 +56,65 @@ def test_help_lists_every_command() -> None:
     assert all(f" {command} " in shown.stdout for command in COMMANDS)
 
 
+def test_every_command_is_in_a_group() -> None:
+    grouped = [name for names in _PANELS.values() for name in names]
+    assert sorted(grouped) == sorted(name for names in _COMMANDS.values() for name in names)
+    shown = antiphon("-h").stdout
+    assert all(f"─ {panel} ─" in shown for panel in _PANELS)
+
+
+SETTINGS = {
+    name: (cls.model_fields[name].default, f"ANTIPHON_{name.upper()}")
+    for cls in (BrokerSettings, EdgeSettings, WorkerSettings, RecorderSettings, CleanupSettings)
+    for name in cls.model_fields
+}
+
+
+@pytest.mark.parametrize("command", ["up", "edge", "worker", "recorder", "cleanup", "doctor"])
+def test_help_names_defaults_and_variables_of_settings(command: str) -> None:
+    """As the services read them."""
+    shown = antiphon(command, "-h", COLUMNS="400").stdout
+    named = [name for name in SETTINGS if f"--{name.replace('_', '-')} " in shown]
+    assert len(named) >= (4 if command in ("up", "worker") else 2)
+    for name in named:
+        default, variable = SETTINGS[name]
+        [line] = [line for line in shown.splitlines() if f"--{name.replace('_', '-')} " in line]
+        assert f"[env: {variable}]" in line
+        if name != "redis_url" and default not in (None, False):
+            assert f"[default: {default}]" in line
+
+
+@pytest.mark.parametrize("command", ["up", "worker", "doctor", "bench"])
+def test_help_lists_the_engines_of_the_registry(command: str) -> None:
+    assert f"[{'|'.join(engine_names())}]" in antiphon(command, "-h", COLUMNS="200").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("antiphon rec", {"recordings", "recorder"}),
+        ("antiphon recordings ex", {"export"}),
+        ("antiphon worker --engine sim", {"simulated"}),
+        ("antiphon talk --pat", {"--patience"}),
+        ("antiphon recordings list --state c", {"complete"}),
+    ],
+)
+def test_the_shell_completes(words: str, completed: set[str]) -> None:
+    count = str(len(words.split()) - 1)
+    code = "import sys, antiphon.cli.main as cli; sys.argv[:] = ['antiphon']; cli.main()"
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ
+        | {"_ANTIPHON_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert set(shown.stdout.split()) == completed, shown.stderr
+
+
 def test_version() -> None:
+    assert antiphon("-V").stdout == antiphon("--version").stdout
     assert antiphon("--version").stdout == f"antiphon {version('antiphon')}\n"
 
 

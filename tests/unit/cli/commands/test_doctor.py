@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 import typer
 
-from antiphon.cli.broker_access import StackFile
 from antiphon.cli.commands.doctor import (
     doctor,
     examine_access,
@@ -25,6 +24,7 @@ from antiphon.cli.commands.doctor import (
     examine_privacy,
     examine_python,
 )
+from antiphon.cli.stack.stack_file import StackFile
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.factory import examine_engine
 from antiphon.shared_schemas.findings import Finding, FindingStatus
