@@ -1,0 +1,218 @@
+"""The shell commands in the documents: each is run as it is printed, or is listed here with a reason.
+
+`test_document_snippets.py` and `test_examples.py` run the programs, `test_redis_keys.py` the examples of
+docs/redis-keys.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import pytest
+import trustme
+
+from antiphon.cli.broker_access import StackFile
+from support.document_commands import (
+    Command,
+    check_antiphon,
+    check_docker,
+    check_files,
+    check_make,
+    check_npm,
+    check_packages,
+    check_python,
+    commands,
+)
+from support.fork_server import run_antiphon
+from support.redis_server import redis_binary
+from support.stack import Stack, new_stack, until
+
+pytestmark = pytest.mark.timeout(240)
+
+QUESTION = Path(__file__).parents[3] / "antiphon" / "cli" / "assets" / "question.wav"
+CHECKS: dict[str, Callable[[list[str]], None]] = {
+    "antiphon": check_antiphon,
+    "docker": check_docker,
+    "kubectl": check_files,
+    "make": check_make,
+    "npm": check_npm,
+    "pip": check_packages,
+    "pytest": check_files,
+    "python": check_python,
+    "python3": check_python,
+    "uv": check_packages,
+}
+"""What is checked of every command of a program, whether it is run or not."""
+
+NOT_RUN = {
+    r"antiphon up\b": "runs until Ctrl-C: test_demo_and_up.py",
+    r"antiphon talk --mic": "needs a sound card: tests/unit/cli/conversation/test_sound.py",
+    r"antiphon recordings replay ID$": "needs a sound card: test_recordings_command.py",
+    r"antiphon (worker|doctor) .*minicpmo": "needs a GPU and the weights",
+    r"antiphon bench": "measures for half a minute and more: test_bench.py has a shorter run",
+    r"antiphon queue cancel": "needs a waiting session: tests/redis/cli/test_admin.py",
+    r"antiphon worker drain": "stops a worker: tests/redis/cli/test_admin.py",
+    r"docker ": "needs Docker: tests/containers",
+    r"kubectl ": "needs Kubernetes",
+    r"make ": "builds, or runs other tests",
+    r"(cd web && )?npm ": "make check and make test run it",
+    r"(pip|uv|uvx|python3 -m venv)\b": "changes the installation",
+    r"(python|pytest)\b": "runs other tests or measures",
+    r"git ": "changes the checkout",
+    r"curl -N ": "streams without end: tests/system/edge/test_admin_feed.py",
+    r"redis-cli ACL": "changes the users of Redis: tests/system/stack/test_redis_rights.py",
+    r"redis-cli .*\{antiphon\}|redis-cli .*antiphon:": "tests/system/stack/test_redis_keys.py",
+}
+"""Patterns of commands and why they are not run."""
+
+RUN = ("antiphon", "redis-cli", "openssl", "umask", "echo")
+"""Programs of the commands that are run."""
+
+COMMANDS = [command for command in commands() if command.words]
+"""A line of an environment file is no command; test_documents.py checks its name."""
+
+
+def named(command: Command) -> str:
+    return re.sub(r"[^\w.]+", "-", command.text)[:70]
+
+
+def normal(command: Command) -> str:
+    """The command without assignments and folders of programs."""
+    text = re.sub(r"^(\w+=\S+ )+", "", command.text)
+    return re.sub(r"^\S*/(?=(antiphon|pip|pytest|python)\b)", "", text)
+
+
+def reason(command: Command) -> str | None:
+    """Why the command is not run."""
+    return next((why for one, why in NOT_RUN.items() if re.match(one, normal(command))), None)
+
+
+TO_RUN = [command for command in COMMANDS if reason(command) is None]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=named)
+def test_a_command_is_run_or_has_a_reason(command: Command) -> None:
+    program = command.words[0]
+    if reason(command) is None:
+        assert program in RUN, f"{command.document}: run {command.text!r}, or give a reason"
+    if (check := CHECKS.get(program)) is not None:
+        check(command.words)
+
+
+def test_the_commands_of_the_documents_are_found() -> None:
+    texts = {command.text for command in COMMANDS}
+    assert {"make demo", "docker compose ps", ".venv/bin/antiphon talk"} <= texts
+    assert len(TO_RUN) > 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with the files that the commands name, beside a running stack."""
+
+    stack: Stack
+    folder: Path
+    recording: str
+
+    def fill(self, text: str) -> str:
+        """The command with the names of this stack in place of the printed ones."""
+        text = re.sub(r"\bID\b", self.recording, text)
+        text = re.sub(
+            r"(127\.0\.0\.1|host|localhost):8006", f"127.0.0.1:{self.stack.edge_port}", text
+        )
+        if re.search(r"antiphon (talk|replay)\b", text) and "--url" not in text:
+            text += f" --url {self.stack.ws_url}"
+        return text
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")
+        }
+        ports = ("PORT", "HEALTH_PORT", "RECORDER_HEALTH_PORT", "CLEANUP_HEALTH_PORT")
+        free = {f"ANTIPHON_{name}": "0" for name in ports}
+        return kept | free | {"PATH": f"{self.folder}/bin:{kept['PATH']}", "NO_COLOR": "1"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("documents")
+    with new_stack(folder) as stack:
+        stack.prefix = "antiphon"
+        stack.edge()
+        stack.recorder(recorder_settle_s=0.1)
+        stack.worker("simulated", slots=8, engine_options='{"cycle_units": 4}')
+        _files(stack, folder)
+        file = StackFile(pid=os.getpid(), redis_url=stack.redis.url, edge_url=stack.ws_url)
+        with file.published(stack.data_dir):
+            unfilled = Place(stack, folder, "")
+            _run(Command("antiphon talk", ""), unfilled)
+            yield Place(stack, folder, asyncio.run(_recorded(stack.data_dir / "sessions")))
+
+
+def _files(stack: Stack, folder: Path) -> None:
+    shutil.copy(QUESTION, folder / "question.wav")
+    certificate = trustme.CA().issue_cert("voice.example.org")
+    certificate.cert_chain_pems[0].write_to_path(folder / "cert.pem")
+    certificate.private_key_pem.write_to_path(folder / "key.pem")
+    tools = {
+        "redis-cli": f'exec "{redis_binary().with_name("redis-cli")}" -p {stack.redis.port} "$@"',
+        "antiphon": f'exec "{sys.executable}" -P -m antiphon "$@"',
+    }
+    (folder / "bin").mkdir()
+    for name, line in tools.items():
+        (folder / "bin" / name).write_text(f"#!/bin/sh\n{line}\n")
+        (folder / "bin" / name).chmod(0o755)
+
+
+async def _recorded(sessions: Path) -> str:
+    """The id of the recording, once it is complete."""
+
+    def complete() -> str | None:
+        for meta in sessions.glob("*/meta.json"):
+            if orjson.loads(meta.read_bytes())["state"] == "complete":
+                return meta.parent.name
+        return None
+
+    await until(complete, within_s=60)
+    recording = complete()
+    assert recording is not None
+    return recording
+
+
+def _run(command: Command, place: Place) -> None:
+    text = place.fill(command.text)
+    if command.is_simple and command.words[0] == "antiphon":
+        arguments = Command(text, "").words[1:]
+        ended = run_antiphon(
+            *arguments,
+            folder=place.folder,
+            environment=place.environment | command.environment,
+            preloaded=True,
+        )
+    else:
+        shell = ["sh", "-euc", text]
+        ended = subprocess.run(
+            shell,
+            cwd=place.folder,
+            env=place.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert ended.returncode == 0, f"{text}\n{ended.stdout}{ended.stderr}"
+
+
+@pytest.mark.parametrize("command", TO_RUN, ids=named)
+def test_a_command_works_as_it_is_printed(command: Command, place: Place) -> None:
+    if "openssl" in command.text and shutil.which("openssl") is None:
+        pytest.skip("there is no openssl")
+    _run(command, place)
