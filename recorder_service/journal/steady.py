@@ -18,26 +18,18 @@ from antiphon.recorder_service.journal.journal import (
     JournalContents,
     JournalEntries,
     JournalEntry,
-    select,
 )
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.entries import (
-    ChatDoneOut,
     ChatIn,
     ChunkIn,
-    ErrorOut,
     GeneratingOut,
     PauseIn,
     ResultOut,
     ResumeIn,
-    StoppedOut,
     StreamEntry,
-    TimeoutOut,
     VadOut,
 )
-
-LONGEST_SILENCE_MS = 600_000.0
-"""The longest time from the last entry to the end of a session; a pause adds its timeout."""
 
 _LONGEST_GAP_MS = 60_000.0
 """The longest gap when the edge or the worker changes, and the longest wait for a slow answer."""
@@ -48,9 +40,6 @@ faster. Clocks of writers that differ by less are taken as equal."""
 
 _STEP_BACK_MS = 2_000.0
 """An input of a new edge may be this much before the last one of the old edge."""
-
-_LATE_END_MS = 10_000.0
-"""Entries may follow a session's end by this much: a worker publishes its last unit."""
 
 _LONGEST_CHUNK_MS = 10_000.0
 """What a missing entry may have lasted."""
@@ -209,41 +198,6 @@ def without_clock_jumps(contents: JournalContents) -> JournalContents:
         inputs=_corrected(contents.inputs, jumps["in"], of_input),
         outputs=_corrected(contents.outputs, jumps["out"], of_input),
     )
-
-
-def steady_end_ms(at: int | None, recorded: JournalContents, steady: JournalContents) -> float:
-    """When a session ended on the time line of its `steady` entries.
-
-    `at` is the time in Redis, `recorded` the entries with Redis' times.
-    """
-    times = [item.entry.at for side in SIDES for item in steady.of(side)]
-    if at is None or not times:
-        return max(times, default=float(at or 0.0))
-    latest = max(times)
-    jumps = [
-        recorded.of(side)[-1].entry.at - steady.of(side)[-1].entry.at
-        for side in SIDES
-        if recorded.of(side)
-    ]
-    end = min((at - jump for jump in jumps), key=lambda end: abs(end - latest))
-    if _says_end(steady.outputs):
-        return end if 0 <= end - latest <= _LONGEST_WAIT_MS else latest
-    if any(jumps):
-        end = max(end, latest)
-    return end if -_LATE_END_MS <= end - latest <= _longest_silence_ms(steady.inputs) else latest
-
-
-def _says_end(outputs: JournalEntries) -> bool:
-    """Whether the worker has published the session's last entry."""
-    last = outputs[-1].entry if outputs else None
-    return isinstance(last, StoppedOut | TimeoutOut | ChatDoneOut) or (
-        isinstance(last, ErrorOut) and last.fatal
-    )
-
-
-def _longest_silence_ms(inputs: JournalEntries) -> float:
-    pauses = (item.entry.timeout_s * 1000 for item in select(inputs, PauseIn))
-    return LONGEST_SILENCE_MS + max(pauses, default=0.0)
 
 
 def _without_step(item: _Item) -> float:

@@ -22,7 +22,6 @@ from antiphon.recorder_service.journal.journal import (
 )
 from antiphon.recorder_service.journal.limits import MAX_JOURNAL_BYTES
 from antiphon.recorder_service.journal.state import JournalState, SessionConfigIn
-from antiphon.recorder_service.journal.steady import steady_end_ms
 from antiphon.recorder_service.manifest.plan import plan_replay
 from antiphon.shared_schemas.entries import ChatIn, HalfDuplexPrepareIn, StreamEntry
 from antiphon.shared_schemas.recording import (
@@ -240,9 +239,11 @@ def final_meta(
 ) -> Meta:
     """The meta of a session that is over; its replay is still to be merged if there is any sound.
 
-    `contents` are the `recorded` entries with steady times.
+    `contents` are the `recorded` entries with steady times. The recording lasts until the last one:
+    Redis' time of the end may be after a jump.
     """
-    ended_ms = max(state.start_ms, steady_end_ms(ending.at, recorded, contents))
+    times = [item.entry.at for side in SIDES for item in contents.of(side)]
+    ended_ms = max([state.start_ms, *times])
     has_entries = bool(contents.inputs or contents.outputs)
     whole = has_entries and ending.at is not None and not recording.missing
     has_sound = plan_replay(job.kind, state, contents).seconds > 0

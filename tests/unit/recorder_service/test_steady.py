@@ -194,6 +194,19 @@ def test_f27_clock_jumps_change_neither_duration_nor_replay(
     assert all(0 <= at <= meta.duration_s * 1000 for at in times)
 
 
+@pytest.mark.parametrize("kind", list(SessionKind))
+@pytest.mark.parametrize("jump", [*JUMPS_MS, 3_000.0])
+def test_f27_a_jump_after_the_last_entry_of_a_session_whose_client_left(
+    kind: SessionKind, jump: float
+) -> None:
+    """No message of the worker says that it is over: the recording lasts until its last entry."""
+    contents = journal_of(TALKS[kind])
+    last_ms = max(at for _, at, _ in TALKS[kind])
+    _, meta, _ = finish(kind, contents, last_ms + jump)
+    assert meta.duration_s == last_ms / 1000
+    assert meta.ended_at == meta.created_at + timedelta(seconds=meta.duration_s)
+
+
 @given(
     st.sampled_from([kind for kind in SessionKind if kind is not SessionKind.CHAT]),
     *(st.sampled_from(JUMPS_MS), st.sampled_from([0.0, *JUMPS_MS]), st.integers(2, 4)),
