@@ -61,7 +61,8 @@ class Keys:
         self.tickets = self.control + "tickets"
         """STRING, last ticket number. Permanent."""
         self.reaper = self.control + "reaper"
-        """HASH `last`, `quiet_until` (ms): when the reaper ran, and until when it ends nothing."""
+        """HASH `last`, `quiet_until`, `regular_since` (ms): when the reaper ran, until when it ends
+        nothing, and since when it has run each second."""
         self.trials = self.control + "trials"
         """ZSET session id → end of its trial (ms). Exists while sessions are on trial."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,13 @@ from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.shards import shard_tag
 from antiphon.shared_schemas.ids import ResumeToken
-from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, RunningSession, Ticket
+from antiphon.shared_schemas.registry import (
+    QueuedSession,
+    QueueSnapshot,
+    RunningSession,
+    Ticket,
+    WorkerRow,
+)
 from antiphon.shared_schemas.states import SessionKind, SessionState, WaitReason
 
 
@@ -47,24 +53,45 @@ def _enqueue(
 
 @control_script
 def _snapshot(reply: list[Any]) -> QueueSnapshot:
-    now_ms, queued, held, serving, lengths_reply = reply
+    now_ms, queued, held, serving, lengths_reply, on_silent_workers = reply
     lengths = SessionLengths.read(lengths_reply)
     held_rows = ((row[0], row) for row in held)
     running = tuple(read_rows("session", held_rows, lambda row: _running(now_ms, lengths, row)))
     workers = tuple(
         read_rows("worker", ((row[0], row) for row in serving), lambda row: read_worker(*row))
     )
-    places = ((row[0], (position, row)) for position, row in enumerate(queued, start=1))
-    waiting = list(read_rows("session", places, lambda place: _waiting(*place)))
-    waits = estimate_waits([row.kind for row in waiting], running, workers, lengths)
-    estimated = tuple(_estimated(row, wait) for row, wait in zip(waiting, waits, strict=True))
-    return QueueSnapshot(at=now_ms, waiting=estimated, running=running, workers=workers)
+    waiting = places = _estimated(_read_waiting(queued), running, workers, lengths)
+    if on_silent_workers:
+        requeued = _read_waiting([row[:5] for row in on_silent_workers])
+        line = sorted([*waiting, *requeued], key=lambda row: row.ticket)
+        line = [replace(row, position=position) for position, row in enumerate(line, start=1)]
+        silent = {row[5].decode() for row in on_silent_workers}
+        others = [worker for worker in workers if worker.id not in silent]
+        places = _estimated(line, running, others, lengths)
+    return QueueSnapshot(
+        at=now_ms, waiting=waiting, running=running, workers=workers, places=places
+    )
 
 
-def _estimated(row: QueuedSession, wait: float | WaitReason) -> QueuedSession:
+def _estimated(
+    line: Sequence[QueuedSession],
+    running: Sequence[RunningSession],
+    workers: Sequence[WorkerRow],
+    lengths: SessionLengths,
+) -> tuple[QueuedSession, ...]:
+    waits = estimate_waits([row.kind for row in line], running, workers, lengths)
+    return tuple(_with_wait(row, wait) for row, wait in zip(line, waits, strict=True))
+
+
+def _with_wait(row: QueuedSession, wait: float | WaitReason) -> QueuedSession:
     if isinstance(wait, WaitReason):
-        return replace(row, reason=wait)
-    return replace(row, eta_s=wait)
+        return replace(row, eta_s=None, reason=wait)
+    return replace(row, eta_s=wait, reason=None)
+
+
+def _read_waiting(rows: Sequence[list[bytes]]) -> list[QueuedSession]:
+    places = ((row[0], (position, row)) for position, row in enumerate(rows, start=1))
+    return list(read_rows("session", places, lambda place: _waiting(*place)))
 
 
 def _waiting(position: int, row: list[bytes]) -> QueuedSession:

@@ -65,6 +65,17 @@ def _memory(used: str, total: str) -> Memory:
     return Memory(whole_number(used), whole_number(total))
 
 
+class EdgeBeat(NamedTuple):
+    """What a heartbeat found about the edge's sessions.
+
+    `over`: those that have ended; None if the row is lost. `silent`: those whose worker has sent no
+    heartbeat for two seconds, and still has its lease.
+    """
+
+    over: dict[str, EndReason | None]
+    silent: set[str]
+
+
 class Reaped(NamedTuple):
     """Sessions that one run of the reaper requeued and ended."""
 
@@ -94,11 +105,11 @@ def _worker_gone(reply: int, worker_id: str) -> None:
 
 
 @control_script
-def _edge_beat(
-    reply: list[bytes], edge: str, serving: Iterable[tuple[str, int]]
-) -> dict[str, EndReason | None]:
-    pairs = zip(reply[::2], reply[1::2], strict=True)
-    return {sid.decode(): _end_reason(reason) for sid, reason in pairs}
+def _edge_beat(reply: list[list[bytes]], edge: str, serving: Iterable[tuple[str, int]]) -> EdgeBeat:
+    over, silent = reply
+    pairs = zip(over[::2], over[1::2], strict=True)
+    ended = {sid.decode(): _end_reason(reason) for sid, reason in pairs}
+    return EdgeBeat(ended, {sid.decode() for sid in silent})
 
 
 def _end_reason(text: bytes) -> EndReason | None:
@@ -185,10 +196,8 @@ class Registry:
         """
         await self._scripts.run(_worker_gone, worker_id)
 
-    async def edge_beat(
-        self, edge_id: str, serving: Iterable[tuple[str, int]]
-    ) -> dict[str, EndReason | None]:
-        """Report that an edge lives and serves these (sid, ticket); returns those that are over."""
+    async def edge_beat(self, edge_id: str, serving: Iterable[tuple[str, int]]) -> EdgeBeat:
+        """Report that an edge lives and serves these (sid, ticket)."""
         return await self._scripts.run(_edge_beat, edge_id, serving)
 
     async def edge_gone(self, edge_id: str) -> None:

@@ -53,7 +53,7 @@ def _attach(
 
 def _read_resumed(sid: str, reply: list[bytes | int]) -> ResumedSession:
     text = [part.decode() if isinstance(part, bytes) else str(part) for part in reply]
-    connection, kind, ticket, recording, queued_at, state, assigned, reason = text
+    connection, kind, ticket, recording, queued_at, state, assigned, reason, recovering = text
     return ResumedSession(
         sid=sid,
         connection=whole_number(connection),
@@ -62,7 +62,7 @@ def _read_resumed(sid: str, reply: list[bytes | int]) -> ResumedSession:
         recording=recording,
         queued_at=whole_number(queued_at),
         assigned=assigned == "1",
-        recovering=state == SessionState.RECOVERING,
+        recovering=recovering == "1",
         over=state == SessionState.ENDED,
         reason=EndReason(reason) if reason else None,
     )

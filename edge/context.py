@@ -94,10 +94,11 @@ class Heartbeat:
             self._events.mark_replaced(sid, connection)
         # After an outage, the edge counts as alive only when its clients have been listed.
         serving = self._events.serving()
-        over = await self._broker.registry.edge_beat(self._edge_id, serving)
+        over, silent = await self._broker.registry.edge_beat(self._edge_id, serving)
         for sid, ticket in serving:
             if sid in over:
                 self._events.mark_ended(sid, ticket, over[sid])
+        self._events.mark_silent({(sid, ticket) for sid, ticket in serving if sid in silent})
 
     async def run(self) -> None:
         """Runs forever; retries during an outage of Redis."""

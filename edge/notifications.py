@@ -180,6 +180,7 @@ class SessionEvents:
         self._on_unserved = on_unserved
         self._subscriptions: dict[str, list[SessionSubscription]] = {}
         self._listeners: list[Callable[[list[SessionEvent]], None]] = []
+        self._silent: set[tuple[str, int]] = set()
         self._stale = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -238,6 +239,18 @@ class SessionEvents:
         for subscription in self._subscriptions.get(sid, ()):
             if subscription.ticket == ticket:
                 subscription.end(reason)
+
+    def mark_silent(self, sessions: set[tuple[str, int]]) -> None:
+        """A heartbeat found the workers of these (sid, ticket) silent.
+
+        Their clients get places until the worker reports again, or another one takes over.
+        """
+        for subscription in self._all():
+            if (subscription.sid, subscription.ticket) in sessions:
+                subscription.lose_worker()
+        if sessions or self._silent:
+            self._stale.set()
+        self._silent = sessions
 
     def close(self) -> None:
         """Notify every connection that this edge shuts down."""
@@ -305,11 +318,12 @@ class SessionEvents:
 
 def update_places(snapshot: QueueSnapshot, waiting: dict[str, SessionSubscription]) -> None:
     """Apply a snapshot. A session that runs is granted even if its event was missed."""
-    length = len(snapshot.waiting)
-    for row in snapshot.waiting:
-        if subscription := waiting.get(row.sid):
+    places = {row.sid: row for row in snapshot.places}
+    for sid, subscription in waiting.items():
+        if row := places.get(sid):
             eta_s = None if row.eta_s is None else round(row.eta_s, 1)
-            subscription.update_place(Place(row.position, length, eta_s, reason=row.reason))
+            place = Place(row.position, len(places), eta_s, reason=row.reason)
+            subscription.update_place(place)
     for job in snapshot.running:
-        if subscription := waiting.get(job.sid):
-            subscription.grant()
+        if job.sid in waiting and job.sid not in places:
+            waiting[job.sid].grant()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
@@ -32,6 +33,7 @@ class WorkerHeartbeat:
         self.address = address
         self.state: WorkerState | None = WorkerState.LOADING
         self.detail = ""
+        self._upkeeps = 0
         self.drain_asked = asyncio.Event()
         """Set when an operator has asked the worker to drain."""
 
@@ -40,19 +42,29 @@ class WorkerHeartbeat:
         return self.state or self._pool.state()
 
     async def run(self) -> None:
-        """Run forever. Redis outages are logged and retried."""
-        beats = 0
+        """Run forever. Redis outages are logged and retried.
+
+        Heartbeats do not wait for the rest: on a slow network the worker would count as silent.
+        """
+        await asyncio.gather(self._each_second(self.beat), self._each_second(self._upkeep))
+
+    async def _each_second(self, step: Callable[[], Awaitable[None]]) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
         while True:
             try:
-                await self.beat()
-                await self._context.broker.registry.reap()
-                if beats % _CLOCK_EVERY == 0:
-                    await self._context.broker.clock.sync()
-                beats += 1
+                await step()
             except BrokerUnavailable as error:
                 log.warning("heartbeat_failed", error=str(error))
                 self._context.contended.clear()
-            await asyncio.sleep(INTERVAL_S)
+            due = max(due + INTERVAL_S, loop.time())
+            await asyncio.sleep(due - loop.time())
+
+    async def _upkeep(self) -> None:
+        await self._context.broker.registry.reap()
+        if self._upkeeps % _CLOCK_EVERY == 0:
+            await self._context.broker.clock.sync()
+        self._upkeeps += 1
 
     async def beat(self) -> None:
         """Send one heartbeat. Sessions whose lease is lost are aborted."""

@@ -169,9 +169,13 @@ class RunningSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSnapshot:
-    """The queue and the running sessions, at Redis-clock ms `at`."""
+    """The queue and the running sessions, at Redis-clock ms `at`.
+
+    `places`: the queue as it will be when the leases of silent workers have expired.
+    """
 
     at: int
     waiting: tuple[QueuedSession, ...]
     running: tuple[RunningSession, ...]
     workers: tuple[WorkerRow, ...]
+    places: tuple[QueuedSession, ...]

@@ -2,10 +2,11 @@
 -- ARGV: sid, protocol, current (digest that the caller has read from the row), shown (digest of the client's
 --       token: the current one or the one before it), next_digest, edge, grace_ms, attempt (number of the
 --       client's attempt to resume, counted over the whole session; 0 if the client does not count)
--- Result: {} refused | {connection, kind, ticket, recording, queued_at, state, 1 if a worker has had it, reason}
+-- Result: {} refused | {connection, kind, ticket, recording, queued_at, state, 1 if a worker has had it, reason,
+--         1 if it waits for another worker}
 local key = session_key(sid)
 local row = fields(key, 'resume', 'protocol', 'state', 'ended_at', 'seen_at', 'left', 'reason', 'connection',
-  'resume_attempt')
+  'resume_attempt', 'worker')
 if not row[3] or not is_whole(row[8]) then return {} end
 local at = now_ms()
 
@@ -36,4 +37,6 @@ if row[1] ~= next_digest then  -- otherwise the call is repeated, because its re
   redis.call('ZADD', edges, at, edge)
 end
 local rest = fields(key, 'kind', 'ticket', 'recording', 'queued_at', 'assigned_at')
-return {connection, rest[1], rest[2], rest[3], rest[4], row[3], rest[5] and 1 or 0, row[7] or ''}
+local recovering = row[3] == 'recovering' or redis.call('ZSCORE', leases, sid) and silence_at(at)(row[10])
+return {connection, rest[1], rest[2], rest[3], rest[4], row[3], rest[5] and 1 or 0, row[7] or '',
+  recovering and 1 or 0}

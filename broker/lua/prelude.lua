@@ -13,6 +13,9 @@ local control = ARGV[1]
 local EVENTS_KEPT = 100000
 local MALFORMED_TTL_S = 3600  -- of the row of a session that ends because its row is malformed
 
+local SILENCE_MS = 2000  -- without a heartbeat; workers send one each second
+local REAPER_GAP_MS = 1500  -- the longest time between two runs of the reaper, which has to run each second
+
 -- How long a trial lasts after the session has entered a state. A pause ends it.
 local TRIAL_MS = {assigned = 5000, preparing = 30000, active = 5000}
 
@@ -166,6 +169,19 @@ local function accepting(kind)
     end
   end
   return found
+end
+
+-- Returns a function of a worker's id: whether its heartbeats have stopped. Its sessions keep their leases.
+-- No worker is silent unless the reaper has run as often as it should: after an outage of Redis or of the
+-- network, all heartbeats are late.
+local function silence_at(at)
+  local row = fields(reaper, 'last', 'regular_since')
+  local beating = {}
+  if at - number(row[1], 0) > REAPER_GAP_MS or at - number(row[2], at) < SILENCE_MS then
+    return function() return false end
+  end
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', workers, at - SILENCE_MS, '+inf')) do beating[id] = true end
+  return function(id) return not beating[id] end
 end
 
 -- Free slots of live workers for new sessions of this kind.

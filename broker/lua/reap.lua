@@ -17,7 +17,7 @@ local function restart_grace(sid)
 end
 
 local function restart_all_timers()
-  redis.call('HSET', reaper, 'quiet_until', at + ttl)
+  redis.call('HSET', reaper, 'quiet_until', at + ttl, 'regular_since', at + ttl)
   for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do
     redis.call('ZADD', leases, at + tonumber(lease_ms), sid)
     restart_grace(sid)
@@ -39,6 +39,7 @@ end
 keep_hash(reaper)
 local last = number(fields(reaper, 'last')[1], 0)
 redis.call('HSET', reaper, 'last', at)
+if at < last or at - last > REAPER_GAP_MS then redis.call('HSET', reaper, 'regular_since', at) end
 if at < last or at - last > OUTAGE_MS then restart_all_timers() end
 local quiet_ms = number(fields(reaper, 'quiet_until')[1], 0) - at
 if quiet_ms > 0 and quiet_ms <= 10 * ttl then return {0, 0} end

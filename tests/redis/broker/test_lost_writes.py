@@ -169,9 +169,8 @@ async def _fail_over_with_sessions(failover: Failover) -> None:
         await broker.registry.reap()  # first, as another process does
         await broker.registry.worker_beat("w1", 1, report(slots=1))
         lost.extend(await broker.leases.renew("w1", {"held": 1}))
-        lost.extend(
-            await broker.registry.edge_beat(EDGE, [("held", ticket), ("waits", waiting_ticket)])
-        )
+        serving = [("held", ticket), ("waits", waiting_ticket)]
+        lost.extend((await broker.registry.edge_beat(EDGE, serving)).over)
 
     for second in range(8):
         if second == 2:

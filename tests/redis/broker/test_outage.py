@@ -76,7 +76,7 @@ async def test_no_session_is_lost_in_an_outage_longer_than_the_lease(
             await broker.registry.reap()
 
         async def edge() -> None:
-            lost.update(await broker.registry.edge_beat("edge-1", tickets.items()))
+            lost.update((await broker.registry.edge_beat("edge-1", tickets.items())).over)
 
         async def watch_all() -> None:
             async for events in follow(watch):
@@ -147,7 +147,7 @@ async def test_after_an_empty_restart_every_session_is_reported_as_ended(
 
     assert await own.leases.renew("w1", {"held": 1}) == {"held"}
     assert not await own.leases.move("held", "w1", 1, SessionState.PAUSED)
-    over = await own.registry.edge_beat("edge-1", before.items())
+    over = (await own.registry.edge_beat("edge-1", before.items())).over
     assert over == {"held": None, "queued": None}
     await own.registry.worker_beat("w1", 1, report(slots=1))
     assert await used(own) == {"w1": 0}

@@ -77,9 +77,54 @@ async def test_an_edge_is_told_which_of_its_sessions_have_ended(broker: Broker) 
     await join(broker, "replaced")
     await broker.sessions.end("replaced", EndReason.ERROR)
     over = await broker.registry.edge_beat(EDGE, [*tickets.items(), ("never-was", 5)])
-    assert over == {"ended": EndReason.PAUSE_TIMEOUT, "replaced": None, "never-was": None}
-    assert await broker.registry.edge_beat(EDGE, [("live", tickets["live"])]) == {}
-    assert await broker.registry.edge_beat(EDGE, []) == {}
+    assert over.over == {"ended": EndReason.PAUSE_TIMEOUT, "replaced": None, "never-was": None}
+    assert await broker.registry.edge_beat(EDGE, [("live", tickets["live"])]) == ({}, set())
+    assert await broker.registry.edge_beat(EDGE, []) == ({}, set())
+
+
+async def test_the_sessions_of_a_silent_worker_have_places_in_the_queue(
+    broker: Broker, raw: Redis
+) -> None:
+    """They stay with their worker until their leases expire."""
+    serving = [(sid, (await join(broker, sid)).number) for sid in "abcd"]
+    await serve(broker, "silent", slots=2)
+    await serve(broker, "alive")
+    for worker in ("silent", "alive", "silent"):
+        await claim(broker, worker)
+    await silence(raw, broker.keys.workers, "silent", broker)
+    await _ran_regularly(broker, raw)
+    assert await broker.registry.edge_beat(EDGE, serving) == ({}, {"a", "c"})
+    snapshot = await broker.queue.snapshot()
+    assert [(row.sid, row.position) for row in snapshot.places] == [("a", 1), ("c", 2), ("d", 3)]
+    one_worker = pytest.approx([120.0, 240.0, 360.0], abs=60)  # less the time of its session
+    assert [row.eta_s for row in snapshot.places] == one_worker
+    assert [(row.sid, row.position) for row in snapshot.waiting] == [("d", 1)]
+    assert sorted(job.sid for job in snapshot.running) == ["a", "b", "c"]
+    await serve(broker, "silent", slots=2)
+    assert await broker.registry.edge_beat(EDGE, serving) == ({}, set())
+    assert [row.sid for row in (await broker.queue.snapshot()).places] == ["d"]
+
+
+@pytest.mark.parametrize("outage", [{"last": 1600}, {"regular_since": 1900}], ids=str)
+async def test_no_worker_is_silent_after_an_outage(
+    broker: Broker, raw: Redis, outage: dict[str, int]
+) -> None:
+    ticket = (await join(broker, "a")).number
+    await serve(broker, "w1")
+    await claim(broker)
+    await silence(raw, broker.keys.workers, "w1", broker)
+    await _ran_regularly(broker, raw, **outage)
+    assert (await broker.registry.edge_beat(EDGE, [("a", ticket)])).silent == set()
+    assert (await broker.queue.snapshot()).places == ()
+
+
+async def _ran_regularly(
+    broker: Broker, raw: Redis, *, last: int = 0, regular_since: int = 60_000
+) -> None:
+    """Sets when the reaper ran last and since when it has run each second, in ms before now."""
+    at = await now_ms(raw)
+    times = {"last": at - last, "regular_since": at - regular_since}
+    await raw.hset(broker.keys.reaper, mapping=times)
 
 
 async def test_a_silent_worker_leaves_the_registry_and_its_sessions_are_requeued(

@@ -48,9 +48,9 @@ async def _begin(wire: Wire, path: str) -> None:
 
 
 async def _place(wire: Wire, position: int, *, of: int) -> Message:
-    """The next message about this place in a queue of this length; others are about other places."""
+    """The next message about this place in a queue of this length; skips other places and answers."""
     while True:
-        message = await wire.next()
+        message = await _skip_answers(wire)
         if (message["position"], message["queue_length"]) == (position, of):
             return message
 
@@ -62,11 +62,15 @@ async def _skip_answers(wire: Wire) -> Message:
     return message
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/ws/duplex/adx_1", "/ws/half_duplex/hdx_1", "/ws/chat", "/v1/realtime?mode=audio&notices=1"],
-    ids=["duplex", "half-duplex", "chat", "realtime"],
-)
+_PATHS = {
+    "duplex": "/ws/duplex/adx_1",
+    "half-duplex": "/ws/half_duplex/hdx_1",
+    "realtime": "/v1/realtime?mode=audio&notices=1",
+    "chat": "/ws/chat",
+}
+
+
+@pytest.mark.parametrize("path", _PATHS.values(), ids=_PATHS)
 async def test_f1_a_client_that_lost_its_worker_gets_its_place(tmp_path: Path, path: str) -> None:
     """First it waits, then the next worker serves it."""
     async with fault_stack(tmp_path) as faults:
@@ -93,6 +97,33 @@ async def test_f1_a_client_that_lost_its_worker_gets_its_place(tmp_path: Path, p
                 await wire.send_second()
                 await wire.expect("result")
         await faults.no_slot_leaked()
+
+
+async def test_f1_a_silent_worker_is_reported_before_its_leases_expire(tmp_path: Path) -> None:
+    """It is suspended, continues, and is killed at last. No session moves: the leases are long."""
+    async with fault_stack(tmp_path) as faults, AsyncExitStack() as sockets:
+        await faults.edge(lease_s=600)
+        worker = await faults.worker(slots=4, lease_s=600, engine_options=_SLOW_ANSWER)
+        wires = {}
+        for name, path in _PATHS.items():
+            wires[name] = await sockets.enter_async_context(open_path(faults.stack.ws_url, path))
+            await _begin(wires[name], path)
+        worker.freeze()
+        for position, wire in enumerate(wires.values(), start=1):
+            await _place(wire, position, of=4)
+        worker.thaw()
+        for wire in wires.values():
+            await _place(wire, 0, of=0)
+        await wires.pop("chat").until("done")
+        await wires["duplex"].send_second()
+        await wires["duplex"].until("result")
+        worker.kill()
+        for position, wire in enumerate(wires.values(), start=1):
+            await _place(wire, position, of=3)
+        async with open_broker(faults.stack.settings) as broker:
+            row = await broker.sessions.get("adx_1")
+            assert row is not None
+            assert (row.state, row.epoch, row.attempt) == (SessionState.ACTIVE, 1, 1)
 
 
 async def test_a_free_worker_takes_over_at_once(tmp_path: Path) -> None:

@@ -127,12 +127,14 @@ async def test_a_notice_wakes_its_reader() -> None:
 
 def _snapshot(waiting: list[str], running: list[str]) -> QueueSnapshot:
     kind = SessionKind.AUDIO_DUPLEX
+    queued = tuple(
+        QueuedSession(sid=sid, kind=kind, ticket=n, position=n, queued_at=0, eta_s=n * 1.26)
+        for n, sid in enumerate(waiting, start=1)
+    )
     return QueueSnapshot(
         at=0,
-        waiting=tuple(
-            QueuedSession(sid=sid, kind=kind, ticket=n, position=n, queued_at=0, eta_s=n * 1.26)
-            for n, sid in enumerate(waiting, start=1)
-        ),
+        waiting=queued,
+        places=queued,
         running=tuple(
             RunningSession(
                 sid=sid,
