@@ -147,7 +147,10 @@ class TalkingStack:
         report = TalkReport(talk.sessions, election_s, audit.violations)
         if not loses_writes:
             report.violations += audit.transitions.violations
-        report.violations += await check_sessions(talk.sessions, self.stack.data_dir / "sessions")
+        recordings = self.stack.data_dir / "sessions"
+        report.violations += await check_sessions(
+            talk.sessions, recordings, loses_writes=loses_writes
+        )
         return report
 
 
