@@ -23,9 +23,7 @@ from antiphon.broker.service.tracing import TracingSettings
 from antiphon.broker.settings import AntiphonSettings, BrokerSettings, StatusSettings
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.edge.settings import AccessSettings, EdgeSettings
-from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
-from antiphon.inference_worker.engines.simulated import SimulatedOptions
+from antiphon.inference_worker.engines.registry import BUILT_IN, find_engine
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 
@@ -43,11 +41,6 @@ SETTINGS: tuple[tuple[str, type[AntiphonSettings]], ...] = (
     ("Recorder", RecorderSettings),
     ("Cleanup", CleanupSettings),
 )
-ENGINES: tuple[tuple[str, type[BaseModel]], ...] = (
-    ("local", LocalOptions),
-    ("minicpmo", EngineOptions),
-    ("simulated", SimulatedOptions),
-)
 
 _INTRODUCTION = """# Settings
 
@@ -61,14 +54,15 @@ misspelled name prevent the start: the process names the flag, variable or file,
 
 _ENGINES = """## Engine options
 
-Keys of the JSON object in `ANTIPHON_ENGINE_OPTIONS`. `slots` and `model_path` are settings of the worker.
+Keys of the JSON object in `ANTIPHON_ENGINE_OPTIONS`. `slots` and `model_path` are settings of the worker. An
+engine of another package has its own options ([write an engine](write-an-engine.md)).
 """
 
 
 def reference() -> str:
     parts = [_INTRODUCTION]
     parts += [_settings_section(title, cls) for title, cls in SETTINGS if own_fields(cls)]
-    parts += [_ENGINES, *(_engine_section(name, cls) for name, cls in ENGINES)]
+    parts += [_ENGINES, *(_engine_section(name) for name in BUILT_IN)]
     return "\n".join(parts)
 
 
@@ -80,7 +74,8 @@ def _settings_section(title: str, cls: type[BaseModel]) -> str:
     return _section(f"## {title}", inspect.cleandoc(cls.__doc__ or ""), rows)
 
 
-def _engine_section(name: str, cls: type[BaseModel]) -> str:
+def _engine_section(name: str) -> str:
+    cls: type[BaseModel] = find_engine(name).options
     rows = [
         f"| `{option}` | {_default(field)} | {_meaning(cls, option)} |"
         for option, field in own_fields(cls)

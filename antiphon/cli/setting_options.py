@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings
 
 from antiphon.broker.settings import ENV_PREFIX, BrokerSettings
 from antiphon.edge.settings import EdgeSettings
-from antiphon.inference_worker.engines.factory import engine_names
+from antiphon.inference_worker.engines.registry import engine_names
 from antiphon.inference_worker.settings import WorkerSettings
 
 

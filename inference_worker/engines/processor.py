@@ -1,4 +1,4 @@
-"""The interface that every engine implements (duplex-api.txt, Processor Method Chain).
+"""The interface that every engine implements. docs/write-an-engine.md has the method chain.
 
 All methods block and are called on engine threads. Calls on one view never overlap; views of
 different sessions may be called from different threads at the same time.

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from antiphon.inference_worker.engines.common.slots import SlotPool
+from antiphon.inference_worker.engines.plugin import EnginePlugin
 from antiphon.inference_worker.engines.processor import (
     AnsweringView,
     ChatView,
@@ -34,6 +36,7 @@ from antiphon.inference_worker.engines.types import (
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage
+from antiphon.shared_schemas.findings import Finding, ok
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.unit_result import UnitResult
 
@@ -327,3 +330,18 @@ class SimulatedProcessor(UnifiedProcessor):
         slot = ExitStack()
         slot.callback(self._slots.release, self._slots.acquire())
         return slot
+
+
+class SimulatedPlugin(EnginePlugin[SimulatedOptions]):
+    """It has no model, so it takes no `--model-path`."""
+
+    options = SimulatedOptions
+
+    def build(self, options: SimulatedOptions, model_path: Path | None) -> UnifiedProcessor:  # noqa: ARG002
+        return SimulatedProcessor(options)
+
+    def examine(self, options: SimulatedOptions, model_path: Path | None) -> Iterable[Finding]:  # noqa: ARG002
+        return [ok("engine", "simulated: needs nothing; for load tests only")]
+
+
+PLUGIN = SimulatedPlugin()

@@ -34,7 +34,7 @@ from antiphon.cli.stack.stack import (
 )
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.client.link import ClientOptions
-from antiphon.inference_worker.engines.factory import engine_names
+from antiphon.inference_worker.engines.registry import engine_names
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import PcmFormat
 

@@ -17,7 +17,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.main import _COMMANDS, _PANELS, LazyCommand, app
 from antiphon.edge.settings import EdgeSettings
-from antiphon.inference_worker.engines.factory import engine_names
+from antiphon.inference_worker.engines.registry import engine_names
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 from support.fork_server import run_antiphon

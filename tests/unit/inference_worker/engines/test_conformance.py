@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 
 import pytest
 
 from antiphon.inference_worker.engines.conformance import EngineConformance
 from antiphon.inference_worker.engines.factory import build_processor
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
+from antiphon.inference_worker.engines.simulated import SimulatedDuplexView, SimulatedOptions
+from antiphon.inference_worker.engines.types import PastUnit
+from antiphon.shared_schemas.unit_result import UnitResult
 
 FAST = dict.fromkeys(["prepare_ms", "prefill_ms", "listen_ms", "speak_ms", "finalize_ms"], 0.0)
 
@@ -24,3 +28,46 @@ def engine() -> Iterator[UnifiedProcessor]:
 
 class TestSimulated(EngineConformance):
     pass
+
+
+class ForgetfulView(SimulatedDuplexView):
+    """Its recovery does nothing."""
+
+    def replay(self, units: Sequence[PastUnit]) -> None:
+        pass
+
+
+class TalkativeView(SimulatedDuplexView):
+    """Speaks even while it is forced to listen."""
+
+    def generate(self, force_listen: bool = False) -> UnitResult:
+        return UnitResult(is_listen=False, text="no")
+
+
+class MumblingView(SimulatedDuplexView):
+    """Says something while it listens."""
+
+    def generate(self, force_listen: bool = False) -> UnitResult:
+        return UnitResult(is_listen=True, text="hm")
+
+
+@pytest.mark.parametrize(
+    ("view", "test"),
+    [
+        (ForgetfulView, TestSimulated.test_duplex_recovery),
+        (TalkativeView, TestSimulated.test_duplex_forced_listening),
+        (TalkativeView, TestSimulated.test_duplex_break),
+        (MumblingView, TestSimulated.test_duplex_units),
+    ],
+)
+def test_a_broken_engine_fails(
+    engine: UnifiedProcessor,
+    monkeypatch: pytest.MonkeyPatch,
+    view: type[SimulatedDuplexView],
+    test: Callable[[TestSimulated, UnifiedProcessor], None],
+) -> None:
+    monkeypatch.setattr(
+        engine, "set_duplex_mode", lambda: view(SimulatedOptions(**FAST), ExitStack())
+    )
+    with pytest.raises(AssertionError):
+        test(TestSimulated(), engine)

@@ -1,0 +1,42 @@
+"""The plugin of the engine `minicpmo`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, read_config
+from antiphon.inference_worker.engines.plugin import EnginePlugin
+from antiphon.inference_worker.engines.processor import UnifiedProcessor
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.findings import Finding, failure
+
+
+class MiniCPMOPlugin(EnginePlugin[EngineOptions]):
+    """`--model-path` is the folder of the checkpoint."""
+
+    options = EngineOptions
+    install = "pip install 'antiphon[minicpmo]'"
+
+    def check_model(self, path: Path | None) -> None:
+        if path is None:
+            text = "engine 'minicpmo' needs the checkpoint's folder: --model-path DIR"
+            raise EngineLoadError(text)
+        read_config(path)
+
+    def build(self, options: EngineOptions, model_path: Path | None) -> UnifiedProcessor:
+        from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+
+        assert model_path is not None, "check_model has refused it"
+        return MiniCPMOProcessor(model_path, options)
+
+    def examine(self, options: EngineOptions, model_path: Path | None) -> Iterable[Finding]:
+        if model_path is None:
+            remedy = "ANTIPHON_MODEL_PATH or --model-path: the folder of the checkpoint"
+            return [failure("model folder", "not set", remedy)]
+        from antiphon.inference_worker.engines.minicpmo.checkup import examine
+
+        return examine(model_path, options)
+
+
+PLUGIN = MiniCPMOPlugin()

@@ -1,0 +1,95 @@
+"""Engines of other packages, and the example of docs/write-an-engine.md as it is printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from antiphon.inference_worker.engines.factory import build_processor, check_engine
+from antiphon.inference_worker.engines.registry import GROUP, engine_names, find_engine
+from antiphon.inference_worker.engines.types import EngineLoadError
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of installed packages."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def install(site: Path, package: str, points: dict[str, str]) -> None:
+    """The metadata of a package with these entry points."""
+    folder = site / f"{package.replace('-', '_')}-0.1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.1\n")
+    lines = [f"{name} = {value}" for name, value in points.items()]
+    (folder / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *lines]))
+
+
+def test_the_built_in_engines_need_no_metadata() -> None:
+    assert {"local", "minicpmo", "simulated"} <= set(engine_names())
+
+
+def test_engines_of_other_packages_are_listed(site: Path) -> None:
+    install(site, "some-engines", {"one": "absent_module:PLUGIN"})
+    assert "one" in engine_names()
+    with pytest.raises(EngineLoadError, match="choose one of: local, minicpmo, one, simulated"):
+        find_engine("two")
+
+
+def test_a_package_cannot_replace_a_built_in_engine(site: Path) -> None:
+    install(site, "some-engines", {"simulated": "absent_module:PLUGIN"})
+    assert build_processor("simulated").info.name == "simulated"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("absent_module:PLUGIN", "absent_module:PLUGIN of the engine 'one' cannot be imported"),
+        ("pathlib:PLUGIN", "pathlib:PLUGIN of the engine 'one' cannot be imported"),
+        ("pathlib:Path", "pathlib:Path is no EnginePlugin"),
+    ],
+)
+def test_a_broken_entry_point_is_named(site: Path, value: str, words: str) -> None:
+    install(site, "some-engines", {"one": value})
+    with pytest.raises(EngineLoadError, match=words):
+        check_engine("one", slots=1, model_path=None, options={})
+
+
+def test_an_engine_without_a_model_refuses_a_path() -> None:
+    with pytest.raises(EngineLoadError, match="takes no --model-path"):
+        build_processor("simulated", model_path=Path("/models"))
+
+
+def test_the_documented_engine(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "write-an-engine.md").read_text()
+    blocks = re.findall(r"^```(?:toml|python)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    project, module, test = blocks
+    declared = tomllib.loads(project)["project"]
+    install(tmp_path, declared["name"], declared["entry-points"][GROUP])
+    (tmp_path / "antiphon_echo.py").write_text(module)
+    (tmp_path / "test_echo.py").write_text(test)
+    assert "11 passed, 8 skipped" in run(tmp_path, "-m", "pytest", "-q", "test_echo.py")
+    assert "[echo|local|" in run(tmp_path, "-m", "antiphon", "worker", "--help")
+
+
+def run(folder: Path, *arguments: str) -> str:
+    """What Python prints with the packages of `folder`."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
