@@ -51,6 +51,7 @@ ENTRYPOINT ["antiphon"]
 COPY constraints.txt /opt/antiphon/
 RUN --mount=type=bind,from=needs,source=/needs,target=/needs \
     pip install --quiet --requirement /needs/service.txt
+COPY deploy/healthy /usr/local/bin/
 
 FROM packages AS service
 RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \

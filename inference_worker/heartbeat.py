@@ -103,11 +103,15 @@ class WorkerHeartbeat:
         )
 
     def health(self) -> tuple[bool, dict[str, Any]]:
-        """The health page. The worker is unhealthy only if its engine failed."""
+        """The health page. The worker is unhealthy only if its engine failed.
+
+        It is ready if it takes new sessions: after its engine has loaded, until it drains.
+        """
         context, state = self._context, self.shown_state
         healthy = state is not WorkerState.ERROR
         return healthy, {
             "status": "healthy" if healthy else "unhealthy",
+            "ready": self.state is None,
             "worker_id": context.worker_id,
             "state": state,
             "detail": self.detail,

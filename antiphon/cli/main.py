@@ -50,7 +50,6 @@ _COMMANDS = {
     "containers": {
         "make-secrets": "Create the passwords that a stack needs and that are missing. Prints none "
         "of them.",
-        "healthy": "Exit with status 0 if a service reports that it is healthy.",
     },
 }
 """Modules with the name and summary of each of their commands: a function or group of that name."""
@@ -64,7 +63,7 @@ _PANELS = {
     "Talk and listen": ("talk", "recordings", "replay", "bench"),
     "Look inside": ("queue", "sessions", "workers", "edges", "events"),
     "Single services": ("edge", "worker", "recorder", "cleanup"),
-    "Maintenance": ("migrate-keys", "make-secrets", "healthy"),
+    "Maintenance": ("migrate-keys", "make-secrets"),
 }
 """The groups of `antiphon --help`, and their commands in order."""
 

@@ -33,7 +33,7 @@ OTHER_PROGRAMS = frozenset(
     for name in (
         *("SITE", "HTTP_PORT", "HTTPS_PORT", "HTTPS_AT", "VERSION", "MODEL_DIR"),
         *("CPU_WORKERS", "GPU_SLOTS", "REDIS_MAXMEMORY", "REDIS_LIMIT"),
-        *("METRICS_KEPT", "GRAFANA_PORT", "WITHOUT_PAGES"),
+        *("METRICS_KEPT", "GRAFANA_PORT", "WITHOUT_PAGES", "ENV_FILE"),
     )
 )
 """Variables of docker-compose.yml, of the build and of the tests."""

@@ -1,4 +1,4 @@
-"""The HTTP port of a service: `/health` for containers, `/metrics` for Prometheus."""
+"""The HTTP port of a service: `/health` and `/ready` for containers, `/metrics` for Prometheus."""
 
 from __future__ import annotations
 
@@ -55,17 +55,22 @@ async def status_port(
 
 
 def status_app(health: Health, registry: CollectorRegistry) -> Any:
-    """The ASGI application: 200 or 503 on `/health`, the exposition on `/metrics`, else 404."""
+    """The ASGI application: 200 or 503 on `/health` and `/ready`, the exposition on `/metrics`, else 404.
+
+    A service is ready if it is well, unless `ready` in its health page is false.
+    """
     metrics = make_asgi_app(registry)
 
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["path"] == "/metrics":
             await metrics(scope, receive, send)
-        elif scope["path"] == "/health":
+        elif scope["path"] in ("/health", "/ready"):
             well, about = health()
+            if scope["path"] == "/ready":
+                well = well and about.get("ready", True)
             await _answer(send, 200 if well else 503, about)
         else:
-            await _answer(send, 404, {"error": "there are /health and /metrics"})
+            await _answer(send, 404, {"error": "there are /health, /ready and /metrics"})
 
     return app
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+SERVICES = {"redis": 1, "edge": 2, "caddy": 1, "worker": 1, "recorder": 2, "cleanup": 1}
+"""The default profile, with the number of containers of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +21,15 @@ class Compose:
     environment: dict[str, str]
 
     def __call__(self, *words: str) -> str:
-        command = ["docker", "compose", "--project-name", "antiphon-test", *words]
+        return self.run("docker", "compose", *words)
+
+    def run(self, *command: str) -> str:
+        """Runs a command in the environment of the stack and returns its output."""
         done = subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True
         )
         assert done.returncode == 0, (
-            f"{' '.join(words)}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+            f"{' '.join(command)}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
         )
         return done.stdout
 

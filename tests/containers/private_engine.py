@@ -37,7 +37,6 @@ cp -L /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/ca-certificates.crt"
 printf '[global]\ncert = /etc/ssl/certs/ca-certificates.crt\n' > "$1/etc/pip.conf"
 rm -f "$1"/usr/lib/python3.*/EXTERNALLY-MANAGED
 ln -sf /usr/bin/python3 "$1/usr/local/bin/python"
-mkdir -p "$1/data/caddy" "$1/config/caddy"
 """
 """This machine's certificates, and pip like in the official Python image."""
 
@@ -47,6 +46,7 @@ _IMAGES = {
     "redis:7": 'WORKDIR /data\nCMD ["redis-server"]',
     "caddy:2": (
         "ENV XDG_CONFIG_HOME=/config XDG_DATA_HOME=/data\n"
+        "RUN mkdir -p /data/caddy /config/caddy\n"
         'CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]'
     ),
     "prom/prometheus:v3.5.0": (

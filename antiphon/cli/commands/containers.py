@@ -1,10 +1,9 @@
-"""Commands for containers: `make-secrets`, and `healthy`, a health check without curl."""
+"""The command `make-secrets`, for containers."""
 
 from __future__ import annotations
 
 import os
 import secrets
-import urllib.request
 from pathlib import Path
 from typing import Annotated
 
@@ -18,8 +17,6 @@ OWNER = 10001
 
 _OWNERS = {"grafana_admin": 472}
 """Grafana's image has its own user, which must not read the other secrets."""
-
-_HEALTH_TIMEOUT_S = 3.0
 
 
 def make_secrets(
@@ -69,13 +66,3 @@ def _write(path: Path, secret: str, owner: int) -> None:
         os.fchown(descriptor, owner, owner)
         file.write(secret + "\n")
     unfinished.rename(path)
-
-
-def healthy(url: Annotated[str, typer.Argument(help="URL of a service's /health.")]) -> None:
-    if not url.startswith(("http://", "https://")):
-        fail(f"{url!r} is no http:// address", status=2)
-    try:
-        with urllib.request.urlopen(url, timeout=_HEALTH_TIMEOUT_S) as answer:  # noqa: S310
-            typer.echo(answer.read().decode())
-    except OSError as error:
-        fail(f"{url}: {error}")

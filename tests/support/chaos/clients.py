@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import random
+import ssl
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -62,7 +63,14 @@ class ReceivedResult:
 class ChaosSession:
     """One session of a client. `violations` are the promises that the server has broken."""
 
-    def __init__(self, sid: str, edges: Sequence[str], rng: random.Random, lasts_s: float) -> None:
+    def __init__(
+        self,
+        sid: str,
+        edges: Sequence[str],
+        rng: random.Random,
+        lasts_s: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.sid = sid
         self.results: list[ReceivedResult] = []
         self.sent = 0
@@ -77,6 +85,7 @@ class ChaosSession:
         self._edges = edges
         self._rng = rng
         self._lasts_s = lasts_s
+        self._tls = tls
         self._token = ""
         self._last = 0
         self._attempts = 0
@@ -111,7 +120,8 @@ class ChaosSession:
     async def _connect(self, base: str, over: asyncio.Event) -> None:
         keep_alive = {"ping_interval": 1.0, "ping_timeout": self._rng.uniform(1.5, 6.0)}
         quick = {"open_timeout": 3.0, "close_timeout": 0.5, "compression": None, "proxy": None}
-        async with connect(self._url(base), max_size=None, **keep_alive, **quick) as socket:
+        quick |= {"max_size": None, "ssl": self._tls}
+        async with connect(self._url(base), **keep_alive, **quick) as socket:
             sending = asyncio.create_task(self._send(socket, over))
             try:
                 async for frame in socket:

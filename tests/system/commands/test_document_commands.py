@@ -62,7 +62,7 @@ NOT_RUN = {
     r"antiphon bench": "measures for half a minute and more: test_bench.py has a shorter run",
     r"antiphon queue cancel": "needs a waiting session: tests/redis/cli/test_admin.py",
     r"antiphon worker drain": "stops a worker: tests/redis/cli/test_admin.py",
-    r"docker ": "needs Docker: tests/containers",
+    r"(docker |deploy/)": "needs Docker: tests/containers",
     r"kubectl ": "needs Kubernetes",
     r"make ": "builds, or runs other tests",
     r"(cd web && )?npm ": "make check and make test run it",

@@ -22,6 +22,10 @@ def ill() -> tuple[bool, dict[str, Any]]:
     return False, {"status": "unhealthy"}
 
 
+def loading() -> tuple[bool, dict[str, Any]]:
+    return True, {"status": "healthy", "ready": False}
+
+
 async def get(url: str) -> httpx.Response:
     async with httpx.AsyncClient(trust_env=False) as client:
         return await client.get(url)
@@ -40,13 +44,17 @@ async def test_metrics_can_be_read_by_prometheus() -> None:
 
 @pytest.mark.parametrize(
     ("health", "path", "status"),
-    [(well, "/health", 200), (ill, "/health", 503), (well, "/else", 404)],
+    [
+        *((well, "/health", 200), (loading, "/health", 200), (ill, "/health", 503)),
+        *((well, "/ready", 200), (loading, "/ready", 503), (ill, "/ready", 503)),
+        (well, "/else", 404),
+    ],
 )
 async def test_health_is_a_status(health: Any, path: str, status: int) -> None:
     async with status_port("127.0.0.1", 0, health, CollectorRegistry()) as address:
         reply = await get(f"http://{address}{path}")
     assert reply.status_code == status
-    if path == "/health":
+    if path != "/else":
         assert reply.json() == health()[1]
 
 
