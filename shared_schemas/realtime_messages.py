@@ -147,10 +147,11 @@ class SessionQueueDone(ServerMessage, type="session.queue_done", bears_token=Tru
 
 
 class SessionCreated(ServerMessage, type="session.created", bears_token=True):
-    """Audio may be sent. `prompt_length` in tokens."""
+    """Audio may be sent. `prompt_length` in tokens; the recording only with `notices=1`."""
 
     session_id: str
     prompt_length: int
+    recording_session_id: str | None = None
 
 
 class AudioDelta(ServerMessage, type="response.output_audio.delta"):

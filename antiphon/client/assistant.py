@@ -13,7 +13,7 @@ import numpy as np
 
 from antiphon.client.duplex import DuplexSession, connect_duplex
 from antiphon.client.errors import NoAnswer
-from antiphon.client.link import ClientOptions, check_options
+from antiphon.client.link import ClientOptions, check_options, with_options
 from antiphon.client.recordings import Recordings
 from antiphon.client.sound import check_samples, load_wav, save_wav
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
@@ -40,6 +40,7 @@ class SpokenReply:
 class Client:
     """An edge such as `ws://127.0.0.1:8006`. The options are those of `connect_duplex`."""
 
+    @with_options
     def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
         check_options(options)
         self.url = url

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Unpack, assert_never
 
-from antiphon.client.link import ClientOptions, Link, open_link
+from antiphon.client.link import ClientOptions, Link, open_link, with_options
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Piece
 from antiphon.client.session import Session, run_session
@@ -90,6 +90,7 @@ class Answer(Session[Queued, ChatItem]):
             await self.stop()
 
 
+@with_options
 @asynccontextmanager
 async def ask(
     url: str,

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import chain
 from typing import Any, Unpack
 
 from antiphon.client.address import new_session_id
 from antiphon.client.errors import SessionOver
-from antiphon.client.link import ClientOptions, Link, open_link
+from antiphon.client.link import ClientOptions, Link, open_link, with_options
 from antiphon.client.pacing import paced, padded_chunks, silence, whole_chunks
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Unit
@@ -104,33 +104,47 @@ class DuplexSession(Session[Queued, Unit]):
         await self._send({"type": "client_diagnostic", "metrics": metrics})
 
     async def converse(
-        self, source: Samples | AsyncIterable[Samples], *, rate: int = INPUT_RATE
+        self,
+        source: Samples | AsyncIterable[Samples],
+        *,
+        rate: int = INPUT_RATE,
+        frames: Callable[[], Sequence[bytes]] = tuple,
     ) -> AsyncGenerator[Unit, None]:
         """Send audio in real time and yield the results, until the session ends.
 
         `source` is a recording, or pieces of any length as a microphone yields them. A recording is sent
-        second by second, and silence follows it. Leave the loop to stop sending. Raises InvalidAudio.
+        second by second, and silence follows it. `frames` returns the JPEG pictures of each second. Leave
+        the loop to stop sending. Raises InvalidAudio.
         """
         if isinstance(source, AsyncIterable):
-            chunks = whole_chunks(source)
+            chunks = whole_chunks(source, rate)
         else:
             recording = padded_chunks(check_samples(source, rate))
             chunks = paced(chain(recording, silence()), time.monotonic())
-        sending = asyncio.create_task(self._send_all(chunks))
+        sending = asyncio.create_task(self._send_all(chunks, frames))
+        receiving: asyncio.Task[Unit | None] | None = None
         try:
-            async for unit in self.results():
-                yield unit
+            while True:
+                receiving = asyncio.create_task(_next(self.results()))
+                pending = {receiving} if sending.done() else {receiving, sending}
+                await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 if sending.done():
                     sending.result()
+                if (unit := await receiving) is None:
+                    return
+                yield unit
         finally:
-            sending.cancel()
-            await asyncio.wait([sending])
+            for task in filter(None, (sending, receiving)):
+                task.cancel()
+                await asyncio.wait([task])
 
-    async def _send_all(self, chunks: AsyncIterator[Samples]) -> None:
+    async def _send_all(
+        self, chunks: AsyncIterator[Samples], frames: Callable[[], Sequence[bytes]]
+    ) -> None:
         """`results` reports the end of the session, so it is no error here."""
         with suppress(SessionOver):
             async for chunk in chunks:
-                await self.send_audio(chunk)
+                await self.send_audio(chunk, frames=frames())
 
     def results(self) -> AsyncIterator[Unit]:
         """As `events`: units in order of their arrival."""
@@ -152,6 +166,11 @@ class DuplexSession(Session[Queued, Unit]):
         return await self._request({"type": "stop"}, Stopped)
 
 
+async def _next(units: AsyncIterator[Unit]) -> Unit | None:
+    return await anext(units, None)
+
+
+@with_options
 @asynccontextmanager
 async def connect_duplex(
     url: str,

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 from antiphon.client.address import new_session_id
-from antiphon.client.link import ClientOptions, Link, open_link
+from antiphon.client.link import ClientOptions, Link, open_link, with_options
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Piece
 from antiphon.client.session import Session, run_session
@@ -100,6 +100,7 @@ class HalfDuplexSession(Session[Queued, Event]):
         return {"type": "audio", "data": self._link.sound(part)}
 
 
+@with_options
 @asynccontextmanager
 async def connect_half_duplex(
     url: str, *, session_id: str | None = None, **how: Unpack[ClientOptions]

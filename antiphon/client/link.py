@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from itertools import cycle
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import orjson
 from websockets.asyncio.client import ClientConnection, connect
@@ -22,9 +23,10 @@ from antiphon.client.sound import check_samples
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.media import BINARY_PROTOCOL, Raw, split_frame, to_frame, to_text
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 CLOSE_TIMEOUT_S = 2.0
 _MAX_MESSAGE = 16 * 1024 * 1024
-_RESUME_FOR_S = 15.0
 
 _RETRY_PAUSES_S = (0.1, 0.3, 0.5, 1.0)
 """Pauses between attempts to resume; the last one repeats."""
@@ -37,6 +39,18 @@ _ATTEMPT_S = 4.0
 """An attempt to resume without an answer is abandoned after this time."""
 
 _DUPLICATE_CODES = ("not_ready", "paused")
+
+OPTION_DEFAULTS: dict[str, Any] = {
+    "api_key": None,
+    "tls": None,
+    "open_timeout_s": 10.0,
+    "binary": False,
+    "pcm": PcmFormat.F32,
+    "resume": False,
+    "resume_for_s": 15.0,
+    "other_edges": (),
+}
+"""Of ClientOptions."""
 
 Reopen = Callable[[str, int, int], Awaitable[ClientConnection]]
 """Opens a new socket to the session: resume token, number of the last message, number of the attempt."""
@@ -233,6 +247,21 @@ class ResumingLink(Link):
         return True
 
 
+def with_options(function: Function) -> Function:
+    """Show the options, which a function takes as `**how`, as parameters in its signature."""
+    signature = inspect.signature(function)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for (name, default), kind in zip(
+            OPTION_DEFAULTS.items(), ClientOptions.__annotations__.values(), strict=True
+        )
+    ]
+    shown = signature.replace(parameters=[*own, *options])
+    function.__signature__ = shown  # type: ignore[attr-defined]
+    return function
+
+
 def check_options(how: ClientOptions) -> None:
     """Raises TypeError for an option that does not exist, as Python does for a parameter."""
     known = ClientOptions.__annotations__
@@ -246,34 +275,36 @@ def check_options(how: ClientOptions) -> None:
 async def open_link(url: str, path: str, how: ClientOptions, **query: str | None) -> Link:
     """Connect to `path` of an edge such as `ws://127.0.0.1:8006`. Raises CannotConnect."""
     check_options(how)
-    pcm = how.get("pcm", PcmFormat.F32) if how.get("binary") else PcmFormat.F32
+    chosen: dict[str, Any] = {**OPTION_DEFAULTS, **how}
+    pcm = chosen["pcm"] if chosen["binary"] else PcmFormat.F32
     query["pcm"] = None if pcm is PcmFormat.F32 else str(pcm)
-    if not how.get("resume"):
+    if not chosen["resume"]:
         return Link(await open_socket(edge_address(url, path, **query), how), pcm)
     query["resume"] = "1"
-    edges = cycle([url, *how.get("other_edges", ())])
+    edges = cycle([url, *chosen["other_edges"]])
 
     async def reopen(token: str, seq: int, attempt: int) -> ClientConnection:
         resume = {**query, "resume_token": token, "seq": str(seq), "attempt": str(attempt)}
         return await open_socket(edge_address(next(edges), path, **resume), how)
 
     socket = await open_socket(edge_address(url, path, **query), how)
-    return ResumingLink(socket, pcm, reopen, how.get("resume_for_s", _RESUME_FOR_S))
+    return ResumingLink(socket, pcm, reopen, chosen["resume_for_s"])
 
 
 async def open_socket(address: str, how: ClientOptions) -> ClientConnection:
     """Raises CannotConnect."""
-    key, tls = how.get("api_key"), how.get("tls")
+    chosen: dict[str, Any] = {**OPTION_DEFAULTS, **how}
+    key, tls = chosen["api_key"], chosen["tls"]
     trust: dict[str, Any] = {} if tls is None else {"ssl": tls}  # ssl=None would disable TLS
     try:
         return await connect(
             address,
             **trust,
             additional_headers={"Authorization": f"Bearer {key}"} if key else None,
-            subprotocols=[Subprotocol(BINARY_PROTOCOL)] if how.get("binary") else None,
+            subprotocols=[Subprotocol(BINARY_PROTOCOL)] if chosen["binary"] else None,
             compression=None,
             max_size=_MAX_MESSAGE,
-            open_timeout=how.get("open_timeout_s", 10.0),
+            open_timeout=chosen["open_timeout_s"],
             close_timeout=CLOSE_TIMEOUT_S,
             proxy=None if is_loopback_url(address) else True,
         )

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 
 import numpy as np
 
+from antiphon.client.sound import check_samples
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 
 CHUNK_S = 1.0
@@ -37,10 +38,16 @@ async def paced(
         yield chunk
 
 
-async def whole_chunks(pieces: AsyncIterable[Samples]) -> AsyncIterator[Samples]:
-    """One-second chunks of pieces of any length; silence fills up the last one."""
+async def whole_chunks(
+    pieces: AsyncIterable[Samples], rate: int = INPUT_RATE
+) -> AsyncIterator[Samples]:
+    """One-second chunks of pieces of any length; silence fills up the last one.
+
+    Raises InvalidAudio.
+    """
     size, kept = int(INPUT_RATE * CHUNK_S), SILENCE
     async for piece in pieces:
+        check_samples(piece, rate)
         kept = np.concatenate([kept, piece])
         while len(kept) >= size:
             yield kept[:size]

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Unpack
 
-from antiphon.client.link import ClientOptions, Link, open_link
+from antiphon.client.link import ClientOptions, Link, open_link, with_options
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Spoken
 from antiphon.client.session import Session, run_session
@@ -48,6 +48,11 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
     def __init__(self, link: Link) -> None:
         super().__init__(link, PARSER)
         self.created: SessionCreated | None = None
+
+    @property
+    def recording_id(self) -> str | None:
+        """Id of the server's recording, after `update`."""
+        return self.created.recording_session_id if self.created else None
 
     async def update(
         self,
@@ -91,6 +96,7 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
         return await self._request({"type": "session.close", "reason": reason}, SessionClosed)
 
 
+@with_options
 @asynccontextmanager
 async def connect_realtime(
     url: str,
@@ -104,6 +110,6 @@ async def connect_realtime(
     Raises CannotConnect.
     """
     asked = "1" if playback_ack else None
-    link = await open_link(url, "/v1/realtime", how, mode=mode, playback_ack=asked)
+    link = await open_link(url, "/v1/realtime", how, mode=mode, notices="1", playback_ack=asked)
     async with run_session(RealtimeSession(link)) as session:
         yield session

@@ -183,10 +183,17 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
     PHASE_KEY: ClassVar = "stage"
 
     def __init__(
-        self, sid: str, *, notices: bool = False, began_at: float = 0.0, limit_s: float = math.inf
+        self,
+        sid: str,
+        recording: str,
+        *,
+        notices: bool = False,
+        began_at: float = 0.0,
+        limit_s: float = math.inf,
     ) -> None:
         super().__init__()
         self._sid = sid
+        self._recording = recording if notices else None
         self._notices = notices
         self._began_at = began_at
         self._limit_s = limit_s
@@ -264,7 +271,10 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
             case ResultOut():
                 return self._result(entry)
             case PreparedOut(prompt_length=length):
-                return self._prepared(SessionCreated(session_id=self._sid, prompt_length=length))
+                created = SessionCreated(
+                    session_id=self._sid, prompt_length=length, recording_session_id=self._recording
+                )
+                return self._prepared(created)
             case StoppedOut():
                 return self._close(EndReason.STOPPED)
             case TimeoutOut():

@@ -49,6 +49,7 @@ def schema_for(options: ConnectOptions) -> Schema:
         limits: Schema = {"enum": ["duration", "context"]}
         events["session.notice"] = _event(limit=limits, seconds_left=_TIME)
         _add(events["session.queued"], required=False, reason=_REASON)
+        _add(events["session.created"], required=False, recording_session_id={"type": "string"})
         update = {"stale": _STALE, "position": _POSITION, "reason": _REASON}
         _add(events["session.queue_update"], required=False, **update)
     if options.resume:

@@ -173,6 +173,7 @@ def _start_realtime(
     limits, options, video = context.settings, admitted.options, admitted.kind is _MODES["video"]
     machine = RealtimeMachine(
         admitted.sid,
+        admitted.recording,
         notices=options.notices,
         began_at=asyncio.get_running_loop().time() - admitted.age_s,
         limit_s=limits.realtime_video_s if video else limits.realtime_audio_s,

@@ -147,7 +147,7 @@ REALTIME = Protocol(
     path="/v1/realtime",
     open=lambda: (
         RealtimeDecoder(SETTINGS, video=True, playback_ack=True),
-        RealtimeMachine("rt_1714200000000"),
+        RealtimeMachine("rt_1714200000000", "rec"),
     ),
     setup={
         RealtimeMachine.PHASE_TEXT[Phase.QUEUED]: (),

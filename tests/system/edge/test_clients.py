@@ -210,6 +210,7 @@ async def test_realtime(edge: RunningEdge, worker: PlayedWorker, how: ClientOpti
         creating = asyncio.create_task(client.update("Be brief.", ref_audio=SECOND))
         assert equal(np.frombuffer((await session.prepare()).ref_audio, "<f4"), SECOND, how)
         assert (await creating).session_id == session.claim.sid
+        assert client.recording_id == session.claim.recording
 
         await client.append(SECOND, frames=[jpeg])
         chunk = await session.answer()

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from PIL import Image
 
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from support.page_scripts import NODE
@@ -107,6 +108,15 @@ async def test_conversation(local_stack: Stack, tmp_path: Path) -> None:
     printed = await _run("conversation.py", str(QUESTION), folder=tmp_path, url=local_stack.ws_url)
     assert "1 s listening" in printed
     assert " speaking: " in printed
+
+
+async def test_camera(local_stack: Stack, tmp_path: Path) -> None:
+    Image.new("RGB", (640, 360), "red").save(tmp_path / "red.jpg")
+    arguments = (str(QUESTION), str(tmp_path / "red.jpg"))
+    printed = await _run("camera.py", *arguments, folder=tmp_path, url=local_stack.ws_url)
+    assert "speaking: " in printed
+    recording = local_stack.data_dir / "sessions" / printed.split()[-1]
+    assert list(recording.rglob("*.jpg"))
 
 
 async def test_chat(local_stack: Stack, tmp_path: Path) -> None:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable
 
 import numpy as np
 import pybase64
 import pytest
 
+from antiphon.client.assistant import Client
+from antiphon.client.chat import ask
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
-from antiphon.client.errors import CannotConnect, ServerError, SessionOver, UnreadableMessage
-from antiphon.shared_schemas.audio import PcmFormat
+from antiphon.client.errors import (
+    CannotConnect,
+    InvalidAudio,
+    ServerError,
+    SessionOver,
+    UnreadableMessage,
+)
+from antiphon.client.half_duplex import connect_half_duplex
+from antiphon.client.link import ClientOptions
+from antiphon.client.realtime import connect_realtime
+from antiphon.shared_schemas.audio import PcmFormat, Samples
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.media import Raw, to_frame
 from support.scripted_server import SPOKEN, Scripted, Wire, speaking, talking_to
@@ -64,6 +77,78 @@ async def test_a_conversation_from_the_queue_to_stopped() -> None:
     assert pybase64.b64decode(plain["audio"]) == second.tobytes()
     assert full["force_listen"] is True
     assert pybase64.b64decode(full["frame_base64_list"][0]) == b"\xff\xd8jpeg"
+
+
+async def test_a_conversation_sends_pieces_as_whole_seconds_with_their_frames() -> None:
+    wires: list[Wire] = []
+
+    async def script(wire: Wire) -> None:
+        wires.append(wire)
+        await wire.begin()
+        for number in range(2):
+            await wire.expect("audio_chunk")
+            await wire.send("result", is_listen=True, current_time=number * 1000)
+        await wire.finish()
+
+    async def microphone() -> AsyncIterator[Samples]:
+        for loudness in (0.25, 0.5, 0.75):
+            yield np.full(8000, loudness, np.float32)
+
+    pictures = iter([[b"first"], []])
+    async with talking_to(script) as session:
+        await session.prepare()
+        units = session.converse(microphone(), frames=lambda: next(pictures))
+        assert [(await anext(units)).is_listen for _ in range(2)] == [True, True]
+        await units.aclose()
+    _, first, last, _ = wires[0].received
+    sent = [np.frombuffer(pybase64.b64decode(one["audio"]), "<f4") for one in (first, last)]
+    assert [len(chunk) for chunk in sent] == [16000, 16000]
+    assert [set(chunk) for chunk in sent] == [{0.25, 0.5}, {0.75, 0.0}]
+    assert pybase64.b64decode(first["frame_base64_list"][0]) == b"first"
+    assert "frame_base64_list" not in last
+
+
+@pytest.mark.parametrize(
+    ("piece", "rate", "words"),
+    [
+        (np.zeros(8000, np.int16), 16000, "int16, float32 is needed"),
+        (np.zeros((8000, 2), np.float32), 16000, "mono with shape"),
+        (np.zeros(8000, np.float32), 44100, "44100 Hz"),
+    ],
+)
+async def test_a_wrong_piece_ends_the_conversation_at_once(
+    piece: Samples, rate: int, words: str
+) -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.finish()
+
+    async def microphone() -> AsyncIterator[Samples]:
+        yield piece
+        await asyncio.Event().wait()
+
+    async with talking_to(script) as session:
+        await session.prepare()
+        with pytest.raises(InvalidAudio, match=words):
+            await anext(session.converse(microphone(), rate=rate))
+
+
+@pytest.mark.parametrize(
+    "function", [connect_duplex, connect_half_duplex, connect_realtime, ask, Client]
+)
+def test_the_options_are_parameters(function: Callable[..., object]) -> None:
+    parameters = inspect.signature(function).parameters
+    assert set(ClientOptions.__annotations__) <= set(parameters)
+    assert parameters["resume_for_s"].default == 15.0
+    assert all(one.kind is not one.VAR_KEYWORD for one in parameters.values())
+
+
+async def test_a_misspelt_option_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"'api_keys'; did you mean 'api_key'"):
+        Client("ws://127.0.0.1:1", api_keys="x")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"'resum'; did you mean 'resume'"):
+        async with connect_duplex("ws://127.0.0.1:1", resum=True):  # type: ignore[call-arg]
+            pass
 
 
 async def test_the_wait_for_another_worker_is_reported() -> None:

@@ -49,6 +49,7 @@ PLAYED = PlaybackIn(played_ms=1200)
 COMMANDS: list[RealtimeCommand] = [UPDATE, APPEND, PLAYED, CLOSE]
 PREPARED = PreparedOut(input_n=1, prompt_length=7)
 SID = "rt_1714200000000"
+RECORDING = "0" * 32
 
 WAYS: dict[Phase, Callable[[RealtimeMachine], object]] = {
     Phase.QUEUED: lambda _: None,
@@ -76,7 +77,7 @@ TABLE = {
 
 
 def _machine(stage: Phase) -> RealtimeMachine:
-    machine = RealtimeMachine(SID)
+    machine = RealtimeMachine(SID, RECORDING)
     WAYS[stage](machine)
     assert machine.phase is stage
     return machine
@@ -110,7 +111,7 @@ def test_the_table_equals_the_machines() -> None:
 
 
 def test_the_queue_and_the_start() -> None:
-    machine = RealtimeMachine(SID)
+    machine = RealtimeMachine(SID, RECORDING)
     assert _wires(machine.placed(QueuePlace("7", 2, 3, 4.5, first=True))) == [
         {
             "type": "session.queued",
@@ -127,7 +128,7 @@ def test_the_queue_and_the_start() -> None:
     assert _wires(machine.placed(without_worker)) == [
         {"type": "session.queue_update", "position": 1, "queue_length": 3}
     ]
-    assert wires_of(RealtimeMachine(SID, notices=True).placed(without_worker)) == [
+    assert wires_of(RealtimeMachine(SID, RECORDING, notices=True).placed(without_worker)) == [
         {"type": "session.queue_update", "position": 1, "queue_length": 3, "reason": "no_worker"}
     ]
     assert _wires(machine.granted()) == [{"type": "session.queue_done"}]
@@ -135,6 +136,11 @@ def test_the_queue_and_the_start() -> None:
     created = {"type": "session.created", "session_id": SID, "prompt_length": 7}
     assert _wires(machine.deliver(PREPARED, 0)) == [created]
     assert machine.deliver(PREPARED, 0) == []  # another worker prepared it again
+    asking = RealtimeMachine(SID, RECORDING, notices=True)
+    asking.granted()
+    asking.receive(UPDATE)
+    with_recording = {**created, "recording_session_id": RECORDING}
+    assert wires_of(asking.deliver(PREPARED, 0)) == [with_recording]
 
 
 def test_an_update_from_the_queue_is_forwarded_with_the_grant() -> None:
@@ -315,6 +321,6 @@ STEPS = st.sampled_from([*COMMANDS, PREPARED, *UNITS, "granted", "overdue", EndR
 
 @given(st.lists(STEPS, max_size=40))
 def test_any_sequence_is_valid_and_has_at_most_one_end(steps: list[object]) -> None:
-    actions, rejected = run_sequence(RealtimeMachine(SID, limit_s=60), steps)
+    actions, rejected = run_sequence(RealtimeMachine(SID, RECORDING, limit_s=60), steps)
     _wires(actions)
     assert rejected <= {ErrorCode.NOT_READY}

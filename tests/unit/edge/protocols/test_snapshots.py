@@ -67,8 +67,8 @@ def test_a_notice_is_sent_once_in_any_phase(make: type) -> None:
     ]
 
     def open_() -> SessionMachine[object]:
-        args = ("adx_1", "rec") if make is DuplexMachine else ("rt_1714200000000",)
-        machine: SessionMachine[object] = make(*args, notices=True)
+        sid = "adx_1" if make is DuplexMachine else "rt_1714200000000"
+        machine: SessionMachine[object] = make(sid, "rec", notices=True)
         return machine
 
     machine, notices = open_(), 0

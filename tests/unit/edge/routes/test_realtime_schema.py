@@ -36,7 +36,11 @@ DEMANDS: dict[str, tuple[set[str], set[str]]] = {
 }
 """Required and optional fields of the demo's server events; it accepts no others."""
 
-ASKED_FOR = {"session.queue_update": {"stale", "reason"}, "session.queued": {"reason"}}
+ASKED_FOR = {
+    "session.queue_update": {"stale", "reason"},
+    "session.queued": {"reason"},
+    "session.created": {"recording_session_id"},
+}
 """Fields that are sent only to clients that ask for notices."""
 
 

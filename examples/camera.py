@@ -1,0 +1,42 @@
+"""Ask about a camera's pictures: python examples/camera.py QUESTION.wav CAMERA [URL]
+
+CAMERA is the number of a camera, such as 0 (needs `pip install opencv-python`), or a JPEG file.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from antiphon import connect_duplex
+from antiphon.client.sound import load_wav
+
+
+def camera(name: str) -> Callable[[], list[bytes]]:
+    """Takes the JPEG pictures of one second."""
+    if not name.isdigit():
+        picture = Path(name).read_bytes()
+        return lambda: [picture]
+    import cv2
+
+    device = cv2.VideoCapture(int(name))
+
+    def shoot() -> list[bytes]:
+        read, image = device.read()
+        return [cv2.imencode(".jpg", image)[1].tobytes()] if read else []
+
+    return shoot
+
+
+async def main(question: str, name: str, url: str = "ws://127.0.0.1:8006") -> None:
+    async with connect_duplex(url, video=True) as session:
+        await session.wait_for_turn()
+        await session.prepare("Describe what you see.")
+        async for unit in session.converse(load_wav(Path(question)), frames=camera(name)):
+            print("listening" if unit.is_listen else f"speaking: {unit.text}")
+            if unit.end_of_turn:
+                break
+    print("recorded as", session.recording_id)
+
+
+asyncio.run(main(*sys.argv[1:]))
