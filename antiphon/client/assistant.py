@@ -11,15 +11,13 @@ from typing import Unpack
 
 import numpy as np
 
-from antiphon.client.duplex import DuplexSession, connect_duplex
+from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import NoAnswer
 from antiphon.client.link import ClientOptions, check_options, with_options
 from antiphon.client.recordings import Recordings
 from antiphon.client.sound import check_samples, load_wav, save_wav
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
-from antiphon.shared_schemas.states import WaitReason, wait_reason_text
-from antiphon.shared_schemas.wire import Queued
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +77,7 @@ class Client:
         samples = load_wav(Path(question)) if isinstance(question, str | Path) else question
         samples = check_samples(samples)
         async with connect_duplex(self.url, **self._options) as session:
-            await _wait_for_turn(session, patience_s)
+            await session.wait_for_turn(no_worker_s=patience_s)
             await session.prepare(system_prompt)
             text, audio = "", [SILENCE]
             asked_s = len(samples) / INPUT_RATE
@@ -102,23 +100,3 @@ class Client:
                 session_id=session.session_id,
                 recording_id=session.recording_id,
             )
-
-
-async def _wait_for_turn(session: DuplexSession, patience_s: float) -> None:
-    """Raises NoAnswer if there is no worker for `patience_s`. One that is loading is waited for."""
-    reason: str | None = None
-    now = asyncio.get_running_loop().time
-
-    def take(place: Queued) -> None:
-        nonlocal reason
-        reason = place.reason
-        if place.eta_seconds is not None or reason == WaitReason.WORKER_LOADING:
-            limit.reschedule(None)
-        elif limit.when() is None:
-            limit.reschedule(now() + patience_s)
-
-    try:
-        async with asyncio.timeout(None) as limit:
-            await session.wait_for_turn(take)
-    except TimeoutError:
-        raise NoAnswer(wait_reason_text(reason)) from None

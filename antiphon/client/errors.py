@@ -38,7 +38,7 @@ class InvalidAudio(ClientError, ValueError):
 
 
 class NoAnswer(ClientError):
-    """The model did not answer a question in time."""
+    """The model did not answer a question in time, or no worker runs a model for it."""
 
 
 class UnreadableMessage(ClientError):

@@ -10,7 +10,13 @@ from typing import Any, Generic, TypeVar
 
 from websockets.exceptions import ConnectionClosed
 
-from antiphon.client.errors import ClientError, ServerError, SessionOver, UnreadableMessage
+from antiphon.client.errors import (
+    ClientError,
+    NoAnswer,
+    ServerError,
+    SessionOver,
+    UnreadableMessage,
+)
 from antiphon.client.link import CLOSE_TIMEOUT_S, Link
 from antiphon.client.parsing import Parser
 from antiphon.client.results import CONVERSIONS
@@ -30,11 +36,13 @@ from antiphon.shared_schemas.realtime_messages import (
     SessionQueueDone,
     SessionQueueUpdate,
 )
+from antiphon.shared_schemas.states import WaitReason, wait_reason_text
 from antiphon.shared_schemas.wire import Error, Queued, QueueDone, ServerMessage, Stopped
 
 UNREAD_ITEMS = 256
 """Items that wait for a caller. With more, reading from the socket stops until the caller reads."""
 
+_LOADING = WaitReason.WORKER_LOADING
 _PLACES: tuple[type[Any], ...] = (Queued, SessionQueued, SessionQueueUpdate)
 _GRANTED = (QueueDone, SessionQueueDone, PrefillProgress, PrefillDone)
 _ENDINGS: tuple[type[Any], ...] = (Stopped, Timeout, HalfDuplexTimeout, UnstreamedChatDone)
@@ -42,7 +50,7 @@ _UNCHANGED = (VadState, Generating, TurnDone, Listen, PrefillProgress, PrefillDo
 _ITEMS = CONVERSIONS | dict.fromkeys((*_UNCHANGED, UnstreamedChatDone), lambda message: message)
 """Messages of the conversation in every protocol, and what becomes of each."""
 
-Place = TypeVar("Place")
+Place = TypeVar("Place", bound=Queued | SessionQueued | SessionQueueUpdate)
 Item = TypeVar("Item")
 Reply = TypeVar("Reply", bound=ServerMessage)
 
@@ -78,11 +86,29 @@ class Session(ABC, Generic[Place, Item]):
         self._places.put_nowait(None)
         await asyncio.shield(self._turn)
 
-    async def wait_for_turn(self, on_update: Callable[[Place], None] | None = None) -> None:
-        """Return when a worker has the session; calls `on_update` with each queue position."""
-        async for place in self.queue():
-            if on_update is not None:
-                on_update(place)
+    async def wait_for_turn(
+        self,
+        on_update: Callable[[Place], None] | None = None,
+        *,
+        no_worker_s: float | None = None,
+    ) -> None:
+        """Return when a worker has the session; calls `on_update` with each queue position.
+
+        Raises NoAnswer if no worker could take the session for `no_worker_s`, and none was loading. The
+        realtime API does not report that one is loading.
+        """
+        newest: Place | None = None
+        try:
+            async with asyncio.timeout(None) as limit:
+                async for newest in self.queue():
+                    if on_update is not None:
+                        on_update(newest)
+                    if newest.estimated_wait_s is not None or newest.reason == _LOADING:
+                        limit.reschedule(None)
+                    elif no_worker_s is not None and limit.when() is None:
+                        limit.reschedule(asyncio.get_running_loop().time() + no_worker_s)
+        except TimeoutError:
+            raise NoAnswer(wait_reason_text(newest.reason if newest else None)) from None
 
     async def waits(self) -> AsyncIterator[Place | None]:
         """Positions in the queue after the session has lost its worker; ends with the session.

@@ -167,19 +167,19 @@ def _seconds(ms: int) -> float:
 queue = command_group(
     live_table(
         *("no session waits", queue_rows),
-        *("position", "session", "kind", "ticket", "waited_s", "eta_s"),
+        *("position", "session", "kind", "ticket", "waited_s", "eta_s", "reason"),
     ),
     cancel,
 )
 sessions = live_table(
-    *("no session is live", session_rows),
+    *("no session waits or runs", session_rows),
     *("session", "kind", "state", "waited_s", "running_s"),
 )
 workers = live_table(
-    *("no worker is alive", worker_rows),
+    *("no worker is connected; start one with `antiphon worker`", worker_rows),
     *("worker", "state", "engine", "slots", "used", "silent_s", "detail"),
 )
-edges = live_table("no edge is alive", edge_rows)
+edges = live_table("no edge is connected; start one with `antiphon edge`", edge_rows)
 
 
 def events(

@@ -65,7 +65,7 @@ async def play(plan: ReplayPlan, options: ReplayOptions) -> list[OutcomePair]:
 async def _play_chat(plan: ChatPlan, options: ReplayOptions) -> list[OutcomePair]:
     outcome: ReplayOutcome | None = None
     async with ask(options.url, **plan.request, api_key=options.api_key) as answer:
-        await answer.wait_for_turn()
+        await answer.wait_for_turn(no_worker_s=options.patience_s)
         began = time.monotonic()
         with suppress(TimeoutError):
             async with asyncio.timeout(options.patience_s):
@@ -78,7 +78,7 @@ async def _play_half_duplex(plan: HalfDuplexPlan, options: ReplayOptions) -> lis
     """Speaks each utterance after the answer to the one before."""
     silence_s = plan.config.vad.min_silence_duration_ms / 1000 + 2 * _PIECE_S
     async with connect_half_duplex(options.url, api_key=options.api_key) as session:
-        await session.wait_for_turn()
+        await session.wait_for_turn(no_worker_s=options.patience_s)
         await session.prepare(plan.system, plan.config, ref_audio=plan.ref_audio)
         player = _HalfDuplexPlayer(session, options, silence_s)
         return [
@@ -145,7 +145,7 @@ async def _play_duplex(plan: DuplexPlan, options: ReplayOptions) -> list[Outcome
     async with connect_duplex(
         options.url, video=plan.with_video, api_key=options.api_key
     ) as session:
-        await session.wait_for_turn()
+        await session.wait_for_turn(no_worker_s=options.patience_s)
         await session.prepare(
             plan.prompt, plan.config, ref_audio=plan.ref_audio, tts_ref_audio=plan.tts_ref_audio
         )

@@ -152,7 +152,12 @@ async def test_events_are_listed_in_order_and_then_followed(
 async def test_empty_tables(settings: BrokerSettings) -> None:
     assert await rows(settings, "queue") == []
     assert await shown(settings, "queue") == "no session waits\n"
-    assert await shown(settings, "sessions") == "no session is live\n"
-    assert await shown(settings, "workers") == "no worker is alive\n"
-    assert await shown(settings, "edges") == "no edge is alive\n"
+    assert await shown(settings, "sessions") == "no session waits or runs\n"
+    assert (
+        await shown(settings, "workers")
+        == "no worker is connected; start one with `antiphon worker`\n"
+    )
+    assert (
+        await shown(settings, "edges") == "no edge is connected; start one with `antiphon edge`\n"
+    )
     assert await shown(settings, "events") == "no events\n"

@@ -12,12 +12,20 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
+from antiphon.cli.load.plan import LoadPlan, UserKind
+from antiphon.cli.load.run import NobodyServed, run_load
+from antiphon.cli.load.usage import ProcessUsage
+from antiphon.cli.load.users import LoadInputs
 from antiphon.client.assistant import Client as AntiphonClient
+from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import NoAnswer
+from antiphon.client.link import ClientOptions
+from antiphon.client.realtime import connect_realtime
 from antiphon.shared_schemas.entries import ChatDoneOut, ChatIn
 from antiphon.shared_schemas.registry import WorkerReport
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 from support.edge_harness import (
+    WITHIN_S,
     Client,
     PlayedWorker,
     RunningEdge,
@@ -48,6 +56,17 @@ async def _loads(broker: Broker) -> None:
         open=False,
     )
     await broker.registry.worker_beat("w-loading", 0, report)
+
+
+async def _has_waited(broker: Broker) -> None:
+    """Return when a session has waited for a second, while a worker loads."""
+
+    async def has_waited() -> bool:
+        await _loads(broker)
+        snapshot = await broker.queue.snapshot()
+        return any(snapshot.at - row.queued_at > 1000 for row in snapshot.waiting)
+
+    await until(has_waited)
 
 
 async def _reason(client: Client) -> str | None:
@@ -109,6 +128,36 @@ async def test_a_question_in_one_call_fails(edge: RunningEdge, broker: Broker) -
             await client.aask(SECOND, patience_s=0.1)
 
 
+async def test_a_benchmark_reports_why_it_measures_nothing(
+    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antiphon.cli.load.users._NO_WORKER_S", 0.1)
+    kinds = (UserKind.AUDIO, UserKind.OMNI, UserKind.HALF_DUPLEX)
+    plan = LoadPlan(sessions=3, kinds=kinds, seconds=1.0, patience_s=WITHIN_S)
+    inputs = LoadInputs.of([SECOND], plan.speak_ratio)
+    with pytest.raises(NobodyServed) as refused:
+        await run_load(edge.ws, ClientOptions(), plan, inputs, lambda: ProcessUsage.of({}))
+    assert set(str(refused.value).split("; ")) == {
+        f"{kind}: no worker is connected" for kind in kinds
+    }
+
+
+async def test_a_client_waits_for_a_worker_that_loads(edge: RunningEdge, broker: Broker) -> None:
+    await _loads(broker)
+    async with connect_duplex(edge.ws) as session:
+        turn = asyncio.create_task(session.wait_for_turn(no_worker_s=0.1))
+        await _has_waited(broker)
+        async with played_worker(broker) as worker:
+            await worker.claim()
+            await turn
+
+
+async def test_a_realtime_client_gives_up_without_a_worker(edge: RunningEdge) -> None:
+    async with connect_realtime(edge.ws) as session:
+        with pytest.raises(NoAnswer, match="no worker"):
+            await session.wait_for_turn(no_worker_s=0.1)
+
+
 async def test_a_session_that_has_lost_the_only_worker_gets_the_reason(
     edge: RunningEdge, broker: Broker
 ) -> None:
@@ -149,15 +198,10 @@ async def test_a_chat_over_http_is_refused(
 async def test_a_chat_over_http_waits_for_a_worker_that_loads(
     settings: BrokerSettings, broker: Broker
 ) -> None:
-    async def has_waited() -> bool:
-        await _loads(broker)
-        snapshot = await broker.queue.snapshot()
-        return any(snapshot.at - row.queued_at > 1000 for row in snapshot.waiting)
-
     await _loads(broker)
     async with running_edge(settings, no_worker_grace_s=0.1) as edge, edge.http() as http:
         pending = asyncio.create_task(http.post("/api/chat", json=HELLO))
-        await until(has_waited)
+        await _has_waited(broker)
         async with played_worker(broker) as worker:
             session = await worker.claim()
             await session.expect(ChatIn)
