@@ -167,7 +167,7 @@ def _seconds(ms: int) -> float:
 queue = command_group(
     live_table(
         *("no session waits", queue_rows),
-        *("position", "session", "kind", "ticket", "waited_s", "eta_s", "reason"),
+        *("position", "session", "kind", "waited_s", "eta_s", "reason"),
     ),
     cancel,
 )
