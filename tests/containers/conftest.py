@@ -47,6 +47,7 @@ ANTIPHON_BACKLOG_CHUNKS=10000
 def stack_of(engine: dict[str, str], project: str, **variables: str) -> Compose:
     """A stack of the compose file, on two free ports of this machine. Starts nothing."""
     ports = {"ANTIPHON_HTTP_PORT": str(free_port()), "ANTIPHON_HTTPS_PORT": str(free_port())}
+    ports["ANTIPHON_API_KEYS_FILE"] = "./deploy/api_keys_everyone"
     return Compose(ROOT, {**engine, **ports, "COMPOSE_PROJECT_NAME": project, **variables})
 
 

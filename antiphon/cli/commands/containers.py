@@ -11,7 +11,7 @@ import typer
 
 from antiphon.cli.common import fail
 
-SECRETS = ("redis_password", "admin_token", "grafana_admin")
+SECRETS = ("redis_password", "admin_token", "grafana_admin", "api_key")
 OWNER = 10001
 """The user and group of the images (Dockerfile)."""
 
@@ -26,11 +26,10 @@ def make_secrets(
         list[Path] | None, typer.Option(help="A folder to give to this user as well.")
     ] = None,
     api_keys: Annotated[
-        Path | None, typer.Option(help="A file with clients' keys to copy into the folder.")
+        Path | None,
+        typer.Option(help="A file with clients' keys to copy. If it has none: api_key."),
     ] = None,
 ) -> None:
-    if api_keys is not None:
-        _copy_keys(api_keys, folder / "api_keys", owner)
     for given in give or []:
         os.chown(given, owner, owner)
     for name in SECRETS:
@@ -47,12 +46,17 @@ def make_secrets(
             cause = error.strerror if folder.is_dir() else f"there is no folder {folder}"
             fail(f"cannot make {path}: {cause}")
         typer.echo(f"made {path}")
+    if api_keys is not None:
+        _copy_keys(api_keys, folder / "api_key", folder / "api_keys", owner)
 
 
-def _copy_keys(source: Path, path: Path, owner: int) -> None:
+def _copy_keys(source: Path, made: Path, path: Path, owner: int) -> None:
     """Edges run as `owner`, who may not be able to read the file of the host."""
     try:
-        _write(path, source.read_text().rstrip(), owner)
+        keys = source.read_text().rstrip()
+        if all(not line or line.startswith("#") for line in keys.splitlines()):
+            source, keys = made, made.read_text().rstrip()
+        _write(path, keys, owner)
     except (OSError, UnicodeDecodeError) as error:
         fail(f"cannot copy {source} to {path}: {error}")
     typer.echo(f"copied the clients' keys to {path}")

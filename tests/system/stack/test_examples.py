@@ -16,7 +16,7 @@ from PIL import Image
 
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from support.page_scripts import NODE
-from support.stack import Stack
+from support.stack import Stack, until
 
 pytestmark = [pytest.mark.speech, pytest.mark.timeout(180)]
 
@@ -116,7 +116,7 @@ async def test_camera(local_stack: Stack, tmp_path: Path) -> None:
     printed = await _run("camera.py", *arguments, folder=tmp_path, url=local_stack.ws_url)
     assert "speaking: " in printed
     recording = local_stack.data_dir / "sessions" / printed.split()[-1]
-    assert list(recording.rglob("*.jpg"))
+    await until(lambda: list(recording.rglob("*.jpg")), within_s=60)
 
 
 async def test_chat(local_stack: Stack, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from antiphon.cli.commands.containers import make_secrets
 from antiphon.edge.settings import EdgeSettings
 
 ROOT = Path(__file__).parents[4]
+NO_KEYS, EVERYONE = ROOT / "deploy" / "api_keys_none", ROOT / "deploy" / "api_keys_everyone"
 KEY = "client-key-0123456789"
 
 
@@ -29,6 +30,16 @@ def test_client_keys_are_copied_at_every_start_and_other_secrets_are_kept(tmp_pa
     assert made[0][1] == made[1][1]
 
 
+def test_without_client_keys_one_is_made_and_kept(tmp_path: Path) -> None:
+    copies = []
+    for source in (NO_KEYS, EVERYONE, NO_KEYS):
+        make_secrets(tmp_path, owner=os.getuid(), api_keys=source)
+        copies.append(EdgeSettings(api_keys_file=tmp_path / "api_keys").client_keys())
+    [key] = EdgeSettings(api_keys_file=tmp_path / "api_key").client_keys()
+    assert copies == [[key], [], [key]]
+    assert len(key) > 40
+
+
 def test_missing_client_keys_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(typer.Exit):
         make_secrets(tmp_path, owner=os.getuid(), api_keys=tmp_path / "missing")
@@ -40,4 +51,4 @@ def test_the_compose_stack_takes_client_keys_from_a_file() -> None:
     assert secrets["command"][-2:] == ["--api-keys", f"/run/secrets/{secrets['secrets'][0]}"]
     assert edge["environment"]["ANTIPHON_API_KEYS_FILE"] == "/run/antiphon/api_keys"
     default = compose["secrets"]["api_keys"]["file"].partition(":-")[2].rstrip("}")
-    assert EdgeSettings(api_keys_file=ROOT / default).client_keys() == []
+    assert ROOT / default == NO_KEYS
