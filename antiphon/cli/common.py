@@ -13,6 +13,7 @@ from rich.text import Text
 
 DEFAULT_URL = "ws://127.0.0.1:8006"
 PATIENCE_S = 20.0
+ERROR_PREFIX = "antiphon: "
 BUNDLED_QUESTION = Path(__file__).parent / "assets" / "question.wav"
 
 ApiKey = Annotated[
@@ -76,7 +77,7 @@ _UNLIMITED_WIDTH = 1000
 
 def fail(reason: str, status: int = 1) -> NoReturn:
     """Print the reason on stderr and exit with this status."""
-    typer.secho(f"antiphon: {reason}", fg="red", err=True)
+    typer.secho(f"{ERROR_PREFIX}{reason}", fg="red", err=True)
     raise typer.Exit(status)
 
 

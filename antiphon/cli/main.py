@@ -13,7 +13,12 @@ from typer.core import TyperCommand, TyperGroup
 
 _COMMANDS = {
     "up": {
-        "up": "Run Redis, an edge, a worker, the recorder and the cleanup job; Ctrl-C stops all of it."
+        "up": "Run Redis, an edge, a worker, the recorder and the cleanup job, also in the background."
+    },
+    "background": {
+        "down": "Stop the `antiphon up` of this folder, in the foreground or the background.",
+        "status": "Show the services of this folder's `antiphon up`, its engine, sessions and address.",
+        "logs": "Show the logs of the services of this folder's `antiphon up`, or of its last one.",
     },
     "talk": {"talk": "Hold a spoken conversation with a running edge and save the reply."},
     "demo": {
@@ -59,7 +64,7 @@ _EX_CONFIG = 78
 """The same command fails again until the installation or a setting changes."""
 
 _PANELS = {
-    "Start and stop": ("up", "demo", "doctor"),
+    "Start and stop": ("up", "down", "status", "logs", "demo", "doctor"),
     "Talk and listen": ("talk", "recordings", "replay", "bench"),
     "Look inside": ("queue", "sessions", "workers", "edges", "events"),
     "Single services": ("edge", "worker", "recorder", "cleanup"),

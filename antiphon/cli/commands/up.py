@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
+import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -15,9 +22,11 @@ from rich.table import Table
 from antiphon.broker.redis_server.programs import EmbeddedRedisError
 from antiphon.broker.service.listening import CannotListen, check_bind
 from antiphon.broker.service.logs import hide_in_text
+from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.common import (
     DEFAULT_URL,
+    ERROR_PREFIX,
     DataDir,
     fail,
     given,
@@ -26,7 +35,8 @@ from antiphon.cli.common import (
 )
 from antiphon.cli.setting_names import check_client_key, check_setting_names
 from antiphon.cli.setting_options import Engine, Host, ModelPath, Port, Slots, setting_option
-from antiphon.cli.stack.logs import prefix, render
+from antiphon.cli.stack.log_tail import LogTail
+from antiphon.cli.stack.logs import LOGS_FOLDER, UP_LOG, LogFiles, fresh_log, prefix, render
 from antiphon.cli.stack.processes import ServiceFailed
 from antiphon.cli.stack.stack import (
     DRAIN_S,
@@ -38,13 +48,15 @@ from antiphon.cli.stack.stack import (
     opened_stack,
     run_guarded,
 )
-from antiphon.cli.stack.stack_file import StackFile
+from antiphon.cli.stack.stack_file import StackFile, StackRuns, published_stack
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.registry import WorkerRow
+
+_POLL_S = 0.1
 
 
 def up(
@@ -72,13 +84,26 @@ def up(
             help="Port for other programs of this machine, without a password; 0: Unix socket only."
         ),
     ] = 0,
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach", "-d", help="Run in the background; `antiphon down` stops everything."
+        ),
+    ] = False,
+    in_background: Annotated[bool, typer.Option("--in-background", hidden=True)] = False,
 ) -> None:
     flags = given(host=host, port=port, engine=engine, slots=slots, model_path=model_path)
     flags |= given(health_port=health_port, data_dir=data_dir)
     try:
-        status = run_stack(plan_from(redis_url, redis_port, **flags))
-    except (EmbeddedRedisError, EngineLoadError, CannotListen) as error:
+        plan = plan_from(redis_url, redis_port, **flags)
+        if detach and not in_background:
+            start_in_background(plan)
+            return
+        status = run_stack(plan, in_background=in_background)
+    except (EmbeddedRedisError, EngineLoadError, CannotListen, StackRuns) as error:
         fail(str(error), exit_status(error))
+    except (ServiceFailed, NotReady) as error:
+        fail(f"{error}; `antiphon logs` shows more", exit_status(error))
     raise typer.Exit(status)
 
 
@@ -109,17 +134,63 @@ def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan
     )
 
 
-def run_stack(plan: StackPlan) -> int:
+def refuse_second(plan: StackPlan) -> None:
+    """Raises StackRuns if the folder has a running stack."""
+    running = StackFile.read(plan.data_dir)
+    if running is not None:
+        raise StackRuns(
+            f"`antiphon up` runs in this folder already, at {running.http_url} (process "
+            f"{running.pid}): talk to it with `antiphon talk{_url_flag(running.edge_url)}`, stop it "
+            "with `antiphon down`, or choose another --data-dir"
+        )
+
+
+def start_in_background(plan: StackPlan) -> None:
+    """Start this command again as a process of its own, and wait until it is ready.
+
+    Raises StackRuns, InvalidSettings.
+    """
+    refuse_second(plan)
+    make_data_folder(plan.data_dir)
+    folder = plan.data_dir / LOGS_FOLDER
+    folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
+    with fresh_log(folder, UP_LOG) as output:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "antiphon", *sys.argv[1:], "--in-background"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    console, last = Console(highlight=False, soft_wrap=True), ""
+    tail = LogTail(folder, UP_LOG)
+    try:
+        while True:
+            ended = child.poll()
+            for _, line in tail.fresh():
+                if not line.startswith(ERROR_PREFIX):
+                    console.print(render(UP_LOG, line))
+                last = line
+            stack = StackFile.read(plan.data_dir)
+            if stack is not None and stack.pid == child.pid and stack.ready:
+                break
+            if ended is not None:
+                fail(last.removeprefix(ERROR_PREFIX), max(ended, 1))
+            time.sleep(_POLL_S)
+    except KeyboardInterrupt:
+        child.terminate()
+        child.wait()
+        raise typer.Exit(130) from None
+    console.print(addresses(plan, detached=True))
+
+
+def run_stack(plan: StackPlan, *, in_background: bool = False) -> int:
     """Run until a signal, or until a service fails too often; returns the exit status.
 
-    Raises EmbeddedRedisError, EngineLoadError, CannotListen.
+    Raises EmbeddedRedisError, EngineLoadError, CannotListen, StackRuns; in the background also
+    ServiceFailed and NotReady.
     """
-    stack_here = StackFile.read(plan.data_dir)
-    if stack_here is not None and stack_here.edge_url == plan.edge_url:
-        fail(
-            f"`antiphon up` runs in this folder already, at {plan.http_url} (process "
-            f"{stack_here.pid}): talk to it with `antiphon talk{_url_flag(plan)}`"
-        )
+    refuse_second(plan)
     for name, host, port in (
         ("the edge (--host, --port)", plan.host, plan.port),
         ("the worker's health page (--health-port)", "127.0.0.1", plan.health_port),
@@ -128,11 +199,20 @@ def run_stack(plan: StackPlan) -> int:
     ):
         check_bind(name, host, port)
     make_data_folder(plan.data_dir)
-    console = Console(highlight=False, soft_wrap=True)
-    with opened_stack(plan, lambda name, line: console.print(render(name, line))) as stack:
-        stack_file = StackFile(pid=os.getpid(), redis_url=stack.redis_url, edge_url=plan.edge_url)
-        with stack_file.published(plan.data_dir):
-            return asyncio.run(_Foreground(stack, console).run())
+    view = BackgroundView() if in_background else TerminalView()
+    folder = plan.data_dir / LOGS_FOLDER
+    with published_stack(plan.data_dir) as publish, LogFiles(folder) as logs:
+        if not in_background:
+            (folder / f"{UP_LOG}.log").unlink(missing_ok=True)
+
+        def take(service: str, line: str) -> None:
+            logs.take(service, line)
+            view.take(service, line)
+
+        with opened_stack(plan, take) as stack:
+            file = StackFile(pid=os.getpid(), redis_url=stack.redis_url, edge_url=plan.edge_url)
+            publish(file)
+            return asyncio.run(_Run(stack, view, lambda: publish(replace(file, ready=True))).run())
 
 
 def _on_signals(stop: Callable[[], None]) -> None:
@@ -142,29 +222,78 @@ def _on_signals(stop: Callable[[], None]) -> None:
             asyncio.get_running_loop().add_signal_handler(number, stop)
 
 
-class _Foreground:
-    """One run of the stack in a terminal."""
+class TerminalView:
+    """Shows everything on the terminal."""
 
-    def __init__(self, stack: Stack, console: Console) -> None:
+    def __init__(self) -> None:
+        self._console = Console(highlight=False, soft_wrap=True)
+
+    def take(self, service: str, line: str) -> None:
+        self._console.print(render(service, line))
+
+    def say(self, text: str) -> None:
+        self._console.print(prefix(UP_LOG).append(text, style="bold"))
+
+    def stage(self, service: str, stage: str) -> None:
+        """The log of the service is on the terminal already."""
+
+    def failed(self, error: Exception) -> None:
+        self._console.print(prefix(UP_LOG).append(str(error), style="bold red"))
+
+    def greet(self, stack: Stack, worker: WorkerRow) -> None:
+        print_table(status_table(stack, worker))
+        self._console.print(addresses(stack.plan))
+
+
+class BackgroundView(TerminalView):
+    """Writes what concerns the whole stack as log entries to stdout, which is a file."""
+
+    def take(self, service: str, line: str) -> None:
+        """The files have it."""
+
+    def say(self, text: str) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        typer.echo(orjson.dumps({"timestamp": now, "event": text}))
+
+    def stage(self, service: str, stage: str) -> None:
+        self.say(f"{service}: {stage}")
+
+    def failed(self, error: Exception) -> None:
+        """The last line of the log says why, after everything has stopped."""
+
+    def greet(self, stack: Stack, worker: WorkerRow) -> None:
+        """The process that waits for this one prints the addresses."""
+
+
+class _Run:
+    """One run of the stack until it is stopped."""
+
+    def __init__(self, stack: Stack, view: TerminalView, on_ready: Callable[[], None]) -> None:
         self._stack = stack
-        self._console = console
+        self._view = view
+        self._on_ready = on_ready
         self._stop = asyncio.Event()
 
     async def run(self) -> int:
+        """Raises ServiceFailed and NotReady in the background."""
         _on_signals(self._request_stop)
-        self._print(f"starting; recordings go to {self._stack.plan.data_dir}")
-        status = 0
+        self._view.say(f"starting; recordings go to {self._stack.plan.data_dir}")
+        failure: ServiceFailed | NotReady | None = None
         async with self._stack.running() as guard:
             greeting = asyncio.create_task(self._greet())
             try:
                 await run_guarded(guard, run_guarded(greeting, self._stop.wait()))
             except (ServiceFailed, NotReady) as error:
-                self._print(str(error), style="bold red")
-                status = exit_status(error)
+                self._view.failed(error)
+                failure = error
             greeting.cancel()
-            self._print("stopping in order (Ctrl-C again: at once)")
-        self._print("everything has stopped")
-        return status
+            self._view.say("stopping in order (Ctrl-C again: at once)")
+        self._view.say("everything has stopped")
+        if failure is None:
+            return 0
+        if isinstance(self._view, BackgroundView):
+            raise failure
+        return exit_status(failure)
 
     def _request_stop(self) -> None:
         if self._stop.is_set():
@@ -172,12 +301,9 @@ class _Foreground:
         self._stop.set()
 
     async def _greet(self) -> None:
-        worker = await self._stack.wait_until_ready()  # its log is on the terminal already
-        print_table(status_table(self._stack, worker))
-        self._console.print(addresses(self._stack.plan))
-
-    def _print(self, text: str, style: str = "bold") -> None:
-        self._console.print(prefix("up").append(text, style=style))
+        worker = await self._stack.wait_until_ready(self._view.stage)
+        self._view.greet(self._stack, worker)
+        self._on_ready()
 
 
 def status_table(stack: Stack, worker: WorkerRow) -> Table:
@@ -195,15 +321,23 @@ def status_table(stack: Stack, worker: WorkerRow) -> Table:
     return table
 
 
-def addresses(plan: StackPlan) -> str:
+def addresses(plan: StackPlan, *, detached: bool = False) -> str:
+    flag = "" if plan.data_dir == RecorderSettings().data_dir.resolve() else f" {_dir_flag(plan)}"
+    stop = f"antiphon down{flag}" if detached else "Ctrl-C"
+    watch = f"Watch it:            antiphon status{flag} | logs -f{flag}\n" if detached else ""
     return (
         f"\nOpen in a browser:   {plan.http_url}\n"
-        f"Talk to it:          antiphon talk{_url_flag(plan)}\n"
+        f"Talk to it:          antiphon talk{_url_flag(plan.edge_url)}\n"
         f"API reference:       {plan.http_url}/docs\n"
+        f"{watch}"
         "Inspect it:          antiphon queue | sessions | workers | edges | events\n"
-        "Stop it:             Ctrl-C\n"
+        f"Stop it:             {stop}\n"
     )
 
 
-def _url_flag(plan: StackPlan) -> str:
-    return "" if plan.edge_url == DEFAULT_URL else f" --url {plan.edge_url}"
+def _dir_flag(plan: StackPlan) -> str:
+    return f"--data-dir {shlex.quote(str(plan.data_dir))}"
+
+
+def _url_flag(url: str) -> str:
+    return "" if url == DEFAULT_URL else f" --url {url}"

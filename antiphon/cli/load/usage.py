@@ -12,6 +12,7 @@ import psutil
 GENERATOR = "generator"
 _PROGRAMS = {
     "redis-server": "redis",
+    "valkey-server": "redis",
     "antiphon.edge": "edge",
     "antiphon.inference_worker": "worker",
     "antiphon.recorder_service": "recorder",
@@ -62,6 +63,6 @@ def processes_of(supervisor: int) -> dict[str, int]:
     found: dict[str, int] = {}
     for child in children:
         with suppress(psutil.Error):
-            command = child.cmdline()[:3]
+            command = child.cmdline()[:4]
             found |= {_PROGRAMS[name]: child.pid for name in _PROGRAMS if name in " ".join(command)}
     return found

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
 import orjson
 from rich.console import Console
 from rich.text import Text
+
+from antiphon.broker.settings import PRIVATE_FOLDER
 
 COLOURS = {
     "edge": "cyan",
@@ -21,18 +25,27 @@ _LEVELS = {"warning": "yellow", "error": "red", "critical": "bold red", "debug":
 _TIME = slice(11, 19)
 _WIDTH = max(len(name) for name in COLOURS)
 _TAIL = 12
+PRIVATE_FILE = 0o600
+
+
+LOGS_FOLDER = "logs"
+UP_LOG = "up"
+"""The log of `antiphon up -d` itself."""
+
+_MAX_BYTES = 10_000_000
 
 
 class LogFiles:
-    """A sink for log lines, as a context manager; it replaces the files of an earlier run."""
+    """A sink for log lines, as a context manager. The previous 10 MB, or run, are in `NAME.log.1`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._files: dict[str, IO[str]] = {}
+        self._sizes: dict[str, int] = {}
         self._recent: deque[tuple[str, str]] = deque(maxlen=_TAIL)
 
     def __enter__(self) -> Self:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -40,10 +53,12 @@ class LogFiles:
             file.close()
 
     def take(self, service: str, line: str) -> None:
-        if service not in self._files:
-            path = self.folder / f"{service}.log"
-            self._files[service] = path.open("w", encoding="utf-8", buffering=1)
-        self._files[service].write(line + "\n")
+        if self._sizes.get(service, _MAX_BYTES) >= _MAX_BYTES:
+            if service in self._files:
+                self._files[service].close()
+            self._files[service] = fresh_log(self.folder, service)
+            self._sizes[service] = 0
+        self._sizes[service] += self._files[service].write(line + "\n")
         self._recent.append((service, line))
 
     def show_tail(self, console: Console) -> None:
@@ -51,6 +66,15 @@ class LogFiles:
         for service, line in self._recent:
             console.print(render(service, line))
         console.print(f"All of it is in {self.folder}")
+
+
+def fresh_log(folder: Path, service: str) -> IO[str]:
+    """An empty log that only its user can read; the previous one gets another name."""
+    path = folder / f"{service}.log"
+    with suppress(FileNotFoundError):
+        path.replace(path.with_suffix(".log.1"))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+    return os.fdopen(descriptor, "w", encoding="utf-8", buffering=1)
 
 
 def prefix(service: str) -> Text:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import orjson
 
@@ -14,34 +16,89 @@ from antiphon.cli.common import DEFAULT_URL
 
 STACK_FILE = "stack.json"
 
+_LOCK_TRIES = 20
+_LOCK_PAUSE_S = 0.05
+"""A reader holds a lock for a moment, too."""
+
+
+class StackRuns(Exception):
+    """Another `antiphon up` has the folder."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackFile:
-    """`stack.json` of a running `antiphon up`: its process id and its addresses."""
+    """A running `antiphon up`: its process id and its addresses. `ready`: it accepts sessions."""
 
     pid: int
     redis_url: str
     edge_url: str
+    ready: bool = False
+
+    @property
+    def http_url(self) -> str:
+        return "http" + self.edge_url.removeprefix("ws")
 
     @classmethod
     def read(cls, data_dir: Path) -> StackFile | None:
-        """The stack that runs over this folder now; None if there is none."""
+        """The stack that runs over this folder now; None if there is none.
+
+        The running process holds a lock on the file, so that `pid` is never that of another program.
+        """
         try:
-            found = cls(**orjson.loads((data_dir / STACK_FILE).read_bytes()))
-            os.kill(found.pid, 0)
+            with (data_dir / STACK_FILE).open("rb") as file:
+                return None if _lock(file, shared=True) else cls(**orjson.loads(file.read()))
         except (OSError, TypeError, orjson.JSONDecodeError):
             return None
-        return found
 
-    @contextmanager
-    def published(self, data_dir: Path) -> Iterator[None]:
-        """Keep the file until the block ends."""
-        path = data_dir / STACK_FILE
-        path.write_bytes(orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2))
+
+@contextmanager
+def published_stack(data_dir: Path) -> Iterator[Callable[[StackFile], None]]:
+    """Have the folder until the block ends; the yielded function writes the file.
+
+    Raises StackRuns, and OSError.
+    """
+    path = data_dir / STACK_FILE
+    with _locked(path) as file:
+
+        def publish(stack: StackFile) -> None:
+            file.seek(0)
+            file.truncate()
+            file.write(orjson.dumps(asdict(stack), option=orjson.OPT_INDENT_2))
+            file.flush()
+
         try:
-            yield
+            yield publish
         finally:
             path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[BinaryIO]:
+    for _ in range(_LOCK_TRIES):
+        with path.open("ab") as file:
+            if (
+                _lock(file)
+                and path.exists()
+                and path.stat().st_ino == os.fstat(file.fileno()).st_ino
+            ):
+                yield file
+                return
+        time.sleep(_LOCK_PAUSE_S)
+    raise StackRuns(
+        f"another `antiphon up` runs in {path.parent}; `antiphon down` stops it, --data-dir names "
+        "another folder"
+    )
+
+
+def _lock(file: BinaryIO, *, shared: bool = False) -> bool:
+    """False if another process has the lock."""
+    import fcntl  # not on Windows, where no stack runs
+
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def usual_edge() -> str:

@@ -15,7 +15,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.cleanup_job.report import RedisReport, SweepReport, SweepStatus
 from antiphon.cleanup_job.service import run_once
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cli.stack.stack_file import StackFile
+from antiphon.cli.stack.stack_file import StackFile, published_stack
 from antiphon.shared_schemas.states import SessionState
 from support.control_plane import join
 from support.recorder_conversations import LiveTalk
@@ -106,7 +106,8 @@ async def test_the_command_finds_the_redis_of_the_stack_in_its_folder(
     for name, value in rules.items():
         monkeypatch.setenv(f"ANTIPHON_{name}", value)
     stack = StackFile(pid=os.getpid(), redis_url=settings.redis_url, edge_url="ws://e")
-    with stack.published(data):
+    with published_stack(data) as publish:
+        publish(stack)
         command = ("-m", "antiphon", "cleanup", "--once")
         process = await asyncio.create_subprocess_exec(
             sys.executable, *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE

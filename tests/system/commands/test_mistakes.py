@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from antiphon.cli.stack.stack_file import StackFile
+from antiphon.cli.stack.stack_file import StackFile, published_stack
 from support.fork_server import fork_server, run_antiphon
 from support.redis_server import free_port
 from support.stack import Stack, new_stack
@@ -303,7 +303,8 @@ def test_an_interrupted_conversation_saves_its_reply(place: Place, tmp_path: Pat
 def test_a_second_stack_in_a_folder_is_shown_the_first(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     first = StackFile(pid=os.getpid(), redis_url="", edge_url="ws://127.0.0.1:8123")
-    with first.published(tmp_path / "data"):
+    with published_stack(tmp_path / "data") as publish:
+        publish(first)
         ended = run(tmp_path, "up", "--port", "8123", prefix="antiphon")
     assert ended.returncode == 1
     assert "runs in this folder already, at http://127.0.0.1:8123" in ended.stderr

@@ -6,20 +6,26 @@ import os
 from pathlib import Path
 
 import orjson
+import pytest
 
-from antiphon.cli.stack.stack_file import StackFile
+from antiphon.cli.stack.stack_file import StackFile, StackRuns, published_stack
 
 
 def test_stack_file_lasts_as_long_as_the_stack(tmp_path: Path) -> None:
     file = StackFile(pid=os.getpid(), redis_url="redis://r", edge_url="ws://e")
-    with file.published(tmp_path):
+    with published_stack(tmp_path) as publish:
+        publish(file)
+        assert StackFile.read(tmp_path) == file
+        with pytest.raises(StackRuns, match="antiphon down"), published_stack(tmp_path):
+            pass
         assert StackFile.read(tmp_path) == file
     assert StackFile.read(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_stack_file_of_a_dead_stack_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "stack.json").write_bytes(
-        orjson.dumps({"pid": 2**22 + 1, "redis_url": "r", "edge_url": "e"})
+        orjson.dumps({"pid": os.getpid(), "redis_url": "r", "edge_url": "e"})
     )
     assert StackFile.read(tmp_path) is None
     (tmp_path / "stack.json").write_text('{"pid": 1}')

@@ -25,7 +25,8 @@ from support.scripted_server import Scripted, Wire
 
 CLI: Any = typer.main.get_command(app)
 COMMANDS = (
-    *("up", "talk", "demo", "replay", "edge", "worker", "recorder", "cleanup"),
+    *("up", "down", "status", "logs", "recordings"),
+    *("talk", "demo", "replay", "edge", "worker", "recorder", "cleanup"),
     *("queue", "sessions", "workers", "edges", "events"),
 )
 KEY = "k0123456789abcdef"

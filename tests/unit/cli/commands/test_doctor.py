@@ -24,7 +24,7 @@ from antiphon.cli.commands.doctor import (
     examine_privacy,
     examine_python,
 )
-from antiphon.cli.stack.stack_file import StackFile
+from antiphon.cli.stack.stack_file import StackFile, published_stack
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.factory import examine_engine
 from antiphon.shared_schemas.findings import Finding, FindingStatus
@@ -140,11 +140,10 @@ def test_the_stack_of_this_folder_is_named(
     (tmp_path / "data").mkdir()
     url = "ws://127.0.0.1:8123"
     with (
-        StackFile(pid=os.getpid(), redis_url="redis://127.0.0.1:1", edge_url=url).published(
-            tmp_path / "data"
-        ),
+        published_stack(tmp_path / "data") as publish,
         suppress(typer.Exit),
     ):
+        publish(StackFile(pid=os.getpid(), redis_url="redis://127.0.0.1:1", edge_url=url))
         doctor(engine="simulated")
     assert f"runs in this folder at {url}" in capsys.readouterr().out
 

@@ -9,6 +9,8 @@ import orjson
 import pytest
 from rich.console import Console
 
+from antiphon.cli.stack import logs as logs_module
+from antiphon.cli.stack.log_tail import LogTail
 from antiphon.cli.stack.logs import LogFiles, render
 
 
@@ -43,3 +45,40 @@ def test_log_files_keep_every_line_and_show_the_last(tmp_path: Path) -> None:
     assert (tmp_path / "edge.log").read_text().splitlines()[0] == "line 0"
     assert "line 29" in out.getvalue()
     assert "line 3\n" not in out.getvalue()
+
+
+def test_a_long_log_is_replaced_and_the_one_before_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs_module, "_MAX_BYTES", 20)
+    with LogFiles(tmp_path) as logs:
+        for number in range(5):
+            logs.take("edge", f"line {number} ...")
+    assert (tmp_path / "edge.log").read_text() == "line 4 ...\n"
+    assert (tmp_path / "edge.log.1").read_text() == "line 2 ...\nline 3 ...\n"
+    assert {path.stat().st_mode & 0o077 for path in tmp_path.iterdir()} == {0}
+
+
+def test_a_tail_orders_the_lines_of_all_services_and_follows_replaced_files(tmp_path: Path) -> None:
+    def at(second: int) -> str:
+        return orjson.dumps({"timestamp": f"2026-01-02T03:04:{second:02}Z", "event": "e"}).decode()
+
+    tail = LogTail(tmp_path)
+    assert tail.fresh() == []
+    with LogFiles(tmp_path) as logs:
+        for service, line in (("edge", at(1)), ("edge", at(4)), ("worker", at(2))):
+            logs.take(service, line)
+        logs.take("worker", "  of the same time")
+        expected = [("edge", at(1)), ("worker", at(2)), ("worker", "  of the same time")]
+        assert tail.fresh() == [*expected, ("edge", at(4))]
+        assert tail.fresh() == []
+    with (tmp_path / "edge.log").open("a") as file:
+        file.write("half")
+        file.flush()
+        assert tail.fresh() == []
+        file.write(" a line\n")
+    assert tail.fresh() == [("edge", "half a line")]
+    with LogFiles(tmp_path) as logs:
+        logs.take("edge", at(5))
+    assert tail.fresh() == [("edge", at(5))]
+    assert LogTail(tmp_path, "worker").fresh() == expected[1:]

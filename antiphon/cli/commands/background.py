@@ -1,0 +1,156 @@
+"""`antiphon down|status|logs`: the stack that `antiphon up` runs in a folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import psutil
+import typer
+from rich.console import Console
+
+from antiphon.broker.client import Broker
+from antiphon.cli.broker_access import call_broker
+from antiphon.cli.common import AsJson, DataDir, Row, fail, print_table, rows_table
+from antiphon.cli.load.usage import processes_of
+from antiphon.cli.stack.log_tail import LogTail
+from antiphon.cli.stack.logs import COLOURS, LOGS_FOLDER, UP_LOG, render
+from antiphon.cli.stack.stack_file import StackFile
+from antiphon.recorder_service.settings import RecorderSettings
+
+SERVICES = ("redis", "edge", "worker", "recorder", "cleanup")
+_LOGS = (*COLOURS, UP_LOG)
+_POLL_S = 0.2
+
+
+def down(
+    now: Annotated[
+        bool, typer.Option("--now", help="End at once, without time for running sessions.")
+    ] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Stop the `antiphon up` of this folder, in the foreground or the background."""
+    folder = _folder(data_dir)
+    stack = _running(folder)
+    os.kill(stack.pid, signal.SIGTERM)
+    typer.echo(f"stopping {stack.http_url} (process {stack.pid})")
+    try:
+        while (still := StackFile.read(folder)) is not None and still.pid == stack.pid:
+            time.sleep(_POLL_S)
+            if now:
+                with suppress(ProcessLookupError):
+                    os.kill(stack.pid, signal.SIGTERM)
+    except KeyboardInterrupt:
+        typer.echo("it goes on stopping; `antiphon down --now` ends it at once")
+        raise typer.Exit(130) from None
+    typer.echo("everything has stopped")
+
+
+def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """Show the services of this folder's `antiphon up`, its engine, sessions and address."""
+    folder = _folder(data_dir)
+    stack = _running(folder)
+    found = call_broker(_live_state, stack.redis_url)
+    document = {
+        "address": stack.http_url,
+        "state": "ready" if stack.ready else "starting",
+        "process": stack.pid,
+        "data": str(folder),
+        **found,
+    }
+    services = _services(stack)
+    if as_json:
+        document["services"] = services
+        typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+        return
+    for name, value in document.items():
+        typer.echo(f"{name:<10}{value}")
+    typer.echo()
+    print_table(rows_table(services))
+
+
+def logs(
+    service: Annotated[
+        str | None,
+        typer.Argument(
+            metavar=f"[{'|'.join(_LOGS)}]",
+            help="Only this log.",
+            show_default="all",
+            autocompletion=lambda incomplete: [one for one in _LOGS if one.startswith(incomplete)],
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Continue until everything has stopped.")
+    ] = False,
+    last: Annotated[int, typer.Option("--last", "-n", help="Number of past lines.", min=0)] = 100,
+    data_dir: DataDir = None,
+) -> None:
+    """Show the logs of the services of this folder's `antiphon up`, or of its last one."""
+    if service is not None and service not in _LOGS:
+        fail(f"there is no service {service!r}; choose one of: {', '.join(_LOGS)}", status=2)
+    folder = _folder(data_dir)
+    tail = LogTail(folder / LOGS_FOLDER, service)
+    lines = tail.fresh()
+    if not lines and not follow:
+        fail(f"there are no logs in {folder / LOGS_FOLDER}; --data-dir names another folder")
+    console = Console(highlight=False, soft_wrap=True)
+    lines = lines[max(0, len(lines) - last) :]
+    try:
+        while True:
+            for line in lines:
+                console.print(render(*line))
+            if not follow:
+                return
+            runs = StackFile.read(folder) is not None
+            lines = tail.fresh()
+            if not runs and not lines:
+                return
+            time.sleep(_POLL_S)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _folder(data_dir: Path | None) -> Path:
+    return data_dir or RecorderSettings().data_dir
+
+
+def _running(folder: Path) -> StackFile:
+    stack = StackFile.read(folder)
+    if stack is None:
+        fail(
+            f"no `antiphon up` runs in {folder}; `antiphon up -d` starts one, --data-dir names "
+            "another folder"
+        )
+    return stack
+
+
+async def _live_state(broker: Broker) -> dict[str, Any]:
+    """The engines and the number of sessions."""
+    snapshot = await broker.queue.snapshot()
+    engines = [f"{one.engine} ({one.model}), {one.state}" for one in snapshot.workers]
+    slots = sum(one.slots for one in snapshot.workers)
+    return {
+        "engine": "; ".join(engines) or "no worker is alive",
+        "sessions": f"{len(snapshot.running)} of {slots} slots, {len(snapshot.waiting)} waiting",
+    }
+
+
+def _services(stack: StackFile) -> list[Row]:
+    pids = processes_of(stack.pid)
+    return [_service_row(name, pids.get(name)) for name in SERVICES]
+
+
+def _service_row(name: str, pid: int | None) -> Row:
+    row: Row = {"service": name, "process": pid, "state": "not here", "up_s": None, "MiB": None}
+    with suppress(psutil.Error):
+        if pid is not None:
+            process = psutil.Process(pid)
+            up_s = round(time.time() - process.create_time())
+            row |= {"state": "runs", "up_s": up_s}
+            row["MiB"] = round(process.memory_info().rss / 2**20, 1)
+    return row

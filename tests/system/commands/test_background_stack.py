@@ -1,0 +1,132 @@
+"""`antiphon up -d`, `status`, `logs` and `down`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import psutil
+import pytest
+
+from antiphon.cli.stack.stack_file import StackFile
+from support.fork_server import run_antiphon
+from support.redis_server import free_port
+
+ROOT = Path(__file__).parents[3]
+SERVICES = ["redis", "edge", "worker", "recorder", "cleanup"]
+
+
+def environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    return kept | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "200"}
+
+
+def antiphon(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return run_antiphon(*args, folder=folder, environment=environment(), preloaded=True)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A working directory; ends a stack that a failed test has left there."""
+    yield tmp_path
+    if (stack := StackFile.read(tmp_path / "data")) is not None:
+        family = psutil.Process(stack.pid).children(recursive=True)
+        for process in (psutil.Process(stack.pid), *family):
+            process.send_signal(signal.SIGKILL)
+
+
+def all_end(processes: list[psutil.Process]) -> bool:
+    """A process without a parent may remain as a zombie."""
+    deadline = time.monotonic() + 60
+    while any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in processes):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_a_stack_in_the_background_is_shown_and_stopped(folder: Path) -> None:
+    port = free_port()
+    flags = ("--engine", "simulated", "-p", str(port), "--health-port", "0")
+    started = antiphon(folder, "up", "-d", *flags)
+    assert started.returncode == 0, started
+    for words in (
+        f"Open in a browser:   http://127.0.0.1:{port}\n",
+        f"antiphon talk --url ws://127.0.0.1:{port}\n",
+        "antiphon status | logs -f\n",
+        "Stop it:             antiphon down\n",
+        "worker: ready after",
+    ):
+        assert words in started.stdout, started
+    stack = StackFile.read(folder / "data")
+    assert stack is not None
+    assert stack.ready
+
+    second = antiphon(folder, "up", "-d", *flags)
+    assert (second.returncode, second.stdout, second.stderr.count("\n")) == (1, "", 1)
+    assert f"runs in this folder already, at http://127.0.0.1:{port} (process" in second.stderr
+    assert "antiphon down" in second.stderr
+
+    shown = antiphon(folder, "status")
+    assert f"address   http://127.0.0.1:{port}\n" in shown.stdout, shown
+    assert "engine    simulated (simulated), idle\n" in shown.stdout
+    assert "sessions  0 of 4 slots, 0 waiting\n" in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    document = orjson.loads(antiphon(folder, "status", "--json").stdout)
+    assert [row["service"] for row in document["services"]] == SERVICES
+    assert {row["state"] for row in document["services"]} == {"runs"}
+    family = [psutil.Process(row["process"]) for row in document["services"]]
+    family.append(psutil.Process(document["process"]))
+
+    edge = antiphon(folder, "logs", "edge")
+    assert "edge_ready" in edge.stdout
+    assert all(line.startswith("edge     │ ") for line in edge.stdout.splitlines())
+    assert len(antiphon(folder, "logs", "-n", "3").stdout.splitlines()) == 3
+    unknown = antiphon(folder, "logs", "edgy")
+    assert (unknown.returncode, "choose one of: edge, worker" in unknown.stderr) == (2, True)
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "antiphon", "logs", "-f"],
+        cwd=folder,
+        env=environment() | {"PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as follower:
+        assert follower.stdout is not None
+        followed = [next(line for line in follower.stdout if "edge_ready" in line)]
+        stopped = antiphon(folder, "down")
+        assert (stopped.returncode, "everything has stopped" in stopped.stdout) == (0, True)
+        followed += follower.stdout
+        assert follower.wait(60) == 0
+    assert "edge_stopped" in "".join(followed)
+    assert "everything has stopped" in followed[-1]
+    assert all_end(family)
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+    for command in ("down", "status"):
+        nothing = antiphon(folder, command)
+        assert (nothing.returncode, nothing.stderr.count("\n")) == (1, 1)
+        assert "no `antiphon up` runs in data; `antiphon up -d` starts one" in nothing.stderr
+    assert "edge_stopped" in antiphon(folder, "logs", "edge").stdout
+
+
+def test_a_start_in_the_background_that_fails_says_why(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        failed = antiphon(folder, "up", "-d", "-e", "simulated", "-p", port)
+    assert (failed.returncode, failed.stdout, failed.stderr.count("\n")) == (1, "", 1)
+    assert f"port {port} is in use" in failed.stderr
+    assert f"port {port} is in use" in antiphon(folder, "logs").stdout
+
+
+def test_commands_without_a_stack_name_the_remedy(folder: Path) -> None:
+    nothing = antiphon(folder, "logs")
+    assert (nothing.returncode, nothing.stderr.count("\n")) == (1, 1)
+    assert "there are no logs in data/logs; --data-dir names another folder" in nothing.stderr
