@@ -175,7 +175,9 @@ def start_in_background(plan: StackPlan) -> None:
             if stack is not None and stack.pid == child.pid and stack.ready:
                 break
             if ended is not None:
-                fail(last.removeprefix(ERROR_PREFIX), max(ended, 1))
+                failed = "it ended while it started; `antiphon logs` shows more"
+                reason = last.removeprefix(ERROR_PREFIX) if ERROR_PREFIX in last else failed
+                fail(reason, max(ended, 1))
             time.sleep(_POLL_S)
     except KeyboardInterrupt:
         child.terminate()

@@ -16,6 +16,9 @@ from antiphon.cli.common import DEFAULT_URL
 
 STACK_FILE = "stack.json"
 
+_MODE = 0o600
+"""The URL of Redis may have a password."""
+
 _LOCK_TRIES = 20
 _LOCK_PAUSE_S = 0.05
 """A reader holds a lock for a moment, too."""
@@ -75,7 +78,8 @@ def published_stack(data_dir: Path) -> Iterator[Callable[[StackFile], None]]:
 @contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO]:
     for _ in range(_LOCK_TRIES):
-        with path.open("ab") as file:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        with os.fdopen(descriptor, "wb") as file:
             if (
                 _lock(file)
                 and path.exists()

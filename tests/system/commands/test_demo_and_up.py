@@ -247,9 +247,7 @@ def test_only_its_user_can_read_the_data_of_up(tmp_path: Path) -> None:
     assert data.stat().st_mode & 0o777 == 0o700
     recorded = [path for path in (data / "sessions").rglob("*") if path.is_file()]
     assert recorded
-    assert {
-        path.stat().st_mode & 0o077 for path in data.rglob("*") if path.name != "stack.json"
-    } == {0}
+    assert {path.stat().st_mode & 0o077 for path in data.rglob("*")} == {0}
 
 
 @contextmanager
