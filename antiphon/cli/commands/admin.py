@@ -20,7 +20,9 @@ _LEAVING_POLL_S = 0.2
 
 def cancel(
     context: typer.Context,
-    session: Annotated[str, typer.Argument(help="Id, or ticket number as `antiphon queue --wide` shows.")],
+    session: Annotated[
+        str, typer.Argument(help="Id, or ticket number as `antiphon queue --wide` shows.")
+    ],
     redis_url: RedisUrl = None,
 ) -> None:
     """Remove a waiting session from the queue and notify its client. Does not stop a running one."""

@@ -82,6 +82,8 @@ def show(report: Report, console: Console) -> None:
     _show_costs(report, console)
 
 
+_WHOLE_MS = 100
+
 _MEANING = {
     UserKind.AUDIO: "from when a second of sound was due to its result",
     UserKind.OMNI: "from when a second of sound and its picture were due to their result",
@@ -91,10 +93,19 @@ _MEANING = {
 
 
 def _latencies(kind: str, one: Report) -> Row:
-    times = {f"{name} ms": one["latency_ms"].get(name, "nan") for name in PERCENTILES}
+    times = {_HEADERS.get(name, name): _ms(one["latency_ms"].get(name)) for name in PERCENTILES}
     counts = {name: one[name] for name in ("due", "lost", "late")}
-    sent_late = one["sent_late_ms"].get("p99", "nan")
-    return {"kind": kind, **counts, **times, "sent late p99": sent_late}
+    return {"kind": kind, **counts, **times, "sent late": _ms(one["sent_late_ms"].get("p99"))}
+
+
+_HEADERS = {"p50": "p50 ms", "p99_9": "p99.9"}
+
+
+def _ms(value: float | None) -> str:
+    """Short, so that a row fits into 80 columns; the file has every digit."""
+    if value is None:
+        return "nan"
+    return f"{value:.1f}" if value < _WHOLE_MS else f"{value:.0f}"
 
 
 def _show_costs(report: Report, console: Console) -> None:

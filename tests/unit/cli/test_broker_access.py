@@ -8,7 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from antiphon.cli.stack.stack_file import StackFile, StackRuns, published_stack
+from antiphon.cli.common import DEFAULT_URL
+from antiphon.cli.stack.stack_file import StackFile, StackRuns, published_stack, usual_edge
 
 
 def test_stack_file_lasts_as_long_as_the_stack(tmp_path: Path) -> None:
@@ -30,3 +31,16 @@ def test_the_stack_file_of_a_dead_stack_is_ignored(tmp_path: Path) -> None:
     assert StackFile.read(tmp_path) is None
     (tmp_path / "stack.json").write_text('{"pid": 1}')
     assert StackFile.read(tmp_path) is None
+
+
+def test_commands_use_the_edge_of_the_stack_in_this_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert usual_edge() == DEFAULT_URL
+    Path("data").mkdir()
+    with published_stack(Path("data")) as publish:
+        assert usual_edge() == DEFAULT_URL
+        publish(StackFile(pid=os.getpid(), redis_url="redis://r", edge_url="ws://127.0.0.1:9"))
+        assert usual_edge() == "ws://127.0.0.1:9"
+    assert usual_edge() == DEFAULT_URL

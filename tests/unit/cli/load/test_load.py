@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from typer.testing import CliRunner
 
 from antiphon.cli.load.plan import (
+    PERCENTILES,
     LoadLog,
     LoadPlan,
     LoadRequest,
@@ -17,6 +19,7 @@ from antiphon.cli.load.plan import (
     UserKind,
     percentiles,
 )
+from antiphon.cli.load.report import show
 from antiphon.cli.load.usage import ProcessUsage, processes_of, with_generator
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.main import app
@@ -160,3 +163,21 @@ def test_an_unreachable_edge_is_reported_by_address(tmp_path: object) -> None:
     assert found.exit_code == 1
     assert "Nothing was measured" in found.output
     assert "cannot connect to ws://127.0.0.1:1" in found.output
+
+
+def test_the_report_fits_into_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = dict.fromkeys(PERCENTILES, 12345.6)
+    kind = {"due": 10000, "lost": 9999, "late": 9999, "latency_ms": slow, "sent_late_ms": slow}
+    report = {
+        "plan": {"sessions": 256, "seconds": 30.0},
+        "simulated": False,
+        "kinds": {"half-duplex": kind, "chat": kind | {"latency_ms": {}}},
+        "unserved": 0,
+        "failures": {},
+        "server_cpu_ms_per_session_s": None,
+    }
+    show(report, Console(width=80))
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    header = next(line for line in lines if line.startswith("kind"))
+    assert header.split()[-6:] == ["p90", "p99", "p99.9", "max", "sent", "late"]
+    assert max(map(len, lines)) <= 80
