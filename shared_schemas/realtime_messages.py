@@ -186,7 +186,7 @@ class ErrorEvent(ServerMessage, type="error"):
 
     @classmethod
     def of(cls, code: RealtimeCode, message: str) -> ErrorEvent:
-        """An error in the form of the protocol document."""
+        """An error with its `type`, client or server."""
         return cls(error={"code": str(code), "message": message, "type": code.blames})
 
 

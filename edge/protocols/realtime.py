@@ -343,7 +343,7 @@ def _error_event(code: str, text: str) -> ErrorEvent:
 
 
 def encode_realtime_error(fault: Fault) -> Sequence[ServerMessage]:
-    """The document knows nine codes and five reasons."""
+    """A realtime client knows nine codes of errors and five reasons of an end."""
     code = fault.message.code
     if code in _NOT_REPORTED:
         return []

@@ -14,8 +14,8 @@ from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.config import VadConfig
 
 WINDOW_SAMPLES = 2 * STEP_SAMPLES
-"""The window of the API document. The network scores each half, and the window has the higher score,
-so that silence in one half does not hide a syllable in the other."""
+"""Clients set `vad.threshold` for windows of 1024 samples. The network scores each half, and the
+window has the higher score, so that silence in one half does not hide a syllable in the other."""
 
 WINDOW_MS = WINDOW_SAMPLES * 1000 / INPUT_RATE
 HYSTERESIS = 0.15
