@@ -38,7 +38,8 @@ def published() -> dict[str, str]:
     root = [*ROOT.glob("*.md"), ROOT / "LICENSE"]
     files = [*root, *ROOT.glob("examples/*.*"), *(ROOT / "docs").rglob("*.*")]
     names = [path.relative_to(ROOT).as_posix() for path in files]
-    return {name: name.removeprefix("docs/").replace("README", "index") for name in names}
+    places = {name: name.removeprefix("docs/").replace("README", "index") for name in names}
+    return places | {"README.zh.md": "zh/index.md"}
 
 
 def stage(folder: Path) -> None:
@@ -78,14 +79,8 @@ def _install(folder: Path) -> None:
     if stamp.exists() and stamp.read_text() == "\n".join(needs):
         return
     venv.create(folder, clear=True, with_pip=True)
-    pip = [
-        str(folder / "bin" / "python"),
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "install",
-        "--quiet",
-    ]
+    python = str(folder / "bin" / "python")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-qq"]
     subprocess.run([*pip, *needs], check=True)
     stamp.write_text("\n".join(needs))
 

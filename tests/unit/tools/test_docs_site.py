@@ -17,9 +17,8 @@ NAVIGATION = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2].partition(
 
 def test_every_page_is_in_the_navigation_once() -> None:
     listed = sorted(re.findall(r"[\w./-]+\.md", NAVIGATION))
-    translated = re.compile(r"\.zh\.md$")
     decisions = re.compile(r"^decisions/\d")
-    assert listed == [p for p in PAGES if not translated.search(p) and not decisions.match(p)]
+    assert listed == [page for page in PAGES if not decisions.match(page)]
 
 
 def test_every_decision_is_listed() -> None:
@@ -53,3 +52,17 @@ def test_no_page_loads_anything_from_other_hosts() -> None:
         if source.endswith(".md"):
             text = (ROOT / source).read_text()
             assert not re.search(r"!\[[^\]]*\]\(\w+:|src=\"\w+:|```mermaid", text), source
+
+
+def programs(path: Path) -> set[str]:
+    return set(
+        re.findall(r"^```(?:python|js)\n.*?^```", path.read_text(), re.DOTALL | re.MULTILINE)
+    )
+
+
+@pytest.mark.parametrize("name", ["README", *(p.stem for p in (ROOT / "docs/zh").glob("*.md"))])
+def test_programs_in_chinese_documents_are_those_of_the_english_ones(name: str) -> None:
+    """The English ones are run."""
+    english = ROOT / "README.md" if name == "README" else ROOT / "docs" / f"{name}.md"
+    chinese = ROOT / "README.zh.md" if name == "README" else ROOT / "docs" / "zh" / f"{name}.md"
+    assert programs(chinese) <= programs(english)
