@@ -1,8 +1,9 @@
-"""Builds the documentation as a website in build/site: `make docs`.
+"""Builds the documentation as a website in build/site: docs_site.py [--optional].
 
 GitHub shows the documents where they are in the repository; mkdocs needs them in one folder. This
 program copies them into build/docs, adapts the links between them, and runs mkdocs, which fails on
-any broken link or anchor. It uses the standard library only and installs mkdocs into .venv-docs.
+any broken link or anchor. It uses the standard library only and installs mkdocs into .venv-docs. With
+`--optional`, a missing package index is only reported.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ ENVIRONMENT = ROOT / ".venv-docs"
 LINK = re.compile(r"(\]\(|<img src=\")([^)\s\"#]+)")
 
 
-def main() -> int:
-    """Exit status of mkdocs. Its output is shown if it fails."""
-    _install(ENVIRONMENT)
+def main(words: list[str]) -> int:
+    """Exit status of mkdocs, whose output is shown if it fails; 2 if it cannot be installed."""
+    if not _install(ENVIRONMENT):
+        sys.stderr.write("mkdocs cannot be installed, so the documentation was not built\n")
+        return 0 if "--optional" in words else 2
     stage(STAGED)
     # mkdocs counts only the warnings that it would print, so `--quiet` would turn `strict` off.
     mkdocs = [str(ENVIRONMENT / "bin" / "mkdocs"), "build", "--strict"]
@@ -71,19 +74,21 @@ def with_links(text: str, source: str, places: dict[str, str]) -> str:
     return LINK.sub(adapted, text)
 
 
-def _install(folder: Path) -> None:
-    """Install the extra `docs` of pyproject.toml, without Antiphon, unless it is there."""
+def _install(folder: Path) -> bool:
+    """Install the extra `docs` of pyproject.toml, without Antiphon. False if that fails."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needs = project["optional-dependencies"]["docs"]
     stamp = folder / "installed"
     if stamp.exists() and stamp.read_text() == "\n".join(needs):
-        return
+        return True
     venv.create(folder, clear=True, with_pip=True)
     python = str(folder / "bin" / "python")
     pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-qq"]
-    subprocess.run([*pip, *needs], check=True)
+    if subprocess.run([*pip, *needs]).returncode:
+        return False
     stamp.write_text("\n".join(needs))
+    return True
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
