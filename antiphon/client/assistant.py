@@ -58,8 +58,13 @@ class Client:
         system_prompt: str = DEFAULT_SYSTEM_PROMPT,
         patience_s: float = 20.0,
     ) -> SpokenReply:
-        """As `aask`, for programs without an event loop."""
-        return asyncio.run(self.aask(question, system_prompt=system_prompt, patience_s=patience_s))
+        """As `aask`, for programs without an event loop. Raises RuntimeError where one runs."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            asked = self.aask(question, system_prompt=system_prompt, patience_s=patience_s)
+            return asyncio.run(asked)
+        raise RuntimeError("an event loop runs here: use `await client.aask(...)`")
 
     async def aask(
         self,

@@ -30,7 +30,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 _ASSIGNMENT = re.compile(r"\w+=")
 _SHELL = re.compile(r"[|&;<>()`$]")
 _FENCE = re.compile(r"^(```+)(\w*)")
-_SHELLS = ("sh", "bash", "console")
+SHELLS = ("sh", "bash", "console")
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,15 @@ def commands() -> list[Command]:
     return list(found.values())
 
 
+def blocks() -> Iterator[tuple[str, str, str]]:
+    """Document, language and text of every fenced block."""
+    for path in DOCUMENTS:
+        for fence in re.finditer(
+            r"^```(\w*)\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE
+        ):
+            yield path.relative_to(ROOT).as_posix(), fence[1], fence[2]
+
+
 def _lines(text: str) -> Iterator[str]:
     """A line that ends with a backslash continues on the next one."""
     language: str | None = None
@@ -89,7 +98,7 @@ def _lines(text: str) -> Iterator[str]:
             after_list = line if line.strip() and not line.startswith("    ") else after_list
             shown = line.removeprefix("> ").startswith("    ") and not _is_item(after_list)
         else:
-            shown = language in _SHELLS
+            shown = language in SHELLS
         if shown:
             kept += line.removeprefix("> ").strip()
             if kept.endswith("\\"):

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,13 @@ from pathlib import Path
 import orjson
 import pytest
 import trustme
+import yaml
 
 from antiphon.cli.broker_access import StackFile
 from support.document_commands import (
+    SHELLS,
     Command,
+    blocks,
     check_antiphon,
     check_docker,
     check_files,
@@ -113,6 +117,35 @@ def test_the_commands_of_the_documents_are_found() -> None:
     texts = {command.text for command in COMMANDS}
     assert {"make demo", "docker compose ps", ".venv/bin/antiphon talk"} <= texts
     assert len(TO_RUN) > 20
+
+
+OTHER_LANGUAGES = {
+    "": "output, or messages of a protocol",
+    "text": "formulas and listings",
+    "ini": "needs systemd",
+    "nginx": "needs nginx",
+    "promql": "needs Prometheus; test_metrics_document.py checks the names of metrics",
+    "mermaid": "a diagram",
+    "ts": "parts of pages; make check checks the pages",
+}
+"""Languages of blocks that are neither run nor parsed, and why."""
+
+
+def test_every_block_is_run_parsed_or_has_a_reason() -> None:
+    programs = {
+        text
+        for document, language, text in blocks()
+        if language in ("python", "js") and re.fullmatch(r"README\.md|docs/[\w-]+\.md", document)
+    }  # those of test_examples.py and test_document_snippets.py
+    for document, language, text in blocks():
+        if language in ("python", "js"):
+            assert text in programs, f"{document}: no test runs {text}"
+        elif language == "yaml":
+            assert list(yaml.safe_load_all(text)), document
+        elif language == "toml":
+            assert tomllib.loads(text), document
+        else:
+            assert language in (*SHELLS, *OTHER_LANGUAGES), f"{document}: a block in {language}"
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ ELSEWHERE = {
         "tests/unit/cli/conversation/test_sound.py",
         "test_sound_of_any_shape_becomes_16_khz_mono",
     ),
-    12: ("tests/system/edge/test_queue.py", "test_first_come_first_served_with_places"),
+    12: ("tests/system/edge/test_no_worker.py", "test_a_place_says_that_no_worker_is_connected"),
     17: ("tests/system/commands/test_demo_and_up.py", "test_up_restarts_dead_services_and"),
     18: (
         "tests/unit/cli/conversation/test_sound.py",
@@ -202,7 +202,10 @@ ELSEWHERE = {
     ),
     22: ("tests/redis/broker/test_embedded.py", "test_two_servers_never_share_a_folder"),
     30: ("tests/system/edge/test_access.py", "test_an_edge_that_everyone_can_use_logs_a_warning"),
-    47: ("tests/unit/cli/commands/test_doctor.py", "test_"),
+    47: (
+        "tests/unit/inference_worker/engines/local/test_dependencies.py",
+        "test_a_missing_library_is_reported_with_the_command",
+    ),
     48: ("tests/system/commands/test_demo_and_up.py", "running_up"),
     49: ("tests/unit/cli/commands/test_doctor.py", "test_the_local_engine_is_complete"),
     50: ("tests/unit/cli/commands/test_doctor.py", "test_the_stack_of_this_folder_is_named"),

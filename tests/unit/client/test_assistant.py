@@ -5,9 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import antiphon
 from antiphon.client.assistant import Client
 from antiphon.client.errors import NoAnswer
 from support.scripted_server import Scripted, Wire
+
+
+async def test_asking_where_a_loop_runs_is_refused_with_the_remedy() -> None:
+    with pytest.raises(RuntimeError, match=r"use `await client.aask\(\.\.\.\)`"):
+        Client("ws://127.0.0.1:1").ask(np.zeros(16000, np.float32))
+
+
+def test_the_public_names_exist() -> None:
+    for name in antiphon.__all__:
+        assert getattr(antiphon, name).__name__ == name
 
 
 async def test_a_session_that_ends_early_is_no_reply() -> None:
