@@ -22,7 +22,7 @@ import pytest
 import trustme
 import yaml
 
-from antiphon.cli.broker_access import StackFile
+from antiphon.cli.stack.stack_file import StackFile, published_stack
 from support.document_commands import (
     SHELLS,
     Command,
@@ -58,7 +58,8 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
 """What is checked of every command of a program, whether it is run or not."""
 
 NOT_RUN = {
-    r"antiphon up\b": "runs until Ctrl-C: test_demo_and_up.py",
+    r"antiphon up\b": "runs until Ctrl-C: test_demo_and_up.py, test_background_stack.py",
+    r"antiphon (down|logs)\b": "needs a stack in the background: test_background_stack.py",
     r"antiphon talk --mic": "needs a sound card: tests/unit/cli/conversation/test_sound.py",
     r"antiphon recordings replay ID$": "needs a sound card: test_recordings_command.py",
     r"antiphon (worker|doctor) .*minicpmo": "needs a GPU and the weights",
@@ -159,12 +160,9 @@ class Place:
     def fill(self, text: str) -> str:
         """The command with the names of this stack in place of the printed ones."""
         text = re.sub(r"\bID\b", self.recording, text)
-        text = re.sub(
+        return re.sub(
             r"(127\.0\.0\.1|host|localhost):8006", f"127.0.0.1:{self.stack.edge_port}", text
         )
-        if re.search(r"antiphon (talk|replay)\b", text) and "--url" not in text:
-            text += f" --url {self.stack.ws_url}"
-        return text
 
     @property
     def environment(self) -> dict[str, str]:
@@ -185,8 +183,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         stack.recorder(recorder_settle_s=0.1)
         stack.worker("simulated", slots=8, engine_options='{"cycle_units": 4}')
         _files(stack, folder)
-        file = StackFile(pid=os.getpid(), redis_url=stack.redis.url, edge_url=stack.ws_url)
-        with file.published(stack.data_dir):
+        with published_stack(stack.data_dir) as publish:
+            publish(StackFile(pid=os.getpid(), redis_url=stack.redis.url, edge_url=stack.ws_url))
             unfilled = Place(stack, folder, "")
             _run(Command("antiphon talk", ""), unfilled)
             yield Place(stack, folder, asyncio.run(_recorded(stack.data_dir / "sessions")))
