@@ -193,7 +193,9 @@ def _source(
             yield Recordings(url, api_key=api_key)
         else:
             yield _on_disk(data_dir)
-    except (CannotLoad, ClientError, UnusableAudio, NoMicrophone) as error:
+    except NoMicrophone as error:
+        fail(f"{error}; or write it with --out FILE")
+    except (CannotLoad, ClientError, UnusableAudio) as error:
         fail(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

@@ -108,9 +108,10 @@ def play_wav(path: Path) -> None:
         with wave.open(str(path)) as file:
             data = file.readframes(file.getnframes())
             rate, channels = file.getframerate(), file.getnchannels()
-        sound.play(np.frombuffer(data, "<i2").reshape(-1, channels), rate, blocking=True)
     except (wave.Error, EOFError, OSError) as error:
         raise UnusableAudio(f"cannot play {path}: {error}") from error
+    try:
+        sound.play(np.frombuffer(data, "<i2").reshape(-1, channels), rate, blocking=True)
     except sound.PortAudioError as error:
         raise NoMicrophone(f"the sound card cannot be used: {error}") from error
 

@@ -19,6 +19,7 @@ from antiphon.cli.conversation.sound import (
     UnusableAudio,
     check_reply_file,
     load_speech,
+    play_wav,
     save_reply,
 )
 from antiphon.shared_schemas.audio import INPUT_RATE
@@ -91,6 +92,7 @@ class Card:
 
     def __init__(self) -> None:
         self.streams: list[SimpleNamespace] = []
+        self.play: Any = None
 
     def stream(self, **options: Any) -> Any:
         opened = SimpleNamespace(**options, start=lambda: None, close=lambda: None)
@@ -140,6 +142,27 @@ async def test_an_interrupted_answer_stops(card: Card) -> None:
         assert headset.drop_unplayed() == 50.0  # ms that were not played
         assert played(card, 2) == [0, 0]
         assert headset.drop_unplayed() == 0.0
+
+
+def test_a_recording_is_played_with_both_channels(tmp_path: Path, card: Card) -> None:
+    pcm = np.array([[1, -1], [2, -2], [32767, -32768]], np.int16)
+    soundfile.write(tmp_path / "both.wav", pcm, 24000, subtype="PCM_16")
+    plays: list[tuple[Any, int, bool]] = []
+    card.play = lambda samples, rate, *, blocking: plays.append((samples, rate, blocking))
+    play_wav(tmp_path / "both.wav")
+    [(samples, rate, blocking)] = plays
+    assert np.array_equal(samples, pcm)
+    assert (rate, blocking) == (24000, True)
+    (tmp_path / "no.wav").write_text("words")
+    with pytest.raises(UnusableAudio, match=r"no\.wav"):
+        play_wav(tmp_path / "no.wav")
+
+    def busy(*_args: Any, **_options: Any) -> None:
+        raise OSError("no device")
+
+    card.play = busy
+    with pytest.raises(NoMicrophone, match="no device"):
+        play_wav(tmp_path / "both.wav")
 
 
 def test_a_missing_library_is_reported_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
