@@ -16,7 +16,7 @@ from PIL import Image
 from support.page_scripts import NODE
 from support.stack import Stack, new_stack
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[3]
 QUESTION = ROOT / "antiphon" / "cli" / "assets" / "question.wav"
