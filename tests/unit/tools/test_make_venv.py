@@ -102,7 +102,7 @@ def test_a_python_that_is_too_old_is_reported_with_the_command() -> None:
         text=True,
     )
     assert shown.returncode != 0
-    assert "Python 3.11 or 3.12 is required" in shown.stderr
+    assert "Python 3.11, 3.12, 3.13 or 3.14 is required" in shown.stderr
     assert "apt-get install -y python3 python3-venv" in shown.stderr
 
 
@@ -114,6 +114,20 @@ def test_a_python_without_venv_is_reported_with_the_command(
     assert main(tmp_path / "venv", ["local"]) == 1
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert f"apt-get install -y python{version}-venv" in capsys.readouterr().err
+
+
+def test_only_ci_installs_packages_of_debian(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def called(*_: object, **__: object) -> None:
+        raise AssertionError("a program was started")
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("subprocess.run", called)
+    monkeypatch.delenv("CI", raising=False)
+    assert main(tmp_path / "venv", ["local"]) == 1
+    assert "run: apt-get install -y python3" in capsys.readouterr().err
 
 
 def test_make_help_lists_the_targets() -> None:
