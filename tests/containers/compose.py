@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from antiphon.broker.redis_server.embedded import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = {"redis": 1, "edge": 2, "caddy": 1, "worker": 1, "recorder": 2, "cleanup": 1}
 """The default profile, with the number of containers of each."""
@@ -71,3 +73,10 @@ class Compose:
         url = self.url.replace("wss", "https") + path
         with urllib.request.urlopen(url, context=self.trust, timeout=10) as answer:
             return json.loads(answer.read())
+
+
+def stack_of(engine: dict[str, str], project: str, **variables: str) -> Compose:
+    """A stack of the compose file, on two free ports of this machine. Starts nothing."""
+    ports = {"ANTIPHON_HTTP_PORT": str(free_port()), "ANTIPHON_HTTPS_PORT": str(free_port())}
+    ports["ANTIPHON_API_KEYS_FILE"] = "./deploy/api_keys_everyone"
+    return Compose(ROOT, {**engine, **ports, "COMPOSE_PROJECT_NAME": project, **variables})

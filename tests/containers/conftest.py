@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.broker.redis_server.embedded import free_port
-from compose import ROOT, Compose
+from compose import Compose, stack_of
 from private_engine import private_engine
 
 ENGINE_FOLDER = Path(os.environ.get("ANTIPHON_TEST_ENGINE", "/var/tmp/antiphon-engine"))
@@ -44,22 +43,21 @@ ANTIPHON_BACKLOG_CHUNKS=10000
 """
 
 
-def stack_of(engine: dict[str, str], project: str, **variables: str) -> Compose:
-    """A stack of the compose file, on two free ports of this machine. Starts nothing."""
-    ports = {"ANTIPHON_HTTP_PORT": str(free_port()), "ANTIPHON_HTTPS_PORT": str(free_port())}
-    ports["ANTIPHON_API_KEYS_FILE"] = "./deploy/api_keys_everyone"
-    return Compose(ROOT, {**engine, **ports, "COMPOSE_PROJECT_NAME": project, **variables})
+@pytest.fixture(scope="session")
+def images(engine: dict[str, str]) -> dict[str, str]:
+    """The environment for `docker`, with the images of the stack."""
+    stack_of(engine, "antiphon-test")("build", "--quiet")
+    return engine
 
 
 @pytest.fixture(scope="session")
-def stack(engine: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
+def stack(images: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
     """The stack of the compose file with its images, and with settings in a file."""
     settings = tmp_path_factory.mktemp("settings") / "antiphon.env"
     settings.write_text(SETTINGS)
     variables = {"ANTIPHON_ENV_FILE": str(settings), "ANTIPHON_STOP_GRACE_S": "12"}
-    stack = stack_of(engine, "antiphon-test", **variables)
+    stack = stack_of(images, "antiphon-test", **variables)
     try:
-        stack("build", "--quiet")
         stack("up", "--detach", "--wait")
         yield stack
     finally:

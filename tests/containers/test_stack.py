@@ -28,7 +28,7 @@ KILL_THE_SERVICE = (
 """Kills the processes that init has started, as the kernel does when memory runs out."""
 
 
-@pytest.mark.parametrize("profile", ["gpu", "observability"])
+@pytest.mark.parametrize("profile", ["gpu", "observability", "ha"])
 def test_each_profile_is_valid(stack: Compose, profile: str) -> None:
     stack("--profile", profile, "config", "--quiet")
 
