@@ -34,12 +34,15 @@ def updated(stack: Compose) -> Compose:
 
 
 def versions(stack: Compose, service: str) -> Counter[str]:
-    """The number of running containers of each version."""
-    return Counter(
-        container["Image"].partition(":")[2]
-        for container in stack.containers(service)
-        if container["State"] == "running"
-    )
+    """The number of running containers of each version.
+
+    One call: `docker compose ps` fails if a container is removed between two of its calls.
+    """
+    project = stack.environment["COMPOSE_PROJECT_NAME"]
+    labels = {"project": project, "service": service}
+    filters = [f"--filter=label=com.docker.compose.{name}={it}" for name, it in labels.items()]
+    images = stack.docker("ps", "--format", "{{.Image}}", *filters).split()
+    return Counter(image.partition(":")[2] for image in images)
 
 
 async def test_sessions_continue_through_an_update_of_every_service(updated: Compose) -> None:
