@@ -34,7 +34,6 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
-    DecodeSpeech,
     EncodeAudio,
     EngineStep,
     Feed,
@@ -44,7 +43,9 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     SpeechCondition,
     SpeechSettings,
     Steps,
+    TokenStep,
     bucket,
+    ragged_bucket,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
@@ -132,8 +133,11 @@ class WaitForEvent(EngineStep):
 class SimulatedDevice:
     """Takes the place of the runner. A session speaks what `words` allows it."""
 
-    def __init__(self, slots: int, costs: dict[str, Cost], clock: Clock) -> None:
+    def __init__(
+        self, slots: int, costs: dict[str, Cost], clock: Clock, *, ragged: bool = True
+    ) -> None:
         self.slots = slots
+        self.ragged = ragged
         self.words = [0] * slots
         self.running = 0
         self.busy: dict[str, float] = defaultdict(float)
@@ -161,10 +165,12 @@ class SimulatedDevice:
         return [self._answer(step) for step in steps]
 
     def _tokens(self, steps: Sequence[EngineStep]) -> int:
-        """Tokens that the runner computes, with padding: every slot up to the highest has a row."""
-        sized = [step for step in steps if isinstance(step, Feed | DecodeSpeech)]
+        """Tokens that the runner computes, with padding."""
+        sized = [step for step in steps if isinstance(step, TokenStep)]
         if not sized:
             return 0
+        if self.ragged:
+            return ragged_bucket(sum(step.size for step in sized))
         rows = min(self.slots, bucket(max(step.slot for step in sized) + 1))
         return rows * bucket(max(step.size for step in sized))
 
@@ -239,6 +245,7 @@ class Scenario:
     ticks: int = 2
     jitter_ms: float = 0.0
     seed: int = 0
+    ragged: bool = True
 
 
 class Simulation:
@@ -247,7 +254,7 @@ class Simulation:
     def __init__(self, scenario: Scenario, costs: dict[str, Cost]) -> None:
         self.scenario = scenario
         self.clock = Clock()
-        self.device = SimulatedDevice(scenario.sessions, costs, self.clock)
+        self.device = SimulatedDevice(scenario.sessions, costs, self.clock, ragged=scenario.ragged)
         self.vocoder = SimulatedVocoder(costs["Token2wav"], self.clock)
         self.engine = Engine(cast("Runner", self.device))
         self._failure: BaseException | None = None
@@ -388,6 +395,7 @@ def main() -> None:
     parser.add_argument("--phases", choices=get_args(Phases), default="even")
     parser.add_argument("--ticks", type=int, default=2, help="starts per second, if aligned")
     parser.add_argument("--jitter-ms", type=float, default=0.0, help="of the due time of a unit")
+    parser.add_argument("--padded", action="store_true", help="as with --kernels torch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--costs", type=Path, help="JSON with measured costs, in ms")
     args = parser.parse_args()
@@ -411,6 +419,7 @@ def main() -> None:
             args.ticks,
             args.jitter_ms,
             args.seed,
+            ragged=not args.padded,
         )
         print(row(simulate(scenario, costs)), flush=True)
 

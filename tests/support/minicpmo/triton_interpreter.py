@@ -23,7 +23,11 @@ from antiphon.inference_worker.engines.minicpmo.model.attention import (
     rotation_tables,
 )
 from antiphon.inference_worker.engines.minicpmo.model.kernel_check import check_kernels
-from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow, SlottedCache
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import (
+    CacheWindow,
+    SlottedCache,
+    tile_counts,
+)
 from antiphon.inference_worker.engines.minicpmo.model.layer import (
     ForwardInputs,
     LayerSizes,
@@ -77,41 +81,65 @@ def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.d
         head_norms=query_heads != key_heads,
     )
     errors = []
+    tile = fused_kernels().tile(query_heads // key_heads)
     for new, first, length in ((1, 0, 40), (1, 1, 590), (5, 1, 256), (16, 0, 300), (17, 1, 40)):
         ends = torch.tensor([length, length // 2 + new, 0])
         own = torch.arange(new) + (ends - new)[:, None]
-        positions = own.clamp(min=0)
         writes = torch.where(own < 0, POSITIONS, own)
-        joint = torch.randn(3, new, (query_heads + 2 * key_heads) * head_dim).to(dtype)
-        seed = torch.randn(SLOTS, POSITIONS + 1, 2, key_heads, head_dim).to(dtype)
-        gains = torch.rand(2, head_dim)
-        answers = []
-        for kernels in (TorchKernels(), fused_kernels()):
-            attention = SelfAttention(sizes, 0, kernels)
-            if sizes.head_norms:
-                attention.q_norm.weight, attention.k_norm.weight = map(
-                    nn.Parameter, gains.to(dtype)
-                )
-            cache = SlottedCache(
-                layers=1,
-                slots=SLOTS,
-                positions=POSITIONS,
-                heads=key_heads,
-                head_dim=head_dim,
-                device=joint.device,
-                dtype=dtype,
-            )
-            cache.entries[0].copy_(seed)
-            window = CacheWindow(cache, first, writes, length)
-            rotary = rotation_tables(positions[..., None, None] * frequencies(1e4, head_dim), dtype)
-            mask = additive_mask(causal_mask(positions, length), dtype)
-            shared = ForwardInputs(positions, *rotary, mask, window)
-            queries = kernels.rotate_and_store(joint, attention, shared)
-            mixed = kernels.attend(queries, attention, shared)
-            # All discarded writes go to one entry; their order is undefined.
-            answers.append([queries, mixed, cache.entries[0][:, :POSITIONS]])
-        errors.append(largest_error([a.float() for a in answers[0]], answers[1]))
+        slots = (torch.arange(3) + first)[:, None].expand_as(own).contiguous()
+        tiles = torch.tensor([tile_counts(new, tile)] * 3) if new < 17 else None
+        errors.append(_of_batch(sizes, dtype, own.clamp(min=0), (writes, slots, tiles), length))
+    # Tokens of three slots and padding, one after the other.
+    slots = torch.tensor([2] * 5 + [0] + [1] * 11 + [0] * 3)[:, None]
+    own = torch.tensor([*range(290, 295), 599, *range(11), 0, 0, 0])[:, None]
+    tiles = torch.tensor([*tile_counts(5, tile), 1, *tile_counts(11, tile), 1, 1, 1])[:, None]
+    writes = torch.cat([own[:-3], torch.full((3, 1), POSITIONS)])
+    errors.append(_of_batch(sizes, dtype, own, (writes, slots, tiles), 600, ragged=True))
     return max(errors)
+
+
+def _of_batch(
+    sizes: LayerSizes,
+    dtype: torch.dtype,
+    positions: Tensor,
+    places: tuple[Tensor, Tensor, Tensor | None],
+    length: int,
+    *,
+    ragged: bool = False,
+) -> float:
+    """`places` are writes, slots and tiles."""
+    heads = sizes.query_heads + 2 * sizes.key_heads
+    joint = torch.randn(*positions.shape, heads * sizes.head_dim).to(dtype)
+    seed = torch.randn(SLOTS, POSITIONS + 1, 2, sizes.key_heads, sizes.head_dim).to(dtype)
+    gains = torch.rand(2, sizes.head_dim)
+    writes, slots, tiles = places
+    answers = []
+    for kernels in (TorchKernels(), fused_kernels()):
+        attention = SelfAttention(sizes, 0, kernels)
+        if sizes.head_norms:
+            attention.q_norm.weight, attention.k_norm.weight = map(nn.Parameter, gains.to(dtype))
+        cache = SlottedCache(
+            layers=1,
+            slots=SLOTS,
+            positions=POSITIONS,
+            heads=sizes.key_heads,
+            head_dim=sizes.head_dim,
+            device=joint.device,
+            dtype=dtype,
+        )
+        cache.entries[0].copy_(seed)
+        first = int(slots[0, 0])
+        window = CacheWindow(cache, first, writes, length, slots, tiles=tiles, ragged=ragged)
+        rotary = rotation_tables(
+            positions[..., None, None] * frequencies(1e4, sizes.head_dim), dtype
+        )
+        mask = additive_mask(causal_mask(positions, length), dtype)
+        shared = ForwardInputs(positions, *rotary, mask, window)
+        queries = kernels.rotate_and_store(joint, attention, shared)
+        mixed = kernels.attend(queries, attention, shared)
+        # All discarded writes go to one entry; their order is undefined.
+        answers.append([queries, mixed, cache.entries[0][:, :POSITIONS]])
+    return largest_error([a.float() for a in answers[0]], answers[1])
 
 
 @torch.inference_mode()
@@ -130,9 +158,9 @@ def rows_with_a_nan(*, in_keys: bool) -> list[bool]:
     )
     (cache.keys if in_keys else cache.values)[0][1, 300, :, 5] = float("nan")
     positions = torch.full((3, 1), 500)
-    window = CacheWindow(cache, 0, positions, 512)
+    window = CacheWindow(cache, 0, positions, 512, tiles=torch.ones_like(positions))
     nothing = torch.zeros(0)
-    shared = ForwardInputs(positions, nothing, nothing, nothing, window)
+    shared = ForwardInputs(positions, nothing, nothing, None, window)
     mixed = fused_kernels().attend(torch.randn(3, 1, 4, 16), attention, shared)
     return [bool(row.isfinite().all()) for row in mixed]
 

@@ -58,7 +58,15 @@ class Decoder(nn.Module):
         for layer in self._layers():
             layer.self_attn.kernels = layer.mlp.kernels = kernels
 
-    def forward_inputs(self, positions: Tensor, mask: Tensor, cache: CacheWindow) -> ForwardInputs:
+    @property
+    def tile(self) -> int:
+        """Tokens of a slot that attention processes together."""
+        sizes = self._layers()[0].self_attn.sizes
+        return self.kernels.tile(sizes.query_heads // sizes.key_heads)
+
+    def forward_inputs(
+        self, positions: Tensor, mask: Tensor | None, cache: CacheWindow
+    ) -> ForwardInputs:
         """What all layers share in a forward pass at `positions` (rows, new)."""
         angles = positions[..., None, None].float() * self.inv_freq
         return ForwardInputs(positions, *rotation_tables(angles, self.table.dtype), mask, cache)
@@ -69,7 +77,7 @@ class Decoder(nn.Module):
         return self.embed_tokens.weight
 
     def forward(
-        self, embeds: Tensor, positions: Tensor, mask: Tensor, cache: CacheWindow
+        self, embeds: Tensor, positions: Tensor, mask: Tensor | None, cache: CacheWindow
     ) -> Tensor:
         """`embeds` (rows, new, width), `positions` (rows, new), `mask` additive (rows, 1, new, all)."""
         shared = self.forward_inputs(positions, mask, cache)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 import triton
 from torch import Tensor, nn
@@ -12,9 +14,6 @@ from antiphon.inference_worker.engines.minicpmo.model.layer import (
     SelfAttention,
     TorchKernels,
 )
-
-MAX_QUERY_TOKENS = 16
-"""Per row; more tokens are a prompt. With four heads per group, 16 tokens are 64 queries in one program."""
 
 MIN_DOT_SIDE = 16
 """Smallest side of a product on tensor cores."""
@@ -33,6 +32,11 @@ GATE_BLOCK = 1024
 
 class FusedKernels(TorchKernels):
     """Prompts use torch's attention: their matrix products outweigh the launch cost."""
+
+    ragged: ClassVar[bool] = True
+
+    def tile(self, group: int) -> int:
+        return _queries(group) // group
 
     def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
         total, normed = torch.empty_like(hidden), torch.empty_like(hidden)
@@ -67,10 +71,9 @@ class FusedKernels(TorchKernels):
             shared.cosines,
             shared.sines,
             cache.writes,
+            cache.slots,
             queries,
             entries,
-            cache.first,
-            new,
             entries.stride(0),
             sizes.eps,
             QUERY_HEADS=sizes.query_heads,
@@ -83,49 +86,47 @@ class FusedKernels(TorchKernels):
         return queries
 
     def attend(self, queries: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
+        cache = shared.cache
+        if cache.tiles is None:
+            return super().attend(queries, attention, shared)
         rows, new, heads, dim = queries.shape
         key_heads = attention.sizes.key_heads
         group = heads // key_heads
-        if new > MAX_QUERY_TOKENS:
-            return super().attend(queries, attention, shared)
-        cache = shared.cache
         entries = cache.entries(attention.index)
-        splits = triton.cdiv(cache.length, SPLIT)
-        together, wide = (max(MIN_DOT_SIDE, triton.next_power_of_2(n)) for n in (new * group, dim))
-        weights = queries.new_empty(rows * key_heads, splits, together, dtype=torch.float32)
+        pairs, splits = rows * new * key_heads, triton.cdiv(cache.length, SPLIT)
+        wide = max(MIN_DOT_SIDE, triton.next_power_of_2(dim))
+        weights = queries.new_empty(pairs, splits, group, dtype=torch.float32)
         parts = weights.new_empty(*weights.shape, wide)
         mixed = queries.new_empty(rows, new, heads * dim)
-        shape = {
-            "GROUP": group,
-            "KEY_HEADS": key_heads,
-            "DIM": dim,
-            "WIDE": wide,
-            "QUERIES": together,
-        }
-        programs.attend_split[(rows * key_heads, splits)](
+        programs.attend_split[(pairs, splits)](
             queries,
             entries,
             shared.positions,
+            cache.slots,
+            cache.tiles,
             parts,
             weights,
-            cache.first,
-            new,
             cache.length,
             entries.stride(0),
             dim**-0.5,
-            **shape,
+            GROUP=group,
+            KEY_HEADS=key_heads,
+            DIM=dim,
+            WIDE=wide,
+            QUERIES=_queries(group),
             SPLIT=SPLIT,
             BLOCK=BLOCK,
             num_warps=4,
             num_stages=2,
         )
-        programs.combine_splits[(rows * key_heads, new * group)](
+        programs.combine_splits[(pairs, group)](
             parts,
             weights,
             mixed,
-            new,
             splits,
-            **shape,
+            GROUP=group,
+            DIM=dim,
+            WIDE=wide,
             SPLITS=triton.next_power_of_2(splits),
             num_warps=4 if splits <= MANY_SPLITS else 8,
         )
@@ -139,3 +140,8 @@ class FusedKernels(TorchKernels):
             joint, fed, WIDTH=width, BLOCK=GATE_BLOCK, num_warps=4
         )
         return fed
+
+
+def _queries(group: int) -> int:
+    """Queries of one attention program: few tokens of a slot, so that a single token wastes little."""
+    return int(max(MIN_DOT_SIDE, triton.next_power_of_2(group)))

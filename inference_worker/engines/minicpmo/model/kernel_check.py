@@ -13,9 +13,14 @@ import torch
 from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.config import KernelChoice
+from antiphon.inference_worker.engines.minicpmo.device import device_tensor
 from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask, causal_mask
 from antiphon.inference_worker.engines.minicpmo.model.decoder import Decoder
-from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow, SlottedCache
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import (
+    CacheWindow,
+    SlottedCache,
+    tile_counts,
+)
 from antiphon.inference_worker.engines.minicpmo.model.layer import DecoderLayer, TorchKernels
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -27,7 +32,7 @@ MAX_KERNEL_ERROR = 0.03
 
 TEST_ENTRIES = 600
 TEST_TOKENS = (1, 16)
-"""A single token, and the most tokens that these programs process per row."""
+"""A single token, and several tiles."""
 
 
 def use_triton(choice: KernelChoice, device: torch.device) -> bool:
@@ -115,7 +120,8 @@ def _layer_outputs(decoder: Decoder, tokens: int) -> list[Tensor]:
     hidden = torch.randn(1, tokens, sizes.width, generator=noise).to(table)
     positions = torch.arange(TEST_ENTRIES - tokens, TEST_ENTRIES, device=table.device)[None]
     mask = additive_mask(causal_mask(positions, TEST_ENTRIES), table.dtype)
-    window = CacheWindow(cache, 0, positions, TEST_ENTRIES)
+    tiles = device_tensor([tile_counts(tokens, decoder.tile)], table.device)
+    window = CacheWindow(cache, 0, positions, TEST_ENTRIES, tiles=tiles)
     forward_inputs = decoder.forward_inputs(positions, mask, window)
     mixed = layer.self_attn(hidden, forward_inputs)
     total, normed = decoder.kernels.add_norm(hidden, mixed, layer.post_attention_layernorm)

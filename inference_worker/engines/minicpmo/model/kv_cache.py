@@ -54,18 +54,29 @@ class SlottedCache:
 class CacheWindow:
     """The rows and positions of one forward pass: the cache as attention layers see it.
 
-    `writes` (rows, new) is the position of each new entry, or `cache.positions` to discard it. The
-    layers read the first `length` positions of rows `first` and following.
+    `writes` (rows, new) is the position of each new entry, or `cache.positions` to discard it, and
+    `slots` (rows, new) its slot. The layers read the first `length` positions.
+
+    In a padded batch, the rows are slot `first` and following. In a `ragged` batch, each row is one
+    token of any slot.
+
+    `tiles` (rows, new) divides the tokens into tiles for the fused attention: consecutive tokens of
+    one slot. The first token of a tile has their number, the others have 0. Without tiles, as in a
+    prompt, torch's attention runs.
     """
 
     cache: SlottedCache
     first: int
     writes: Tensor
     length: int
-    _rows: Tensor = field(init=False)
+    slots: Tensor = field(default_factory=lambda: torch.empty(0))
+    tiles: Tensor | None = None
+    ragged: bool = False
 
     def __post_init__(self) -> None:
-        self._rows = torch.arange(len(self.writes), device=self.writes.device)[:, None]
+        if not len(self.slots):
+            rows = torch.arange(len(self.writes), device=self.writes.device)[:, None]
+            self.slots = (rows + self.first).expand_as(self.writes).contiguous()
 
     def entries(self, layer: int) -> Tensor:
         """All of a layer, (slots, positions + 1, 2, heads, dim): keys and values."""
@@ -73,12 +84,15 @@ class CacheWindow:
 
     def store(self, entries: Tensor, layer: int) -> None:
         """Put (rows, new, 2, heads, dim) where `writes` says."""
-        rows = self.cache.entries[layer][self.first : self.first + len(entries)]
-        rows[self._rows, self.writes] = entries
+        self.cache.entries[layer][self.slots, self.writes] = entries
 
     def read(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of the rows, each (rows, heads, length, dim)."""
-        rows = self.cache.entries[layer][self.first : self.first + len(self.writes), : self.length]
+        """Keys and values of the rows, each (rows, heads, length, dim). Ragged rows are copies."""
+        entries = self.cache.entries[layer]
+        if self.ragged:
+            rows = entries[:, : self.length].index_select(0, self.slots[:, 0])
+        else:
+            rows = entries[self.first : self.first + len(self.writes), : self.length]
         keys, values = rows.transpose(1, 3).unbind(2)
         return keys, values
 
@@ -86,3 +100,8 @@ class CacheWindow:
         """The interface of the library's layers: store (rows, heads, new, dim), return all entries."""
         self.store(torch.stack([keys, values], dim=2).transpose(1, 3), layer)
         return self.read(layer)
+
+
+def tile_counts(tokens: int, tile: int) -> list[int]:
+    """The `tiles` of `tokens` consecutive tokens of one slot, at most `tile` in each."""
+    return [0 if n % tile else min(tile, tokens - n) for n in range(tokens)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,18 +19,28 @@ class ForwardInputs:
     """What all layers share in one forward pass.
 
     `positions` (rows, new); `cosines` and `sines` (rows, new, 1, head_dim) rotate heads; `mask` is
-    additive, (rows, 1, new, length).
+    additive, (rows, 1, new, length), or None if the kernels do not need it.
     """
 
     positions: Tensor
     cosines: Tensor
     sines: Tensor
-    mask: Tensor
+    mask: Tensor | None
     cache: CacheWindow
 
 
 class TorchKernels:
-    """The operations of a layer between its matrix products, in torch, for any device."""
+    """The operations of a layer between its matrix products, in torch, for any device.
+
+    `ragged`: attention reads the cache of every token's slot in place. torch's attention copies the
+    cache for each token of a ragged batch, so padded batches suit it better.
+    """
+
+    ragged: ClassVar[bool] = False
+
+    def tile(self, group: int) -> int:  # noqa: ARG002
+        """Tokens of a slot that attention processes together, with `group` query heads per key head."""
+        return 1
 
     def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
         """The sum, and the sum normed: (rows, new, width) each."""

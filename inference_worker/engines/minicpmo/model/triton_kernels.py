@@ -28,7 +28,7 @@ def add_norm(hidden, update, weight, total, normed, eps, WIDTH: tl.constexpr, BL
     tl.store(normed + token * WIDTH + at, wide * scale * gain, mask=inside)
 
 
-@triton.jit(do_not_specialize=["first", "new"], do_not_specialize_on_alignment=["writes"])
+@triton.jit(do_not_specialize_on_alignment=["writes", "slots"])
 def rotate_and_store(
     joint,
     query_norm,
@@ -36,10 +36,9 @@ def rotate_and_store(
     cosines,
     sines,
     writes,
+    slots,
     queries,
     entries,
-    first,
-    new,
     slot_stride,
     eps,
     QUERY_HEADS: tl.constexpr,
@@ -50,7 +49,7 @@ def rotate_and_store(
 ):
     """One program per token and head of `joint` (tokens, queries + keys + values, DIM).
 
-    Queries go to `queries`; keys and values go to the positions in `writes` of the slot's
+    Queries go to `queries`; keys and values go to the positions in `writes` of the token's slot in
     `entries`. Queries and keys are normed if NORMED, and rotated (Su et al., 2021; attention.py).
     """
     token = tl.program_id(0).to(tl.int64)
@@ -78,23 +77,23 @@ def rotate_and_store(
         target = queries + (token * QUERY_HEADS + head) * DIM
     else:
         position = tl.load(writes + token) * (2 * KEY_HEADS * DIM)
-        target = entries + (first + token // new) * slot_stride + position
+        target = entries + tl.load(slots + token) * slot_stride + position
         target += (head - QUERY_HEADS) * DIM
     tl.store(target + at, low, mask=inside)
     tl.store(target + DIM // 2 + at, high, mask=inside)
 
 
 @triton.jit(
-    do_not_specialize=["first", "new", "length"], do_not_specialize_on_alignment=["positions"]
+    do_not_specialize=["length"], do_not_specialize_on_alignment=["positions", "slots", "tiles"]
 )
 def attend_split(
     queries,
     entries,
     positions,
+    slots,
+    tiles,
     parts,
     weights,
-    first,
-    new,
     length,
     slot_stride,
     scale,
@@ -106,25 +105,26 @@ def attend_split(
     SPLIT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One program per row, key head and split of SPLIT entries: attention with split keys (Flash-Decoding).
+    """One program per token, key head and split of SPLIT entries: attention with split keys (Flash-Decoding).
 
-    All queries of the head's group, at most QUERIES, run together. Each split writes its weighted
-    mean to `parts` (rows * KEY_HEADS, splits, QUERIES, WIDE) and the logarithm of its weight to
-    `weights`; a split that sees no entry writes no mean.
+    The first token of a tile processes its queries of this head, at most QUERIES; the programs of
+    the others do nothing. Each split writes its weighted mean to `parts` (tokens * KEY_HEADS,
+    splits, GROUP, WIDE) and the logarithm of its weight to `weights`; a split that sees no entry
+    writes no mean.
     """
     pair, split = tl.program_id(0), tl.program_id(1)
-    row, key_head = pair // KEY_HEADS, pair % KEY_HEADS
+    leader, key_head = pair // KEY_HEADS, pair % KEY_HEADS
     query = tl.arange(0, QUERIES)
     dim = tl.arange(0, WIDE)
     held = dim < DIM
-    asked = query < new * GROUP
-    token = row * new + query // GROUP
+    asked = query < tl.load(tiles + leader) * GROUP
+    token = leader + query // GROUP
     head = token * (KEY_HEADS * GROUP) + key_head * GROUP + query % GROUP
     full = asked[:, None] & held[None, :]
     wanted = tl.load(queries + head[:, None] * DIM + dim[None, :], mask=full, other=0.0)
     reach = tl.load(positions + token, mask=asked, other=-1).to(tl.int32)
     end = tl.minimum(tl.minimum((split + 1) * SPLIT, length), tl.max(reach) + 1)
-    slot = entries + (first + row).to(tl.int64) * slot_stride + key_head * DIM
+    slot = entries + tl.load(slots + leader) * slot_stride + key_head * DIM
     mix = tl.zeros([QUERIES, WIDE], dtype=tl.float32)
     most = tl.full([QUERIES], float("-inf"), dtype=tl.float32)
     sums = tl.zeros([QUERIES], dtype=tl.float32)
@@ -147,7 +147,8 @@ def attend_split(
         mixed = tl.dot(shares.to(values.dtype), values, input_precision="ieee")
         mix = mix * fade[:, None] + mixed
         most = higher
-    place = (pair * tl.num_programs(1) + split) * QUERIES + query
+    own = (token * KEY_HEADS + key_head) * tl.num_programs(1) + split
+    place = own * GROUP + query % GROUP
     # An empty split is written as such. A NaN is not empty: it must reach the output and end its session.
     filled = sums != 0
     total = tl.where(filled, sums, 1.0)
@@ -157,36 +158,32 @@ def attend_split(
     tl.store(weights + place, weight, mask=asked)
 
 
-@triton.jit(do_not_specialize=["new", "splits"])
+@triton.jit(do_not_specialize=["splits"])
 def combine_splits(
     parts,
     weights,
     mixed,
-    new,
     splits,
     GROUP: tl.constexpr,
-    KEY_HEADS: tl.constexpr,
     DIM: tl.constexpr,
     WIDE: tl.constexpr,
-    QUERIES: tl.constexpr,
     SPLITS: tl.constexpr,
 ):
-    """One program per row, key head and query: combine the splits by weight, to (tokens, heads, DIM)."""
+    """One program per token, key head and query of its group: combine the splits by weight, to
+    (tokens, heads, DIM).
+    """
     pair, query = tl.program_id(0), tl.program_id(1)
-    row, key_head = pair // KEY_HEADS, pair % KEY_HEADS
     dim = tl.arange(0, WIDE)
     held = dim < DIM
     split = tl.arange(0, SPLITS)
-    place = (pair * splits + split) * QUERIES + query
+    place = (pair * splits + split) * GROUP + query
     weight = tl.load(weights + place, mask=split < splits, other=float("-inf"))
     # Every query sees the first entry, so at least one weight is finite.
     share = tl.exp(weight - tl.max(weight))
     made = (share != 0)[:, None] & held[None, :]
     part = tl.load(parts + place[:, None] * WIDE + dim[None, :], mask=made, other=0.0)
     mix = tl.sum(share[:, None] * part, axis=0) / tl.sum(share)
-    token = row * new + query // GROUP
-    head = token * (KEY_HEADS * GROUP) + key_head * GROUP + query % GROUP
-    tl.store(mixed + head * DIM + dim, mix, mask=held)
+    tl.store(mixed + (pair * GROUP + query) * DIM + dim, mix, mask=held)
 
 
 @triton.jit

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-ForwardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Embeddings, positions and writes to hidden states."""
+Inputs = tuple[Tensor, ...]
+ForwardFunction = Callable[..., Tensor]
+"""Inputs to hidden states."""
 
 WARM_UP_RUNS = 3
 
@@ -17,10 +18,10 @@ WARM_UP_RUNS = 3
 @dataclass(slots=True)
 class _Captured:
     graph: torch.cuda.CUDAGraph
-    inputs: tuple[Tensor, Tensor, Tensor]
+    inputs: Inputs
     output: Tensor
 
-    def __call__(self, inputs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    def __call__(self, inputs: Inputs) -> Tensor:
         for kept, new in zip(self.inputs, inputs, strict=True):
             kept.copy_(new)
         self.graph.replay()
@@ -40,9 +41,7 @@ class GraphPool:
         # One stream for all graphs: cuBLAS keeps a workspace for each stream it has run on.
         self._stream = torch.cuda.Stream(device) if enabled else None  # type: ignore[no-untyped-call]
 
-    def run(
-        self, key: Hashable, inputs: tuple[Tensor, Tensor, Tensor], forward: ForwardFunction
-    ) -> Tensor:
+    def run(self, key: Hashable, inputs: Inputs, forward: ForwardFunction) -> Tensor:
         """Run the captured graph of this shape, or `forward` if none was captured."""
         captured = self._captured.get(key)
         if captured is None:
@@ -51,9 +50,7 @@ class GraphPool:
         self.replayed += 1
         return captured(inputs)
 
-    def capture(
-        self, key: Hashable, inputs: tuple[Tensor, Tensor, Tensor], forward: ForwardFunction
-    ) -> None:
+    def capture(self, key: Hashable, inputs: Inputs, forward: ForwardFunction) -> None:
         """Capture `forward` at the shape of `inputs`, all of whose writes must be discarded ones."""
         stream = self._stream
         assert stream is not None

@@ -13,7 +13,12 @@ import structlog
 
 from antiphon.inference_worker.engines.minicpmo.device import exit_device_lost
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EngineStep, Steps
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    MAX_STEP_TOKENS,
+    EngineStep,
+    Steps,
+    TokenStep,
+)
 from antiphon.inference_worker.engines.types import EngineError
 
 T = TypeVar("T")
@@ -55,10 +60,14 @@ class EngineJob:
 
 
 class Scheduler:
-    """Waiting jobs in order of arrival. The oldest runs next, with all that may share its batch."""
+    """Waiting jobs in order of arrival. The oldest runs next, with all that may share its batch.
 
-    def __init__(self, most: int) -> None:
+    With `ragged`, feeds of any length share a batch of at most MAX_STEP_TOKENS tokens.
+    """
+
+    def __init__(self, most: int, *, ragged: bool = False) -> None:
         self._most = most
+        self._ragged = ragged
         self._waiting: list[EngineJob] = []
 
     def __len__(self) -> int:
@@ -74,18 +83,30 @@ class Scheduler:
         group = self._group(self._waiting[0])
         if group is None:
             return [self._waiting.pop(0)]
-        batch = [job for job in self._waiting if self._group(job) == group][: self._most]
-        taken = set(map(id, batch))
-        self._waiting = [job for job in self._waiting if id(job) not in taken]
+        batch, others, room = list[EngineJob](), list[EngineJob](), MAX_STEP_TOKENS
+        for job in self._waiting:
+            size = self._tokens(job)
+            if len(batch) < self._most and size <= room and self._group(job) == group:
+                batch.append(job)
+                room -= size
+            else:
+                others.append(job)
+        self._waiting = others
         return batch
 
     def take_all(self) -> list[EngineJob]:
         jobs, self._waiting = self._waiting, []
         return jobs
 
-    @staticmethod
-    def _group(job: EngineJob) -> object:
-        return job.step.group if job.step is not None else None
+    def _group(self, job: EngineJob) -> object:
+        step = job.step
+        if self._ragged and isinstance(step, TokenStep):
+            return step.ragged_group
+        return step.group if step is not None else None
+
+    def _tokens(self, job: EngineJob) -> int:
+        """What a job takes of the limit of a batch."""
+        return job.step.size if self._ragged and isinstance(job.step, TokenStep) else 0
 
 
 class Engine:
@@ -93,7 +114,7 @@ class Engine:
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._scheduler = Scheduler(most=runner.slots)
+        self._scheduler = Scheduler(most=runner.slots, ragged=runner.ragged)
         self._inbox: queue.SimpleQueue[EngineJob | None] = queue.SimpleQueue()
         self._closing = False
         self._lock = threading.Lock()

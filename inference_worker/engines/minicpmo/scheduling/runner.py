@@ -47,6 +47,8 @@ class Runner:
 
     With `invariant`, every shared batch has the same shape, so the numbers of a session are
     bit-identical with and without other sessions. Otherwise shapes follow the sessions in use.
+
+    With `ragged`, feeds of any length share a batch. The default is what suits the kernels.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Runner:
         speech_context: int,
         invariant: bool,
         cuda_graphs: bool = False,
+        ragged: bool | None = None,
     ) -> None:
         self.network = network
         self.slots = slots
@@ -66,6 +69,8 @@ class Runner:
         self._sampler = sampler
         self._written_sampler = Sampler(sampler.ids, (), "fixed", written=True)
         self._invariant = invariant
+        suits = network.llm.model.kernels.ragged and not invariant
+        self.ragged = suits if ragged is None else ragged
         if self._device.type == "cuda":
             configure_process()
         self.graphs = GraphPool(network.device, enabled=cuda_graphs)
@@ -76,6 +81,7 @@ class Runner:
             context=context,
             speech_context=speech_context,
             invariant=invariant,
+            ragged=self.ragged,
         )
         self.text_cache = self._text.cache
         self.speech_cache = self._speech.cache

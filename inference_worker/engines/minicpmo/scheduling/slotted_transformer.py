@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import torch
 from torch import Tensor
@@ -17,22 +16,35 @@ from antiphon.inference_worker.engines.minicpmo.model.attention import (
 )
 from antiphon.inference_worker.engines.minicpmo.model.audio import AudioEncoder
 from antiphon.inference_worker.engines.minicpmo.model.decoder import Decoder
-from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow, SlottedCache
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import (
+    CacheWindow,
+    SlottedCache,
+    tile_counts,
+)
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import (
     ForwardFunction,
     GraphPool,
 )
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import MAX_BATCHED_TOKENS, bucket
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    MAX_BATCHED_TOKENS,
+    MAX_RAGGED_TOKENS,
+    MAX_STEP_TOKENS,
+    bucket,
+    ragged_bucket,
+)
 
 MIN_CACHE_LENGTH = 256
 
 TEXT_GRAPHS = (1, 2, 16)
-"""Tokens per feed in a unit: one by one, the two that end it, the eleven of a second of audio."""
+"""Tokens per feed in a padded unit: one by one, the two that end it, the eleven of a second of audio."""
 
 SPEECH_GRAPHS = (1,)
 AUDIO_GRAPHS = (50,)
 """Steps of one second of audio after the convolutions."""
+
+RAGGED_COUNTS = tuple(sorted({ragged_bucket(n + 1) for n in range(MAX_STEP_TOKENS)}))
+"""Tokens of a ragged batch, with padding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +62,37 @@ class SlotInput:
 
 @dataclass(frozen=True, slots=True)
 class BatchShape:
-    """What a forward pass covers: `rows` from row `first` on, `new` tokens each, `length` of the cache."""
+    """What a forward pass covers: `rows` from row `first` on, `new` tokens each, `length` of the cache.
+
+    The rows of a ragged batch are single tokens of any slot.
+    """
 
     first: int
     rows: int
     new: int
     length: int
 
+    @property
+    def tokens(self) -> int:
+        return self.rows * self.new
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTables:
+    """`tokens` (4, rows, new): position, write, slot and tile of each token. `places` (n,) of the
+    new tokens, and `last` (inputs,) of the last one of each input, in the flattened batch.
+    """
+
+    tokens: Tensor
+    places: Tensor
+    last: Tensor
+
 
 class SlottedTransformer:
     """One transformer over one cache. Steps of `graphed` tokens use CUDA graphs if enabled.
+
+    A padded batch has a row for every slot up to the highest in use, as long as the longest feed.
+    A `ragged` batch has only the new tokens of all slots, one after the other.
 
     `mask` maps positions (rows, new) to visible entries (rows, 1, new or 1, length).
     """
@@ -73,6 +106,7 @@ class SlottedTransformer:
         mask: Callable[[Tensor, int], Tensor],
         graphed: Sequence[int],
         invariant: bool,
+        ragged: bool,
     ) -> None:
         self._transformer = transformer
         self.cache = cache
@@ -80,61 +114,63 @@ class SlottedTransformer:
         self._graphed = graphed
         self._mask = mask
         self._invariant = invariant
+        self._ragged = ragged
+        self._longest = MAX_RAGGED_TOKENS if ragged else MAX_BATCHED_TOKENS
+        self._tile = transformer.tile if isinstance(transformer, Decoder) else 1
+        # The fused attention compares positions itself.
+        self._fused = isinstance(transformer, Decoder) and transformer.kernels.ragged
         table = transformer.table
         self._device, self._dtype, self._width = table.device, table.dtype, table.shape[1]
 
     def forward(self, inputs: Sequence[SlotInput]) -> Tensor:
         """Append to each slot; the final hidden state of the last new token of each, (inputs, width)."""
-        hidden, (rows, columns) = self._append(inputs, self._shape(inputs))
-        final: Tensor = hidden[rows, columns]
+        hidden, tables = self._append(inputs, self._shape(inputs))
+        final: Tensor = hidden.flatten(0, 1)[tables.last]
         return final
 
     def states(self, slot_input: SlotInput) -> Tensor:
         """Append to one slot; the final hidden states of all new tokens, (n, width)."""
-        shape = self._shape([slot_input])
-        hidden, _ = self._append([slot_input], shape)
-        return hidden[slot_input.slot - shape.first, : len(slot_input.embeds)]
+        hidden, tables = self._append([slot_input], self._shape([slot_input]))
+        states: Tensor = hidden.flatten(0, 1)[tables.places]
+        return states
 
     def rows(self, inputs: Sequence[SlotInput]) -> Tensor:
         """Append inputs of equal length; hidden states of all rows from the first, (rows, n, width)."""
         rows, length = self._covering(inputs)
-        hidden, _ = self._append(inputs, BatchShape(0, rows, len(inputs[0].embeds), length))
-        return hidden
+        return self._append(inputs, BatchShape(0, rows, len(inputs[0].embeds), length))[0]
 
-    def _append(self, inputs: Sequence[SlotInput], shape: BatchShape) -> tuple[Tensor, Tensor]:
-        """Hidden states of all rows, (rows, new, width), and the place of each last token, (2, inputs)."""
-        positions, writes, real, last = self._tables(inputs, shape)
+    def _append(self, inputs: Sequence[SlotInput], shape: BatchShape) -> tuple[Tensor, BatchTables]:
+        """Hidden states of all rows, (rows, new, width)."""
+        tables = self._tables(inputs, shape)
         embeds = self._zero_embeds(shape)
-        embeds[real[0], real[1]] = torch.cat([p.embeds for p in inputs])
-        return self._run(shape, (embeds, positions, writes)), last
+        embeds.view(shape.tokens, -1)[tables.places] = torch.cat([p.embeds for p in inputs])
+        return self._run(shape, (embeds, tables.tokens)), tables
 
-    def _tables(self, inputs: Sequence[SlotInput], shape: BatchShape) -> list[Tensor]:
-        """Positions and writes (rows, new); row and column of every token, and of the last ones.
-
-        Built from Python integers and sent in one copy; building tensors takes the host three times
-        as long.
+    def _tables(self, inputs: Sequence[SlotInput], shape: BatchShape) -> BatchTables:
+        """Built from Python integers and sent in one copy; building tensors takes the host three times
+        as long. Padding is written to the extra position of the cache.
         """
-        positions = [[0] * shape.new for _ in range(shape.rows)]
-        writes = [[self.cache.positions] * shape.new for _ in range(shape.rows)]
+        size, ragged = shape.tokens, self._is_ragged(shape)
+        positions, writes, tiles = [0] * size, [self.cache.positions] * size, [1] * size
+        slots = [0 if ragged else shape.first + n // shape.new for n in range(size)]
+        places, last, end = list[int](), list[int](), 0
         for p in inputs:
-            span, row = range(p.start, p.end), p.slot - shape.first
-            positions[row][: len(span)] = writes[row][: len(span)] = span
-        own = [(p.slot - shape.first, len(p.embeds)) for p in inputs]
-        rows = [row for row, count in own for _ in range(count)]
-        columns = [column for _, count in own for column in range(count)]
-        last = [row for row, _ in own], [count - 1 for _, count in own]
-        packed = device_tensor(
-            [*chain(*positions, *writes), *rows, *columns, *chain(*last)], self._device
-        )
-        sizes = [(shape.rows, shape.new)] * 2 + [(2, len(rows)), (2, len(own))]
-        parts = torch.split(packed, [height * width for height, width in sizes])
-        return [part.view(size) for part, size in zip(parts, sizes, strict=True)]
+            start = end if ragged else (p.slot - shape.first) * shape.new
+            end = start + len(p.embeds)
+            positions[start:end] = writes[start:end] = range(p.start, p.end)
+            slots[start:end] = [p.slot] * len(p.embeds)
+            tiles[start:end] = tile_counts(len(p.embeds), self._tile)
+            places += range(start, end)
+            last.append(end - 1)
+        packed = device_tensor([*positions, *writes, *slots, *tiles, *places, *last], self._device)
+        tokens, place, final = torch.split(packed, [4 * size, len(places), len(last)])
+        return BatchTables(tokens.view(4, shape.rows, shape.new), place, final)
 
     def capture(self) -> int:
         """Capture the graphed steps at every possible shape; returns their number."""
         shapes = [shape for new in self._graphed for shape in self._shapes(new)]
         # The largest first: all others fit into the memory that it reserves.
-        for shape in sorted(shapes, key=lambda s: s.rows * s.new * s.length, reverse=True):
+        for shape in sorted(shapes, key=lambda s: s.tokens * s.length, reverse=True):
             inputs = self._discarded_inputs(shape)
             self._graphs.capture((self._transformer, shape), inputs, self._forward_of(shape))
         return len(shapes)
@@ -143,48 +179,75 @@ class SlottedTransformer:
         """Run every possible shape of a few tokens once, so that its kernels are loaded; returns
         their number.
         """
-        sizes = [1 << n for n in range(MAX_BATCHED_TOKENS.bit_length())]
+        padded = [1 << n for n in range(MAX_BATCHED_TOKENS.bit_length())]
+        sizes = RAGGED_COUNTS if self._ragged else padded
         shapes = [shape for new in sizes for shape in self._shapes(new)]
         for shape in shapes:
             self._forward_of(shape)(*self._discarded_inputs(shape))
         return len(shapes)
 
-    def _discarded_inputs(self, shape: BatchShape) -> tuple[Tensor, Tensor, Tensor]:
+    def _discarded_inputs(self, shape: BatchShape) -> tuple[Tensor, Tensor]:
         """Input that does not change the cache."""
-        positions = torch.zeros(shape.rows, shape.new, dtype=torch.long, device=self._device)
-        writes = torch.full_like(positions, self.cache.positions)
-        return self._zero_embeds(shape), positions, writes
+        tokens = torch.zeros(4, shape.rows, shape.new, dtype=torch.long, device=self._device)
+        tokens[1].fill_(self.cache.positions)
+        tokens[3].fill_(1)
+        return self._zero_embeds(shape), tokens
 
     def _zero_embeds(self, shape: BatchShape) -> Tensor:
         return torch.zeros(
             shape.rows, shape.new, self._width, dtype=self._dtype, device=self._device
         )
 
-    def _run(self, shape: BatchShape, inputs: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    def _run(self, shape: BatchShape, inputs: tuple[Tensor, Tensor]) -> Tensor:
         forward = self._forward_of(shape)
-        if shape.new in self._graphed and self._graphs.enabled:
+        count = shape.rows if self._is_ragged(shape) else shape.new
+        if count in self._graphed and self._graphs.enabled:
             return self._graphs.run((self._transformer, shape), inputs, forward)
         return forward(*inputs)
 
     def _forward_of(self, shape: BatchShape) -> ForwardFunction:
-        def forward(embeds: Tensor, positions: Tensor, writes: Tensor) -> Tensor:
-            window = CacheWindow(self.cache, shape.first, writes, shape.length)
-            mask = additive_mask(self._mask(positions, shape.length), self._dtype)
+        is_prompt, ragged = shape.new > self._longest, self._is_ragged(shape)
+
+        def forward(embeds: Tensor, tokens: Tensor) -> Tensor:
+            positions, writes, slots, tiles = tokens.unbind()
+            window = CacheWindow(
+                self.cache,
+                shape.first,
+                writes,
+                shape.length,
+                slots,
+                tiles=None if is_prompt else tiles,
+                ragged=ragged,
+            )
+            mask = None
+            if is_prompt or not self._fused:
+                mask = additive_mask(self._mask(positions, shape.length), self._dtype)
             hidden: Tensor = self._transformer(embeds, positions, mask, window)
             return hidden
 
         return forward
 
+    def _is_ragged(self, shape: BatchShape) -> bool:
+        """A prompt has one row also here."""
+        return self._ragged and shape.new == 1
+
     def _shape(self, inputs: Sequence[SlotInput]) -> BatchShape:
         rows, length = self._covering(inputs)
         longest = max(len(p.embeds) for p in inputs)
-        if len(inputs) == 1 and longest > MAX_BATCHED_TOKENS:
+        if len(inputs) == 1 and longest > self._longest:
             return BatchShape(inputs[0].slot, 1, longest, length)
+        if self._ragged:
+            count = sum(len(p.embeds) for p in inputs)
+            return BatchShape(0, ragged_bucket(count), 1, length)
         return BatchShape(0, rows, bucket(longest), length)
 
     def _shapes(self, new: int) -> list[BatchShape]:
+        """All shapes of feeds of `new` tokens; if ragged, of batches of `new` tokens."""
         slots = {min(self.cache.slots, 1 << n) - 1 for n in range(9)}
         ends = {min(self.cache.positions, MIN_CACHE_LENGTH << n) for n in range(16)}
+        if self._ragged:
+            lengths = sorted({self._rounded_up(0, end)[1] for end in ends})
+            return [BatchShape(0, new, 1, length) for length in lengths]
         found = {self._rounded_up(slot, end) for slot in slots for end in ends}
         return [BatchShape(0, rows, new, length) for rows, length in sorted(found)]
 
@@ -207,6 +270,7 @@ def build_transformers(
     context: int,
     speech_context: int,
     invariant: bool,
+    ragged: bool,
 ) -> tuple[SlottedTransformer, SlottedTransformer, SlottedTransformer]:
     """For text, speech and audio: transformers over new caches of `slots` rows."""
     config = network.config
@@ -232,8 +296,15 @@ def build_transformers(
             device=network.device,
             dtype=network.dtype,
         )
+        is_ragged = ragged and isinstance(transformer, Decoder)
         return SlottedTransformer(
-            transformer, cache, graphs, mask=mask, graphed=graphed, invariant=invariant
+            transformer,
+            cache,
+            graphs,
+            mask=mask,
+            graphed=RAGGED_COUNTS if is_ragged else graphed,
+            invariant=invariant,
+            ragged=is_ragged,
         )
 
     llm, tts, apm = network.llm.model, network.tts.model, network.apm

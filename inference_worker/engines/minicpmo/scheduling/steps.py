@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_BATCHED_TOKENS = 32
-"""Longer pieces run alone: each fills the device."""
+"""Longer pieces run alone in padded batches: each fills the device."""
+
+MAX_RAGGED_TOKENS = 128
+"""The same for ragged batches. A second of audio with a picture has 77 tokens."""
+
+MAX_STEP_TOKENS = 512
+"""Tokens of a ragged batch. More would delay every session in it by more than reading the weights."""
 
 
 MAX_DRAWS = 26
@@ -88,6 +94,14 @@ def bucket(count: int) -> int:
     return 1 << max(0, count - 1).bit_length()
 
 
+def ragged_bucket(count: int) -> int:
+    """The tokens that a ragged batch of `count` is padded to: above 32 also three quarters of a
+    power of two.
+    """
+    whole = bucket(count)
+    return whole * 3 // 4 if whole > MAX_BATCHED_TOKENS and count <= whole * 3 // 4 else whole
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EngineStep:
     """One request. Steps with equal `group` may share a batch; None runs alone."""
@@ -100,24 +114,43 @@ class EngineStep:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Feed(EngineStep):
-    """Append ids and embeddings (n, width) at `start`; returns the FeedResult of the last token."""
+class TokenStep(EngineStep):
+    """Append `size` tokens to a cache of `slot` from `start` on.
+
+    In a padded batch, feeds of similar length share a batch; in a ragged one, of any length.
+    """
 
     slot: int
     start: int
-    pieces: tuple[Tensor | tuple[int, ...], ...]
-    want_logits: bool = True
 
     @property
     def size(self) -> int:
         """Number of tokens."""
-        return sum(len(piece) for piece in self.pieces)
+        raise NotImplementedError
 
     @property
     def group(self) -> Hashable | None:
         if not self.batchable or self.size > MAX_BATCHED_TOKENS:
             return None
-        return ("feed", bucket(self.size))
+        return (type(self).__name__, bucket(self.size))
+
+    @property
+    def ragged_group(self) -> Hashable | None:
+        if not self.batchable or self.size > MAX_RAGGED_TOKENS:
+            return None
+        return type(self).__name__
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Feed(TokenStep):
+    """Append ids and embeddings (n, width); returns the FeedResult of the last token."""
+
+    pieces: tuple[Tensor | tuple[int, ...], ...]
+    want_logits: bool = True
+
+    @property
+    def size(self) -> int:
+        return sum(len(piece) for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,22 +241,15 @@ class SpeechCondition(EngineStep):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DecodeSpeech(EngineStep):
-    """Feed a condition (n, width) or the last code at `start`; returns the next code."""
+class DecodeSpeech(TokenStep):
+    """Feed a condition (n, width) or the last code; returns the next code."""
 
-    slot: int
-    start: int
     what: Tensor | int
     row: CodeRow
 
     @property
     def size(self) -> int:
-        """Number of positions."""
         return 1 if isinstance(self.what, int) else len(self.what)
-
-    @property
-    def group(self) -> Hashable | None:
-        return ("decode speech", bucket(self.size))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,8 +1,10 @@
 """The simulated device: virtual time, equal results, and what the schedule of many sessions costs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from schedule import ASSUMED, Scenario, Simulation, read_costs, row, simulate
@@ -29,6 +31,18 @@ def test_a_scenario_gives_equal_results(phases: str) -> None:
     first, second = run(), run()
     assert row(first) == row(second)
     assert all(first.latencies(speak=speak) for speak in (True, False))
+
+
+@pytest.mark.parametrize(("sessions", "speaking", "goal_ms"), [(32, 1.0, 450), (64, 0.5, 800)])
+def test_sessions_that_are_spread_over_a_second_share_batches(
+    sessions: int, speaking: float, goal_ms: float
+) -> None:
+    """The goals for the assumed costs. Padded batches miss the first one."""
+    scenario = Scenario(sessions, units=8, speaking=speaking)
+    assert np.percentile(simulate(scenario).latencies(speak=True), 99) < goal_ms
+    if speaking == 1:
+        padded = simulate(replace(scenario, ragged=False))
+        assert np.percentile(padded.latencies(speak=True), 99) > goal_ms
 
 
 def test_measured_costs_replace_the_assumed_ones(tmp_path: Path) -> None:

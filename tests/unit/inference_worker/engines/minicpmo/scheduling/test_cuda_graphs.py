@@ -7,13 +7,17 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch.testing import assert_close
 
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling import slotted_transformer
 from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import GraphPool
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Feed
 from support.minicpmo.cpu_graphs import use_cpu_graphs
+from support.minicpmo.golden_set import CLOSE
 from support.minicpmo.network_parts import PARTS, Answer, largest_error, runner_of
 
 CPU = torch.device("cpu")
@@ -75,6 +79,25 @@ def test_every_step_of_a_unit_is_captured(network: MiniCPMO, tokenizer: Tokenize
     for cache in (runner.text_cache, runner.speech_cache, runner.audio_cache):
         for tensor in (*cache.keys, *cache.values):
             assert not tensor[:, : cache.positions].any()
+
+
+def test_ragged_batches_are_captured(
+    network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Feeds of one, two and eleven tokens in one replay equal those that run alone."""
+    monkeypatch.setattr(slotted_transformer, "RAGGED_COUNTS", (1, 2, 16))
+    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
+    sizes = {"slots": 3, "context": 256, "speech_context": 256, "invariant": False}
+    eager = Runner(network, sampler, **sizes)  # type: ignore[arg-type]
+    ragged = Runner(network, sampler, **sizes, cuda_graphs=True, ragged=True)  # type: ignore[arg-type]
+    assert ragged.capture_graphs() == 3 + 3 + 3 * 4
+    feeds = [Feed(2, 0, ((5,) * 11,)), Feed(0, 0, ((6, 7),)), Feed(1, 0, ((8,),))]
+    for steps in (feeds, [Feed(0, 2, ((9,),)), Feed(2, 11, ((9,),))]):
+        together = ragged.run(steps)
+        for step, fed in zip(steps, together, strict=True):
+            [alone] = eager.run([step])
+            assert_close(fed.logits, alone.logits, **CLOSE)
+    assert (ragged.graphs.replayed, ragged.graphs.eager) == (2, 0)
 
 
 @pytest.mark.parametrize("does", PARTS)

@@ -10,11 +10,16 @@ from antiphon.inference_worker.engines.minicpmo.device import DEVICE_LOST
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import EngineJob, Scheduler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     ClearSlot,
+    CodeRow,
+    DecodeSpeech,
     EncodeAudio,
     EncodeClips,
+    EngineStep,
     Feed,
+    SpeechSettings,
     Steps,
     bucket,
+    ragged_bucket,
 )
 
 
@@ -22,7 +27,7 @@ def feed(slot: int, count: int) -> Feed:
     return Feed(slot, 0, (tuple(range(count)),))
 
 
-def job_of(step: Feed | EncodeClips) -> EngineJob:
+def job_of(step: EngineStep) -> EngineJob:
     job = EngineJob(iter(()))  # type: ignore[arg-type]
     job.step = step
     return job
@@ -40,6 +45,26 @@ def test_pieces_of_similar_length_share_a_batch() -> None:
     assert scheduler.next_batch() == []
 
 
+def test_ragged_batches_take_feeds_of_any_length() -> None:
+    """Up to the limits of a feed, of a batch and of the slots. Other types have their own batches."""
+    scheduler = Scheduler(most=6, ragged=True)
+    counts = [11, 1, 77, 129, 2, 128, 128, 128, 70, 1]
+    jobs = [job_of(feed(n, count)) for n, count in enumerate(counts)]
+    row = CodeRow(SpeechSettings(), (), may_end=True)
+    jobs += [job_of(DecodeSpeech(0, 0, what, row)) for what in (7, torch.zeros(20, 4))]
+    for job in jobs:
+        scheduler.add(job)
+    order = []
+    while len(scheduler):
+        order.append([jobs.index(job) for job in scheduler.next_batch()])
+    assert order == [[0, 1, 2, 4, 5, 6], [3], [7, 8, 9], [10, 11]]
+    scheduler = Scheduler(most=9, ragged=True)
+    jobs = [job_of(feed(n, count)) for n, count in enumerate([128] * 3 + [100, 29, 28])]
+    for job in jobs:
+        scheduler.add(job)
+    assert [jobs.index(job) for job in scheduler.next_batch()] == [0, 1, 2, 3, 5]
+
+
 def test_clips_run_alone_and_batches_have_a_limit() -> None:
     scheduler = Scheduler(most=2)
     for job in [job_of(EncodeClips([])), *(job_of(feed(n, 1)) for n in range(3))]:
@@ -49,6 +74,7 @@ def test_clips_run_alone_and_batches_have_a_limit() -> None:
 
 def test_buckets_are_powers_of_two() -> None:
     assert [bucket(n) for n in (1, 2, 3, 4, 11, 16, 17)] == [1, 2, 4, 4, 16, 16, 32]
+    assert [ragged_bucket(n) for n in (3, 17, 33, 49, 97, 385)] == [4, 32, 48, 64, 128, 512]
 
 
 @pytest.mark.parametrize(
@@ -81,6 +107,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import _clea
 
 class Lost:
     slots = 1
+    ragged = False
     def enter_thread(self): pass
     def run(self, steps): raise RuntimeError("CUDA error: an illegal memory access was encountered")
     def is_device_lost(self): return True

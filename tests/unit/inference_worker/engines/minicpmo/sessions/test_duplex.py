@@ -29,7 +29,7 @@ SESSIONS = ["d_duplex_audio", "d_duplex_forcecount", "d_duplex_omni", "d_duplex_
 WINDOWS = ["g_window_basic", "g_window_context"]
 
 
-@pytest.fixture(scope="module", params=["fixed shapes", "fitting shapes", "graphs"])
+@pytest.fixture(scope="module", params=["fixed shapes", "fitting shapes", "graphs", "ragged"])
 def runner(
     network: MiniCPMO, tokenizer: Tokenizer, request: pytest.FixtureRequest
 ) -> Iterator[Runner]:
@@ -44,6 +44,7 @@ def runner(
             speech_context=256,
             invariant=request.param == "fixed shapes",
             cuda_graphs=request.param == "graphs",
+            ragged=request.param == "ragged",
         )
         runner.capture_graphs()
     yield runner
