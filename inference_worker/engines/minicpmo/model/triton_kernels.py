@@ -114,10 +114,13 @@ def attend_split(
     """
     pair, split = tl.program_id(0), tl.program_id(1)
     leader, key_head = pair // KEY_HEADS, pair % KEY_HEADS
+    count = tl.load(tiles + leader)
+    if count == 0:
+        return
     query = tl.arange(0, QUERIES)
     dim = tl.arange(0, WIDE)
     held = dim < DIM
-    asked = query < tl.load(tiles + leader) * GROUP
+    asked = query < count * GROUP
     token = leader + query // GROUP
     head = token * (KEY_HEADS * GROUP) + key_head * GROUP + query % GROUP
     full = asked[:, None] & held[None, :]
