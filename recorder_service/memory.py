@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 
 
 def return_unused_memory() -> None:
-    """glibc keeps what its threads have freed. No-op with another C library."""
+    """Free the cycles that finished work leaves, and what glibc keeps of the memory of threads.
+
+    An idle process would keep both: it allocates too little to start a full collection.
+    """
+    gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
@@ -29,3 +31,19 @@ def test_what_threads_have_freed_is_returned() -> None:
         return_unused_memory()
         assert psutil.Process().memory_info().rss < before - BLOCK * BLOCKS // 2
     assert kept
+
+
+class _Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_cycles_of_finished_sessions_are_freed() -> None:
+    """An idle process allocates too little to start a full collection by itself."""
+    gc.disable()
+    try:
+        seen = weakref.ref(_Cycle())
+        return_unused_memory()
+        assert seen() is None
+    finally:
+        gc.enable()
