@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.inference_worker.pool import SessionPool
 from antiphon.inference_worker.sessions.context import WorkerContext
@@ -46,17 +47,16 @@ class WorkerHeartbeat:
 
         Heartbeats do not wait for the rest: on a slow network the worker would count as silent.
         """
-        await asyncio.gather(self._each_second(self.beat), self._each_second(self._upkeep))
+        await asyncio.gather(
+            self._each_second(self.beat, "send a heartbeat"),
+            self._each_second(self._upkeep, "keep up"),
+        )
 
-    async def _each_second(self, step: Callable[[], Awaitable[None]]) -> None:
+    async def _each_second(self, step: Callable[[], Awaitable[None]], what: str) -> None:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
-            try:
-                await step()
-            except BrokerUnavailable as error:
-                log.warning("heartbeat_failed", error=str(error))
-                self._context.contended.clear()
+            await retry_until_available(step, what)
             due = max(due + INTERVAL_S, loop.time())
             await asyncio.sleep(due - loop.time())
 
@@ -68,6 +68,13 @@ class WorkerHeartbeat:
 
     async def beat(self) -> None:
         """Send one heartbeat. Sessions whose lease is lost are aborted."""
+        try:
+            await self._beat()
+        except BrokerUnavailable:
+            self._context.contended.clear()
+            raise
+
+    async def _beat(self) -> None:
         broker, worker_id = self._context.broker, self._context.worker_id
         asked = await broker.registry.worker_beat(worker_id, len(self._pool), self._report())
         if asked is WorkerCommand.DRAIN:

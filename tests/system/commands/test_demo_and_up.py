@@ -218,7 +218,7 @@ def test_f1_up_requeues_the_sessions_of_a_killed_worker_at_once(tmp_path: Path) 
     async def talk_on() -> None:
         async with open_wire(f"ws://127.0.0.1:{port}", "adx_1") as wire:
             await wire.begin()
-            talker = Talker(wire, may_wait=True)
+            talker = Talker(wire)
             await talker.talk(2)
             up.child("inference_worker").kill()
             await talker.talk(2)

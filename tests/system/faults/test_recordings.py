@@ -178,7 +178,7 @@ async def _finished(faults: FaultStack, talker: Talker) -> Meta:
     """Stops the conversation, none of whose results was lost; returns the recording's meta."""
     talker.check()
     await talker.wire.send(type="stop")
-    await talker.wire.expect("stopped")
+    await talker.wire.until("stopped")
     (folder,) = faults.stack.data_dir.glob("sessions/[!.]*")
 
     def meta() -> Meta | None:
@@ -234,7 +234,7 @@ async def test_f26_a_session_that_ends_without_a_recorder_is_recorded_later(tmp_
         await talker.talk(1)
         talker.check()
         await talker.wire.send(type="stop")
-        await talker.wire.expect("stopped")
+        await talker.wire.until("stopped")
         await faults.no_slot_leaked()
         await faults.recorder("second", **QUICK)
         (folder,) = faults.stack.data_dir.glob("sessions/[!.]*")

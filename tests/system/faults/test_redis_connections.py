@@ -33,7 +33,7 @@ async def test_f8_resets_of_all_connections_cost_a_retry(tmp_path: Path) -> None
             for client in clients:
                 client.check()
                 await client.wire.send(type="stop")
-                await client.wire.expect("stopped")
+                await client.wire.until("stopped")
         assert faults.all_alive()
         await faults.no_slot_leaked()
 
@@ -73,7 +73,7 @@ async def test_f8_a_slow_redis_ends_no_session(tmp_path: Path) -> None:
             for client in clients:
                 client.check()
                 await client.wire.send(type="stop")
-                await client.wire.expect("stopped")
+                await client.wire.until("stopped")
         assert faults.all_alive()
         await faults.no_slot_leaked()
 
@@ -96,7 +96,7 @@ async def test_f8_a_link_of_a_kilobyte_per_second_loses_no_session(tmp_path: Pat
                 await active.talk(2)
                 active.check()
                 await active.wire.send(type="stop")
-                await active.wire.expect("stopped")
+                await active.wire.until("stopped")
                 await waiting.begin()
                 await waiting.send(type="stop")
                 await waiting.until("stopped")
@@ -126,7 +126,7 @@ async def test_f8_an_edge_that_is_cut_off_keeps_its_sessions_and_tickets(tmp_pat
                     await active.talk(2)
                     active.check()
                     await active.wire.send(type="stop")
-                    await active.wire.expect("stopped")
+                    await active.wire.until("stopped")
                     await resumable.expect("queue_done", skip=("queue_update",))
                     await resumable.send("stop")
                     await waiting.begin()

@@ -47,7 +47,7 @@ async def test_f7_sessions_continue_on_the_new_master(tmp_path: Path, binary: Pa
                 for client in clients:
                     client.check()
                     await client.wire.send(type="stop")
-                    await client.wire.expect("stopped")
+                    await client.wire.until("stopped")
             assert faults.all_alive()
             faults.stack.redis.port = new.port  # where the checks look
             await faults.no_slot_leaked()

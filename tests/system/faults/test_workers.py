@@ -72,7 +72,7 @@ async def test_a_worker_with_a_grace_shorter_than_its_drain_hands_its_sessions_o
     first = stack.poisoned_worker(engine_options=SIMULATED, drain_s=60, stop_grace_s=4)
     async with open_wire(stack.ws_url, "adx_1") as wire:
         await wire.begin()
-        talker = Talker(wire, may_wait=True)
+        talker = Talker(wire)
         await talker.talk(1)
         second = stack.worker(engine_options=SIMULATED)
         if step == "long":
@@ -95,7 +95,7 @@ async def test_a_second_sigterm_hands_the_sessions_over_at_once(stack: Stack) ->
     first = stack.worker(drain_s=60)
     async with open_wire(stack.ws_url, "adx_1") as wire:
         await wire.begin()
-        talker = Talker(wire, may_wait=True)
+        talker = Talker(wire)
         await talker.talk(1)
         stack.worker()
         first.process.terminate()
@@ -146,8 +146,6 @@ async def test_f25_a_session_that_crashes_its_worker_ends_and_its_neighbours_con
             async with open_wire(stack.ws_url, "adx_younger") as younger:
                 await younger.begin()
                 neighbours = [*older, Talker(younger)]
-                for each in neighbours:
-                    each.may_wait = True
                 await asyncio.gather(*(each.talk(2) for each in neighbours))
                 talking = [asyncio.create_task(each.talk(10)) for each in neighbours]
                 await poison.send_second(POISON)

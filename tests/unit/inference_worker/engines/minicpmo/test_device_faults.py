@@ -41,7 +41,7 @@ async def test_f24_a_device_that_fails_below_torch(tmp_path: Path) -> None:
         for sid in ("adx_1", "adx_2"):
             wire = await sockets.enter_async_context(open_wire(stack.ws_url, sid))
             await wire.begin(config=SILENT, deferred_finalize=False)
-            talkers.append(Talker(wire, may_wait=True))
+            talkers.append(Talker(wire))
         await asyncio.gather(*(talker.talk(1) for talker in talkers))
 
         fault.write_text("full")
