@@ -158,6 +158,8 @@ BAD_SOUNDS = {
     "telephone": _wav(subtype="ULAW"),
     "compressed": _wav(subtype="IMA_ADPCM"),
     "Ogg": _wav(format="OGG"),
+    "MP3": _wav(format="MP3"),
+    "WebM of 500,000 tracks": b"\x1a\x45\xdf\xa3\x9f\x42\x82\x84webm" + b"\xae\x80" * 500_000,
     "cut off": _wav(subtype="PCM_16")[:20],
 }
 

@@ -267,14 +267,15 @@ async def test_f13_too_long_a_frame_closes(stack: Stack, path: str) -> None:
 
 NO_UTF8 = Frame(Opcode.TEXT, b"\xf1\xff").serialize(mask=True)
 NO_OPCODE = b"\x83\x80\0\0\0\0"
+NO_MASK = Frame(Opcode.TEXT, b"{}").serialize(mask=False)
 GOODBYE = Frame(Opcode.CLOSE, b"\x03\xe8").serialize(mask=True)
 
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 @pytest.mark.parametrize(
     "invalid",
-    [NO_UTF8, NO_UTF8 + GOODBYE, NO_OPCODE],
-    ids=["no UTF-8", "no UTF-8 and a close", "no opcode"],
+    [NO_UTF8, NO_UTF8 + GOODBYE, NO_OPCODE, NO_MASK],
+    ids=["no UTF-8", "no UTF-8 and a close", "no opcode", "no mask"],
 )
 async def test_f13_broken_framing_closes(stack: Stack, path: str, invalid: bytes) -> None:
     """In one packet, before an answer of the edge, or after all its answers."""
