@@ -69,11 +69,13 @@ class EdgeBeat(NamedTuple):
     """What a heartbeat found about the edge's sessions.
 
     `over`: those that have ended; None if the row is lost. `silent`: those whose worker has sent no
-    heartbeat for two seconds, and still has its lease.
+    heartbeat for two seconds, and still has its lease. `replaced`: the newer connection of those whose
+    clients have resumed elsewhere.
     """
 
     over: dict[str, EndReason | None]
     silent: set[str]
+    replaced: dict[str, int]
 
 
 class Reaped(NamedTuple):
@@ -105,11 +107,15 @@ def _worker_gone(reply: int, worker_id: str) -> None:
 
 
 @control_script
-def _edge_beat(reply: list[list[bytes]], edge: str, serving: Iterable[tuple[str, int]]) -> EdgeBeat:
-    over, silent = reply
+def _edge_beat(
+    reply: list[list[bytes]], edge: str, serving: Iterable[tuple[str, int, int]]
+) -> EdgeBeat:
+    over, silent, newer = reply
     pairs = zip(over[::2], over[1::2], strict=True)
     ended = {sid.decode(): _end_reason(reason) for sid, reason in pairs}
-    return EdgeBeat(ended, {sid.decode() for sid in silent})
+    rows = ((sid, (sid, number)) for sid, number in zip(newer[::2], newer[1::2], strict=True))
+    read = read_rows("session", rows, lambda row: (row[0].decode(), whole_number(row[1])))
+    return EdgeBeat(ended, {sid.decode() for sid in silent}, dict(read))
 
 
 def _end_reason(text: bytes) -> EndReason | None:
@@ -196,8 +202,8 @@ class Registry:
         """
         await self._scripts.run(_worker_gone, worker_id)
 
-    async def edge_beat(self, edge_id: str, serving: Iterable[tuple[str, int]]) -> EdgeBeat:
-        """Report that an edge lives and serves these (sid, ticket)."""
+    async def edge_beat(self, edge_id: str, serving: Iterable[tuple[str, int, int]]) -> EdgeBeat:
+        """Report that an edge lives and serves these (sid, ticket, connection; 0: not resumable)."""
         return await self._scripts.run(_edge_beat, edge_id, serving)
 
     async def edge_gone(self, edge_id: str) -> None:

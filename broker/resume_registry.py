@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.keys import Keys
-from antiphon.broker.malformed_rows import call_on_row, read_row, read_rows, whole_number
+from antiphon.broker.malformed_rows import call_on_row, read_row, whole_number
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.ids import ResumeToken
@@ -78,13 +77,6 @@ def _confirm(reply: int, sid: str, ticket: int, connection: int) -> None:
     return None
 
 
-@control_script
-def _attached(reply: list[bytes], serving: Iterable[tuple[str, int, int]]) -> dict[str, int]:
-    pairs = zip(reply[::2], reply[1::2], strict=True)
-    rows = ((sid, (sid.decode(), connection)) for sid, connection in pairs)
-    return dict(read_rows("session", rows, lambda row: (row[0], whole_number(row[1]))))
-
-
 class ResumeRegistry:
     """Which connection serves which resumable session."""
 
@@ -131,8 +123,3 @@ class ResumeRegistry:
     async def confirm(self, sid: str, ticket: int, connection: int) -> None:
         """Void the previous token: the client has the new one."""
         await self._scripts.run(_confirm, sid, ticket, connection)
-
-    async def replaced(self, serving: Iterable[tuple[str, int, int]]) -> dict[str, int]:
-        """Report live connections (sid, ticket, connection); returns the newer ones (sid → connection)."""
-        listed = list(serving)
-        return await self._scripts.run(_attached, listed) if listed else {}

@@ -89,16 +89,14 @@ class Heartbeat:
 
     async def beat(self) -> None:
         """Raises BrokerUnavailable."""
-        replaced = await self._broker.resume_registry.replaced(self._events.resumable())
-        for sid, connection in replaced.items():
-            self._events.mark_replaced(sid, connection)
-        # After an outage, the edge counts as alive only when its clients have been listed.
         serving = self._events.serving()
-        over, silent = await self._broker.registry.edge_beat(self._edge_id, serving)
-        for sid, ticket in serving:
-            if sid in over:
-                self._events.mark_ended(sid, ticket, over[sid])
-        self._events.mark_silent({(sid, ticket) for sid, ticket in serving if sid in silent})
+        found = await self._broker.registry.edge_beat(self._edge_id, serving)
+        for sid, connection in found.replaced.items():
+            self._events.mark_replaced(sid, connection)
+        for sid, ticket, _ in serving:
+            if sid in found.over:
+                self._events.mark_ended(sid, ticket, found.over[sid])
+        self._events.mark_silent({(sid, n) for sid, n, _ in serving if sid in found.silent})
 
     async def run(self) -> None:
         """Runs forever; retries during an outage of Redis."""

@@ -216,16 +216,12 @@ class SessionEvents:
         else:
             asyncio.get_running_loop().call_later(_UNEXPECTED_WAIT_S, self._stale.set)
 
-    def serving(self) -> list[tuple[str, int]]:
-        """(sid, ticket) of every session with a connection here."""
-        return [(each.sid, each.ticket) for each in self._all() if each.ticket is not None]
-
-    def resumable(self) -> list[tuple[str, int, int]]:
-        """(sid, ticket, connection) of every connection here to a resumable session."""
+    def serving(self) -> list[tuple[str, int, int]]:
+        """(sid, ticket, connection) of every connection here; 0 if the session is not resumable."""
         return [
             (each.sid, each.ticket, each.connection)
             for each in self._all()
-            if each.ticket is not None and each.connection
+            if each.ticket is not None
         ]
 
     def mark_replaced(self, sid: str, connection: int) -> None:

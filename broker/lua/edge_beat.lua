@@ -1,16 +1,24 @@
--- Heartbeat of an edge, which lists the sessions it serves and learns which of them are over, and which of their
--- workers are silent.
--- ARGV: edge, serving (pairs sid, ticket)
+-- Heartbeat of an edge, which lists the connections it serves and learns which sessions are over, which of their
+-- workers are silent, and which connections have been replaced. It also notes that the clients are connected: with
+-- two calls, an edge that was cut off between them would count as alive, and its clients as gone.
+-- ARGV: edge, serving (triples sid, ticket, connection; 0 = not resumable)
 -- Result: {{sid, reason, ...} ('' = the row is gone or of another session) that are over,
---          {sid, ...} that have a lease of a silent worker}
+--          {sid, ...} that have a lease of a silent worker, {sid, current connection, ...} that were replaced}
 local at = now_ms()
 redis.call('ZADD', edges, at, edge)
 local is_silent = silence_at(at)
-local over, silent = {}, {}
-for i = serving, #ARGV, 2 do
+local over, silent, replaced = {}, {}, {}
+for i = serving, #ARGV, 3 do
   local sid = ARGV[i]
-  local row = fields(session_key(sid), 'state', 'ticket', 'reason', 'worker')
+  local key = session_key(sid)
+  local row = fields(key, 'state', 'ticket', 'reason', 'worker', 'connection')
   local mine = row[2] == ARGV[i + 1]
+  if mine and row[5] == ARGV[i + 2] then
+    redis.call('HSET', key, 'seen_at', at)
+  elseif mine and row[5] then
+    replaced[#replaced + 1] = sid
+    replaced[#replaced + 1] = row[5]
+  end
   if not mine or row[1] == 'ended' then
     over[#over + 1] = sid
     over[#over + 1] = mine and row[3] or ''
@@ -18,4 +26,4 @@ for i = serving, #ARGV, 2 do
     silent[#silent + 1] = sid
   end
 end
-return {over, silent}
+return {over, silent, replaced}

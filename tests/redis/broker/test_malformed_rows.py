@@ -106,8 +106,7 @@ async def use_everything(broker: Broker, raw: Redis, token: ResumeToken) -> None
         row = await broker.sessions.get(sid)
         assert row is None or row.sid == sid
         ticket = row.ticket if row else 1
-        await broker.registry.edge_beat(EDGE, [(sid, ticket)])
-        await broker.resume_registry.replaced([(sid, ticket, 0)])
+        await broker.registry.edge_beat(EDGE, [(sid, ticket, 0)])
         await broker.resume_registry.confirm(sid, ticket, 1)
         await broker.sessions.send_command(sid, AUDIO, SessionCommand.INTERRUPT)
     await broker.resume_registry.detach("waits", 1, 1)

@@ -68,6 +68,7 @@ async def test_no_session_is_lost_in_an_outage_longer_than_the_lease(
     seen: list[SessionEvent] = []
     async with open_broker(settings) as broker:
         tickets = {sid: (await join(broker, sid)).number for sid in ("held", "q1", "q2")}
+        serving = [(sid, ticket, 0) for sid, ticket in tickets.items()]
         lost: set[str] = set()
 
         async def worker() -> None:
@@ -76,7 +77,7 @@ async def test_no_session_is_lost_in_an_outage_longer_than_the_lease(
             await broker.registry.reap()
 
         async def edge() -> None:
-            lost.update((await broker.registry.edge_beat("edge-1", tickets.items())).over)
+            lost.update((await broker.registry.edge_beat("edge-1", serving)).over)
 
         async def watch_all() -> None:
             async for events in follow(watch):
@@ -147,7 +148,7 @@ async def test_after_an_empty_restart_every_session_is_reported_as_ended(
 
     assert await own.leases.renew("w1", {"held": 1}) == {"held"}
     assert not await own.leases.move("held", "w1", 1, SessionState.PAUSED)
-    over = (await own.registry.edge_beat("edge-1", before.items())).over
+    over = (await own.registry.edge_beat("edge-1", [(sid, n, 0) for sid, n in before.items()])).over
     assert over == {"held": None, "queued": None}
     await own.registry.worker_beat("w1", 1, report(slots=1))
     assert await used(own) == {"w1": 0}

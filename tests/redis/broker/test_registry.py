@@ -76,24 +76,26 @@ async def test_an_edge_is_told_which_of_its_sessions_have_ended(broker: Broker) 
     await broker.sessions.end("replaced", EndReason.STOPPED)
     await join(broker, "replaced")
     await broker.sessions.end("replaced", EndReason.ERROR)
-    over = await broker.registry.edge_beat(EDGE, [*tickets.items(), ("never-was", 5)])
+    over = await broker.registry.edge_beat(
+        EDGE, [*((sid, n, 0) for sid, n in tickets.items()), ("never-was", 5, 0)]
+    )
     assert over.over == {"ended": EndReason.PAUSE_TIMEOUT, "replaced": None, "never-was": None}
-    assert await broker.registry.edge_beat(EDGE, [("live", tickets["live"])]) == ({}, set())
-    assert await broker.registry.edge_beat(EDGE, []) == ({}, set())
+    assert await broker.registry.edge_beat(EDGE, [("live", tickets["live"], 0)]) == ({}, set(), {})
+    assert await broker.registry.edge_beat(EDGE, []) == ({}, set(), {})
 
 
 async def test_the_sessions_of_a_silent_worker_have_places_in_the_queue(
     broker: Broker, raw: Redis
 ) -> None:
     """They stay with their worker until their leases expire."""
-    serving = [(sid, (await join(broker, sid)).number) for sid in "abcd"]
+    serving = [(sid, (await join(broker, sid)).number, 0) for sid in "abcd"]
     await serve(broker, "silent", slots=2)
     await serve(broker, "alive")
     for worker in ("silent", "alive", "silent"):
         await claim(broker, worker)
     await silence(raw, broker.keys.workers, "silent", broker)
     await _ran_regularly(broker, raw)
-    assert await broker.registry.edge_beat(EDGE, serving) == ({}, {"a", "c"})
+    assert await broker.registry.edge_beat(EDGE, serving) == ({}, {"a", "c"}, {})
     snapshot = await broker.queue.snapshot()
     assert [(row.sid, row.position) for row in snapshot.places] == [("a", 1), ("c", 2), ("d", 3)]
     one_worker = pytest.approx([120.0, 240.0, 360.0], abs=60)  # less the time of its session
@@ -101,11 +103,11 @@ async def test_the_sessions_of_a_silent_worker_have_places_in_the_queue(
     assert [(row.sid, row.position) for row in snapshot.waiting] == [("d", 1)]
     assert sorted(job.sid for job in snapshot.running) == ["a", "b", "c"]
     await serve(broker, "silent", slots=2)
-    assert await broker.registry.edge_beat(EDGE, serving) == ({}, set())
+    assert await broker.registry.edge_beat(EDGE, serving) == ({}, set(), {})
     assert [row.sid for row in (await broker.queue.snapshot()).places] == ["d"]
 
 
-@pytest.mark.parametrize("outage", [{"last": 1600}, {"regular_since": 1900}], ids=str)
+@pytest.mark.parametrize("outage", [{"last": 1600}, {"regular_since": -5000}], ids=str)
 async def test_no_worker_is_silent_after_an_outage(
     broker: Broker, raw: Redis, outage: dict[str, int]
 ) -> None:
@@ -114,7 +116,7 @@ async def test_no_worker_is_silent_after_an_outage(
     await claim(broker)
     await silence(raw, broker.keys.workers, "w1", broker)
     await _ran_regularly(broker, raw, **outage)
-    assert (await broker.registry.edge_beat(EDGE, [("a", ticket)])).silent == set()
+    assert (await broker.registry.edge_beat(EDGE, [("a", ticket, 0)])).silent == set()
     assert (await broker.queue.snapshot()).places == ()
 
 

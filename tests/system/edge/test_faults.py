@@ -63,7 +63,7 @@ async def test_a_client_that_does_not_read_is_closed_and_delays_no_other(
         assert row.reason is EndReason.CLIENT_GONE
         await _exchange(good, good_session, "still here")
         assert await _last_code(slow) == 1013
-        assert edge.edge.events.serving() == [("adx_good", good_session.claim.ticket)]
+        assert edge.edge.events.serving() == [("adx_good", good_session.claim.ticket, 0)]
 
 
 async def _last_code(client: Client) -> int | None:

@@ -183,7 +183,9 @@ def test_a_slot_is_clean_for_the_next_session(processor: MiniCPMOProcessor) -> N
     second.cleanup()
 
 
-def test_f24_values_that_are_not_finite_end_only_their_session(processor: MiniCPMOProcessor) -> None:
+def test_f24_values_that_are_not_finite_end_only_their_session(
+    processor: MiniCPMOProcessor,
+) -> None:
     ours = seconds("w_duplex_audio", 4)
     alone = begin(processor)
     want, _ = talk(alone, ours)
