@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parent.parent
 STAGED = ROOT / "build" / "docs"
 ENVIRONMENT = ROOT / ".venv-docs"
+DIAGRAM = re.compile(r"```mermaid\n.*?```", re.DOTALL)
 LINK = re.compile(r"(\]\(|<img src=\")([^)\s\"#]+)")
 
 
@@ -53,9 +54,15 @@ def stage(folder: Path) -> None:
         path = folder / target
         path.parent.mkdir(parents=True, exist_ok=True)
         if source.endswith(".md"):
-            path.write_text(with_links((ROOT / source).read_text(), source, places))
+            path.write_text(with_links(with_pictures((ROOT / source).read_text()), source, places))
         else:
             shutil.copyfile(ROOT / source, path)
+
+
+def with_pictures(text: str) -> str:
+    """The document with a picture in place of the diagram, which Material needs another host for."""
+    description = "Clients connect to edges; edges, workers and recorders use streams of Redis"
+    return DIAGRAM.sub(f"![{description}](images/architecture.svg)", text)
 
 
 def with_links(text: str, source: str, places: dict[str, str]) -> str:

@@ -50,8 +50,14 @@ def test_no_page_loads_anything_from_other_hosts() -> None:
     assert "font: false" in (ROOT / "mkdocs.yml").read_text()
     for source in PLACES:
         if source.endswith(".md"):
-            text = (ROOT / source).read_text()
+            text = docs_site.with_pictures((ROOT / source).read_text())
             assert not re.search(r"!\[[^\]]*\]\(\w+:|src=\"\w+:|```mermaid", text), source
+
+
+def test_only_the_page_of_the_picture_has_a_diagram() -> None:
+    sources = [name for name in PLACES if name.endswith(".md")]
+    found = [name for name in sources if docs_site.DIAGRAM.search((ROOT / name).read_text())]
+    assert found == ["docs/architecture.md"]
 
 
 def programs(path: Path) -> set[str]:
