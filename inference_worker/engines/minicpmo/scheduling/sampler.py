@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -14,15 +16,18 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Spec
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     CodeRow,
     SampledToken,
+    SamplingSettings,
     TokenRow,
     bucket,
 )
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import TokenHistory
 from antiphon.inference_worker.engines.types import EngineError
 
 NEVER = float("-inf")
 PENALTY_WINDOW = 16
 """Recent codes that the repetition penalty of speech applies to."""
 
+ANY_RANK = 2**24
 TIE_MARGIN = 64
 """Candidates beyond top_k, for ids that tie with the last one. More ties are ignored."""
 
@@ -51,17 +56,20 @@ class Sampler:
         self._ends = (ids.eos, ids.tts_eos) if written else (ids.turn_eos,)
         self._forbidden = sorted({*forbidden, ids.chunk_eos})
         self._fixed = fidelity == "fixed"
+        self._history: TokenHistory | None = None
+        self._forbidden_ids: Tensor | None = None
 
     def sample(self, logits: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
         """One token per row of `logits` (rows, vocabulary); an exception for a row that is not finite."""
         sound = logits.isfinite().all(dim=-1)
         logits = logits.nan_to_num()
-        adjusted = self.adjust(logits, rows)
+        settings = RowSettings.of(rows, logits)
+        adjusted = self.adjust(logits, rows, settings)
         if self._written:
             early = cut = torch.zeros_like(sound)
         else:
-            early, cut = self._early_end(logits, rows), self._listen_cut(adjusted, rows)
-        tokens = self._draw(adjusted, rows)
+            early, cut = self._early_end(logits, settings), self._listen_cut(adjusted, settings)
+        tokens = self._draw(adjusted, rows, settings)
         # The only point where the host waits for the device.
         table = torch.stack([sound.long(), early.long(), cut.long(), tokens]).tolist()
         return [
@@ -69,70 +77,71 @@ class Sampler:
             for ok, *row in zip(*table, strict=True)
         ]
 
-    def adjust(self, logits: Tensor, rows: Sequence[TokenRow]) -> Tensor:
+    def adjust(
+        self, logits: Tensor, rows: Sequence[TokenRow], settings: RowSettings | None = None
+    ) -> Tensor:
         """Apply forbidden ids, repetition penalty, length penalty and listen scale, (rows, vocabulary)."""
-        out = logits.clone()
-        self._forbid(out)
-        self._penalise_repetition(out, rows)
-        settings = [row.settings for row in rows]
-        penalty = _column(logits, [s.length_penalty for s in settings])
+        settings = settings or RowSettings.of(rows, logits)
+        out = self._penalise_repetition(self._forbid(logits), rows, settings)
+        penalty = settings.length_penalty
         for end in self._ends:
             out[:, end] = torch.where(out[:, end] > 0, out[:, end] / penalty, out[:, end] * penalty)
         if self._written:
             return out
-        scale = _column(logits, [s.listen_prob_scale for s in settings])
         if self._fixed:
-            out[:, self.ids.listen] += scale.log()
+            out[:, self.ids.listen] += settings.listen_prob_scale.log()
         else:
-            out[:, self.ids.eos] *= scale
+            out[:, self.ids.eos] *= settings.listen_prob_scale
         return out
 
-    def probabilities(self, adjusted: Tensor, rows: Sequence[TokenRow]) -> tuple[Tensor, Tensor]:
+    def probabilities(
+        self,
+        adjusted: Tensor,
+        rows: Sequence[TokenRow],
+        settings: RowSettings | None = None,
+        wanted: int = 0,
+    ) -> tuple[Tensor, Tensor]:
         """The distribution of the final draw: probabilities in falling order, and their ids."""
-        settings, vocabulary = [row.settings for row in rows], adjusted.shape[1]
-        heat = _column(adjusted, [s.temperature or 1.0 for s in settings])[:, None]
-        wanted = max(candidate_count(s.top_k, vocabulary) for s in settings)
-        ranked, order = top_scores(adjusted / heat, wanted)
-        last = [min(s.top_k or vocabulary, vocabulary) - 1 for s in settings]
-        threshold = ranked.gather(1, device_tensor(last, ranked.device)[:, None])
+        settings = settings or RowSettings.of(rows, adjusted)
+        vocabulary = adjusted.shape[1]
+        wanted = wanted or max(candidate_count(row.settings.top_k, vocabulary) for row in rows)
+        ranked, order = top_scores(adjusted / settings.temperature[:, None], wanted)
+        last = settings.last_candidate.clamp(max=vocabulary - 1).long()
+        threshold = ranked.gather(1, last[:, None])
         ranked = ranked.masked_fill(ranked < threshold, NEVER)
         mass = ranked.softmax(dim=-1)
-        limit = _column(mass, [s.top_p or 2.0 for s in settings])[:, None]
+        limit = settings.top_p[:, None]
         above = torch.zeros_like(mass)
         above[:, 1:] = mass.cumsum(dim=-1)[:, :-1]
         return ranked.masked_fill(above > limit, NEVER).softmax(dim=-1), order
 
-    def _early_end(self, logits: Tensor, rows: Sequence[TokenRow]) -> Tensor:
+    def _early_end(self, logits: Tensor, settings: RowSettings) -> Tensor:
         """Whether the raw logits choose `<|chunk_eos|>`; the rest is then skipped."""
         chance = logits.softmax(dim=-1)[:, self.ids.chunk_eos]
-        drawn = _column(logits, [row.draws[0] for row in rows]) < chance
-        greedy = device_tensor([row.settings.greedy for row in rows], logits.device, torch.bool)
-        return torch.where(greedy, logits.argmax(dim=-1) == self.ids.chunk_eos, drawn)
+        best = logits.argmax(dim=-1) == self.ids.chunk_eos
+        return torch.where(settings.greedy > 0, best, settings.first_draw < chance)
 
-    def _forbid(self, out: Tensor) -> None:
-        out.index_fill_(1, device_tensor(self._forbidden, out.device), NEVER)
+    def _forbid(self, logits: Tensor) -> Tensor:
+        if self._forbidden_ids is None:
+            self._forbidden_ids = device_tensor(self._forbidden, logits.device)
+        return logits.index_fill(1, self._forbidden_ids, NEVER)
 
-    def _penalise_repetition(self, out: Tensor, rows: Sequence[TokenRow]) -> None:
-        recent = [row.recent for row in rows]
-        width = max(map(len, recent))
-        if not width:
-            return
-        # Padding repeats a forbidden id: minus infinity stays the same under any penalty.
-        filler = self._forbidden[0]
-        table = device_tensor([ids + [filler] * (width - len(ids)) for ids in recent], out.device)
-        penalty = _column(out, [row.settings.repetition_penalty for row in rows])[:, None]
-        seen = out.gather(1, table)
-        lowered = seen / penalty
+    def _penalise_repetition(
+        self, out: Tensor, rows: Sequence[TokenRow], settings: RowSettings
+    ) -> Tensor:
+        if self._history is None:
+            self._history = TokenHistory(out.shape[1], out.device)
+        penalty = settings.repetition_penalty[:, None]
+        lowered = out / penalty
         if self._fixed:
-            lowered = torch.where(seen > 0, lowered, seen * penalty)
-        out.scatter_(1, table, lowered)
+            lowered = torch.where(out > 0, lowered, out * penalty)
+        return torch.where(self._history.said(rows), lowered, out)
 
-    def _listen_cut(self, adjusted: Tensor, rows: Sequence[TokenRow]) -> Tensor:
+    def _listen_cut(self, adjusted: Tensor, settings: RowSettings) -> Tensor:
         ranks = (adjusted > adjusted[:, self.ids.eos, None]).sum(dim=-1)
-        limits = [row.settings.listen_top_k or 0 for row in rows]
-        return ranks < device_tensor(limits, ranks.device)
+        return ranks < settings.listen_top_k
 
-    def _draw(self, adjusted: Tensor, rows: Sequence[TokenRow]) -> Tensor:
+    def _draw(self, adjusted: Tensor, rows: Sequence[TokenRow], settings: RowSettings) -> Tensor:
         """Rows with equal candidate counts draw together, so the result of a row does not depend on
         the others.
         """
@@ -140,11 +149,11 @@ class Sampler:
         for index, row in enumerate(rows):
             if not row.settings.greedy:
                 groups[candidate_count(row.settings.top_k, adjusted.shape[1])].append(index)
-        for members in groups.values():
-            drawing = [rows[index] for index in members]
+        for count, members in groups.items():
             places = device_tensor(members, adjusted.device)
-            chances, order = self.probabilities(adjusted[places], drawing)
-            drawn = draw_index(chances, [row.draws[1] for row in drawing])
+            own = RowSettings(settings.table[:, places])
+            chances, order = self.probabilities(adjusted[places], rows, own, count)
+            drawn = draw_index(chances, own.last_draw)
             tokens[places] = order.gather(1, drawn[:, None])[:, 0]
         return tokens
 
@@ -156,17 +165,82 @@ class Sampler:
         return SampledToken(token, recorded=True)
 
 
-def draw_index(chances: Tensor, draws: Sequence[float]) -> Tensor:
+@dataclass(frozen=True, slots=True)
+class RowSettings:
+    """The settings and draws of all rows, in one `table` (10, rows) that is sent in one copy."""
+
+    table: Tensor
+
+    @classmethod
+    def of(cls, rows: Sequence[TokenRow], like: Tensor) -> RowSettings:
+        columns = [(*_numbers(row.settings), *row.draws) for row in rows]
+        return cls(device_tensor(columns, like.device, like.dtype).T)
+
+    @property
+    def greedy(self) -> Tensor:
+        """1 or 0."""
+        return self.table[0]
+
+    @property
+    def temperature(self) -> Tensor:
+        return self.table[1]
+
+    @property
+    def last_candidate(self) -> Tensor:
+        """The rank of the last token that top-k retains; may exceed the vocabulary."""
+        return self.table[2]
+
+    @property
+    def top_p(self) -> Tensor:
+        """Above 1 if it is off."""
+        return self.table[3]
+
+    @property
+    def listen_prob_scale(self) -> Tensor:
+        return self.table[4]
+
+    @property
+    def listen_top_k(self) -> Tensor:
+        return self.table[5]
+
+    @property
+    def repetition_penalty(self) -> Tensor:
+        return self.table[6]
+
+    @property
+    def length_penalty(self) -> Tensor:
+        return self.table[7]
+
+    @property
+    def first_draw(self) -> Tensor:
+        return self.table[8]
+
+    @property
+    def last_draw(self) -> Tensor:
+        return self.table[9]
+
+
+@lru_cache(maxsize=1024)
+def _numbers(settings: SamplingSettings) -> tuple[float, ...]:
+    return (
+        float(settings.greedy),
+        settings.temperature or 1.0,
+        settings.top_k - 1 if settings.top_k else ANY_RANK,
+        settings.top_p or 2.0,
+        settings.listen_prob_scale,
+        settings.listen_top_k or 0,
+        settings.repetition_penalty,
+        settings.length_penalty,
+    )
+
+
+def draw_index(chances: Tensor, draws: Tensor) -> Tensor:
     """The index in each row of `chances` (rows, n) at which the cumulative sum passes the draw."""
     sums = chances.cumsum(dim=-1)
-    goal = _column(chances, draws)[:, None] * sums[:, -1:]
+    goal = draws[:, None] * sums[:, -1:]
     index = torch.searchsorted(sums, goal, right=True)[:, 0]
     last = (chances > 0).long().cumsum(dim=-1).argmax(dim=-1)
     return torch.minimum(index, last)
-
-
-def _column(like: Tensor, values: Sequence[float]) -> Tensor:
-    return device_tensor(values, like.device, like.dtype)
 
 
 def not_finite_error() -> EngineError:
@@ -193,33 +267,52 @@ def top_scores(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return ranked, ids.gather(1, places)
 
 
-def code_probabilities(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
+def code_probabilities(
+    logits: Tensor, rows: Sequence[CodeRow], table: Tensor | None = None
+) -> Tensor:
     """The distribution of the draw for raw `logits` (rows, codes). The end code is the last."""
-    heat = device_tensor([row.settings.temperature for row in rows], logits.device, logits.dtype)
-    scores = logits / heat[:, None]
-    factors = _repetition_factors(rows, scores)
+    table = _code_table(rows, logits) if table is None else table
+    scores = logits / table[:, :1]
+    factors = _repetition_factors(rows, scores, table[:, 4:])
     scores = torch.where(scores < 0, scores * factors, scores / factors)
-    held = device_tensor([not row.may_end for row in rows], logits.device, torch.bool)
-    scores[:, -1] = scores[:, -1].masked_fill(held, NEVER)
+    scores[:, -1] = scores[:, -1].masked_fill(table[:, 1] > 0, NEVER)
     return scores.softmax(dim=-1)
+
+
+def _code_table(rows: Sequence[CodeRow], like: Tensor) -> Tensor:
+    """Temperature, whether the end is held, greedy, draw, and the powers of the penalty."""
+    columns = [
+        (
+            row.settings.temperature,
+            not row.may_end,
+            row.settings.greedy,
+            row.draw,
+            *_powers(row.settings.repetition_penalty),
+        )
+        for row in rows
+    ]
+    return device_tensor(columns, like.device, like.dtype)
+
+
+@lru_cache(maxsize=1024)
+def _powers(penalty: float) -> tuple[float, ...]:
+    """Computed on the host: on the device, their last bit could depend on the other rows."""
+    return tuple(penalty**n for n in range(PENALTY_WINDOW + 1))
 
 
 def sample_codes(logits: Tensor, rows: Sequence[CodeRow]) -> list[int | EngineError]:
     """One code per row; an exception for a row that is not finite."""
     sound = logits.isfinite().all(dim=-1)
-    chances = code_probabilities(logits.nan_to_num(), rows)
-    drawn = draw_index(chances, [row.draw for row in rows])
-    greedy = device_tensor([row.settings.greedy for row in rows], logits.device, torch.bool)
-    codes = torch.where(greedy, chances.argmax(dim=-1), drawn)
+    settings = _code_table(rows, logits)
+    chances = code_probabilities(logits.nan_to_num(), rows, settings)
+    drawn = draw_index(chances, settings[:, 3])
+    codes = torch.where(settings[:, 2] > 0, chances.argmax(dim=-1), drawn)
     table = torch.stack([sound.long(), codes]).tolist()
     return [code if ok else not_finite_error() for ok, code in zip(*table, strict=True)]
 
 
-def _repetition_factors(rows: Sequence[CodeRow], scores: Tensor) -> Tensor:
-    """The penalty to the power of the recent count of each code, (rows, codes).
-
-    Powers are computed on the host: on the device, their last bit could depend on the other rows.
-    """
+def _repetition_factors(rows: Sequence[CodeRow], scores: Tensor, powers: Tensor) -> Tensor:
+    """The penalty to the power of the recent count of each code, (rows, codes)."""
     recent = [list(row.codes[-PENALTY_WINDOW:]) for row in rows]
     longest, width = max(map(len, recent)), scores.shape[1]
     table = device_tensor(
@@ -227,6 +320,4 @@ def _repetition_factors(rows: Sequence[CodeRow], scores: Tensor) -> Tensor:
     )
     counts = torch.zeros(len(rows), width + 1, dtype=torch.long, device=scores.device)
     counts.scatter_add_(1, table.view(len(rows), longest), torch.ones_like(table))
-    penalties = [row.settings.repetition_penalty for row in rows]
-    powers = [[penalty**n for n in range(PENALTY_WINDOW + 1)] for penalty in penalties]
-    return device_tensor(powers, scores.device, scores.dtype).gather(1, counts[:, :width])
+    return powers.gather(1, counts[:, :width])

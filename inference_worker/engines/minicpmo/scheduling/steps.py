@@ -49,17 +49,20 @@ class SamplingSettings:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """Input of one draw: settings, the tokens so far, and two uniform draws in [0, 1)."""
+    """Input of one draw: settings, the tokens so far, two uniform draws in [0, 1), and the slot.
+
+    With a slot, the sampler remembers the history and sends only its changes to the device.
+    """
 
     settings: SamplingSettings
     history: Sequence[int]
     draws: tuple[float, float] = (0.0, 0.0)
+    slot: int | None = None
 
     @property
-    def recent(self) -> list[int]:
-        """The distinct ids that the repetition penalty applies to."""
-        window = self.settings.repetition_window
-        return sorted(set(self.history[-window:] if window else self.history))
+    def recent(self) -> tuple[int, ...]:
+        """The tokens that the repetition penalty applies to."""
+        return tuple(self.history[-self.settings.repetition_window :])
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ class DuplexConversation(TextContext):
     def _sample(self, logits: Tensor) -> Steps[int]:
         draws = (self._rng.random(), self._rng.random())
         history = tuple(self.history[-self.sampling.repetition_window :])
-        row = TokenRow(self.sampling, history, draws)
+        row = TokenRow(self.sampling, history, draws, self.slot)
         chosen: SampledToken = yield SampleToken(logits, row)
         if chosen.recorded:
             self.history.append(chosen.token)

@@ -135,7 +135,7 @@ class TurnConversation(TextContext):
         self._pending = None
         cut = True
         while len(written) < limit and not stopped():
-            row = TokenRow(settings, tuple(written), (1.0, self._rng.random()))
+            row = TokenRow(settings, tuple(written), (1.0, self._rng.random()), self.slot)
             chosen: SampledToken = yield SampleWrittenToken(logits, row)
             if chosen.token in (ids.eos, ids.tts_eos):
                 cut = False

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from host_time import measure
 from schedule import ASSUMED, Scenario, Simulation, read_costs, row, simulate
 
 SHORT = {"units": 6, "tokens": 6}
@@ -58,3 +59,10 @@ def test_an_error_of_a_session_ends_the_run() -> None:
     simulation.users[0].conversation.length = 8192
     with pytest.raises(Exception, match="no room for another unit"):
         simulation.run()
+
+
+def test_the_bench_of_host_time_covers_a_unit() -> None:
+    total, spent = measure(sessions=2, units=1, history=20)
+    assert total > 0
+    assert set(spent) >= {"EncodeAudio", "Feed", "SampleToken", "SpeechCondition", "DecodeSpeech"}
+    assert len(spent["DecodeSpeech"]) >= 26
