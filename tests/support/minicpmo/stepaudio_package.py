@@ -1,6 +1,6 @@
 """Token2wav of the package `minicpmo-utils` on the CPU: its networks and loop, small random weights.
 
-`tools/make_venv.py` installs the package outside the environment, because its other top-level names
+`tools/install.py` installs the package outside the environment, because its other top-level names
 are not wanted. Its imports for voices are not installed and replaced by empty modules, so a prompt
 (codes, speaker, mel) is drawn from the samples of the reference instead.
 """

@@ -71,7 +71,7 @@ NOT_RUN = {
     r"kubectl ": "needs Kubernetes",
     r"make ": "builds, or runs other tests",
     r"(cd web && )?npm ": "make check and make test run it",
-    r"(pip|uv|uvx|python3 -m venv)\b": "changes the installation",
+    r"(pip|uv|uvx|python3 -m venv|python3 tools/(install|uv_program)\.py)\b": "changes the installation",
     r"(python|pytest)\b": "runs other tests or measures",
     r"git ": "changes the checkout",
     r"curl -N ": "streams without end: tests/system/edge/test_admin_feed.py",
