@@ -34,7 +34,7 @@ if row[1] ~= next_digest then  -- otherwise the call is repeated, because its re
   redis.call('HSET', key, 'resume', next_digest, 'resume_before', shown, 'edge', edge, 'seen_at', at,
     'resume_attempt', attempt)
   redis.call('HDEL', key, 'left')
-  redis.call('ZADD', edges, at, edge)
+  redis.call('ZADD', edges, 'NX', at, edge)
 end
 local rest = fields(key, 'kind', 'ticket', 'recording', 'queued_at', 'assigned_at')
 local recovering = row[3] == 'recovering' or redis.call('ZSCORE', leases, sid) and silence_at(at)(row[10])

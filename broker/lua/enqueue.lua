@@ -37,7 +37,8 @@ if client ~= '' then redis.call('HSET', key, 'client', client) end
 if owner ~= '' then redis.call('HSET', key, 'owner', owner) end
 if trace ~= '' then redis.call('HSET', key, 'trace', trace) end
 redis.call('ZADD', queue, ticket, sid)
-redis.call('ZADD', edges, at, edge)  -- the calling edge is alive, though it may not have sent a heartbeat yet
+-- Register an edge that has sent no heartbeat yet. This is none: it does not list the edge's clients.
+redis.call('ZADD', edges, 'NX', at, edge)
 move(sid, 'queued', at)
 
 local position = redis.call('ZRANK', queue, sid) + 1

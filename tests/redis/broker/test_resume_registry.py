@@ -180,6 +180,16 @@ async def test_a_connected_client_has_no_grace_limit(broker: Broker, raw: Redis)
     assert await reap(broker, raw) == (0, 0)
 
 
+async def test_a_new_session_of_a_silent_edge_is_no_heartbeat(broker: Broker, raw: Redis) -> None:
+    """It says nothing of the edge's other clients, whose grace period would count."""
+    await join(broker)
+    await silence(raw, broker.keys.edges, EDGE, broker)
+    await unseen(broker, raw, GRACE_MS + 500)
+    await broker.queue.join("adx_2", CHAT, edge=EDGE, recording="r")
+    await reap(broker, raw)
+    assert (await row(broker)).reason is not EndReason.CLIENT_GONE
+
+
 async def test_a_disconnected_client_keeps_its_place_in_the_queue(
     broker: Broker, raw: Redis
 ) -> None:
