@@ -46,6 +46,7 @@ DRAIN_S = 2.0
 
 STOP_ORDER = ("edge", "worker", "recorder", "cleanup")
 READY_TIMEOUT_S = 180.0
+"""While the worker loads its engine, it starts again: gigabytes of weights may take longer."""
 _WATCH_REDIS_S = 0.5
 _RELEASE_S = 5.0
 _READY_POLL_S = 0.1
@@ -230,8 +231,8 @@ class Stack:
         """Return this stack's worker once it and the edge accept sessions. Raises NotReady."""
         report = report or (lambda _service, _stage: None)
         try:
-            async with asyncio.timeout(READY_TIMEOUT_S), self._open_broker() as broker:
-                row = await self._worker_ready(broker, report)
+            async with asyncio.timeout(READY_TIMEOUT_S) as limit, self._open_broker() as broker:
+                row = await self._worker_ready(broker, report, limit)
                 while True:
                     if await asyncio.to_thread(serves_http, f"{self.plan.http_url}/health"):
                         break
@@ -244,7 +245,9 @@ class Stack:
             remedy = "" if self._redis else "; --redis-url or ANTIPHON_REDIS_URL names the server"
             raise NotReady(f"{error}{remedy}") from error
 
-    async def _worker_ready(self, broker: Broker, report: ReportProgress) -> WorkerRow:
+    async def _worker_ready(
+        self, broker: Broker, report: ReportProgress, limit: asyncio.Timeout
+    ) -> WorkerRow:
         shown, began = "", time.monotonic()
         while True:
             row = await self._own_worker(broker)
@@ -255,6 +258,8 @@ class Stack:
             if stage != shown:
                 report("worker", stage)
                 shown = stage
+            if row is not None and row.state is WorkerState.LOADING:
+                limit.reschedule(asyncio.get_running_loop().time() + READY_TIMEOUT_S)
             await asyncio.sleep(_READY_POLL_S)
 
     async def _own_worker(self, broker: Broker) -> WorkerRow | None:
