@@ -74,6 +74,7 @@ NOT_RUN = {
     r"(pip|uv|uvx|python3 -m venv|python3 tools/(install|uv_program)\.py)\b": "changes the installation",
     r"(python|pytest)\b": "runs other tests or measures",
     r"git ": "changes the checkout",
+    r"apt-get ": "changes the system",
     r"curl -N ": "streams without end: tests/system/edge/test_admin_feed.py",
     r"redis-cli ACL": "changes the users of Redis: tests/system/stack/test_redis_rights.py",
     r"redis-cli .*\{antiphon\}|redis-cli .*antiphon:": "tests/system/stack/test_redis_keys.py",
