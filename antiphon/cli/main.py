@@ -144,7 +144,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if str(error.name).startswith("antiphon"):
             raise
-        remedy = "run: pip install 'antiphon[server]'"
+        remedy = "run: pip install '.[server]' in Antiphon's checkout"
         if sys.platform == "win32":
             remedy = "the services and their commands run on Linux and macOS only"
         _fail(f"this command needs {error.name}, which is not installed; {remedy}")

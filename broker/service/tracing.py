@@ -105,7 +105,7 @@ def _provider(service: str, instance: str, endpoint: str | None) -> TracerProvid
     except ImportError as error:
         raise TracingUnavailable(
             f"a trace collector is configured, but {error.name} is not installed; "
-            "run: pip install 'antiphon[otel]', or remove the setting"
+            "run: pip install '.[otel]' in Antiphon's checkout, or remove the setting"
         ) from error
     about = {
         "service.name": f"antiphon-{service}",

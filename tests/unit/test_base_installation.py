@@ -86,7 +86,7 @@ def test_commands_of_the_services_name_the_extra(base: Path, command: str, tmp_p
     shown = run(base, "-m", "antiphon", command, folder=tmp_path)
     assert shown.returncode == 78
     assert shown.stderr.count("\n") == 1
-    assert "which is not installed; run: pip install 'antiphon[server]'" in shown.stderr
+    assert "which is not installed; run: pip install '.[server]' in Antiphon's checkout" in shown.stderr
 
 
 def test_talk_reaches_for_the_edge_without_more_packages(base: Path, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_recordings_of_an_edge_need_no_more_packages(base: Path, tmp_path: Path)
     words = ("-m", "antiphon", "recordings", "list")
     shown = run(base, *words, "--url", "ws://127.0.0.1:9", folder=tmp_path)
     assert (shown.returncode, "is `antiphon up` running?" in shown.stderr) == (1, True)
-    assert "antiphon[server]" in run(base, *words, folder=tmp_path).stderr
+    assert "'.[server]'" in run(base, *words, folder=tmp_path).stderr
 
 
 def test_other_sound_files_name_the_extra(base: Path, tmp_path: Path) -> None:
@@ -109,4 +109,4 @@ def test_other_sound_files_name_the_extra(base: Path, tmp_path: Path) -> None:
     words = ("talk", "memo.m4a", "--url", "ws://127.0.0.1:9")
     shown = run(base, "-m", "antiphon", *words, folder=tmp_path)
     assert shown.returncode == 1
-    assert "run: pip install 'antiphon[audio]'" in shown.stderr
+    assert "run: pip install '.[audio]'" in shown.stderr

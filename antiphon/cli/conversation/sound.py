@@ -40,7 +40,7 @@ def _load_any_format(path: Path) -> Samples:
     except ImportError as error:
         raise UnusableAudio(
             f"{path} is not a WAV file with 16 bits and 16 kHz, and {error.name} is not installed, "
-            "which reads other formats; run: pip install 'antiphon[audio]'"
+            "which reads other formats; run: pip install '.[audio]' in Antiphon's checkout"
         ) from None
     try:
         samples, rate = soundfile.read(path, dtype="float32", always_2d=True)

