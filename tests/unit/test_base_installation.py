@@ -86,7 +86,10 @@ def test_commands_of_the_services_name_the_extra(base: Path, command: str, tmp_p
     shown = run(base, "-m", "antiphon", command, folder=tmp_path)
     assert shown.returncode == 78
     assert shown.stderr.count("\n") == 1
-    assert "which is not installed; run: pip install '.[server]' in Antiphon's checkout" in shown.stderr
+    assert (
+        "which is not installed; run: pip install '.[server]' in Antiphon's checkout"
+        in shown.stderr
+    )
 
 
 def test_talk_reaches_for_the_edge_without_more_packages(base: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -255,7 +256,8 @@ class BackgroundView(TerminalView):
 
     def say(self, text: str) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        typer.echo(orjson.dumps({"timestamp": now, "event": text}))
+        with suppress(OSError):  # a full disk does not end the stack
+            typer.echo(orjson.dumps({"timestamp": now, "event": text}))
 
     def stage(self, service: str, stage: str) -> None:
         self.say(f"{service}: {stage}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
@@ -36,12 +37,16 @@ _MAX_BYTES = 10_000_000
 
 
 class LogFiles:
-    """A sink for log lines, as a context manager. The previous 10 MB, or run, are in `NAME.log.1`."""
+    """A sink for log lines, as a context manager. The previous 10 MB, or run, are in `NAME.log.1`.
+
+    A full disk stops no service: the files lack what it did not take, and say how much.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._files: dict[str, IO[str]] = {}
+        self._files: dict[str, IO[bytes]] = {}
         self._sizes: dict[str, int] = {}
+        self._lost = Counter[str]()
         self._recent: deque[tuple[str, str]] = deque(maxlen=_TAIL)
 
     def __enter__(self) -> Self:
@@ -53,13 +58,28 @@ class LogFiles:
             file.close()
 
     def take(self, service: str, line: str) -> None:
-        if self._sizes.get(service, _MAX_BYTES) >= _MAX_BYTES:
-            if service in self._files:
-                self._files[service].close()
+        self._recent.append((service, line))
+        lost = self._lost[service]
+        about_lost = f"(the disk did not take {lost} lines)\n" if lost else ""
+        try:
+            self._write(service, f"{about_lost}{line}\n".encode())
+        except OSError:
+            self._lost[service] += 1
+        else:
+            self._lost[service] = 0
+
+    def _write(self, service: str, lines: bytes) -> None:
+        """Raises OSError."""
+        if self._sizes.get(service, 0) >= _MAX_BYTES:
+            self._files.pop(service).close()
+            del self._sizes[service]
+        if service not in self._files:
             self._files[service] = fresh_log(self.folder, service)
             self._sizes[service] = 0
-        self._sizes[service] += self._files[service].write(line + "\n")
-        self._recent.append((service, line))
+        written = self._files[service].write(lines)
+        self._sizes[service] += written
+        if written < len(lines):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def show_tail(self, console: Console) -> None:
         """Print the last lines of all services together."""
@@ -68,13 +88,13 @@ class LogFiles:
         console.print(f"All of it is in {self.folder}")
 
 
-def fresh_log(folder: Path, service: str) -> IO[str]:
-    """An empty log that only its user can read; the previous one gets another name."""
+def fresh_log(folder: Path, service: str) -> IO[bytes]:
+    """An empty log, without a buffer, that only its user can read; the previous one gets another name."""
     path = folder / f"{service}.log"
     with suppress(FileNotFoundError):
         path.replace(path.with_suffix(".log.1"))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-    return os.fdopen(descriptor, "w", encoding="utf-8", buffering=1)
+    return os.fdopen(descriptor, "wb", buffering=0)
 
 
 def prefix(service: str) -> Text:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 from pathlib import Path
+from typing import IO
 
 import orjson
 import pytest
@@ -57,6 +60,26 @@ def test_a_long_log_is_replaced_and_the_one_before_is_kept(
     assert (tmp_path / "edge.log").read_text() == "line 4 ...\n"
     assert (tmp_path / "edge.log.1").read_text() == "line 2 ...\nline 3 ...\n"
     assert {path.stat().st_mode & 0o077 for path in tmp_path.iterdir()} == {0}
+
+
+def test_a_full_disk_ends_nothing_and_is_reported_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LogFiles(tmp_path) as logs:
+        logs.take("edge", "line 0")
+        with monkeypatch.context() as full:
+            full.setattr(logs_module, "_MAX_BYTES", 1)  # the next line needs a new file
+            full.setattr(logs_module, "fresh_log", _refuse)
+            logs.take("edge", "line 1")
+            logs.take("edge", "line 2")
+        logs.take("edge", "line 3")
+    lines = (tmp_path / "edge.log").read_text().splitlines()
+    assert lines == ["(the disk did not take 2 lines)", "line 3"]
+    assert (tmp_path / "edge.log.1").read_text() == "line 0\n"
+
+
+def _refuse(_folder: Path, _service: str) -> IO[bytes]:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_tail_orders_the_lines_of_all_services_and_follows_replaced_files(tmp_path: Path) -> None:
