@@ -301,5 +301,12 @@ class ScriptedProcessor(UnifiedProcessor):
         self.conversations.append(view.conversation)
         return view
 
+    def release(self) -> None:
+        """Let every step that waits for the test continue."""
+        for conversation in self.conversations:
+            conversation.may_read.set()
+        for view in self.views:
+            view.may_finalize.set()
+
     def close(self) -> None:
-        """Has nothing to release."""
+        """Has nothing to close."""

@@ -51,7 +51,7 @@ class StreamClient:
             await self.writer.append(entry)
 
     async def receive(self) -> OutEntry:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return (await self.received.get())[1]
 
     async def expect(self, kind: type[E]) -> E:
@@ -65,7 +65,7 @@ class StreamClient:
         return row
 
     async def ended(self) -> SessionRow:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (row := await self.row()).state is not SessionState.ENDED:
                 await asyncio.sleep(0.01)
         return row
@@ -116,7 +116,7 @@ class RunningWorker:
         return self.processor.conversations[-1]
 
     async def idle(self) -> None:
-        await until(lambda: not self.pool, within_s=10)
+        await until(lambda: not self.pool, within_s=60)
 
 
 @asynccontextmanager
@@ -133,7 +133,10 @@ async def running_worker(
     processor = ScriptedProcessor(step, answer, resumes=resumes)
     values = {**settings.model_dump(), "slots": 2, **overrides}
     async with worker_loops(processor, broker, WorkerSettings(**values), worker_id) as parts:
-        yield RunningWorker(*parts, processor)
+        try:
+            yield RunningWorker(*parts, processor)
+        finally:
+            processor.release()  # a test that fails must not wait for its own engine
 
 
 @asynccontextmanager

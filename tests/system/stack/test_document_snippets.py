@@ -13,7 +13,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from antiphon import Client
+from antiphon.shared_schemas.recording import RecordingState
+from antiphon.shared_schemas.recording_list import RecordingQuery
 from support.page_scripts import NODE
+from support.redis_server import wait_until
 from support.stack import Stack, new_stack
 
 pytestmark = pytest.mark.timeout(300)
@@ -37,6 +41,10 @@ def running_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         running.edge()
         running.recorder()
         running.worker(slots=16, engine_options='{"cycle_units": 4}')
+        client = Client(running.ws_url)
+        client.ask(QUESTION)
+        complete = RecordingQuery(state=RecordingState.COMPLETE)
+        wait_until(lambda: client.recordings.list(complete).sessions, within_s=60, every_s=0.1)
         yield running
 
 
