@@ -188,10 +188,11 @@ async def test_the_documented_program_runs(
     [program] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     async with running_edge(settings, data_dir=sessions.parent) as edge:
         program = program.replace("ws://127.0.0.1:8006", edge.url)
-        program = program.replace("both.wav", str(tmp_path / "both.wav"))
+        program = program.replace("recording.zip", str(tmp_path / "recording.zip"))
         await asyncio.to_thread(exec, program, {})
     assert capsys.readouterr().out == "adx_7 complete\n"
-    assert soundfile.info(tmp_path / "both.wav").channels == 2
+    with zipfile.ZipFile(tmp_path / "recording.zip") as archive:
+        assert any(name.endswith("meta.json") for name in archive.namelist())
 
 
 @pytest.mark.parametrize(
