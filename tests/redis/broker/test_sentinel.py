@@ -66,7 +66,7 @@ async def test_a_broker_follows_the_master(group: RedisSentinel, settings: Broke
     await asyncio.to_thread(group.wait_until_ok)
 
 
-async def test_a_master_that_hangs_costs_one_call(
+async def test_a_master_that_hangs_costs_at_most_one_call(
     group: RedisSentinel, settings: BrokerSettings
 ) -> None:
     """Its connections stay open: none of them may be used once one has failed."""
