@@ -18,6 +18,19 @@ const renderBlocking: Plugin = {
   },
 };
 
+/**
+ * Declares the order of the cascade layers at the start of every style sheet. The browser takes the
+ * order from the sheet that it loads first, and the bundler decides which one that is.
+ */
+const layerOrder: Plugin = {
+  name: "layer-order",
+  enforce: "pre",
+  transform: (code, id) =>
+    id.startsWith(`${root}src/`) && id.endsWith(".css")
+      ? `@layer tokens, base, ui, components, pages;\n${code}`
+      : null,
+};
+
 /** In development, `/omni` answers with `omni.html`, as the edge does. */
 const pagePaths: Plugin = {
   name: "page-paths",
@@ -34,7 +47,7 @@ const pagePaths: Plugin = {
 export default defineConfig({
   root,
   appType: "mpa",
-  plugins: [pagePaths, renderBlocking],
+  plugins: [layerOrder, pagePaths, renderBlocking],
   build: {
     outDir: "../edge/pages",
     emptyOutDir: true,

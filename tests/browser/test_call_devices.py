@@ -53,6 +53,13 @@ HTMLMediaElement.prototype.play = function () {
 };"""
 """Refuses contexts at 16 kHz. `loudspeaker`: the element that plays a stream."""
 
+SIZE_OF_A_SPEAKING_CALL = """() => {
+  const hint = document.querySelector(".call-status .soft"), page = document.documentElement;
+  if (!hint?.innerText || !document.querySelector(".caption")) return null;
+  return [page.scrollWidth, page.scrollHeight];
+}"""
+"""Width and height of the page while the model speaks: its words and the longest hint are shown."""
+
 LISTEN = """async () => {
   const context = new AudioContext({ sampleRate: 24000 });
   const ear = new AnalyserNode(context, { fftSize: 4096 });
@@ -150,16 +157,15 @@ async def test_the_camera_is_mirrored_flipped_and_turned_off(
 
 
 async def _fits_on_its_side(page: Page) -> None:
-    """On a phone in landscape the whole call is visible."""
+    """On a phone in landscape the whole call is visible, also with the model's words and a hint."""
     before = page.viewport_size
-    await page.set_viewport_size({"width": 844, "height": 390})
-    for part in (".video-preview video", ".stage .title", ".call-control.end"):
-        await expect(page.locator(part)).to_be_in_viewport(ratio=1)
-    for side in ("Width", "Height"):  # notices may still be open
-        await page.wait_for_function(
-            f"() => document.documentElement.scroll{side} <= inner{side}", polling=200
-        )
     assert before is not None
+    for width, height in ((844, 390), (640, 360)):
+        await page.set_viewport_size({"width": width, "height": height})
+        for part in (".video-preview video", ".stage .title", ".call-control.end"):
+            await expect(page.locator(part)).to_be_in_viewport(ratio=1)
+        size = await page.wait_for_function(SIZE_OF_A_SPEAKING_CALL)
+        assert await size.json_value() == [width, height]
     await page.set_viewport_size(before)
 
 

@@ -21,6 +21,15 @@ DENY_MICROPHONE = """() => {
 }"""
 
 
+ORDER_OF_LAYERS = """() => {
+  const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
+  const names = rules.flatMap((rule) =>
+    rule.nameList ?? (rule instanceof CSSLayerBlockRule ? [rule.name] : []));
+  return [...new Set(names)];
+}"""
+"""The cascade layers of a page, the weakest first."""
+
+
 @pytest.fixture
 def stack(simulated: Stack) -> Stack:
     return simulated
@@ -35,6 +44,16 @@ async def test_home_links_to_every_enabled_page(stack: Stack, visitor: Visitor) 
         await links.filter(has_text=name).click()
         await expect(page).to_have_title(f"{name} · Antiphon")
         await expect(links.filter(has_text=name)).to_have_attribute("aria-current", "page")
+
+
+async def test_pages_override_components_and_components_override_the_base(
+    stack: Stack, visitor: Visitor
+) -> None:
+    page = await visitor.open("/")
+    for path in ("/", "/turnbased", "/half_duplex", "/omni", "/audio_duplex", "/admin"):
+        await page.goto(stack.http_url + path)
+        order = await page.evaluate(ORDER_OF_LAYERS)
+        assert order == ["tokens", "base", "ui", "components", "pages"], path
 
 
 async def test_the_api_page_loads_from_this_server_only(stack: Stack, visitor: Visitor) -> None:
