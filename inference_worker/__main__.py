@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from antiphon.broker.service.process import run_service
+from antiphon.broker.service.process import freeze_heap, run_service
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.inference_worker.worker import run
@@ -12,7 +12,11 @@ from antiphon.inference_worker.worker import run
 
 def main() -> int:
     """Returns the exit status."""
-    return run_service("worker", lambda: run(WorkerSettings()), permanent=(EngineLoadError,))
+    return run_service(
+        "worker",
+        lambda: run(WorkerSettings(), on_loaded=freeze_heap),
+        permanent=(EngineLoadError,),
+    )
 
 
 if __name__ == "__main__":

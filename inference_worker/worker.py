@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 import structlog
 from structlog.contextvars import bind_contextvars
@@ -33,10 +34,16 @@ _HAND_OVER_S = 5.0
 """Time to hand over the sessions before the service manager kills the worker."""
 
 
-async def run(settings: WorkerSettings, stop: asyncio.Event | None = None) -> None:
+async def run(
+    settings: WorkerSettings,
+    stop: asyncio.Event | None = None,
+    on_loaded: Callable[[], None] = lambda: None,
+) -> None:
     """Serve until `stop` is set (by default on SIGTERM and SIGINT) or an operator asks, then drain.
 
-    A second signal ends the drain. Raises EngineLoadError if the engine cannot start.
+    A second signal ends the drain. `on_loaded` is called before the first session.
+
+    Raises EngineLoadError if the engine cannot start.
     """
     hurry = asyncio.Event()
     stop = stop or stop_on_signals(again=hurry)
@@ -59,7 +66,7 @@ async def run(settings: WorkerSettings, stop: asyncio.Event | None = None) -> No
             worker_id, broker, processor, engine, settings, tracer=tracer, metrics=metrics
         )
         try:
-            await _Worker(context).run(stop, hurry)
+            await _Worker(context).run(stop, hurry, on_loaded)
         finally:
             engine.close()
             processor.close()
@@ -72,7 +79,9 @@ class _Worker:
         self._heartbeat = WorkerHeartbeat(context, self._pool)
         context.metrics.show(context.counters, context.settings.slots, lambda: len(self._pool))
 
-    async def run(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
+    async def run(
+        self, stop: asyncio.Event, hurry: asyncio.Event, on_loaded: Callable[[], None]
+    ) -> None:
         """Load, serve until asked to stop, drain. The registry row is removed in any case."""
         settings, registry = self._context.settings, self._context.metrics.registry
         page = status_port(
@@ -82,6 +91,7 @@ class _Worker:
             beating = asyncio.create_task(self._heartbeat.run(), name="heartbeat")
             try:
                 await self._load()
+                on_loaded()
                 await self._serve(stop, beating)
                 await self._drain(stop, hurry)
             finally:

@@ -16,7 +16,7 @@ from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.events import EventGroup, EventWatch, follow
 from antiphon.broker.service.metrics import BrokerMetrics, new_registry
-from antiphon.broker.service.process import stop_on_signals
+from antiphon.broker.service.process import freeze_heap, stop_on_signals
 from antiphon.broker.service.status_port import status_port
 from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.recorder_service.journal.job import RecordingJob
@@ -45,6 +45,7 @@ async def serve(settings: RecorderSettings) -> None:
 
     Raises what `run` raises, and OSError when its status port is taken.
     """
+    freeze_heap()
     registry = new_registry("recorder", new_process_id("recorder"))
     metrics = RecorderMetrics(registry)
     host, port = settings.health_host, settings.recorder_health_port

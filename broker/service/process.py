@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -51,6 +52,15 @@ def run_service(
         return 0
     structlog.get_logger().critical(f"{name}_cannot_start", error=reason)
     return status
+
+
+def freeze_heap() -> None:
+    """Exclude everything that exists now from garbage collections.
+
+    A full collection stops all sessions: for 50 ms with the modules of an edge, 270 ms with PyTorch.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def stop_on_signals(again: asyncio.Event | None = None) -> asyncio.Event:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -47,18 +47,37 @@ def processor(monkeypatch: pytest.MonkeyPatch) -> SlowToLoad:
 
 @asynccontextmanager
 async def worker_process(
-    settings: BrokerSettings, **overrides: object
+    settings: BrokerSettings, on_loaded: Callable[[], None] = lambda: None, **overrides: object
 ) -> AsyncIterator[asyncio.Event]:
     """A worker in this process. It drains when the event is set, or at the end."""
     values = {**settings.model_dump(), "health_port": 0, "drain_s": 0, **overrides}
     stop = asyncio.Event()
-    life = asyncio.create_task(worker.run(WorkerSettings(**values), stop))
+    life = asyncio.create_task(worker.run(WorkerSettings(**values), stop, on_loaded))
     try:
         yield stop
     finally:
         stop.set()
         async with asyncio.timeout(20):
             await life
+
+
+async def test_the_process_is_prepared_between_the_load_and_the_first_session(
+    settings: BrokerSettings, processor: SlowToLoad
+) -> None:
+    before: list[set[str]] = []
+    with capture_logs() as logs:
+
+        def on_loaded() -> None:
+            before.append({entry["event"] for entry in logs})
+
+        async with worker_process(settings, on_loaded):
+            await until(processor.loading.is_set, within_s=30)
+            assert not before
+            processor.may_load.set()
+            await until(lambda: bool(before), within_s=30)
+    (events,) = before
+    assert "engine_loading" in events
+    assert "worker_ready" not in events
 
 
 @pytest.mark.parametrize("returns", [True, False])

@@ -1,0 +1,31 @@
+"""What all services do with their process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import gc, weakref
+from antiphon.broker.service.process import freeze_heap
+
+class Node: pass
+
+def cycle():
+    node = Node()
+    node.itself = node
+    return weakref.ref(node)
+
+before = cycle()
+freeze_heap()
+assert before() is None, "garbage is collected, not kept for ever"
+assert gc.get_freeze_count() > 10_000
+assert len(gc.get_objects()) < 1000
+after = cycle()
+gc.collect()
+assert after() is None, "later garbage is collected as before"
+"""
+
+
+def test_a_frozen_heap_is_not_visited_again() -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)
