@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from antiphon.broker.service.metrics import MILLISECONDS, SECONDS
 from antiphon.shared_schemas.entries import ResultOut
 from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.token_usage import TokenUsage
 
 _COSTS = ("llm", "tts_prep", "tts", "token2wav", "all")
 """Engine stages of a unit. The result has the duration of each in `cost_..._ms`."""
@@ -74,6 +75,9 @@ class WorkerMetrics:
         self._stages["prefill_ms"] = engine.labels("prefill")
         text = "From the end of a question to the first piece of its answer, by kind."
         self.first_piece = self._histogram("first_piece", text, ["kind"], SECONDS)
+        text = "Tokens that the model read and generated, by kind."
+        tokens = Counter("antiphon_worker_tokens", text, ["kind"], registry=registry)
+        self._tokens = {kind: tokens.labels(kind) for kind in TokenUsage.model_fields}
         for kind in SessionKind:
             self.claims.labels(kind)
 
@@ -92,6 +96,12 @@ class WorkerMetrics:
         self.unit.observe(result.wall_clock_ms / 1000)
         for field, stage in self._stages.items():
             stage.observe(getattr(result, field) / 1000)
+
+    def count_tokens(self, usage: TokenUsage | None) -> TokenUsage | None:
+        """Count and return `usage`."""
+        for kind, count in usage or ():
+            self._tokens[kind].inc(count)
+        return usage
 
     def show(self, counters: WorkerCounters, slots: int, used: Callable[[], int]) -> None:
         """Export the counters and the slots."""

@@ -17,10 +17,13 @@ from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, sampl
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage, restore
 from antiphon.shared_schemas.tagged import TaggedDataclass
+from antiphon.shared_schemas.token_usage import TokenUsage
 from antiphon.shared_schemas.unit_result import UnitResult
 
 BINARY = {"binary": True}
 """Field metadata: the value is stored raw; a tuple is stored as name0, name1, ..."""
+
+_USAGE = {"load": TokenUsage.load}
 
 _HEADER = b"h"
 
@@ -210,6 +213,7 @@ class PreparedOut(StreamEntry, tag="prepared"):
 
     input_n: int
     prompt_length: int
+    usage: TokenUsage | None = field(default=None, metadata=_USAGE)
 
 
 class ResultOut(StreamEntry, tag="result"):
@@ -243,6 +247,7 @@ class ResultOut(StreamEntry, tag="result"):
     vision_tokens: int
     simulated: bool
     memo: dict[str, Any]
+    usage: TokenUsage | None = field(default=None, metadata=_USAGE)
 
     @classmethod
     def of(cls, result: UnitResult, **context: Any) -> ResultOut:
@@ -367,6 +372,7 @@ class TurnDoneOut(StreamEntry, tag="turn_done"):
     cost_all_ms: float = 0.0
     kv_cache_length: int = 0
     memo: dict[str, Any] = field(default_factory=dict)
+    usage: TokenUsage | None = field(default=None, metadata=_USAGE)
 
 
 class ProgressOut(StreamEntry, tag="progress"):
@@ -390,6 +396,7 @@ class ChatDoneOut(StreamEntry, tag="chat_done"):
     input_tokens: int
     duration_ms: float
     stopped: bool = False
+    usage: TokenUsage | None = field(default=None, metadata=_USAGE)
 
 
 class Checkpoint(StreamEntry, tag="mark"):

@@ -15,6 +15,7 @@ import orjson
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
 from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.token_usage import TokenUsage
 
 META_FILE = "meta.json"
 RECORDING_FILE = "recording.json"
@@ -75,6 +76,7 @@ class EventRecord(Record):
     elapsed_s: float | None = None
     played_ms: float | None = None
     prompt_length: int | None = None
+    usage: TokenUsage | None = None
     reason: str | None = None
     code: str | None = None
     message: str | None = None
@@ -168,6 +170,7 @@ class UnitRecord(Record):
     end_of_turn: bool | None = None
     simulated: bool | None = None
     unreadable: str | None = None
+    usage: TokenUsage | None = None
 
 
 class ChunkRecord(Record):
@@ -305,6 +308,7 @@ class TurnRecord(Record):
     stopped: bool | None = None
     failed: bool | None = None
     unfinished: bool | None = None
+    usage: TokenUsage | None = None
 
 
 class TurnRecording(Record):

@@ -90,6 +90,7 @@ class EngineConformance:
             for second in range(self.units):
                 self._check_unit(self._unit(view, second))
                 assert 0 <= view.kv_cache_length <= engine.info.context_tokens
+            _check_usage(view)
 
     def test_duplex_prepare_may_be_repeated(self, engine: UnifiedProcessor) -> None:
         with self._duplex(engine) as view:
@@ -137,6 +138,7 @@ class EngineConformance:
                 _check_answer(view.generate())
                 _check_json(view.memo())
                 assert 0 <= view.kv_cache_length <= engine.info.context_tokens
+            _check_usage(view)
 
     def test_half_duplex_rollback(self, engine: UnifiedProcessor) -> None:
         with self._half_duplex(engine) as view:
@@ -182,6 +184,7 @@ class EngineConformance:
             assert all(0 <= share <= 1 for share in shares)
             assert shares == sorted(shares)
             _check_answer(view.generate())
+            _check_usage(view)
 
     def test_chat_stop_ends_an_answer(self, engine: UnifiedProcessor) -> None:
         with self._chat(engine) as view:
@@ -267,6 +270,12 @@ def _open_any(engine: UnifiedProcessor) -> SessionView:
     if SessionKind.HALF_DUPLEX in engine.info.kinds:
         return engine.set_half_duplex_mode()
     return engine.set_chat_mode()
+
+
+def _check_usage(view: SessionView) -> None:
+    """An engine that counts tokens has counted some."""
+    usage = view.take_usage()
+    assert usage is None or usage.input_text + usage.input_audio > 0
 
 
 def _check_answer(answer: Iterator[Delta]) -> None:

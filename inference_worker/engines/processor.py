@@ -27,6 +27,7 @@ from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage
 from antiphon.shared_schemas.registry import Memory
+from antiphon.shared_schemas.token_usage import TokenUsage
 from antiphon.shared_schemas.unit_result import UnitResult
 
 
@@ -40,6 +41,13 @@ class SessionView(ABC):
     @abstractmethod
     def cleanup(self) -> None:
         """Free everything the session holds; the view is unusable afterwards."""
+
+    def take_usage(self) -> TokenUsage | None:
+        """The tokens that the model read and generated since the last call; None if not counted.
+
+        Called between other calls, after `prepare`, after each unit and after each answer.
+        """
+        return None
 
 
 class AnsweringView(SessionView):

@@ -162,6 +162,7 @@ class ChatRunner:
                 input_tokens=self._input_tokens,
                 duration_ms=round(took_s * 1000, 3),
                 stopped=stopped,
+                usage=self._context.metrics.count_tokens(self._view.take_usage()),
             )
         )
         answer.record_trace(took_s)

@@ -58,7 +58,8 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
 
     def __init__(self, context: WorkerContext, session: ClaimedSession, view: DuplexView) -> None:
         past = ConversationPast[PastUnit](context, session, lag=_REPLAYED_MS, batch=_BATCH)
-        super().__init__(context, session, recover_duplex, past, context.settings.backlog_chunks)
+        backlog = context.settings.backlog_chunks
+        super().__init__(context, session, recover_duplex, past, view, backlog)
         self._view = view
         self._config = DuplexConfig()
         self._deferred = True
@@ -178,6 +179,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
             read_at=round(now_ms - wall_clock_ms, 3),
             prefill_ms=round(prefill_ms, 3),
             wall_clock_ms=round(wall_clock_ms, 3),
+            usage=self._take_usage(),
         )
         context.metrics.observe_unit(out)
         self._session.record_latency(out.read_at - out.received_at + out.wall_clock_ms)

@@ -60,7 +60,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
         self, context: WorkerContext, session: ClaimedSession, view: HalfDuplexView
     ) -> None:
         past = ConversationPast[PastTurn](context, session, lag=0, batch=1)
-        super().__init__(context, session, recover_half_duplex, past, _BACKLOG_CHUNKS)
+        super().__init__(context, session, recover_half_duplex, past, view, _BACKLOG_CHUNKS)
         self._view = view
         self._config = HalfDuplexConfig()
         self._vad = StreamingVAD(self._config.vad)
@@ -191,6 +191,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
                 cost_all_ms=round(took_s * 1000, 3),
                 kv_cache_length=self._view.kv_cache_length,
                 memo=memo,
+                usage=self._take_usage(),
             )
         )
         answer.record_trace(took_s)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
+from antiphon.inference_worker.engines.processor import SessionView
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, UnsupportedContent
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
@@ -35,6 +36,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.token_usage import TokenUsage
 
 log = structlog.get_logger()
 
@@ -56,6 +58,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         session: ClaimedSession,
         recover: Callable[[StreamHistory], StateT],
         past: ConversationPast[Any],
+        view: SessionView,
         backlog_chunks: int,
     ) -> None:
         """If more than `backlog_chunks` unread chunks wait, the oldest is dropped."""
@@ -63,6 +66,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         self._session = session
         self._recover = recover
         self._past = past
+        self._counted = view
         self._backlog_chunks = backlog_chunks
         self._prepare_by = 0.0
         self._last_input_at = self._last_audio_at = 0.0
@@ -87,6 +91,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
             self._past.restore(state.covered, state.recent)
             await self._load(state.prepare)
             await self._restore(state)
+            self._counted.take_usage()  # of tokens that the earlier worker has already counted
             context.counters.recovered += 1
         after = state.position or StreamPosition.before(claim.ticket)
         try:
@@ -154,9 +159,13 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
             return
         self._past.recorded = entry.config.record
         await self._session.save_prepare(n, entry)
-        await self._session.publish(PreparedOut(input_n=n, prompt_length=length))
+        prepared = PreparedOut(input_n=n, prompt_length=length, usage=self._take_usage())
+        await self._session.publish(prepared)
         await self._session.move(SessionState.ACTIVE)
         self._prepared()
+
+    def _take_usage(self) -> TokenUsage | None:
+        return self._context.metrics.count_tokens(self._counted.take_usage())
 
     async def _stop(self) -> EndReason:
         await self._session.publish(StoppedOut())

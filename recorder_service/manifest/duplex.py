@@ -133,6 +133,7 @@ def _unit(item: JournalEntry[ResultOut], start: float) -> UnitRecord:
         end_of_turn=(speaks and unit.end_of_turn) or None,
         simulated=unit.simulated or None,
         unreadable=audio.unreadable if audio else None,
+        usage=unit.usage,
     )
 
 

@@ -108,6 +108,7 @@ def _turn(turn: TurnAssembly, request: StreamEntry, asked: TurnInput, start: flo
         stopped=turn.stopped or None,
         failed=turn.failed or None,
         unfinished=turn.done is None or None,
+        usage=turn.done.entry.usage if turn.done else None,
     )
 
 

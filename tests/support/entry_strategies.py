@@ -19,10 +19,12 @@ from antiphon.shared_schemas.config import (
     VadConfig,
 )
 from antiphon.shared_schemas.entries import Entry
+from antiphon.shared_schemas.token_usage import TokenUsage
 
 texts = st.text(max_size=40)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 integers = st.integers(min_value=-(2**53), max_value=2**53)
+counts = st.integers(min_value=0, max_value=2**53)
 json_values = st.recursive(
     st.none() | st.booleans() | integers | finite | texts,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
@@ -76,6 +78,7 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
         tts=speaking,
         max_slice_nums=st.none() | st.integers(1, 9),
     ),
+    TokenUsage: st.builds(TokenUsage, input_text=counts, input_audio=counts, output_text=counts),
     types.NoneType: st.none(),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from antiphon.inference_worker.engines.common.token_counter import TokenCounter
 from antiphon.inference_worker.engines.processor import (
     ChatView,
     DuplexView,
@@ -28,6 +29,7 @@ from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage
 from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.token_usage import TokenUsage
 from antiphon.shared_schemas.unit_result import UnitResult
 
 Step = Callable[[int], UnitResult]
@@ -45,7 +47,7 @@ def speaks(unit: int) -> UnitResult:
 
 
 class ScriptedView(DuplexView):
-    """Records its calls; `replayed` has the arguments of `replay`."""
+    """Records its calls; `replayed` has the arguments of `replay`. A prompt has a token per letter."""
 
     def __init__(self, step: Step) -> None:
         self.calls: list[str] = []
@@ -55,6 +57,7 @@ class ScriptedView(DuplexView):
         self.may_finalize.set()
         self._step = step
         self._unit = 0
+        self._tokens = TokenCounter()
 
     def prepare(
         self,
@@ -64,6 +67,7 @@ class ScriptedView(DuplexView):
         tts_ref_audio: Samples | None = None,
     ) -> int:
         self.calls.append("prepare")
+        self._tokens.add(input_text=len(system_prompt))
         return len(system_prompt)
 
     def prefill(
@@ -71,12 +75,17 @@ class ScriptedView(DuplexView):
     ) -> PrefillReport:
         self._unit += 1
         self.inputs.append(audio)
+        self._tokens.add(input_audio=10)
         self.calls.append(f"prefill {self._unit}")
         return PrefillReport(cost_ms=1.0, vision_slices=len(frames))
 
     def generate(self, force_listen: bool = False) -> UnitResult:
         self.calls.append(f"generate {self._unit}" + (" forced" if force_listen else ""))
+        self._tokens.add(output_text=1)
         return self._step(self._unit)
+
+    def take_usage(self) -> TokenUsage:
+        return self._tokens.take()
 
     def finalize(self) -> None:
         self.may_finalize.wait()
@@ -85,6 +94,7 @@ class ScriptedView(DuplexView):
     def replay(self, units: Sequence[PastUnit]) -> None:
         self.calls.append("replay")
         self.replayed.extend(units)
+        self._tokens.add(input_audio=10 * len(units))
         self._unit = len(units)
 
     def played(self, played_ms: float) -> None:
@@ -121,6 +131,7 @@ class ScriptedConversation:
         self.inputs: list[Samples] = []
         self.replayed: list[PastTurn] = []
         self.messages: list[ConversationMessage] = []
+        self.tokens = TokenCounter()
         self.may_read = threading.Event()
         self.may_read.set()
 
@@ -180,6 +191,7 @@ class ScriptedHalfDuplexView(HalfDuplexView):
         self.conversation.number += 1
         self.conversation.silenced.clear()
         self.conversation.inputs.append(utterance)
+        self.conversation.tokens.add(input_audio=10)
         self.conversation.calls.append(f"prefill {self.conversation.number}")
         return PrefillReport(cost_ms=1.0)
 
@@ -197,6 +209,9 @@ class ScriptedHalfDuplexView(HalfDuplexView):
 
     def memo(self) -> dict[str, Any]:
         return {"turn": self.conversation.number}
+
+    def take_usage(self) -> TokenUsage:
+        return self.conversation.tokens.take()
 
     def rollback(self) -> None:
         self.conversation.calls.append(f"rollback {self.conversation.number}")
@@ -235,10 +250,14 @@ class ScriptedChatView(ChatView):
     ) -> int:
         self.conversation.number = 1
         self.conversation.messages = list(messages)
+        self.conversation.tokens.add(input_text=len(messages))
         self.conversation.calls.append("prefill")
         on_progress(0.5)
         self.conversation.may_read.wait()
         return sum(len(message.text) for message in messages)
+
+    def take_usage(self) -> TokenUsage:
+        return self.conversation.tokens.take()
 
     def generate(self) -> Iterator[Delta]:
         self.conversation.calls.append("generate")

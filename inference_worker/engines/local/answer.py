@@ -18,6 +18,7 @@ from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta
 from antiphon.shared_schemas.config import GenerationConfig
+from antiphon.shared_schemas.token_usage import TokenUsage
 
 
 class LocalAnswer:
@@ -97,7 +98,7 @@ class LocalAnsweringView(AnsweringView):
     ) -> LocalAnswer:
         sampling, limit = Sampling.of(generation), generation.max_new_tokens
         models = self._slot.models
-        text = models.llm.stream(messages, self._slot.number, sampling, limit)
+        text = models.llm.stream(messages, self._slot.number, sampling, limit, self._slot.tokens)
         self._answer = answer = LocalAnswer(text, models.synthesiser if speak else None)
         if self._stopped.is_set():
             answer.end()
@@ -106,6 +107,9 @@ class LocalAnsweringView(AnsweringView):
     def _end_answer(self) -> None:
         if (answer := self._answer) is not None:
             answer.end()
+
+    def take_usage(self) -> TokenUsage:
+        return self._slot.tokens.take()
 
     def stop(self) -> None:
         self._stopped.set()

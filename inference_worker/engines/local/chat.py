@@ -74,7 +74,7 @@ class LocalChatView(LocalAnsweringView, ChatView):
         self._history = read_history(messages, transcribe_next, videos)
         if stopped():
             return 0
-        return models.llm.prefill(self._history, self._slot.number, afresh=True)
+        return self._slot.read(self._history, afresh=True)
 
     def generate(self) -> Iterator[Delta]:
         return self._stream(self._history)

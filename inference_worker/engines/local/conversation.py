@@ -160,6 +160,7 @@ class Conversation:
             self._slot.number,
             Sampling.of(self._config),
             options.reply_tokens,
+            self._slot.tokens,
         )
         synthesiser = self._models.synthesiser if self._config.generate_audio else None
         self._reply = Reply(generate, synthesiser, self.costs, options.reply_words, rest)
@@ -178,4 +179,4 @@ class Conversation:
         self._turn_ended = True
 
     def _read(self, messages: Sequence[LlmMessage]) -> None:
-        self.context_tokens = self._models.llm.prefill(messages, self._slot.number)
+        self.context_tokens = self._slot.read(messages)

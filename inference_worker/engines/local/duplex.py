@@ -23,6 +23,7 @@ from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import EngineError, PastUnit, PrefillReport
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.token_usage import TokenUsage
 from antiphon.shared_schemas.unit_result import UnitResult
 
 _WAIT_SHARE = 0.8
@@ -128,6 +129,10 @@ class LocalDuplexView(DuplexView):
 
     def finalize(self) -> None:
         self._prepared()[0].finish_unit()
+
+    def take_usage(self) -> TokenUsage:
+        """Also of replies that were prepared and not spoken: the language model works ahead."""
+        return self._slot.tokens.take()
 
     def replay(self, units: Sequence[PastUnit]) -> None:
         """Restore the dialogue from memos and texts, then the open utterance and the open reply."""

@@ -134,7 +134,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         return context - min(self._config.generation.max_new_tokens, context // _REPLY_SHARE)
 
     def _read(self, dialogue: Dialogue) -> int:
-        return self._slot.models.llm.prefill(dialogue.messages(), self._slot.number, afresh=True)
+        return self._slot.read(dialogue.messages(), afresh=True)
 
     def _prepared_dialogue(self) -> Dialogue:
         if self._dialogue is None:

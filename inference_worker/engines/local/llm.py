@@ -12,6 +12,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from antiphon.inference_worker.engines.common.token_counter import TokenCounter
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, EngineLoadError
@@ -56,10 +57,18 @@ class Generation:
     the model ended the reply, and `context_tokens` is the length of the context.
     """
 
-    def __init__(self, call: Future[None], chunks: SimpleQueue[Any], stop: threading.Event) -> None:
+    def __init__(
+        self,
+        call: Future[None],
+        chunks: SimpleQueue[Any],
+        stop: threading.Event,
+        counter: TokenCounter | None = None,
+    ) -> None:
         self._call = call
         self._chunks = chunks
         self._stop = stop
+        self._counter = counter
+        self._counted = (0, 0)
         self.complete = False
         self.context_tokens: int | None = None
 
@@ -80,12 +89,24 @@ class Generation:
 
     def _read(self, chunk: dict[str, Any]) -> str:
         _raise_refusal(chunk)
+        if timings := chunk.get("timings"):
+            self._count(timings)
         if usage := chunk.get("usage"):
             self.context_tokens = int(usage["total_tokens"])
         for choice in chunk.get("choices", ()):
             self.complete = self.complete or choice.get("finish_reason") == "stop"
             return (choice["delta"].get("content") or "").replace(_NO_CHARACTER, "")
         return ""
+
+    def _count(self, timings: dict[str, Any]) -> None:
+        """`timings` has the totals of the reply so far."""
+        totals = (_new_tokens(timings), int(timings["predicted_n"]))
+        if self._counter is not None:
+            read, written = (
+                now - before for now, before in zip(totals, self._counted, strict=True)
+            )
+            self._counter.add(input_text=read, output_text=written)
+        self._counted = totals
 
 
 class LocalLanguageModel:
@@ -105,9 +126,17 @@ class LocalLanguageModel:
         self._end_token = self._find_end_token()
 
     def stream(
-        self, messages: Sequence[LlmMessage], slot: int, sampling: Sampling, max_tokens: int
+        self,
+        messages: Sequence[LlmMessage],
+        slot: int,
+        sampling: Sampling,
+        max_tokens: int,
+        counter: TokenCounter | None = None,
     ) -> Generation:
-        """Start a reply. If the last message is the assistant's, the reply continues it."""
+        """Start a reply. If the last message is the assistant's, the reply continues it.
+
+        `counter` counts its tokens, and those of `messages` that the slot has not read before.
+        """
         chunks: SimpleQueue[Any] = SimpleQueue()
         stop = threading.Event()
         request = {
@@ -121,6 +150,7 @@ class LocalLanguageModel:
             **_STEADYING,
             "stream": True,
             "stream_options": {"include_usage": True},
+            "timings_per_token": True,
         }
 
         def relay(chunk: dict[str, Any]) -> bool:
@@ -129,9 +159,16 @@ class LocalLanguageModel:
 
         call = self._calls.submit(self._server.handle_chat_completions, request, relay)
         call.add_done_callback(lambda _: chunks.put(None))
-        return Generation(call, chunks, stop)
+        return Generation(call, chunks, stop, counter)
 
-    def prefill(self, messages: Sequence[LlmMessage], slot: int, *, afresh: bool = False) -> int:
+    def prefill(
+        self,
+        messages: Sequence[LlmMessage],
+        slot: int,
+        *,
+        afresh: bool = False,
+        counter: TokenCounter | None = None,
+    ) -> int:
         """Read `messages` into the slot's context; returns their length in tokens.
 
         Text that the slot has already read is reused, unless `afresh`. The result of llama.cpp for
@@ -146,6 +183,8 @@ class LocalLanguageModel:
         }
         answer = self._server.handle_chat_completions(request)
         _raise_refusal(answer)
+        if counter is not None:
+            counter.add(input_text=_new_tokens(answer["timings"]))
         return int(answer["usage"]["prompt_tokens"])
 
     def _reluctance(self, length_penalty: float) -> list[list[float]]:
@@ -189,6 +228,12 @@ def _parameters(library: Any, path: Path, slots: int, context_tokens: int, threa
     parameters.endpoint_slots = False
     parameters.n_threads_http = 1
     return parameters
+
+
+def _new_tokens(timings: dict[str, Any]) -> int:
+    """Prompt tokens that the slot had not read before. It reads the last one again in any case."""
+    read = int(timings["prompt_n"])
+    return 0 if read == 1 and timings["cache_n"] else read
 
 
 def _raise_refusal(answer: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
+from antiphon.inference_worker.engines.common.token_counter import TokenCounter
 from antiphon.inference_worker.engines.local.dependencies import bundled_model
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
@@ -56,6 +57,7 @@ class LocalSlot:
     options: LocalOptions
     pool: Executor
     loaded: LocalModels | None
+    tokens: TokenCounter = field(default_factory=TokenCounter)
     release: ExitStack = field(default_factory=ExitStack)
 
     @property
@@ -65,9 +67,14 @@ class LocalSlot:
             raise EngineError("the session has been cleaned up")
         return self.loaded
 
+    def read(self, messages: Sequence[LlmMessage], *, afresh: bool = False) -> int:
+        """Let the language model read `messages`; returns their length in tokens."""
+        llm, counter = self.models.llm, self.tokens
+        return llm.prefill(messages, self.number, afresh=afresh, counter=counter)
+
     def read_prompt(self, messages: Sequence[LlmMessage], room: int) -> int:
         """Length of a system prompt. Raises ContextFull unless the user's next utterance fits too."""
-        tokens = self.models.llm.prefill(messages, self.number, afresh=True)
+        tokens = self.read(messages, afresh=True)
         room -= NEXT_UTTERANCE_TOKENS
         if tokens > room:
             raise ContextFull(f"the system prompt has {tokens} tokens; {room} is the most that fit")

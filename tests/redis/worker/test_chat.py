@@ -32,6 +32,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
+from antiphon.shared_schemas.token_usage import TokenUsage
 from support.scripted_engine import HeldAnswer, ScriptedConversation, piece, two_pieces
 from support.stack import until
 from support.worker_harness import SID, OpenSession, running_worker, stream_client
@@ -67,6 +68,7 @@ async def test_a_streamed_answer(open_session: OpenSession, broker: Broker) -> N
         last = await client.expect(ChatDoneOut)
         assert (last.text, last.audio, last.stopped) == ("well then", b"", False)
         assert (last.generated_tokens, last.input_tokens) == (2, 17)
+        assert last.usage == TokenUsage(input_text=len(HISTORY))
         assert last.duration_ms > 0
         assert (await client.ended()).reason is EndReason.STOPPED
         await worker.idle()

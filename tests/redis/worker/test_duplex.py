@@ -31,6 +31,7 @@ from antiphon.shared_schemas.entries import (
     TimeoutOut,
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
+from antiphon.shared_schemas.token_usage import TokenUsage
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.control_plane import join
 from support.scripted_engine import listens, speaks
@@ -76,6 +77,31 @@ async def test_a_conversation_from_prepare_to_stop(
         await worker.idle()
         assert worker.view.calls[-2:] == ["stop", "cleanup"]
         assert (await broker.queue.snapshot()).workers[0].used == 0
+
+
+async def test_tokens_are_counted_once(broker: Broker, settings: BrokerSettings) -> None:
+    """A new worker reads the conversation again, which is not counted again."""
+    async with stream_client(broker) as client:
+        async with running_worker(broker, settings, worker_id="w1") as first:
+            await client.send(PREPARE, chunk())
+            prepared = await client.expect(PreparedOut)
+            assert prepared.usage == TokenUsage(input_text=len(PREPARE.system_prompt))
+            one = TokenUsage(input_audio=10, output_text=1)
+            assert (await client.expect(ResultOut)).usage == one
+        async with running_worker(broker, settings, worker_id="w2") as second:
+            await client.send(chunk())
+            assert (await client.expect(ResultOut)).usage == one
+            assert second.view.calls[:2] == ["prepare", "replay"]
+            await client.send(StopIn())
+            await client.expect(StoppedOut)
+        counted = [
+            worker.context.metrics.registry.get_sample_value(
+                "antiphon_worker_tokens_total", {"kind": kind}
+            )
+            for worker in (first, second)
+            for kind in ("input_text", "input_audio", "output_text")
+        ]
+        assert counted == [len(PREPARE.system_prompt), 10, 1, 0, 10, 1]
 
 
 async def test_an_id_is_reused_while_the_worker_still_cleans_up(

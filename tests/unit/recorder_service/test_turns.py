@@ -18,12 +18,15 @@ from antiphon.shared_schemas.audio import to_pcm16
 from antiphon.shared_schemas.entries import (
     ChatIn,
     DeltaOut,
+    Entry,
     ErrorOut,
     GeneratingOut,
+    PreparedOut,
     StreamPosition,
 )
 from antiphon.shared_schemas.recording import RecordingState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.token_usage import TokenUsage
 from support.recorder_conversations import (
     Script,
     assert_same,
@@ -126,6 +129,21 @@ def test_the_outcome_of_each_half_duplex_turn(tmp_path: Path) -> None:
     meta = read_meta(tmp_path / HALF.recording)
     assert meta is not None
     assert (meta.turns, meta.chunks, meta.state) == (4, None, RecordingState.COMPLETE)
+
+
+def test_tokens_are_recorded_if_the_engine_counts_them(tmp_path: Path) -> None:
+    read, spoken = TokenUsage(input_text=12), TokenUsage(input_audio=10, output_text=3)
+    talk: list[tuple[str, Entry]] = [
+        *(("in", half_prepare()), ("out", PreparedOut(input_n=1, prompt_length=12, usage=read))),
+        *(("out", generating(0, 1)), ("out", turn_done(0, 1, "w0 ", usage=spoken))),
+        *(("out", generating(1, 1)), ("out", turn_done(1, 1, "w1 "))),
+    ]
+    files = finish(tmp_path, HALF, numbered(talk, TICKET))
+    first, second = turns_of(files)
+    assert TokenUsage.model_validate(first["usage"]) == spoken
+    assert "usage" not in second
+    events = orjson.loads(files["recording.json"])["events"]
+    assert TokenUsage.model_validate(events[1]["usage"]) == read
 
 
 def test_a_failed_chat_and_one_without_a_request(tmp_path: Path) -> None:

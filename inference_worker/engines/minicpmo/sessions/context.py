@@ -96,6 +96,8 @@ class TextContext:
     ) -> None:
         self.slot = slot
         self.length = 0
+        self.embeddings_fed = 0
+        """Embeddings of audio and images among all tokens that were fed."""
         self.audio_input = audio_input
         self._rng = random.Random(seed)  # noqa: S311  # token choice, not a secret
         self._pending: Tensor | None = None
@@ -131,6 +133,7 @@ class TextContext:
     def _append(self, step: Feed) -> Steps[Any]:
         answer = yield step
         self.length += step.size
+        self.embeddings_fed += sum(len(piece) for piece in step.pieces if isinstance(piece, Tensor))
         return answer
 
     def _portions(self, pieces: Sequence[Piece]) -> list[tuple[Piece, ...]]:

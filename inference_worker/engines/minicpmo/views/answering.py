@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import queue
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
+from contextlib import AbstractContextManager
 
+from antiphon.inference_worker.engines.common.token_counter import TokenCounter
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SamplingSettings, Steps
 from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
+from antiphon.inference_worker.engines.minicpmo.sessions.prompts import PromptPart
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
@@ -16,9 +19,11 @@ from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
     WrittenAnswer,
 )
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
+from antiphon.inference_worker.engines.minicpmo.views.input_tokens import counting_input
 from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta
 from antiphon.shared_schemas.config import GenerationConfig
+from antiphon.shared_schemas.token_usage import TokenUsage
 
 UNFINISHED = "\ufffd"
 """Ends a text whose last character is incomplete."""
@@ -75,6 +80,7 @@ class MiniCPMOAnsweringView(AnsweringView):
         self._voice: VoiceState | None = None
         self._last: WrittenAnswer | None = None
         self._broken = False
+        self._tokens = TokenCounter()
         self._session = self._new_session()
 
     @abstractmethod
@@ -96,11 +102,19 @@ class MiniCPMOAnsweringView(AnsweringView):
         job.future.add_done_callback(output.close)
         try:
             for piece in output:
-                yield self._synthesize(*piece) if isinstance(piece, tuple) else piece
+                if isinstance(piece, tuple):
+                    self._tokens.add(output_audio=len(piece[0]))
+                    yield self._synthesize(*piece)
+                else:
+                    self._tokens.add(output_text=piece.n_tokens)
+                    yield piece
         finally:
             self._broken = True
             wait([job.future])
         self._last = job.future.result()
+
+    def take_usage(self) -> TokenUsage:
+        return self._tokens.take()
 
     def stop(self) -> None:
         self._lease.stop()
@@ -108,6 +122,9 @@ class MiniCPMOAnsweringView(AnsweringView):
     def cleanup(self) -> None:
         self._voice = None
         self._lease.close()
+
+    def _counting_input(self, parts: Sequence[PromptPart] = ()) -> AbstractContextManager[None]:
+        return counting_input(self._tokens, self._session, parts, self._parts.config.query_num)
 
     def _synthesize(self, codes: list[int], last: bool) -> Delta:
         assert self._voice is not None

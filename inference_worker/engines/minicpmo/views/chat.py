@@ -91,8 +91,9 @@ class MiniCPMOChatView(MiniCPMOAnsweringView, ChatView):
             thinking=options.enable_thinking,
             speak=options.use_tts_template or options.tts.enabled,
         )
-        expected = _expected_steps([part for _, parts in history for part in parts])
-        self._lease.run(_with_progress(prompt, expected, on_progress))
+        content = [part for _, parts in history for part in parts]
+        with self._counting_input(content):
+            self._lease.run(_with_progress(prompt, _expected_steps(content), on_progress))
         self._options = options
         return self._session.length
 

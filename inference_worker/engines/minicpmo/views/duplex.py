@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 import numpy as np
 
+from antiphon.inference_worker.engines.common.token_counter import TokenCounter
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import (
     SlicedImage,
     decode_image,
@@ -28,10 +29,12 @@ from antiphon.inference_worker.engines.minicpmo.sessions.recovery import (
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import unfinished_turn_codes
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
+from antiphon.inference_worker.engines.minicpmo.views.input_tokens import counting_input
 from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import EngineError, PastUnit, PrefillReport
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.token_usage import TokenUsage
 from antiphon.shared_schemas.unit_result import UnitResult
 
 SILENT_SECOND: Samples = np.zeros(INPUT_RATE, dtype=np.float32)
@@ -45,6 +48,7 @@ class MiniCPMODuplexView(DuplexView):
         self._lease = lease
         self._session: DuplexConversation | None = None
         self._voice: VoiceState | None = None
+        self._tokens = TokenCounter()
         self._break = False
         self._max_slices = 1
 
@@ -65,7 +69,9 @@ class MiniCPMODuplexView(DuplexView):
         self._session = session
         reference_mels = clip_mels(ref_audio) if ref_audio is not None and len(ref_audio) else []
         prefix = f"<|im_start|>system\n{system_prompt}\n<|audio_start|>"
-        return self._lease.run(session.prepare(prefix, "<|audio_end|><|im_end|>", reference_mels))
+        suffix = "<|audio_end|><|im_end|>"
+        with self._counting_input(session):
+            return self._lease.run(session.prepare(prefix, suffix, reference_mels))
 
     def prefill(
         self, audio: Samples, frames: Sequence[bytes] = (), max_slice_nums: int = 1
@@ -80,7 +86,8 @@ class MiniCPMODuplexView(DuplexView):
             if self._parts.options.fidelity == "upstream":
                 self._lease.run(session.feed_without_audio(images))
             raise EngineError("too little audio for a unit: it is kept for the next one")
-        self._lease.run(session.prefill(mel, images))
+        with self._counting_input(session, images):
+            self._lease.run(session.prefill(mel, images))
         self._max_slices = max_slice_nums
         slices = sum(len(image.pixels) for image in images)
         return PrefillReport(
@@ -95,6 +102,7 @@ class MiniCPMODuplexView(DuplexView):
         session.memo.max_slices = self._max_slices
         spoken = time.perf_counter()
         sound = self._synthesize(outcome)
+        self._tokens.add(output_text=len(outcome.tokens), output_audio=len(outcome.codes))
         return UnitResult(
             is_listen=outcome.is_listen,
             text=outcome.text,
@@ -114,6 +122,9 @@ class MiniCPMODuplexView(DuplexView):
         """Close the unit and slide the window if necessary. After `stop`, nothing is closed."""
         with suppress(StepAbandoned):
             self._lease.run(self._ready().finalize())
+
+    def take_usage(self) -> TokenUsage:
+        return self._tokens.take()
 
     def replay(self, units: Sequence[PastUnit]) -> None:
         """Rebuild the context of a conversation that another worker began.
@@ -153,6 +164,11 @@ class MiniCPMODuplexView(DuplexView):
         if outcome.is_listen:
             return SILENCE
         return vocoder.synthesize(voice, outcome.codes, last=outcome.end_of_turn)
+
+    def _counting_input(
+        self, session: DuplexConversation, images: Sequence[SlicedImage] = ()
+    ) -> AbstractContextManager[None]:
+        return counting_input(self._tokens, session, images, self._parts.config.query_num)
 
     def _ready(self) -> DuplexConversation:
         if self._session is None:

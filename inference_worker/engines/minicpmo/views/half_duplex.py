@@ -54,7 +54,9 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         self._lease.clear()
         session = self._session = self._new_session()
         reading = ReadOptions(settings=self._parts.config.slice_config, max_slices=1)
-        self._lease.run(session.system(read_message(system, reading, "system_content")))
+        parts = read_message(system, reading, "system_content")
+        with self._counting_input(parts):
+            self._lease.run(session.system(parts))
         self._mark = session.bookmark()
         return session.length
 
@@ -62,7 +64,8 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         """Feed one utterance and open the answer."""
         began, session = time.perf_counter(), self._ready()
         self._mark, self._broken = session.bookmark(), False
-        self._lease.run(self._feed_utterance(session, utterance))
+        with self._counting_input():
+            self._lease.run(self._feed_utterance(session, utterance))
         return PrefillReport(cost_ms=(time.perf_counter() - began) * 1000)
 
     def _generation(self) -> GenerationConfig:

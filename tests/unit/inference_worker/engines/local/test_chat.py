@@ -21,6 +21,7 @@ from antiphon.shared_schemas.content import (
     TextPart,
     VideoPart,
 )
+from antiphon.shared_schemas.token_usage import TokenUsage
 from support.speech import share_recognised, transcribe
 from support.synthetic_speech import GERMANY, ITALY, spoken
 from support.video_files import video
@@ -54,8 +55,13 @@ def test_the_answer_follows_from_the_history(view: LocalChatView) -> None:
         ConversationMessage(Role.ASSISTANT, (TextPart("The capital of Italy is Rome."),)),
         asks(TextPart("And what about Germany?")),
     ]
-    assert view.prefill(history, options()) > 40
+    length = view.prefill(history, options())
+    assert length > 40
+    assert view.take_usage() == TokenUsage(input_text=length)
     deltas = list(view.generate())
+    answered = view.take_usage()
+    assert answered.input_text == 0
+    assert answered.output_text >= len(deltas)
     assert "Berlin" in text_of(deltas)
     assert len(deltas) > 3
     assert not any(len(delta.audio) for delta in deltas)

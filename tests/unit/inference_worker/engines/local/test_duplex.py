@@ -69,7 +69,11 @@ def user_turns(results: list[UnitResult]) -> str:
 def test_a_spoken_question_gets_a_spoken_answer_that_says_its_text(
     local_engine: LocalProcessor, view: LocalDuplexView
 ) -> None:
+    view.take_usage()
     results = converse(view, ITALY)
+    usage = view.take_usage()
+    assert usage.input_text > len(ITALY.split())
+    assert usage.output_text >= sum(result.n_tokens for result in results)
     speaking = [result for result in results if not result.is_listen]
     text = text_of(results)
     assert "Italy" in user_turns(results)

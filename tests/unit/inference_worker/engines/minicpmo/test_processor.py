@@ -22,6 +22,7 @@ from antiphon.inference_worker.engines.types import (
 )
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.token_usage import TokenUsage
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CHECKPOINT, LOGITS
@@ -81,6 +82,24 @@ def talk(view: MiniCPMODuplexView, audio: list[Samples], frames: Sequence[bytes]
     runner = view._parts.engine._runner
     bits = torch.stack([keys[slot, :length] for keys in runner.text_cache.keys])
     return said, (bits.clone(), torch.stack(logits))
+
+
+def test_tokens_of_a_unit_are_counted_by_kind(processor: MiniCPMOProcessor) -> None:
+    view = begin(processor)
+    assert view.take_usage() == TokenUsage(input_text=view.kv_cache_length)
+    for audio in seconds("w_user", 2):
+        before = view.kv_cache_length
+        view.prefill(audio, [golden_set.image_bytes("b")])
+        added = view.kv_cache_length - before
+        result = view.generate()
+        view.finalize()
+        assert view.take_usage() == TokenUsage(
+            input_text=added - 64 - 10,
+            input_audio=10,
+            input_vision=64,
+            output_text=result.n_tokens,
+        )
+    view.cleanup()
 
 
 def test_the_golden_session_through_the_views(processor: MiniCPMOProcessor) -> None:

@@ -25,6 +25,7 @@ from antiphon.shared_schemas.content import (
     TextPart,
     VideoPart,
 )
+from antiphon.shared_schemas.token_usage import TokenUsage
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CHECKPOINT
 from support.minicpmo.tone_vocoder import SAMPLES_PER_CODE, Tone
@@ -57,6 +58,7 @@ def test_turns_of_a_conversation(processor: MiniCPMOProcessor) -> None:
     with pytest.raises(EngineError, match="prepare must come first"):
         view.prefill(utterance())
     assert view.prepare(SYSTEM, TEXT_ONLY) == view.kv_cache_length
+    assert view.take_usage() == TokenUsage(input_text=view.kv_cache_length)
     lengths, answers = [view.kv_cache_length], []
     for _ in range(2):
         view.prefill(utterance())
@@ -135,7 +137,12 @@ def test_a_chat_of_text_audio_and_images(processor: MiniCPMOProcessor) -> None:
     assert reported == pytest.approx(
         [1 / 4, 1 / 2, 4 / 6, 5 / 6, 1.0]
     )  # two messages; audio, images, feed
+    read = view.take_usage()
+    assert read.input_vision == 64
+    assert read.input_audio >= 30
+    assert read.input_text + read.input_audio + read.input_vision == length
     assert sum(delta.n_tokens for delta in view.generate()) == 6
+    assert view.take_usage() == TokenUsage(output_text=6)
     view.cleanup()
 
 
@@ -218,6 +225,7 @@ def test_answers_are_spoken_with_a_vocoder(processor: MiniCPMOProcessor) -> None
     talker.prefill(utterance())
     pieces = list(talker.generate())
     samples = sum(len(piece.audio) for piece in pieces)
+    assert talker.take_usage().output_audio == samples // SAMPLES_PER_CODE
     assert samples >= 25 * SAMPLES_PER_CODE
     assert samples % SAMPLES_PER_CODE == 0
     text = "".join(piece.text for piece in pieces)
