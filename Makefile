@@ -8,9 +8,10 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 SUITABLE := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>/dev/null && echo $(p))))
 
-# Most tests wait for real time to pass: three files at a time keep two cores busy. Browsers, clusters and
-# speech share these cores, so tests that fail run once more, alone, and the output names them.
-SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile
+# Most tests wait for real time to pass: three files at a time keep two cores busy. tests/conftest.py puts
+# the longest files first. Browsers, clusters and speech share these cores, so tests that fail run once more,
+# alone, and the output names them.
+SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
 # Runs after all other tests: Chromium aborts loads when a network interface appears or disappears.
 IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -15,6 +16,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.settings import BrokerSettings
+from support.longest_files import sort_longest_first
 from support.redis_server import RedisServer, redis_binary
 from support.stack import Stack, new_stack
 
@@ -26,6 +28,12 @@ httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_
 
 # A shell makes its background processes ignore Ctrl-C; the processes that the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        sort_longest_first(items)
 
 
 @pytest.fixture(scope="session")
@@ -51,8 +59,12 @@ def redis_server(redis_program: Path, tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def settings(redis_url: str) -> BrokerSettings:
-    """Broker settings with a key prefix that no other test has."""
-    return BrokerSettings(redis_url=redis_url, key_prefix=f"t-{uuid.uuid4().hex[:12]}")
+    """Broker settings with a key prefix that no other test has.
+
+    A Redis on a busy machine may answer late. Tests of outages set `redis_timeout_s` themselves.
+    """
+    prefix = f"t-{uuid.uuid4().hex[:12]}"
+    return BrokerSettings(redis_url=redis_url, key_prefix=prefix, redis_timeout_s=30.0)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from antiphon.broker.redis_server.embedded import free_port
 from redis import Redis as BlockingRedis
 from support.redis_8 import REDIS_8
 
-_START_TIMEOUT_S = 20.0
+_START_TIMEOUT_S = 60.0
 ADMIN: dict[str, Any] = {"protocol": 2, "decode_responses": True, "socket_timeout": 10.0}
 """Options of a blocking client that controls servers."""
 

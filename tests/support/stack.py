@@ -19,7 +19,7 @@ from support.fork_server import ForkedProcess, fork_server
 from support.redis_server import RedisServer, free_port
 
 _START_TIMEOUT_S = 90.0
-_STOP_TIMEOUT_S = 20.0
+_STOP_TIMEOUT_S = 60.0
 
 
 @dataclass

@@ -32,7 +32,7 @@ async def test_a_switch_applies_to_all_edges_at_once(
 async def test_switches_survive_a_restart_and_an_outage_is_reported(
     redis_server: RedisServer,
 ) -> None:
-    settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=0.5)
+    settings = BrokerSettings(redis_url=redis_server.url)
     async with open_broker(settings) as broker:
         await broker.apps.switch("omni", enabled=False)
         redis_server.stop()

@@ -92,15 +92,18 @@ async def test_a_subscription_continues_after_resets(
 async def test_a_frozen_connection_is_noticed_within_five_seconds(
     broker: Broker, proxied: Broker, proxy: TcpProxy
 ) -> None:
+    """Five seconds of the reader's event loop: on a busy machine its timers are as late as this count."""
     writer = await broker.streams.input_writer(SID, TICKET)
     async with proxied.reader.subscribe(broker.keys.inbound(SID), START) as subscription:
         await writer.append(ChunkIn(audio=bytes(4)))
         await anext(subscription)
         before = proxy.accepted
         proxy.freeze()
-        async with asyncio.timeout(15):
-            while proxy.accepted == before:
-                await asyncio.sleep(0.05)
+        for _ in range(5 * 50):
+            if proxy.accepted > before:
+                break
+            await asyncio.sleep(1 / 50)
+        assert proxy.accepted > before
         proxy.thaw()
         await writer.append(ChunkIn(audio=bytes(4)))
         assert (await anext(subscription))[0].n == 2
@@ -138,7 +141,7 @@ async def test_a_role_change_is_an_outage_that_ends_at_the_new_master(
                     await retry_until_available(
                         lambda: writer.append(ChunkIn(audio=b"\0\0\0\2")), "append"
                     )
-                    async with asyncio.timeout(15):
+                    async with asyncio.timeout(60):
                         position, entry = await anext(subscription)
                     assert position.n == 2
                     assert isinstance(entry, ChunkIn)
@@ -161,10 +164,10 @@ async def test_connections_of_a_burst_are_closed_when_they_are_idle(
             await pings(broker, 50)
             assert await _connections(raw) > 30
             busy = asyncio.create_task(_keep_busy(broker, 10))
-            await until(lambda: _has_at_most(raw, before + 16), within_s=10)
+            await until(lambda: _has_at_most(raw, before + 16))
             busy.cancel()
             await asyncio.gather(busy, return_exceptions=True)
-            await until(lambda: _has_at_most(raw, before + 4), within_s=10)
+            await until(lambda: _has_at_most(raw, before + 4))
         await pings(broker, 50)
 
 
@@ -193,5 +196,5 @@ async def test_a_user_that_may_not_ask_for_the_role_can_read(
             await asyncio.sleep(0.2)  # several reads without entries
             writer = await broker.streams.input_writer(SID, TICKET)
             await writer.append(ChunkIn(audio=bytes(4)))
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(60):
                 assert (await anext(subscription))[0].n == 1

@@ -91,7 +91,7 @@ async def test_an_event_ends_a_blocking_read(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "LONGEST_BLOCK_MS", 20_000)
-    async with watching(broker) as watch, asyncio.timeout(10):
+    async with watching(broker) as watch, asyncio.timeout(60):
         reading = asyncio.create_task(watch.read())
         await join(broker, "a")
         assert states(await reading) == [("a", SessionState.QUEUED)]

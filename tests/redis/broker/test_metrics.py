@@ -184,7 +184,7 @@ async def test_a_recovered_session_counts_for_its_new_worker(
         async with running_worker(broker, settings, listens, "w2") as second:
             metrics = second.context.metrics
             metrics.show(second.context.counters, 2, lambda: len(second.pool))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while (await client.row()).state is not SessionState.ACTIVE:
                     await asyncio.sleep(0.01)
                 while value(metrics.registry, "worker_recovered_sessions_total") != 1:

@@ -103,7 +103,7 @@ async def test_no_session_is_lost_in_an_outage_longer_than_the_lease(
             assert row is not None
             assert (row.state, row.attempt) == (SessionState.ACTIVE, 1)
             await join(broker, "q3")
-            await until(lambda: _has_seen(seen, "q3"), within_s=15)
+            await until(lambda: _has_seen(seen, "q3"))
         await watch.close()
     assert lost == set()
     assert [event.sid for event in seen] == ["q3"]
@@ -131,7 +131,7 @@ async def test_a_worker_that_died_during_the_outage_is_noticed_afterwards(
             return await waiting(broker) == ["held"]
 
         async with running(keep_at(edge)):
-            await until(requeued, within_s=15)
+            await until(requeued)
 
 
 async def test_after_an_empty_restart_every_session_is_reported_as_ended(
@@ -208,12 +208,12 @@ async def test_redis_does_not_answer_at_start() -> None:
 
 
 async def test_a_frozen_redis_times_out_and_is_used_again(redis_server: RedisServer) -> None:
-    settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=0.2)
+    settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=2.0)
     async with open_broker(settings) as broker:
         writer = await broker.streams.input_writer("s", 1)
         redis_server.freeze()
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 outcomes = await asyncio.gather(
                     *(broker.ping() for _ in range(100)),
                     writer.append(ChunkIn(audio=b"1234")),

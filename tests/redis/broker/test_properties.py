@@ -113,6 +113,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.settings = BrokerSettings(
             redis_url=redis_url,
             key_prefix=f"p-{uuid.uuid4().hex[:12]}",
+            redis_timeout_s=60.0,
             max_queue_size=MAX_QUEUE,
             max_attempts=MAX_ATTEMPTS,
             recovery_timeout_s=RECOVERY_TIMEOUT_S,

@@ -39,7 +39,7 @@ KINDS = {
     "/v1/realtime": SessionKind.OMNI_DUPLEX,
 }
 GRANT, PAUSE, TURN = "a worker claims", "a while passes", "a moment passes"
-WITHIN_S = 10.0
+WITHIN_S = 60.0
 _MARK = re.compile(r"#\d+#")
 
 

@@ -115,7 +115,7 @@ async def test_sigterm_hands_sessions_over_and_finishes_ended_ones(
 
 
 async def test_an_outage_of_redis_loses_nothing(redis_server: RedisServer, tmp_path: Path) -> None:
-    settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=1.0)
+    settings = BrokerSettings(redis_url=redis_server.url)
     quickly = quick(settings, tmp_path / "data")
     async with in_process(quickly), open_broker(settings) as broker:
         talk = await LiveTalk.begin(broker)
@@ -135,7 +135,7 @@ async def test_an_outage_of_redis_loses_nothing(redis_server: RedisServer, tmp_p
 
 async def test_a_redis_that_restarts_empty(redis_server: RedisServer, tmp_path: Path) -> None:
     """Recorded entries are kept and marked; later sessions are recorded as usual."""
-    settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=1.0)
+    settings = BrokerSettings(redis_url=redis_server.url)
     quickly = quick(settings, tmp_path / "data")
     async with in_process(quickly):
         async with open_broker(settings) as broker:

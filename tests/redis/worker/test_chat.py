@@ -82,7 +82,7 @@ async def test_progress_of_a_long_prefill_is_published_on_request(
     open_session: OpenSession,
 ) -> None:
     async with open_session() as (worker, client):
-        await until(lambda: worker.processor.conversations, within_s=10)
+        await until(lambda: worker.processor.conversations)
         worker.conversation.may_read.clear()
         await client.send(replace(request(), progress=True))
         published = await client.receive()

@@ -120,7 +120,7 @@ async def test_an_id_is_reused_while_the_worker_still_cleans_up(
             assert len(worker.pool) == 2
             assert worker.pool.claims()[SID].ticket == client.ticket
             may_clean_up.set()
-            await until(lambda: len(worker.pool) != 2, within_s=5)
+            await until(lambda: len(worker.pool) != 2)
             assert worker.pool.claims()[SID].ticket == client.ticket  # its lease is still renewed
             await client.send(chunk())
             await client.expect(ResultOut)

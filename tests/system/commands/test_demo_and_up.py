@@ -118,7 +118,7 @@ def running_up(folder: Path, port: int, **env: str) -> Iterator[Up]:
 
 
 def all_gone(processes: list[psutil.Process]) -> bool:
-    _, alive = psutil.wait_procs(processes, timeout=15)
+    _, alive = psutil.wait_procs(processes, timeout=60)
     return not alive
 
 

@@ -118,7 +118,7 @@ async def test_pages_need_no_key(settings: BrokerSettings, built: Path) -> None:
 
 
 async def test_pages_work_without_redis(redis_server: RedisServer, built: Path) -> None:
-    settings = BrokerSettings(redis_url=redis_server.url, redis_timeout_s=0.5)
+    settings = BrokerSettings(redis_url=redis_server.url)
     async with running_edge(settings, pages_dir=built) as edge, edge.http() as client:
         redis_server.stop()
         assert (await client.get("/omni")).status_code == 200

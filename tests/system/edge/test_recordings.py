@@ -49,7 +49,7 @@ async def raw_get(edge: RunningEdge, path: str) -> tuple[int, bytes]:
     try:
         head = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
         writer.write(head.encode("latin-1"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             answer = await reader.read()
     finally:
         writer.close()

@@ -72,7 +72,7 @@ async def test_f9_clients_that_vanish_around_their_grant_leave_nothing(stack: St
 
 
 async def test_f10_a_half_open_client_frees_its_slot(stack: Stack) -> None:
-    stack.edge(ping_interval_s=0.3, ping_timeout_s=0.3)
+    stack.edge(ping_interval_s=0.5, ping_timeout_s=3.0)
     stack.worker(slots=1, engine_options=SIMULATED)
     async with open_wire(stack.ws_url, "adx_1") as wire:
         await wire.begin()
@@ -279,8 +279,8 @@ async def test_f22_a_stop_at_any_moment_of_an_answer_gives_one_end(stack: Stack)
 
 async def test_f23_limits_that_are_reached_at_once_give_one_end(stack: Stack) -> None:
     """The limit of the session and the silence of its client end it in the same second."""
-    stack.edge(realtime_audio_s=2.0)
-    stack.worker(slots=8, engine_options=SIMULATED, silence_timeout_s=1.9)
+    stack.edge(realtime_audio_s=4.0)
+    stack.worker(slots=8, engine_options=SIMULATED, silence_timeout_s=3.9)
 
     async def session() -> None:
         async with open_path(stack.ws_url, "/v1/realtime?mode=audio") as wire:

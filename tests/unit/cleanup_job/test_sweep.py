@@ -324,9 +324,9 @@ async def test_the_loop_repeats_the_sweep_and_stops_on_request(data: Path) -> No
     loop = asyncio.create_task(run_loop(settings(data, interval_s=0.02), stop))
     for i in range(3):
         make(data, f"old{i}", age_days=31)
-        await until(lambda: not left(data), within_s=10)
+        await until(lambda: not left(data))
     stop.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await loop
 
 
@@ -345,11 +345,11 @@ async def test_the_loop_sweeps_when_the_disk_loses_space(
     await asyncio.sleep(0.1)
     assert left(data) == ["often", "rarely"]
     free = 1.25 * GIB - 50_000
-    await until(lambda: left(data) == ["often"], within_s=10)
+    await until(lambda: left(data) == ["often"])
     free = 1.25 * GIB
     await asyncio.sleep(0.1)
     stop.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await loop
     assert left(data) == ["often"]
 
@@ -374,7 +374,7 @@ def test_the_process_ends_promptly_on_a_signal(data: Path, number: signal.Signal
     while '"cleanup_swept"' not in child.stderr.readline():
         assert child.poll() is None  # now it waits for a day
     child.send_signal(number)
-    child.communicate(timeout=10)
+    child.communicate(timeout=60)
     assert child.returncode == 0
     assert left(data) == []
 

@@ -349,7 +349,7 @@ async def test_leaving_the_block_stops_the_session_and_closes() -> None:
     async with Scripted(script).running() as server:
         async with connect_duplex(server.url, session_id="adx_mine", timing=True) as session:
             await session.prepare()
-        await asyncio.wait_for(closed.wait(), 5)
+        await asyncio.wait_for(closed.wait(), 60)
         assert server.path == "/ws/duplex/adx_mine?timing=1"
 
 

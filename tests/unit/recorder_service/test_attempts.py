@@ -87,7 +87,7 @@ async def test_recordings_that_have_failed_are_worked_on_one_at_a_time(tmp_path:
             await asyncio.Event().wait()
 
     tasks = [asyncio.create_task(work(folder)) for folder in (*suspects, tmp_path / "c")]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(working) < 2:
             await asyncio.sleep(0.01)
     assert "c" in working, "a recording without a failure does not wait"

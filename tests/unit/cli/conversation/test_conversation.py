@@ -59,10 +59,12 @@ def answering(reply: Callable[[int], dict[str, Any] | None]) -> Any:
     return script
 
 
-async def asked(reply: Callable[[int], dict[str, Any] | None], seen: Seen) -> ConversationResult:
+async def asked(
+    reply: Callable[[int], dict[str, Any] | None], seen: Seen, patience_s: float = 60.0
+) -> ConversationResult:
     async with talking_to(answering(reply)) as session:
         await session.prepare()
-        return await ask(session, SpokenQuestion(TONE), seen, patience_s=0.5)
+        return await ask(session, SpokenQuestion(TONE), seen, patience_s)
 
 
 async def test_listening_continues_until_the_turn_has_ended() -> None:
@@ -82,14 +84,14 @@ async def test_listening_continues_until_the_turn_has_ended() -> None:
 
 async def test_a_turn_that_ended_before_the_question_is_not_the_answer() -> None:
     early = {1: speaking("Hm?", current_time=1000, end_of_turn=True)}
-    result = await asked(lambda n: early.get(n, {}), Seen())
+    result = await asked(lambda n: early.get(n, {}), Seen(), patience_s=0.5)
     assert not result.answered
     assert result.text == "Hm?"
     assert result.first_words_s is None
 
 
 async def test_silence_ends_at_the_time_limit() -> None:
-    result = await asked(lambda _: {}, Seen())
+    result = await asked(lambda _: {}, Seen(), patience_s=0.5)
     assert not result.answered
     assert not len(result.speech)
 
@@ -115,7 +117,7 @@ async def test_a_lost_session_is_raised() -> None:
     async with talking_to(script) as session:
         await session.prepare()
         with pytest.raises(SessionOver, match="worker_lost"):
-            await ask(session, SpokenQuestion(TONE), Seen(), patience_s=5)
+            await ask(session, SpokenQuestion(TONE), Seen(), patience_s=60)
 
 
 async def test_the_recording_is_sent_and_then_silence() -> None:
@@ -130,7 +132,7 @@ async def test_the_recording_is_sent_and_then_silence() -> None:
 
     async with talking_to(script) as session:
         await session.prepare()
-        await ask(session, SpokenQuestion(TONE), Seen(), patience_s=5)
+        await ask(session, SpokenQuestion(TONE), Seen(), patience_s=60)
     spoken = np.frombuffer(b"".join(sent), np.float32)
     assert len(spoken) == 3 * INPUT_RATE
     np.testing.assert_array_equal(spoken[: len(TONE)], TONE)

@@ -31,7 +31,7 @@ class PublishedProgress:
         return cast("ClaimedSession", self)
 
     async def has(self, count: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.entries) < count:
                 await asyncio.sleep(0.001)
 
