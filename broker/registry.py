@@ -15,6 +15,7 @@ from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.events import WorkerCommand
 from antiphon.shared_schemas.registry import (
+    Abilities,
     EdgeRow,
     EdgeSnapshot,
     Latency,
@@ -31,6 +32,7 @@ log = structlog.get_logger()
 _MOST_SLOTS = 100_000
 _FINITE = Annotated[float, Field(allow_inf_nan=False)]
 _COUNTERS = TypeAdapter(dict[str, RowNumber | _FINITE])
+_ABILITIES = TypeAdapter(Abilities)
 _LATENCY = TypeAdapter(dict[str, tuple[RowNumber, _FINITE]])
 
 
@@ -58,6 +60,7 @@ def read_worker(worker_id: bytes, flat: list[bytes]) -> WorkerRow:
         counters=dict(_COUNTERS.validate_json(row["counters"])),
         memory=_memory(memory_used, memory_total) if memory_total else None,
         latency={sid: Latency(*newest) for sid, newest in latency.items()},
+        abilities=_ABILITIES.validate_json(row.get("abilities", "{}")),
     )
 
 
@@ -188,6 +191,7 @@ class Registry:
             "counters": orjson.dumps(report.counters),
             "memory": f"{memory.used}/{memory.total}" if memory else "",
             "latency": orjson.dumps({s: (one.count, one.ms) for s, one in newest.items()}),
+            "abilities": orjson.dumps(report.abilities),
         }
         return await self._scripts.run(_worker_beat, worker_id, held, row.items())
 

@@ -13,7 +13,7 @@ from antiphon.broker.errors import BrokerUnavailable
 from antiphon.inference_worker.pool import SessionPool
 from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.shared_schemas.events import WorkerCommand
-from antiphon.shared_schemas.registry import WorkerReport
+from antiphon.shared_schemas.registry import Abilities, WorkerReport
 from antiphon.shared_schemas.states import WorkerState
 
 log = structlog.get_logger()
@@ -107,6 +107,14 @@ class WorkerHeartbeat:
             counters=self._context.counters.row(),
             memory=self._context.processor.memory(),
             latency=self._pool.latency(),
+            abilities=Abilities(
+                hears=info.hears,
+                speaks=info.speaks,
+                sees=info.sees_frames,
+                clones_voices=info.clones_voice,
+                calls_tools=info.calls_tools,
+                simulated=info.simulated,
+            ),
         )
 
     def health(self) -> tuple[bool, dict[str, Any]]:

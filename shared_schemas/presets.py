@@ -33,13 +33,18 @@ PresetItem = Annotated[PresetText | PresetVoice, Field(discriminator="type")]
 
 
 class Preset(BaseModel):
-    """`system_prompt` and `ref_audio` for duplex pages, `system_content` for the other two."""
+    """`system_prompt` and `ref_audio` for duplex pages, `system_content` for the other two.
+
+    `lang`: the language of its user. `needs`: what else the engine must do: `sight`, or understand a
+    language.
+    """
 
     id: str
     order: int
     name: str
     description: str
     lang: Literal["en", "zh"] | None = None
+    needs: list[Literal["sight", "en", "zh"]] | None = None
     system_prompt: str | None = None
     system_content: list[PresetItem] | None = None
     ref_audio: VoiceRef | None = None

@@ -68,6 +68,18 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What an engine can do. `hears`, `speaks`: codes of languages; empty if they are not known."""
+
+    hears: tuple[str, ...] = ()
+    speaks: tuple[str, ...] = ()
+    sees: bool = False
+    clones_voices: bool = False
+    calls_tools: bool = False
+    simulated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReport:
     """What a worker reports with each heartbeat.
 
@@ -86,6 +98,7 @@ class WorkerReport:
     counters: dict[str, float] = field(default_factory=dict)
     memory: Memory | None = None
     latency: dict[str, Latency] = field(default_factory=dict)
+    abilities: Abilities = Abilities()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

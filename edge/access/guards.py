@@ -33,13 +33,24 @@ KEY_PROTOCOL = "antiphon.key."
 """Prefix of a WebSocket subprotocol that holds the base64url of a key. Browsers cannot set headers."""
 
 _PROXY_HEADERS = (
+    "cf-",
+    "client-ip",
+    "fastly-",
+    "fly-",
     "forwarded",
+    "true-client-ip",
     "via",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
+    "x-client-",
+    "x-cluster-client-",
+    "x-envoy-",
+    "x-forwarded",
+    "x-original-",
+    "x-real-",
 )
+"""Beginnings of the names of headers that proxies add."""
+
+_HTTP_OF_NGINX = "1.0"
+"""nginx adds no headers unless it is configured to, and uses this version for its requests."""
 
 
 @contextmanager
@@ -227,9 +238,12 @@ def _digest(key: str) -> bytes:
 def _is_local(connection: HTTPConnection) -> bool:
     """True for a direct request from this machine under a loopback name.
 
-    The name matters: a web page can point its own host name at 127.0.0.1.
+    The name matters: a web page can point its own host name at 127.0.0.1. A proxy on this machine must
+    not turn its clients into administrators.
     """
     address = peer_address(connection)
     near = address is not None and address.is_loopback
-    forwarded = any(header in connection.headers for header in _PROXY_HEADERS)
+    forwarded = connection.scope.get("http_version") == _HTTP_OF_NGINX or any(
+        name.startswith(_PROXY_HEADERS) for name in connection.headers
+    )
     return near and not forwarded and is_loopback(host_name(connection.headers.get("host")))

@@ -48,6 +48,7 @@ class _File(BaseModel):
     name: str
     description: str = ""
     lang: Literal["en", "zh"] | None = None
+    needs: list[Literal["sight", "en", "zh"]] | None = None
     system_prompt: str | None = None
     system_content: list[_Text | _Voice] | None = None
     ref_audio_path: str | None = None

@@ -69,6 +69,35 @@ class ServiceStatus(BaseModel):
     running_tasks: list[RunningTask]
 
 
+class EngineCapabilities(BaseModel):
+    """One engine with one model, on one or more workers."""
+
+    engine: str
+    model: str
+    workers: int = Field(description="that run it or load it")
+    kinds: list[SessionKind] = Field(description="kinds of sessions that it serves")
+    hears: list[str] = Field(description="codes of languages that it understands; empty: unknown")
+    speaks: list[str] = Field(description="codes of languages that it speaks; empty: unknown")
+    sees: bool = Field(description="images and video")
+    clones_voices: bool = Field(description="speaks with a reference voice")
+    calls_tools: bool
+    simulated: bool = Field(description="no model: its answers have no meaning")
+
+
+class Capabilities(BaseModel):
+    """What the live engines can do. Several engines: what any of them can do."""
+
+    model: str | None = Field(description="the models; null if no worker runs or loads one")
+    engines: list[EngineCapabilities]
+    kinds: list[SessionKind]
+    hears: list[str] = Field(description="empty: unknown")
+    speaks: list[str] = Field(description="empty: unknown")
+    sees: bool
+    clones_voices: bool
+    calls_tools: bool
+    simulated: bool = Field(description="true if all engines are simulated")
+
+
 class WorkerInfo(BaseModel):
     """One worker. With several slots, the current session is the oldest one."""
 

@@ -14,6 +14,7 @@ from prometheus_client.exposition import choose_encoder
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.eta import SessionLengths
 from antiphon.edge.context import EdgeContext
+from antiphon.edge.routes.capabilities import capabilities_of
 from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, SnapshotDep
 from antiphon.edge.routes.models import (
     ActionResult,
@@ -21,6 +22,7 @@ from antiphon.edge.routes.models import (
     ActiveSessions,
     CacheHolder,
     CacheStatus,
+    Capabilities,
     EtaConfig,
     EtaReport,
     Health,
@@ -103,6 +105,16 @@ async def status(edge: EdgeDep, snapshot: SnapshotDep) -> ServiceStatus:
         queue_length=len(snapshot.waiting),
         max_queue_size=edge.settings.max_queue_size,
         running_tasks=[RunningTask.model_validate(job) for job in snapshot.running],
+    )
+
+
+@router.get("/api/capabilities", tags=["health"])
+async def capabilities(edge: EdgeDep, snapshot: SnapshotDep) -> Capabilities:
+    """What the live engines can do: models, languages, images, voices, tools."""
+    ttl_ms = edge.settings.heartbeat_ttl_s * 1000
+    unusable = (WorkerState.OFFLINE, WorkerState.ERROR, WorkerState.DRAINING)
+    return capabilities_of(
+        worker for worker in snapshot.workers if _state(worker, snapshot.at, ttl_ms) not in unusable
     )
 
 

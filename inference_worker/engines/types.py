@@ -55,6 +55,11 @@ class EngineInfo:
     context_tokens: int
     sees_frames: bool
     clones_voice: bool
+    hears: tuple[str, ...] = ()
+    """Codes of the languages that it understands, such as `en`. Empty: not known."""
+    speaks: tuple[str, ...] = ()
+    """Codes of the languages that it speaks. Empty: not known."""
+    calls_tools: bool = False
     simulated: bool = False
     replayed_audio: int = 0
     """The newest units or turns whose audio and frames `replay` needs. 0: only open utterances."""

@@ -31,6 +31,11 @@ class LocalOptions(BaseModel):
     reply_words: int = Field(default=25, ge=5, le=400)
 
     @property
+    def language(self) -> str:
+        """The code of the voice's language: `en` of `en-us+Hugo`."""
+        return self.voice.partition("+")[0].partition("-")[0]
+
+    @property
     def llm_threads(self) -> int:
         """Threads of the language model: `threads` if set, 1 for the bundled model.
 

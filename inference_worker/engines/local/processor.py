@@ -22,6 +22,9 @@ from antiphon.shared_schemas.states import SessionKind
 ViewT = TypeVar("ViewT", bound=SessionView)
 
 _BUNDLED_NAME = "SmolLM2-135M-Instruct"
+_RECOGNISED = ("en",)
+"""Languages of Moonshine's English model."""
+
 _THREADS_PER_SLOT = 3
 """A reply, the reply that it replaces, and the read-ahead of the dialogue may overlap."""
 
@@ -51,6 +54,8 @@ class LocalProcessor(UnifiedProcessor):
             context_tokens=self._options.context_tokens,
             sees_frames=False,
             clones_voice=False,
+            hears=_RECOGNISED,
+            speaks=(self._options.language,),
         )
 
     def load(self, report: LoadProgress) -> None:

@@ -39,6 +39,9 @@ from antiphon.shared_schemas.states import SessionKind
 
 log = structlog.get_logger()
 
+_LANGUAGES = ("en", "zh")
+"""Languages of MiniCPM-o's speech."""
+
 _LEAST_UNIT_TOKENS = 10
 """Of one second of audio."""
 
@@ -64,6 +67,8 @@ class MiniCPMOProcessor(UnifiedProcessor):
             context_tokens=self._options.context_tokens,
             sees_frames=True,
             clones_voice=find_token2wav(self._folder, self._options) is not None,
+            hears=_LANGUAGES,
+            speaks=_LANGUAGES,
             replayed_audio=self._options.context_tokens // _LEAST_UNIT_TOKENS,
         )
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import httpx
 import pytest
 
 from antiphon.broker.client import Broker
+from antiphon.shared_schemas.registry import Abilities
+from antiphon.shared_schemas.states import WorkerState
+from support.control_plane import report
 from support.edge_harness import RunningEdge, played_worker, prepared_session
 
 FILES = ("/api/sessions/{session_id}/assets/{asset_path}", "/api/sessions/{session_id}/download")
@@ -56,6 +62,30 @@ async def test_status_and_workers_of_a_busy_service(
         assert row["current_session_id"] == session.claim.sid
         assert row["sessions"] == ["omni_1"]
         assert row["slots_used"] == 1
+
+
+async def test_capabilities_are_those_of_the_live_engines(
+    http: httpx.AsyncClient, broker: Broker
+) -> None:
+    none = (await http.get("/api/capabilities")).json()
+    assert (none["model"], none["engines"], none["sees"]) == (None, [], False)
+    small = Abilities(hears=("en",), speaks=("en",))
+    large = Abilities(hears=("en", "zh"), speaks=("zh",), sees=True, clones_voices=True)
+    await _reports(broker, "w-1", model="small", abilities=small)
+    await _reports(broker, "w-2", model="small", abilities=small)
+    seen = (await http.get("/api/capabilities")).json()
+    assert (seen["model"], seen["hears"], seen["sees"]) == ("small", ["en"], False)
+    assert [row["workers"] for row in seen["engines"]] == [2]
+    await _reports(broker, "w-3", model="large", abilities=large, state=WorkerState.LOADING)
+    both = (await http.get("/api/capabilities")).json()
+    assert (both["model"], both["hears"]) == ("large, small", ["en", "zh"])
+    assert (both["sees"], both["clones_voices"], both["calls_tools"]) == (True, True, False)
+    await _reports(broker, "w-3", model="large", abilities=large, state=WorkerState.ERROR)
+    assert (await http.get("/api/capabilities")).json() == seen
+
+
+async def _reports(broker: Broker, worker: str, **changes: Any) -> None:
+    await broker.registry.worker_beat(worker, 0, replace(report(), **changes))
 
 
 async def test_eta_settings_can_be_read_and_changed(http: httpx.AsyncClient) -> None:

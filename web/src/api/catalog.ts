@@ -7,6 +7,18 @@ export interface AppEntry {
   readonly route: string;
 }
 
+/** What the live engines can do. Empty lists of languages: unknown. */
+export interface Capabilities {
+  /** Null if no worker runs or loads a model. */
+  readonly model: string | null;
+  readonly hears: readonly string[];
+  readonly speaks: readonly string[];
+  readonly sees: boolean;
+  readonly clones_voices: boolean;
+  readonly calls_tools: boolean;
+  readonly simulated: boolean;
+}
+
 /** Pages that have presets. */
 export type PresetPage = "turnbased" | "half_duplex_audio" | "omni" | "audio_duplex";
 
@@ -28,6 +40,8 @@ export interface Preset {
   readonly name: string;
   readonly description: string;
   readonly lang?: "en" | "zh";
+  /** What the engine must do: `sight`, or a language that it must understand. */
+  readonly needs?: readonly string[];
   /** Duplex pages. */
   readonly system_prompt?: string;
   /** Turn-based and half-duplex pages. */
@@ -71,6 +85,10 @@ export interface ServiceStatus {
 /** Returns the pages for the menu. */
 export async function apps(): Promise<readonly AppEntry[]> {
   return (await fetchJson<{ apps: AppEntry[] }>("/api/apps")).apps;
+}
+
+export function fetchCapabilities(): Promise<Capabilities> {
+  return fetchJson("/api/capabilities");
 }
 
 export async function presets(page: PresetPage): Promise<readonly Preset[]> {

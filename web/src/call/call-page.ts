@@ -5,6 +5,7 @@ import { allowChimes } from "../components/chimes.ts";
 import { deviceErrorText } from "../components/device-error.ts";
 import { problemText } from "../components/session-end.ts";
 import { common } from "../i18n/common.ts";
+import { capabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
@@ -41,6 +42,7 @@ export abstract class CallPage extends BaseElement {
     new StoreController(this, this.#call.state);
     new StoreController(this, this.#call.camera.state);
     new StoreController(this, this.#settings);
+    new StoreController(this, capabilities);
     this.#actions = { ...sessionActions(this.#call, this.#settings), ...this.#pageActions() };
     this.#call.on("problem", (problem) => toast({ tone: "caution", ...problemText(problem) }));
     this.#call.on("cameraError", showCameraError);

@@ -1,5 +1,6 @@
 import type { OrbMode } from "../components/voice-orb.ts";
 import type { DuplexSessionState } from "../session/duplex-state.ts";
+import { capabilities, exampleQuestion } from "../shell/capabilities.ts";
 import { callStrings } from "./strings.ts";
 
 /** Status of a call as shown on the page. */
@@ -52,6 +53,7 @@ function talking({ modelSpeaks, userSpeaks, muted, transcript }: DuplexSessionSt
   }
   if (muted) return { mode: "listening", title: t.muted, hint: t.mutedHint };
   if (userSpeaks) return { mode: "hearing", title: t.hearing, hint: "" };
-  const hint = transcript.length === 0 ? t.listeningHint : "";
+  const hint =
+    transcript.length === 0 ? `${t.listeningHint} ${exampleQuestion(capabilities.value)}` : "";
   return { mode: "listening", title: t.listening, hint };
 }

@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import "../components/timer.ts";
 import "../components/queue-panel.ts";
+import { capabilities, limitations } from "../shell/capabilities.ts";
 import { icon } from "../ui/icon.ts";
 import "./call-orb.ts";
 import { callStatus, statusAnnouncement } from "./call-status.ts";
@@ -80,9 +81,17 @@ function middle(view: CallView): TemplateResult {
   return html`${orb}
     <div class="call-status">
       <p class="title">${title}</p>
-      <p class="soft">${sessionState.phase === "idle" ? callStrings().invitation[view.call.kind] : hint}</p>
+      <p class="soft">${sessionState.phase === "idle" ? invitation(view) : hint}</p>
     </div>
     ${caption(view)}`;
+}
+
+/** What the model cannot do replaces what it can, so that nothing moves when it becomes known. */
+function invitation({ call }: CallView): TemplateResult {
+  const limits = limitations(capabilities.value, { camera: call.kind === "omni" });
+  return limits
+    ? html`<span class="limits">${limits}</span>`
+    : html`${callStrings().invitation[call.kind]}`;
 }
 
 /** The model's latest words, shown while the transcript is hidden. */

@@ -3,7 +3,9 @@ import { customElement, property, state } from "lit/decorators.js";
 import { type Preset, type PresetPage, presets } from "../api/catalog.ts";
 import { common } from "../i18n/common.ts";
 import { language } from "../i18n/language.ts";
+import { capabilities, isUsable, loadCapabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
+import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { select } from "../ui/controls.ts";
 
@@ -14,9 +16,11 @@ import { select } from "../ui/controls.ts";
  */
 @customElement("an-preset-selector")
 export class PresetSelector extends BaseElement {
+  readonly #able = new StoreController(this, capabilities);
+
   /** The page whose presets are listed. */
   @property() page: PresetPage = "audio_duplex";
-  /** Id of the selected preset. Null selects the first one in the user's language. */
+  /** Id of the selected preset. Null selects the first usable one in the user's language. */
   @property({ attribute: false }) chosen: string | null = null;
   @property({ type: Boolean }) disabled = false;
 
@@ -29,25 +33,31 @@ export class PresetSelector extends BaseElement {
 
   protected override render(): TemplateResult {
     const { label } = common().presets;
-    if (this.all.length === 0) return html`${nothing}`;
+    if (this.#usable.length === 0) return html`${nothing}`;
     const now = this.#now;
     return select({
       label,
       value: now?.id ?? "",
-      options: this.all.map(({ id, name }) => ({ value: id, label: name })),
+      options: this.#usable.map(({ id, name }) => ({ value: id, label: name })),
       hint: now?.description,
       disabled: this.disabled,
       onChange: (id) => this.#choose(id),
     });
   }
 
+  /** What no engine can do is not offered. */
+  get #usable(): readonly Preset[] {
+    return this.all.filter((preset) => isUsable(preset, this.#able.value));
+  }
+
   get #now(): Preset | undefined {
+    const usable = this.#usable;
     const fits = (preset: Preset) => preset.lang === undefined || preset.lang === language.value;
-    return this.all.find(({ id }) => id === this.chosen) ?? this.all.find(fits) ?? this.all[0];
+    return usable.find(({ id }) => id === this.chosen) ?? usable.find(fits) ?? usable[0];
   }
 
   async #load(): Promise<void> {
-    this.all = await presets(this.page);
+    [this.all] = await Promise.all([presets(this.page), loadCapabilities()]);
     const first = this.#now;
     if (first) this.emit("choose", first);
   }

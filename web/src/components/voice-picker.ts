@@ -1,8 +1,9 @@
-import { html, type TemplateResult } from "lit";
+import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import type { Voice } from "../api/voices.ts";
 import { common } from "../i18n/common.ts";
 import { formatNumber } from "../i18n/format.ts";
+import { capabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
@@ -31,6 +32,7 @@ import "./voice-picker.css";
  */
 @customElement("an-voice-picker")
 export class VoicePicker extends BaseElement {
+  readonly #able = new StoreController(this, capabilities);
   readonly #voiceList = new StoreController(this, voiceList);
   readonly #playing = new StoreController(this, previewedVoice);
 
@@ -53,7 +55,9 @@ export class VoicePicker extends BaseElement {
 
   protected override render(): TemplateResult {
     const { voices } = common();
+    const ignored = this.#able.value?.clones_voices === false;
     return html`<div class="stack">
+      ${ignored ? html`<p class="small soft">${common().capabilities.ownVoice}</p>` : nothing}
       ${this.#choice("model", voices.model, voices.modelHint, this.presetVoice ? voices.own : voices.default)}
       ${this.#choice("speech", voices.speech, voices.speechHint, voices.same)}
       <div>

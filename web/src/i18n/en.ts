@@ -54,6 +54,20 @@ export const en = {
     go: "Continue",
   },
 
+  capabilities: {
+    simulated: "This server simulates the model. Its answers have no meaning.",
+    blind: (model: string) => `${model} cannot see. It receives only audio.`,
+    hears: (model: string, languages: string) =>
+      `${model} understands speech in ${languages} only.`,
+    ownVoice: "This model speaks with its own voice. These settings have no effect.",
+    questions: {
+      first: "What is the capital of Italy?",
+      second: "Explain in two sentences why the sky is blue.",
+      third: "Give me three ideas for a rainy afternoon.",
+    },
+    example: (question: string) => `For example: “${question}”`,
+  },
+
   presets: {
     label: "Preset",
     none: "No preset",

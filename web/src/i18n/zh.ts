@@ -56,6 +56,19 @@ export const zh: Translated<typeof en> = {
     go: "继续",
   },
 
+  capabilities: {
+    simulated: "此服务器模拟模型，回答没有意义。",
+    blind: (model) => `${model} 看不见画面，只接收音频。`,
+    hears: (model, languages) => `${model} 只听得懂${languages}。`,
+    ownVoice: "此模型使用自己的声音说话，这些设置不起作用。",
+    questions: {
+      first: "意大利的首都是哪里？",
+      second: "用两句话解释天空为什么是蓝色的。",
+      third: "给我三个雨天下午的好主意。",
+    },
+    example: (question) => `例如：“${question}”`,
+  },
+
   presets: {
     label: "预设",
     none: "无预设",

@@ -6,6 +6,7 @@ import "./header.ts";
 import "./key-dialog.ts";
 import { frontendDefaults } from "../api/catalog.ts";
 import { language, suggest, tag } from "../i18n/language.ts";
+import { loadCapabilities } from "./capabilities.ts";
 import { showError } from "./errors.ts";
 import { loadMenu } from "./menu.ts";
 
@@ -39,6 +40,7 @@ function frame(page: Page): TemplateResult {
 }
 
 async function begin(): Promise<void> {
+  void loadCapabilities();
   const [defaults] = await Promise.all([frontendDefaults(), loadMenu()]);
   if (defaults.default_lang) suggest(defaults.default_lang);
 }

@@ -39,13 +39,15 @@ def access(host: str = "127.0.0.1", **settings: Any) -> AccessPolicy:
 
 
 def connection(
-    peer: str = "127.0.0.1", protocols: tuple[str, ...] = (), **headers: str
+    peer: str = "127.0.0.1",
+    protocols: tuple[str, ...] = (),
+    http_version: str = "1.1",
+    **headers: str,
 ) -> HTTPConnection:
     named = {"host": "localhost:8006", **headers}
     pairs = [(k.replace("_", "-").encode(), v.encode()) for k, v in named.items() if v]
-    return HTTPConnection(
-        {"type": "websocket", "headers": pairs, "client": (peer, 1), "subprotocols": protocols}
-    )
+    scope = {"type": "websocket", "http_version": http_version, "client": (peer, 1)}
+    return HTTPConnection({**scope, "headers": pairs, "subprotocols": protocols})
 
 
 def status(check: Any, *args: Any, **named: Any) -> int:
@@ -123,6 +125,9 @@ LOCAL: dict[str, tuple[str, dict[str, Any], int]] = {
     "edge on all addresses": ("0.0.0.0", {}, 403),
     "from elsewhere": ("127.0.0.1", {"peer": "10.0.0.5"}, 403),
     "through a proxy": ("127.0.0.1", {"x_forwarded_for": "203.0.113.5"}, 403),
+    "through a proxy that claims loopback": ("127.0.0.1", {"x_forwarded_for": "127.0.0.1"}, 403),
+    "through a tunnel": ("127.0.0.1", {"cf_connecting_ip": "203.0.113.5"}, 403),
+    "through a proxy that adds no header": ("127.0.0.1", {"http_version": "1.0"}, 403),
     "a name bent to loopback": ("127.0.0.1", {"host": "evil.example:8006"}, 403),
     "no name": ("127.0.0.1", {"host": ""}, 403),
 }

@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, query } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
+import type { Capabilities } from "../../api/catalog.ts";
 import { socketProtocols } from "../../api/key.ts";
 import { stopAudio } from "../../components/audio-playback.ts";
 import { allowChimes } from "../../components/chimes.ts";
@@ -8,6 +9,7 @@ import { type Part, textPart } from "../../media/parts.ts";
 import { ChatLog, type ChatSetup } from "../../session/chat-log.ts";
 import type { Answer, ChatEntry, Question } from "../../session/chat-request.ts";
 import { Instructions } from "../../session/instructions.ts";
+import { capabilities, limitations, questions } from "../../shell/capabilities.ts";
 import { showError } from "../../shell/errors.ts";
 import { StoreController } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";
@@ -31,6 +33,7 @@ import "./question.ts";
 @customElement("an-chat-page")
 export class ChatPage extends BaseElement {
   readonly #settings = new StoreController(this, chatSettings);
+  readonly #able = new StoreController(this, capabilities);
   readonly #instructions = new Instructions("turnbased", chatSettings);
   readonly #voice = new AnswerSpeaker();
   readonly #speaks = new StoreController(this, this.#voice.speaks);
@@ -59,13 +62,13 @@ export class ChatPage extends BaseElement {
     return html`<div class="page-head">
         <div>
           <h1>${t.title}</h1>
-          <p>${t.lead}</p>
+          <p>${limitations(this.#able.value) || t.lead}</p>
         </div>
         <div class="row tight still">${this.#clearButton()} ${sidePanelButton(t.settings)}</div>
       </div>
       <div class="split">
         <section class="chat" aria-label=${t.log}>
-          ${entries.length === 0 ? chatWelcome((text) => this.#ask([textPart(text)])) : this.#conversation(entries)}
+          ${entries.length === 0 ? chatWelcome(this.#able.value, (text) => this.#ask([textPart(text)])) : this.#conversation(entries)}
           <p class="visually-hidden" role="status">${this.#statusAnnouncement()}</p>
           ${this.#footer()}
         </section>
@@ -247,14 +250,14 @@ export class ChatPage extends BaseElement {
 }
 
 /** Welcome screen. `ask` sends a suggestion. */
-export function chatWelcome(ask: (text: string) => void): TemplateResult {
+function chatWelcome(able: Capabilities | null, ask: (text: string) => void): TemplateResult {
   const t = chatStrings();
   return html`<div class="welcome">
     <span class="sign">${icon("chat")}</span>
     <h2>${t.empty}</h2>
-    <p class="soft">${t.emptyHint}</p>
+    <p class="soft">${able?.sees === false ? t.emptyHintBlind : t.emptyHint}</p>
     <div class="stack tight">
-      ${Object.values(t.suggestions).map(
+      ${Object.values(questions(able)).map(
         (text) => html`<button class="button" @click=${() => ask(text)}>${text}</button>`,
       )}
     </div>

@@ -11,11 +11,8 @@ export const chatStrings = defineStrings(
 
     empty: "How can I help?",
     emptyHint: "Type or record a question, drop a file anywhere on this page, or paste an image.",
-    suggestions: {
-      first: "What is the capital of Italy?",
-      second: "Explain in two sentences why the sky is blue.",
-      third: "Give me three ideas for a rainy afternoon.",
-    },
+    emptyHintBlind:
+      "Type or record a question, or drop an audio file anywhere on this page. The model sees no images.",
 
     composer: "Your message",
     placeholder: "Ask anything",
@@ -94,7 +91,7 @@ export const chatStrings = defineStrings(
     videoSound: "Use the audio of videos",
     session: "Conversation",
     recordServer: "Record on the server",
-    recordHint: "Only people with the link can open it.",
+    recordHint: "People with the link and the server's administrators can open it.",
     devices: "Microphone and speaker",
   },
   {
@@ -106,11 +103,7 @@ export const chatStrings = defineStrings(
 
     empty: "有什么可以帮您？",
     emptyHint: "输入或录制问题，把文件拖到页面任意位置，或粘贴图片。",
-    suggestions: {
-      first: "意大利的首都是哪里？",
-      second: "用两句话解释天空为什么是蓝色的。",
-      third: "给我三个雨天下午的好主意。",
-    },
+    emptyHintBlind: "输入或录制问题，或把音频文件拖到页面任意位置。此模型看不见图片。",
 
     composer: "您的消息",
     placeholder: "请输入问题",
@@ -189,7 +182,7 @@ export const chatStrings = defineStrings(
     videoSound: "使用视频的音频",
     session: "对话",
     recordServer: "在服务器上录制",
-    recordHint: "只有拥有链接的人可以打开。",
+    recordHint: "拥有链接的人和服务器管理员可以打开。",
     devices: "麦克风与扬声器",
   },
 );

@@ -9,6 +9,7 @@ import { common } from "../../i18n/common.ts";
 import type { HalfDuplexTurnState } from "../../session/half-duplex-state.ts";
 import { Instructions } from "../../session/instructions.ts";
 import type { ConnectionStatus } from "../../session/session-state.ts";
+import { capabilities, exampleQuestion, limitations } from "../../shell/capabilities.ts";
 import { StoreController } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { dialog } from "../../ui/dialog.ts";
@@ -29,6 +30,7 @@ import "./page.css";
 @customElement("an-half-duplex-page")
 export class HalfDuplexPage extends BaseElement {
   readonly #settings = new StoreController(this, halfDuplexSettings);
+  readonly #able = new StoreController(this, capabilities);
   readonly #instructions = new Instructions("half_duplex_audio", halfDuplexSettings);
   readonly #controller = new SessionController(this, this.#instructions, (levels) =>
     this.#show(levels),
@@ -53,7 +55,7 @@ export class HalfDuplexPage extends BaseElement {
     return html`<div class="page-head">
         <div>
           <h1>${t.title}</h1>
-          <p>${t.lead}</p>
+          <p>${limitations(this.#able.value) || t.lead}</p>
         </div>
         ${sidePanelButton(t.settings)}
       </div>
@@ -82,7 +84,7 @@ export class HalfDuplexPage extends BaseElement {
         turns.length === 0
           ? html`<div class="empty">
               ${icon("turns")}<strong>${t.noTurns}</strong>
-              <p>${t.noTurnsHint}</p>
+              <p>${t.noTurnsHint(exampleQuestion(this.#able.value))}</p>
             </div>`
           : nothing
       }

@@ -1,7 +1,8 @@
 import { html, nothing, type SVGTemplateResult, svg, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
-import type { AppEntry } from "../../api/catalog.ts";
+import type { AppEntry, Capabilities } from "../../api/catalog.ts";
 import { common } from "../../i18n/common.ts";
+import { capabilities } from "../../shell/capabilities.ts";
 import { menu, pageIcon, pageName } from "../../shell/menu.ts";
 import { StoreController } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";
@@ -17,6 +18,7 @@ const FIRST = "audio_duplex";
 @customElement("an-home-page")
 export class HomePage extends BaseElement {
   readonly #menu = new StoreController(this, menu);
+  readonly #able = new StoreController(this, capabilities);
 
   @state() private checking = false;
 
@@ -53,7 +55,7 @@ export class HomePage extends BaseElement {
     return html`<section class="stack" aria-labelledby="modes">
       <h2 id="modes">${t.modes}</h2>
       <ul role="list" class="modes">
-        ${(all ?? []).map(mode)}
+        ${(all ?? []).map((app) => mode(app, this.#able.value))}
       </ul>
     </section>`;
   }
@@ -85,14 +87,15 @@ function startLink(app: AppEntry): TemplateResult {
   return html`<a class="button primary large" href=${app.route}>${icon(pageIcon(app))} ${label}</a>`;
 }
 
-function mode(app: AppEntry): TemplateResult {
+function mode(app: AppEntry, able: Capabilities | null): TemplateResult {
+  const blind = app.app_id === "omni" && able?.sees === false && able.model !== null;
   const about: Readonly<Record<string, string>> = homeStrings().about;
   return html`<li>
     <a class="card mode" href=${app.route}>
       <span class="sign">${icon(pageIcon(app))}</span>
       <span class="stack tight">
         <strong>${pageName(app)}</strong>
-        <span class="small soft">${about[app.app_id] ?? app.name}</span>
+        <span class="small soft">${blind ? common().capabilities.blind(able.model) : (about[app.app_id] ?? app.name)}</span>
       </span>
       <span class="go">${icon("arrow")}</span>
     </a>

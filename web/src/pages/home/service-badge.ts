@@ -1,6 +1,8 @@
-import { html, type TemplateResult } from "lit";
+import { html, nothing, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
 import { type ServiceStatus, serviceStatus } from "../../api/catalog.ts";
+import { capabilities } from "../../shell/capabilities.ts";
+import { StoreController } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { homeStrings } from "./strings.ts";
 
@@ -12,6 +14,8 @@ interface GateDecision {
 /** Whether a session can start now. */
 @customElement("an-service-badge")
 export class ServiceBadge extends BaseElement {
+  readonly #able = new StoreController(this, capabilities);
+
   @state() private status: ServiceStatus | null = null;
 
   override connectedCallback(): void {
@@ -27,7 +31,11 @@ export class ServiceBadge extends BaseElement {
 
   protected override render(): TemplateResult {
     const { tone, text } = verdict(this.status);
-    return html`<span class="badge dot ${tone}" role="status">${text}</span>`;
+    const able = this.#able.value;
+    const model = able?.simulated ? homeStrings().simulated : able?.model;
+    return html`<span class="badge dot ${able?.simulated ? "caution" : tone}" role="status"
+      >${text}${model ? html` · <span class="truncate">${model}</span>` : nothing}</span
+    >`;
   }
 
   readonly #look = (): void => {

@@ -4,7 +4,7 @@ export const homeStrings = defineStrings(
   {
     title: "",
     headline: "Talk to an AI that listens while it speaks.",
-    lead: "Interrupt, think out loud, or show your camera. MiniCPM-o 4.5 listens all the time, so you can talk naturally.",
+    lead: "Interrupt, think out loud, or show your camera. The model listens all the time, so you can talk naturally.",
     start: "Start voice call",
     check: "Check microphone",
 
@@ -25,6 +25,7 @@ export const homeStrings = defineStrings(
     loading: "Loading the model",
     down: "No model is running",
     unknown: "Status unknown",
+    simulated: "Simulated engine",
 
     facts: {
       interrupt: "Interrupt at any time",
@@ -33,7 +34,7 @@ export const homeStrings = defineStrings(
       resumeText: "If your connection drops, the session resumes when you are back online.",
       private: "Private recordings",
       privateText:
-        "Only people with the link can open a recording. You decide whether to share it.",
+        "Only people with the link and the server's administrators can open a recording.",
     },
 
     footer: "Antiphon: a song in two answering voices.",
@@ -43,7 +44,7 @@ export const homeStrings = defineStrings(
   {
     title: "",
     headline: "边听边说的 AI，自然对话。",
-    lead: "随时打断、边想边说，或打开摄像头。MiniCPM-o 4.5 一直在听，您可以自然地交谈。",
+    lead: "随时打断、边想边说，或打开摄像头。模型一直在听，您可以自然地交谈。",
     start: "开始语音通话",
     check: "检查麦克风",
 
@@ -63,6 +64,7 @@ export const homeStrings = defineStrings(
     loading: "模型正在加载",
     down: "没有模型在运行",
     unknown: "状态未知",
+    simulated: "模拟引擎",
 
     facts: {
       interrupt: "随时打断",
@@ -70,7 +72,7 @@ export const homeStrings = defineStrings(
       resume: "自动重连",
       resumeText: "网络中断后，恢复连接即可继续会话。",
       private: "录制保密",
-      privateText: "只有拥有链接的人可以打开录制。是否分享由您决定。",
+      privateText: "只有拥有链接的人和服务器管理员可以打开录制。",
     },
 
     footer: "Antiphon（应答歌）：两个声音彼此应和。",

@@ -1,0 +1,41 @@
+// @vitest-environment happy-dom
+import { describe, expect, it } from "vitest";
+import type { Capabilities } from "../api/catalog.ts";
+import { isUsable, limitations } from "./capabilities.ts";
+
+const SMALL: Capabilities = {
+  model: "Small",
+  hears: ["en"],
+  speaks: ["en"],
+  sees: false,
+  clones_voices: false,
+  calls_tools: false,
+  simulated: false,
+};
+const LARGE: Capabilities = { ...SMALL, model: "Large", hears: ["en", "zh"], sees: true };
+
+describe("a preset", () => {
+  it("is usable if an engine understands its languages and sees", () => {
+    const interpreter = { lang: "en", needs: ["zh"] } as const;
+    const companion = { lang: "en", needs: ["sight"] } as const;
+    for (const preset of [interpreter, companion, { lang: "zh" } as const]) {
+      expect(isUsable(preset, SMALL)).toBe(false);
+      expect(isUsable(preset, LARGE)).toBe(true);
+      expect(isUsable(preset, null)).toBe(true);
+    }
+    expect(isUsable({ lang: "en" }, SMALL)).toBe(true);
+    expect(isUsable({ lang: "zh" }, { ...SMALL, hears: [] })).toBe(true);
+  });
+});
+
+describe("limitations", () => {
+  it("name what the model cannot do", () => {
+    const camera = { camera: true };
+    expect(limitations(null, camera)).toBe("");
+    expect(limitations(SMALL)).toBe("");
+    expect(limitations(SMALL, camera)).toContain("Small cannot see");
+    expect(limitations({ ...SMALL, hears: ["zh"] })).toContain("speech in Chinese only");
+    expect(limitations({ ...SMALL, simulated: true }, camera)).toContain("simulates");
+    expect(limitations(LARGE, camera)).toBe("");
+  });
+});

@@ -1,0 +1,72 @@
+import { type Capabilities, fetchCapabilities, type Preset } from "../api/catalog.ts";
+import { common } from "../i18n/common.ts";
+import { en } from "../i18n/en.ts";
+import { language, tag } from "../i18n/language.ts";
+import { Store } from "../state/store.ts";
+
+/** What the engines of the server can do. Null until it is known. */
+export const capabilities = new Store<Capabilities | null>(null);
+
+let loading: Promise<void> | undefined;
+
+/** Loads them once, and again when the page becomes visible. Without an answer they stay unknown. */
+export function loadCapabilities(): Promise<void> {
+  if (!loading) {
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) void read();
+    });
+    loading = read();
+  }
+  return loading;
+}
+
+async function read(): Promise<void> {
+  try {
+    const found = await fetchCapabilities();
+    capabilities.set(found.model === null ? null : found);
+  } catch {
+    // The requests for the menu and the settings report that the server does not answer.
+  }
+}
+
+/** Whether an engine understands a language, as far as is known. */
+export function understands(able: Capabilities | null, code: string): boolean {
+  return able === null || able.hears.length === 0 || able.hears.includes(code);
+}
+
+/** Whether an engine can do what a preset needs. */
+export function isUsable(
+  preset: Pick<Preset, "lang" | "needs">,
+  able: Capabilities | null,
+): boolean {
+  if (preset.lang !== undefined && !understands(able, preset.lang)) return false;
+  return (preset.needs ?? []).every((need) =>
+    need === "sight" ? (able?.sees ?? true) : understands(able, need),
+  );
+}
+
+/** What the model cannot do on a page, in one or two sentences. Empty if it can do everything. */
+export function limitations(able: Capabilities | null, { camera = false } = {}): string {
+  const t = common().capabilities;
+  if (able?.model == null) return "";
+  if (able.simulated) return t.simulated;
+  const lines: string[] = [];
+  if (camera && !able.sees) lines.push(t.blind(able.model));
+  if (!understands(able, language.value)) lines.push(t.hears(able.model, names(able.hears)));
+  return lines.join(" ");
+}
+
+/** Questions to begin with, in a language that the model understands. */
+export function questions(able: Capabilities | null): typeof en.capabilities.questions {
+  return (understands(able, language.value) ? common() : en).capabilities.questions;
+}
+
+/** “For example: …” with the first question. */
+export function exampleQuestion(able: Capabilities | null): string {
+  return common().capabilities.example(questions(able).first);
+}
+
+function names(codes: readonly string[]): string {
+  const known = new Intl.DisplayNames(tag(), { type: "language" });
+  return new Intl.ListFormat(tag()).format(codes.map((code) => known.of(code) ?? code));
+}
