@@ -42,7 +42,6 @@ from antiphon.shared_schemas.unit_result import UnitResult
 
 _TONE_HZ = 220.0
 _TONE_LEVEL = 0.05
-_TOKENS_PER_UNIT = 25
 _OPENING = "This is simulated."
 _TOKENS_PER_TURN = 50
 _PREFILL_STEPS = 10
@@ -70,6 +69,7 @@ class SimulatedOptions(BaseModel):
     cycle_units: int = Field(default=10, ge=1, le=1000)
     answer_pieces: int = Field(default=8, ge=0, le=1000)
     context_tokens: int = Field(default=8192, ge=1)
+    unit_tokens: int = Field(default=25, ge=0)
 
     @property
     def listen_units(self) -> int:
@@ -180,7 +180,7 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
 
     @property
     def kv_cache_length(self) -> int:
-        return min(self._options.context_tokens, self._units * _TOKENS_PER_UNIT)
+        return min(self._options.context_tokens, self._units * self._options.unit_tokens)
 
     def _step(self, must_listen: bool) -> bool:
         """Advance the cycle; True if this unit speaks."""
