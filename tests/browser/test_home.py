@@ -37,7 +37,7 @@ def stack(simulated: Stack) -> Stack:
 
 async def test_home_links_to_every_enabled_page(stack: Stack, visitor: Visitor) -> None:
     page = await visitor.open("/")
-    await expect(page.get_by_role("status")).to_have_text("2 free slots")
+    await expect(page.get_by_role("status")).to_have_text("2 free slots · Simulated engine")
     links = page.get_by_role("navigation", name="Main").get_by_role("link")
     await expect(links).to_have_text(["Chat", "Half-duplex", "Video call", "Voice call"])
     for name in ("Chat", "Half-duplex", "Video call", "Voice call"):
