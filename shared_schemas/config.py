@@ -26,6 +26,7 @@ class DuplexConfig(_Options):
     top_k: int = Field(default=20, ge=0, le=1000)
     top_p: Probability = 0.8
     listen_prob_scale: float = Field(default=1.0, ge=0.0, le=100.0)
+    length_penalty: float = Field(default=1.1, gt=0.0, le=5.0)
     chunk_ms: int = Field(default=1000, ge=100, le=5000)
     sample_rate: Literal[16000] = 16000
     max_slice_nums: int = Field(default=1, ge=1, le=9)

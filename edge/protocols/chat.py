@@ -327,7 +327,7 @@ class ChatMachine(SessionMachine[StopIn]):
     def _failed(self, entry: ErrorOut) -> list[Action]:
         self.phase = Phase.OVER
         fault = Fault(error_message(entry.code, entry.message, field=entry.field))
-        messages = [Send(message) for message in self._error_messages(fault)]
+        messages = self.report(fault)
         if entry.code == ErrorCode.CONTEXT_FULL:
             return [*messages, Finish(Close.POLICY, EndReason.CONTEXT_FULL)]
         invalid = entry.code == ErrorCode.INVALID_FIELD

@@ -164,12 +164,22 @@ class SessionMachine(ABC, Generic[Command]):
 
     @property
     def phase_text(self) -> str:
+        """The phase in error messages."""
         return self.PHASE_TEXT[self.phase]
+
+    @property
+    def legal(self) -> frozenset[Any]:
+        """The commands that the client may send now."""
+        return self.LEGAL[self.phase]
+
+    @property
+    def wire_names(self) -> Mapping[Any, str]:
+        return self.WIRE_NAMES
 
     def snapshot(self) -> dict[str, Any]:
         """The state as JSON, without `held` and without media."""
         recovering = {"recovering": True} if self.recovering else {}
-        return {self.PHASE_KEY: self.phase_text, **recovering}
+        return {self.PHASE_KEY: self.PHASE_TEXT[self.phase], **recovering}
 
     def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
         """Return to the state of a snapshot, perhaps in another process."""
@@ -184,9 +194,8 @@ class SessionMachine(ABC, Generic[Command]):
 
     def receive(self, command: Command) -> Actions:
         """Handle a command. Raises InvalidInput, with the legal commands, if it is not legal now."""
-        legal = self.LEGAL[self.phase]
-        if type(command) not in legal:
-            raise self._not_legal(command, legal)
+        if type(command) not in self.legal:
+            raise self._not_legal(command)
         return self._handle(command)
 
     @abstractmethod
@@ -244,6 +253,10 @@ class SessionMachine(ABC, Generic[Command]):
         messages = [Send(message) for message in self._error_messages(fault)]
         return [*messages, Finish(fault.close or Close.INTERNAL, reason or EndReason.ERROR)]
 
+    def report(self, fault: Fault) -> Actions:
+        """Report input that cannot be used, or why the connection is about to close."""
+        return [Send(message) for message in self._error_messages(fault)]
+
     def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
         return encode_error(fault)
 
@@ -255,9 +268,9 @@ class SessionMachine(ABC, Generic[Command]):
         """Earliest first."""
         return ()
 
-    def _not_legal(self, command: Command, legal: frozenset[Any]) -> InvalidInput:
-        names = self.WIRE_NAMES
-        allowed = ", ".join(sorted(names[kind] for kind in legal)) or "nothing"
+    def _not_legal(self, command: Command) -> InvalidInput:
+        names = self.wire_names
+        allowed = ", ".join(sorted(names[kind] for kind in self.legal)) or "nothing"
         text = (
             f"{names[type(command)]}: not allowed while the {self.SUBJECT} is {self.phase_text}; "
             f"allowed now: {allowed}"

@@ -1,4 +1,7 @@
-"""`/v1/realtime`: decoding of its events, the table of legal commands, and the events it sends."""
+"""`/v1/realtime`: decoding of its events, the table of legal commands, and the events it sends.
+
+The tables and events of version 2 are in `realtime_v2`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any, ClassVar
 from antiphon.edge.errors import Close, Fault
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.voices import decode_voice
+from antiphon.edge.protocols import realtime_v2
 from antiphon.edge.protocols.decoding import InputReader
 from antiphon.edge.protocols.machine import (
     NOTICE_S,
@@ -17,12 +21,14 @@ from antiphon.edge.protocols.machine import (
     Actions,
     ContextForecast,
     Deadline,
+    Finish,
     Forward,
     Phase,
     QueuePlace,
     Send,
     SessionMachine,
 )
+from antiphon.edge.protocols.realtime_v2 import Negotiation, ResponseDeltas, read_init, read_input
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig, with_consent
@@ -59,6 +65,13 @@ from antiphon.shared_schemas.realtime_messages import (
     SessionQueueUpdate,
     SessionUpdate,
     parse_realtime_event,
+)
+from antiphon.shared_schemas.realtime_v2_messages import (
+    InputAppend,
+    OutputDelta,
+    SessionClosedV2,
+    SessionInit,
+    parse_v2_event,
 )
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.wire import ServerMessage
@@ -122,6 +135,15 @@ CLOSED_AS: dict[EndReason, tuple[ClosedReason, Close]] = {
 }
 """Ends that `session.closed` reports. Other ends are an `error` and close code 1013."""
 
+_DIAGNOSTICS = {
+    EndReason.STOPPED: "the client closed the session",
+    EndReason.PAUSE_TIMEOUT: "the session lasted too long without audio",
+    EndReason.CONTEXT_FULL: "the context is full",
+    EndReason.SERVER_SHUTDOWN: "the server shuts down; reconnect",
+    EndReason.CANCELLED: "the session was cancelled",
+    EndReason.ERROR: "the session failed",
+}
+
 _DEFAULTS = DuplexConfig()
 
 SILENCE_10MS = bytes(4 * OUTPUT_RATE // 100)
@@ -131,7 +153,15 @@ SILENCE_10MS = bytes(4 * OUTPUT_RATE // 100)
 class RealtimeDecoder:
     """Decodes the frames of one client. `playback_ack`: the client asked to report its playback."""
 
-    def __init__(self, settings: EdgeSettings, *, video: bool, playback_ack: bool = False) -> None:
+    def __init__(
+        self,
+        settings: EdgeSettings,
+        *,
+        video: bool,
+        playback_ack: bool = False,
+        negotiation: Negotiation | None = None,
+    ) -> None:
+        self._negotiation = negotiation or Negotiation()
         self._max_reference_s = settings.max_reference_s
         self._video = video
         self._playback_ack = playback_ack
@@ -140,7 +170,9 @@ class RealtimeDecoder:
     async def decode(self, frame: ClientFrame) -> RealtimeCommand:
         """The command in one frame. Raises InvalidInput or NotJson."""
         data, payload = self._reader.read_frame(frame)
-        event = parse_realtime_event(data, payload, playback_ack=self._playback_ack)
+        second = self._negotiation.is_second(data)
+        parse = parse_v2_event if second else parse_realtime_event
+        event = parse(data, payload, playback_ack=self._playback_ack)
         if isinstance(event, SessionClose):
             return StopIn()
         self._reader.charge_message()
@@ -149,6 +181,10 @@ class RealtimeDecoder:
                 return self._append(event)
             case SessionUpdate():
                 return await self._update(event)
+            case InputAppend():
+                return read_input(self._reader, event.input, video=self._video)
+            case SessionInit():
+                return await read_init(event.payload, self._max_reference_s)
             case PlaybackEvent(played_ms=played_ms):
                 return PlaybackIn(played_ms=played_ms)
 
@@ -190,8 +226,11 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         notices: bool = False,
         began_at: float = 0.0,
         limit_s: float = math.inf,
+        negotiation: Negotiation | None = None,
     ) -> None:
         super().__init__()
+        self._negotiation = negotiation or Negotiation()
+        self._responses = ResponseDeltas(sid)
         self._sid = sid
         self._recording = recording if notices else None
         self._notices = notices
@@ -201,12 +240,30 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         self._forecast = ContextForecast(wanted=notices)
         self._warned = False
 
+    @property
+    def _second(self) -> bool:
+        return self._negotiation.version == 2
+
+    @property
+    def phase_text(self) -> str:
+        return realtime_v2.PHASE_TEXT[self.phase] if self._second else super().phase_text
+
+    @property
+    def legal(self) -> frozenset[Any]:
+        return realtime_v2.LEGAL[self.phase] if self._second else super().legal
+
+    @property
+    def wire_names(self) -> Mapping[Any, str]:
+        return realtime_v2.WIRE_NAMES if self._second else super().wire_names
+
     def snapshot(self) -> dict[str, Any]:
+        second = {"version": 2, "response": self._responses.snapshot()} if self._second else {}
         return {
             **super().snapshot(),
             "words": self._deltas.text,
             "forecast": self._forecast.snapshot(),
             "warned": self._warned,
+            **second,
         }
 
     def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
@@ -214,11 +271,18 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         self._deltas.text = snapshot["words"]
         self._forecast.restore(snapshot["forecast"])
         self._warned = snapshot["warned"]
+        if "version" in snapshot:
+            self._negotiation.version = snapshot["version"]
+            self._responses.restore(snapshot["response"])
 
     def _handle(self, command: RealtimeCommand) -> list[Action]:
         """A page may send `session.update` at once, although the document tells it to wait."""
         if isinstance(command, PrepareIn):
             return self._prepare(command)
+        if self.waiting:
+            return self._close(EndReason.STOPPED)
+        if self.phase is Phase.STOPPING:
+            return []
         self.apply_input(command)
         return [Forward(command)]
 
@@ -264,12 +328,12 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         return [] if warned else [Send(SessionNotice(limit="duration", seconds_left=seconds_left))]
 
     def overdue(self) -> list[Action]:
-        return self._close(EndReason.PAUSE_TIMEOUT)
+        return self._close(EndReason.PAUSE_TIMEOUT, f"the limit of {self._limit_s:g} s is over")
 
-    def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:  # noqa: ARG002 - unused here
+    def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:
         match entry:
             case ResultOut():
-                return self._result(entry)
+                return self._result(entry, now_ms)
             case PreparedOut(prompt_length=length):
                 created = SessionCreated(
                     session_id=self._sid, prompt_length=length, recording_session_id=self._recording
@@ -277,8 +341,8 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
                 return self._prepared(created)
             case StoppedOut():
                 return self._close(EndReason.STOPPED)
-            case TimeoutOut():
-                return self._close(EndReason.PAUSE_TIMEOUT)
+            case TimeoutOut(reason=reason):
+                return self._close(EndReason.PAUSE_TIMEOUT, reason)
             case ErrorOut():
                 return self._failed(entry)
             case _:
@@ -287,11 +351,26 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
     def ended(self, reason: EndReason | None) -> Actions:
         return self._close(reason) if reason in CLOSED_AS else super().ended(reason)
 
-    def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
-        return encode_realtime_error(fault)
+    def report(self, fault: Fault) -> Actions:
+        """Every error ends a session of version 2; audio that comes too fast is dropped in both."""
+        actions = super().report(fault)
+        if not (self._second and actions):
+            return actions
+        self.phase = Phase.OVER
+        restarts = fault.close is Close.RESTART
+        reason = EndReason.SERVER_SHUTDOWN if restarts else EndReason.ERROR
+        return [*actions, Finish(fault.close or Close.POLICY, reason)]
 
-    def _result(self, entry: ResultOut) -> list[Action]:
-        actions: list[Action] = [Send(message) for message in self._deltas.messages(entry)]
+    def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
+        return encode_v2_error(fault) if self._second else encode_realtime_error(fault)
+
+    def _result(self, entry: ResultOut, now_ms: float) -> list[Action]:
+        messages: Sequence[AudioDelta | Listen | OutputDelta] = (
+            self._responses.messages(entry, now_ms)
+            if self._second
+            else self._deltas.messages(entry)
+        )
+        actions: list[Action] = [Send(message) for message in messages]
         left_s = self._forecast.seconds_left(entry)
         if left_s is not None:
             actions.append(Send(SessionNotice(limit="context", seconds_left=left_s)))
@@ -303,15 +382,17 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         if entry.code == ErrorCode.CONTEXT_FULL:
             return self._close(EndReason.CONTEXT_FULL)
         error = Send(_error_event(entry.code, entry.message))
-        if entry.fatal:
-            return [error, *self._close(EndReason.ERROR)]
+        if entry.fatal or self._second:
+            return [error, *self._close(EndReason.ERROR, entry.message)]
         if self.phase is Phase.PREPARING:
             self.phase = Phase.ASSIGNED
         return [error]
 
-    def _close(self, reason: EndReason) -> list[Action]:
+    def _close(self, reason: EndReason, diagnostic: str = "") -> list[Action]:
         closed, code = CLOSED_AS[reason]
-        return self._finish(SessionClosed(reason=closed), code, reason)
+        text = diagnostic or _DIAGNOSTICS[reason]
+        second = SessionClosedV2(reason=closed, diagnostic=text)
+        return self._finish(second if self._second else SessionClosed(reason=closed), code, reason)
 
 
 class DeltaBuffer:
@@ -352,3 +433,17 @@ def encode_realtime_error(fault: Fault) -> Sequence[ServerMessage]:
     if fault.close is None or code in _CODES:
         return [_error_event(code, fault.message.message)]
     return [SessionClosed(reason=ClosedReason.ERROR)]
+
+
+def encode_v2_error(fault: Fault) -> Sequence[ServerMessage]:
+    """An `error`, then `session.closed`. A shutdown is no error."""
+    text, code = fault.message.message, fault.message.code
+    if code == ErrorCode.INPUT_BACKPRESSURE:
+        return []
+    if fault.close is Close.RESTART:
+        return [SessionClosedV2(reason=ClosedReason.SERVER_SHUTDOWN, diagnostic=text)]
+    known = _CODES.get(code, RealtimeCode.SERVICE_UNAVAILABLE)
+    if code == ErrorCode.INVALID_JSON:
+        known = RealtimeCode.INVALID_PAYLOAD
+    closed = SessionClosedV2(reason=ClosedReason.ERROR, diagnostic=text)
+    return [ErrorEvent.of(known, text), closed]

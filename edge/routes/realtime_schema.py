@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from copy import deepcopy
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
 from antiphon.edge.session.admission import ConnectOptions
 from antiphon.shared_schemas.states import WaitReason
@@ -16,10 +16,11 @@ router = APIRouter(tags=["realtime"])
 
 Schema = dict[str, Any]
 
-DOCUMENTED: Schema = orjson.loads(
-    files("antiphon.edge").joinpath("assets", "realtime-schema.json").read_bytes()
-)
-"""The events that every client may send and receive."""
+DOCUMENTED: dict[int, Schema] = {
+    version: orjson.loads(files("antiphon.edge").joinpath("assets", name).read_bytes())
+    for version, name in ((1, "realtime-schema.json"), (2, "realtime-schema-v2.json"))
+}
+"""The events that every client of a version may send and receive."""
 
 _SEQ: Schema = {"type": "integer", "minimum": 1, "description": "Number of this event"}
 _TOKEN: Schema = {"type": "string", "description": "Resume token; use the newest one"}
@@ -41,9 +42,9 @@ _POSITION: Schema = {
 _BEARERS = ("session.queued", "session.queue_done", "session.created")
 
 
-def schema_for(options: ConnectOptions) -> Schema:
+def schema_for(options: ConnectOptions, version: int = 1) -> Schema:
     """The events of a connection with these options."""
-    schema = deepcopy(DOCUMENTED)
+    schema = deepcopy(DOCUMENTED[version])
     events: dict[str, Schema] = schema["$defs"]["server"]
     if options.notices:
         limits: Schema = {"enum": ["duration", "context"]}
@@ -100,13 +101,14 @@ _OBJECT = {"content": {SchemaResponse.media_type: {"schema": {"type": "object"}}
 @router.get("/v1/realtime/schema.json", response_class=SchemaResponse, responses={200: _OBJECT})
 async def schema(
     *,
+    version: Annotated[int, Query(ge=1, le=2)] = 1,
     resume: bool = False,
     capabilities: bool = False,
     notices: bool = False,
     playback_ack: bool = False,
 ) -> Response:
-    """Return every event of both directions as a JSON Schema, including those of these options."""
+    """Return every event of a version as a JSON Schema, including those of these options."""
     options = ConnectOptions(
         resume=resume, capabilities=capabilities, notices=notices, playback_ack=playback_ack
     )
-    return SchemaResponse(orjson.dumps(schema_for(options)))
+    return SchemaResponse(orjson.dumps(schema_for(options, version)))

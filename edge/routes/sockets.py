@@ -24,6 +24,7 @@ from antiphon.edge.protocols.realtime import (
     RealtimeMachine,
     encode_realtime_error,
 )
+from antiphon.edge.protocols.realtime_v2 import Negotiation
 from antiphon.edge.session.admission import (
     AdmittedSession,
     ConnectOptions,
@@ -171,14 +172,19 @@ def _start_realtime(
     context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
 ) -> tuple[RealtimeDecoder, RealtimeMachine]:
     limits, options, video = context.settings, admitted.options, admitted.kind is _MODES["video"]
+    negotiation = Negotiation()
     machine = RealtimeMachine(
         admitted.sid,
         admitted.recording,
         notices=options.notices,
         began_at=asyncio.get_running_loop().time() - admitted.age_s,
         limit_s=limits.realtime_video_s if video else limits.realtime_audio_s,
+        negotiation=negotiation,
     )
-    return RealtimeDecoder(limits, video=video, playback_ack=options.playback_ack), machine
+    decoder = RealtimeDecoder(
+        limits, video=video, playback_ack=options.playback_ack, negotiation=negotiation
+    )
+    return decoder, machine
 
 
 def _start_chat(

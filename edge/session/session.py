@@ -124,7 +124,6 @@ class EdgeSession(Generic[Command]):
         self._subscription = admitted.subscription
         self._machine = machine
         self._decoder = decoder
-        self._encode_error = spec.encode_error
         self._unsent = settings.unsent_turns if spec.turns else settings.unsent
         self._metrics = metrics
         self._trace = admitted.trace
@@ -376,7 +375,7 @@ class EdgeSession(Generic[Command]):
         self._queue.close_after_sent(finish.close)
 
     def _report(self, fault: Fault, *finish: Finish) -> None:
-        self._apply([*(Send(message) for message in self._encode_error(fault)), *finish])
+        self._apply([*self._machine.report(fault), *finish])
 
     def _fail(self, error: Exception) -> None:
         """Report an unexpected error and close. Raises Replaced if another connection caused it."""

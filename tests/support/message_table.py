@@ -21,8 +21,10 @@ What the edge answers to every message of a client in every state of its session
 errors name. Written by `python tests/message_table.py`; a test holds every cell.
 
 - *taken*: goes to the worker, which answers later. *kept*: waits for the worker, or a frame for its chunk.
+- *ignored*: the session is closing; its client may not have received that yet.
 - *→ paused*: the state that follows. Where none is named, nothing changes.
-- `not_ready` and other codes: an `error` with that code, after which the session continues.
+- `not_ready` and other codes: an `error` with that code, after which the session continues, unless a close code
+  follows.
 - `stopped`, 1000: that message (or an `error` with that code), then the connection closes with this number
   and nothing follows. A number alone closes without a word.
 
@@ -47,7 +49,7 @@ async def _section(protocol: Protocol) -> str:
     for name, frame in rows(protocol).items():
         lines.append([name, *[await answer(protocol, state, frame) for state in protocol.setup]])
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"## `{protocol.path}`\n\n{table}\n"
+    return f"## `{protocol.path}`{protocol.version}\n\n{table}\n"
 
 
 def rows(protocol: Protocol) -> dict[str, Frame]:
@@ -61,7 +63,8 @@ async def answer(protocol: Protocol, state: str, frame: Frame) -> str:
     connection = await protocol.at(state)
     actions = await connection.step(frame)
     after = "" if connection.closed or connection.state == state else f" → {connection.state}"
-    return (", ".join(_word(action) for action in actions) or "kept") + after
+    silent = "ignored" if connection.state == "closing" else "kept"
+    return (", ".join(_word(action) for action in actions) or silent) + after
 
 
 def _word(action: Action) -> str:

@@ -88,8 +88,11 @@ class DrivenConnection:
     def _refuse(self, error: Exception, close: Close | None = None) -> list[Action]:
         fault = explain(error)
         sent: list[Action] = [Send(message) for message in self._protocol.encode_error(fault)]
+        if self._machine:
+            sent = list(self._machine.report(fault))
         closing = fault.close or close
-        return [*sent, Finish(closing, EndReason.ERROR)] if closing else sent
+        over = any(isinstance(action, Finish) for action in sent)
+        return [*sent, Finish(closing, EndReason.ERROR)] if closing and not over else sent
 
 
 def run_sequence(
@@ -151,6 +154,14 @@ class Protocol:
     connection: type[DrivenConnection] = DrivenConnection
     stop: str = "stop"
     """The message that ends a session."""
+    version: str = ""
+    """Tells protocols of one path apart."""
+    errors_end: bool = False
+    """Every error ends the session."""
+
+    @property
+    def name(self) -> str:
+        return self.path + self.version
 
     async def at(self, state: str) -> DrivenConnection:
         connection = self.connection(self)

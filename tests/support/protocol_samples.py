@@ -9,11 +9,13 @@ import orjson
 import pybase64
 
 from antiphon.edge.errors import Close, NotJson
+from antiphon.edge.protocols import realtime_v2
 from antiphon.edge.protocols.chat import ChatDecoder, ChatMachine, decode_request
 from antiphon.edge.protocols.duplex import DuplexDecoder, DuplexMachine
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder, HalfDuplexMachine
 from antiphon.edge.protocols.machine import Action, Forward, Phase
 from antiphon.edge.protocols.realtime import RealtimeDecoder, RealtimeMachine, encode_realtime_error
+from antiphon.edge.protocols.realtime_v2 import Negotiation
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.entries import (
     ChatDoneOut,
@@ -175,6 +177,48 @@ REALTIME = Protocol(
 )
 
 
+def _realtime_v2() -> tuple[RealtimeDecoder, RealtimeMachine]:
+    negotiation = Negotiation()
+    return (
+        RealtimeDecoder(SETTINGS, video=True, playback_ack=True, negotiation=negotiation),
+        RealtimeMachine("rt_1714200000000", "rec", negotiation=negotiation),
+    )
+
+
+_INIT = _frame("session.init", payload={"system_prompt": "Be brief."})
+REALTIME_V2 = Protocol(
+    path="/v1/realtime",
+    version=", version 2",
+    open=_realtime_v2,
+    setup={
+        realtime_v2.PHASE_TEXT[Phase.QUEUED]: (),
+        realtime_v2.PHASE_TEXT[Phase.QUEUED_PREPARED]: (_INIT,),
+        realtime_v2.PHASE_TEXT[Phase.ASSIGNED]: (GRANTED,),
+        realtime_v2.PHASE_TEXT[Phase.PREPARING]: (GRANTED, _INIT),
+        realtime_v2.PHASE_TEXT[Phase.ACTIVE]: _prepared(_INIT),
+        realtime_v2.PHASE_TEXT[Phase.STOPPING]: _prepared(_INIT, _CLOSE),
+    },
+    messages={
+        "session.init": _INIT,
+        "input.append": _frame("input.append", input={"audio": AUDIO, "video_frames": [JPEG]}),
+        _PLAYED: _frame(_PLAYED, played_ms=1200),
+        "session.close": _CLOSE,
+    },
+    mistakes={
+        **MISTAKES,
+        "`session.init` with a wrong temperature": _frame(
+            "session.init", payload={"config": {"temperature": 7}}
+        ),
+        "`input.append` without `audio`": _frame("input.append", input={}),
+    },
+    entries=(PREPARED, result(1), result(2, speak=False), FAILED, *FINAL_ENTRIES),
+    terminal=frozenset({"session.closed"}),
+    encode_error=encode_realtime_error,
+    stop="session.close",
+    errors_end=True,
+)
+
+
 class ChatConnection(DrivenConnection):
     """The first frame is the request; without a valid one there is no session."""
 
@@ -222,4 +266,6 @@ CHAT = Protocol(
     connection=ChatConnection,
 )
 
-PROTOCOLS = {protocol.path: protocol for protocol in (DUPLEX, HALF_DUPLEX, CHAT, REALTIME)}
+PROTOCOLS = {
+    protocol.name: protocol for protocol in (DUPLEX, HALF_DUPLEX, CHAT, REALTIME, REALTIME_V2)
+}

@@ -1,4 +1,4 @@
-"""Checks events of `/v1/realtime` against the schema that the edge serves."""
+"""Checks events of `/v1/realtime` against the schemas that the edge serves."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-SCHEMA: dict[str, Any] = json.loads(
-    files("antiphon.edge").joinpath("assets", "realtime-schema.json").read_text()
-)
+
+def _schema(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads(files("antiphon.edge").joinpath("assets", name).read_text())
+    return schema
 
 
-def _direction(name: str) -> Draft202012Validator:
-    return Draft202012Validator({"$defs": SCHEMA["$defs"], "$ref": f"#/$defs/{name}"})
+def _direction(schema: dict[str, Any], name: str) -> Draft202012Validator:
+    return Draft202012Validator({"$defs": schema["$defs"], "$ref": f"#/$defs/{name}"})
 
 
-SERVER, CLIENT = _direction("server_event"), _direction("client_event")
+SCHEMA, SCHEMA_V2 = _schema("realtime-schema.json"), _schema("realtime-schema-v2.json")
+SERVER, CLIENT = _direction(SCHEMA, "server_event"), _direction(SCHEMA, "client_event")
+SERVER_V2, CLIENT_V2 = _direction(SCHEMA_V2, "server_event"), _direction(SCHEMA_V2, "client_event")
 
 
 def is_valid(event: object, direction: Draft202012Validator = SERVER) -> bool:

@@ -232,7 +232,7 @@ async def test_f20_every_socket_refuses_a_wrong_key_and_a_foreign_page(stack: St
         "key in the query": (f"api_key={KEY}", {}, 401),
         "foreign page": ("", {"additional_headers": good, "origin": PAGE}, 403),
     }
-    for path in PROTOCOLS:
+    for path in {protocol.path for protocol in PROTOCOLS.values()}:
         url = f"ws://127.0.0.1:{port}{path.format(session_id='adx_key')}"
         for query, options, status in attempts.values():
             with pytest.raises(InvalidStatus) as refused:

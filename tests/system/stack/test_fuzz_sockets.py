@@ -26,8 +26,8 @@ from antiphon.shared_schemas.media import BINARY_PROTOCOL, split_frame
 from antiphon.shared_schemas.states import SessionState
 from support.fuzz_frames import Sent, good_frames, hostile_frames, sent
 from support.protocol_driver import Protocol
-from support.protocol_samples import CHAT, PROTOCOLS, REALTIME
-from support.realtime_schema import is_valid
+from support.protocol_samples import CHAT, PROTOCOLS, REALTIME, REALTIME_V2
+from support.realtime_schema import SERVER, SERVER_V2, is_valid
 from support.redis_server import RedisServer
 from support.stack import Stack, until
 
@@ -152,13 +152,14 @@ class FuzzClient:
         types = [message["type"] for message in self.messages]
         assert not set(types[:-1]) & self._protocol.terminal
         assert not [message for message in self.messages if message.get("code") == "internal"]
-        if self._protocol is REALTIME and self._strict:
-            assert all(is_valid(message) for message in self.messages)
+        if self._protocol in (REALTIME, REALTIME_V2) and self._strict:
+            events = SERVER if self._protocol is REALTIME else SERVER_V2
+            assert all(is_valid(message, events) for message in self.messages)
 
     def _may_stop(self) -> bool:
         """Realtime sessions have to be created first."""
         received = {message["type"] for message in self.messages}
-        return self._protocol is not REALTIME or "session.created" in received
+        return self._protocol not in (REALTIME, REALTIME_V2) or "session.created" in received
 
     async def _receive(self, *types: str) -> None:
         async with asyncio.timeout(PATIENCE_S):

@@ -71,6 +71,7 @@ def duplex_sampling(config: DuplexConfig) -> SamplingSettings:
         top_k=config.top_k,
         top_p=config.top_p,
         listen_prob_scale=config.listen_prob_scale,
+        length_penalty=config.length_penalty,
     )
 
 

@@ -20,6 +20,7 @@ SETTINGS = EdgeSettings()
 TYPES = st.sampled_from(
     [
         *("prepare", "audio_chunk", "stop", "session.update", "input_audio_buffer.append"),
+        *("session.init", "input.append"),
         *("session.close", "text", "audio", "image", "video", "user"),
     ]
 )
@@ -27,6 +28,7 @@ NAMES = st.sampled_from(
     [
         *("type", "audio", "audio_base64", "data", "text", "role", "content", "messages", "config"),
         *("session", "instructions", "ref_audio", "system_content", "video_frames", "vad", "tts"),
+        *("payload", "input", "voice", "hints", "ref_audio_base64", "force_listen"),
         *("generation", "image", "enabled", "streaming", "sample_rate", "max_slice_nums", "loc"),
     ]
 )

@@ -7,11 +7,19 @@ from typing import Any
 
 import pytest
 
-from antiphon.edge.protocols import chat, duplex, half_duplex, realtime
+from antiphon.edge.protocols import chat, duplex, half_duplex, realtime, realtime_v2
 from antiphon.edge.protocols.machine import Phase, SessionMachine
 from support.message_table import FILE, answer, render, rows
 from support.protocol_driver import Protocol
-from support.protocol_samples import CHAT, DUPLEX, HALF_DUPLEX, NO_REQUEST, PROTOCOLS, REALTIME
+from support.protocol_samples import (
+    CHAT,
+    DUPLEX,
+    HALF_DUPLEX,
+    NO_REQUEST,
+    PROTOCOLS,
+    REALTIME,
+    REALTIME_V2,
+)
 
 
 def _cells() -> Iterator[tuple[str, str, str, str]]:
@@ -19,7 +27,7 @@ def _cells() -> Iterator[tuple[str, str, str, str]]:
     path, states = "", [""]
     for line in FILE.read_text().splitlines():
         if line.startswith("## "):
-            path = line.strip("# `")
+            path = line.removeprefix("## ").replace("`", "")
         elif line.startswith("| message |"):
             states = _row(line)[1:]
         elif line.startswith("| ") and not line.startswith("| ---"):
@@ -51,9 +59,14 @@ def _states(machine: type[SessionMachine[Any]]) -> set[str]:
         (DUPLEX, _states(duplex.DuplexMachine), duplex.WIRE_NAMES.values()),
         (HALF_DUPLEX, _states(half_duplex.HalfDuplexMachine), half_duplex.WIRE_NAMES.values()),
         (REALTIME, _states(realtime.RealtimeMachine), realtime.WIRE_NAMES.values()),
+        (
+            REALTIME_V2,
+            {text for phase, text in realtime_v2.PHASE_TEXT.items() if phase is not Phase.OVER},
+            realtime_v2.WIRE_NAMES.values(),
+        ),
         (CHAT, {NO_REQUEST} | _states(chat.ChatMachine), ("the request", "stop")),
     ],
-    ids=lambda value: value.path if isinstance(value, Protocol) else "",
+    ids=lambda value: value.name if isinstance(value, Protocol) else "",
 )
 def test_every_state_and_every_message_is_in_the_table(
     protocol: Protocol, states: Collection[str], messages: Collection[str]

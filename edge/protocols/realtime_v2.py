@@ -1,0 +1,163 @@
+"""Version 2 of `/v1/realtime`: its legal commands, its input, and the events of a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from antiphon.edge.media.voices import decode_voice
+from antiphon.edge.protocols.decoding import InputReader
+from antiphon.edge.protocols.machine import Phase
+from antiphon.shared_schemas.config import with_consent
+from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
+from antiphon.shared_schemas.entries import (
+    ChunkIn,
+    InEntry,
+    PlaybackIn,
+    PrepareIn,
+    ResultOut,
+    StopIn,
+)
+from antiphon.shared_schemas.realtime_v2_messages import DuplexInput, InitPayload, OutputDelta
+
+WIRE_NAMES: Mapping[type[InEntry], str] = {
+    PrepareIn: "session.init",
+    ChunkIn: "input.append",
+    PlaybackIn: "output_audio_buffer.playback_ack",
+    StopIn: "session.close",
+}
+
+LEGAL: Mapping[Phase, frozenset[type[InEntry]]] = {
+    Phase.QUEUED: frozenset({PrepareIn, StopIn}),
+    Phase.QUEUED_PREPARED: frozenset({StopIn}),
+    Phase.ASSIGNED: frozenset({PrepareIn, StopIn}),
+    Phase.PREPARING: frozenset({StopIn}),
+    Phase.ACTIVE: frozenset({ChunkIn, PlaybackIn, StopIn}),
+    Phase.STOPPING: frozenset({ChunkIn, PlaybackIn, StopIn}),
+    Phase.OVER: frozenset(),
+}
+"""While it is stopping, a session ignores them: input in flight must not become a fatal error."""
+
+PHASE_TEXT: Mapping[Phase, str] = {
+    Phase.QUEUED: "queued",
+    Phase.QUEUED_PREPARED: "queued and its session.init is kept",
+    Phase.ASSIGNED: "connected",
+    Phase.PREPARING: "connected and its session.init is being carried out",
+    Phase.ACTIVE: "active",
+    Phase.STOPPING: "closing",
+    Phase.OVER: "closed",
+}
+
+_VERSIONS = {
+    "session.update": 1,
+    "input_audio_buffer.append": 1,
+    "session.init": 2,
+    "input.append": 2,
+}
+
+
+class Negotiation:
+    """The version that a client speaks. Its first message of a known type decides.
+
+    None until then: the queue messages of both versions are the same.
+    """
+
+    def __init__(self) -> None:
+        self.version: int | None = None
+
+    def is_second(self, message: object) -> bool:
+        """Whether this message of the client belongs to version 2."""
+        if self.version is None and isinstance(message, dict):
+            kind = message.get("type")
+            self.version = _VERSIONS.get(kind) if isinstance(kind, str) else None
+        return self.version == 2
+
+
+async def read_init(payload: InitPayload, max_reference_s: float) -> PrepareIn:
+    """The settings of a session. Raises InvalidInput."""
+    stated: dict[str, Any] = {}
+    if payload.max_slice_nums is not None:
+        stated["max_slice_nums"] = payload.max_slice_nums
+    if not payload.use_tts:
+        stated["generate_audio"] = False
+    config = with_consent(payload.config.model_copy(update=stated), given=payload.record)
+    prompt = payload.instructions if payload.system_prompt is None else payload.system_prompt
+    return PrepareIn(
+        system_prompt=DEFAULT_SYSTEM_PROMPT if prompt is None else prompt,
+        config=config,
+        ref_audio=await _voice(payload, "ref_audio_base64", max_reference_s),
+        tts_ref_audio=await _voice(payload, "tts_ref_audio_base64", max_reference_s),
+        deferred_finalize=payload.deferred_finalize,
+    )
+
+
+async def _voice(payload: InitPayload, name: str, max_reference_s: float) -> bytes:
+    voice = getattr(payload.voice, name)
+    if voice is not None:
+        return await decode_voice(voice, f"payload.voice.{name}", max_reference_s)
+    return await decode_voice(getattr(payload, name), f"payload.{name}", max_reference_s)
+
+
+def read_input(reader: InputReader, asked: DuplexInput, *, video: bool) -> ChunkIn:
+    """A chunk of a session. Audio sessions ignore video frames. Raises InvalidInput."""
+    return reader.read_chunk(
+        *(asked.audio, "input.audio", asked.video_frames if video else None, "input.video_frames"),
+        force_listen=asked.force_listen or asked.hints.force_listen,
+        max_slice_nums=asked.max_slice_nums or asked.hints.max_slice_nums,
+    )
+
+
+class ResponseDeltas:
+    """The events of each unit. An answer ends with the end of its turn or with a `listen`."""
+
+    def __init__(self, sid: str) -> None:
+        self._sid = sid
+        self._number = 0
+        self._speaking = False
+
+    def snapshot(self) -> list[Any]:
+        """The state as JSON."""
+        return [self._number, self._speaking]
+
+    def restore(self, snapshot: list[Any]) -> None:
+        self._number, self._speaking = snapshot
+
+    def messages(self, entry: ResultOut, now_ms: float) -> list[OutputDelta]:
+        """At least one event: clients wait for the output of each input.
+
+        A unit with text and audio is two events, and one with neither is an empty text.
+        """
+        if entry.is_listen:
+            self._speaking = False
+            return [self._delta(entry, now_ms, "listen")]
+        self._number += not self._speaking
+        self._speaking = not entry.end_of_turn
+        deltas = []
+        if entry.text or not entry.audio:
+            deltas.append(self._delta(entry, now_ms, "text", text=entry.text))
+        if entry.audio:
+            deltas.append(self._delta(entry, now_ms, "audio", audio=entry.audio))
+        return deltas
+
+    def _delta(
+        self,
+        entry: ResultOut,
+        now_ms: float,
+        kind: Literal["listen", "text", "audio"],
+        **output: Any,
+    ) -> OutputDelta:
+        metrics = {
+            "kv_cache_length": entry.kv_cache_length,
+            "wall_clock_ms": entry.wall_clock_ms,
+            "generate_ms": entry.cost_all_ms,
+            "vision_slices": entry.vision_slices,
+            "vision_tokens": entry.vision_tokens,
+        }
+        return OutputDelta(
+            kind=kind,
+            response_id=f"resp_{self._sid.removeprefix('rt_')}_{self._number}",
+            session_id=self._sid,
+            metrics=metrics,
+            server_send_ts=round(now_ms / 1000, 3),
+            **output,
+        )

@@ -1,0 +1,107 @@
+"""Both directions of version 2 of `/v1/realtime`; queue messages and errors are those of version 1."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.duplex_messages import MAX_FRAMES, Slices
+from antiphon.shared_schemas.media import Media, Payload
+from antiphon.shared_schemas.realtime_messages import ClosedReason, PlaybackEvent, SessionClose
+from antiphon.shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
+
+MAX_PROMPT_CHARS = 20_000
+
+
+class VoiceReferences(ClientMessage):
+    """Reference voices: base64 of float32 PCM at 16 kHz, or of a WAV file."""
+
+    ref_audio_base64: Media | None = None
+    tts_ref_audio_base64: Media | None = None
+
+
+class InitPayload(VoiceReferences):
+    """The settings of a session. Voices beside `voice` are those of the public demo's pages.
+
+    `mode` matters only to a connection whose URL has none.
+    """
+
+    system_prompt: str | None = Field(default=None, max_length=MAX_PROMPT_CHARS)
+    instructions: str | None = Field(default=None, max_length=MAX_PROMPT_CHARS)
+    config: DuplexConfig = DuplexConfig()
+    voice: VoiceReferences = VoiceReferences()
+    use_tts: bool = True
+    mode: Literal["full_duplex", "turn_based"] | None = None
+    max_slice_nums: Slices | None = None
+    deferred_finalize: bool = True
+    record: bool = True
+
+
+class SessionInit(ClientMessage):
+    """Configure the session; once."""
+
+    type: Literal["session.init"]
+    payload: InitPayload = InitPayload()
+
+
+class AppendHints(ClientMessage):
+    """Another place of two fields of an input."""
+
+    force_listen: bool = False
+    max_slice_nums: Slices | None = None
+
+
+class DuplexInput(AppendHints):
+    """A second of audio (base64 float32 PCM, 16 kHz), with JPEG frames in video mode."""
+
+    audio: Media
+    video_frames: list[Media] | None = Field(default=None, max_length=MAX_FRAMES)
+    hints: AppendHints = AppendHints()
+
+
+class InputAppend(ClientMessage):
+    """Input of a full-duplex session."""
+
+    type: Literal["input.append"]
+    input: DuplexInput
+
+
+RealtimeV2Event = SessionInit | InputAppend | SessionClose | PlaybackEvent
+
+_READER = MessageReader[RealtimeV2Event](SessionInit | InputAppend | SessionClose)
+_EXTENDED = MessageReader[RealtimeV2Event](RealtimeV2Event)
+
+
+def parse_v2_event(
+    data: object, payload: Payload | None = None, *, playback_ack: bool = False
+) -> RealtimeV2Event:
+    """Check one decoded JSON value; `playback_ack` is known only if it was requested.
+
+    Raises InvalidInput naming the field and the remedy.
+    """
+    return (_EXTENDED if playback_ack else _READER).parse(data, payload)
+
+
+class OutputDelta(ServerMessage, type="response.output.delta"):
+    """One kind of output: `listen`, `text`, or `audio` (float32 PCM at 24 kHz, never empty).
+
+    `response_id` is the same for all deltas of an answer and for the `listen` that ends it.
+    `server_send_ts` is the time of sending in seconds since 1970.
+    """
+
+    kind: Literal["listen", "text", "audio"]
+    response_id: str
+    session_id: str
+    text: str | None = None
+    audio: bytes | None = None
+    metrics: dict[str, Any] | None = None
+    server_send_ts: float | None = None
+
+
+class SessionClosedV2(ServerMessage, type="session.closed"):
+    """Last event of a session; `diagnostic` is a text for people."""
+
+    reason: ClosedReason
+    diagnostic: str

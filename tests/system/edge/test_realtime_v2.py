@@ -1,0 +1,185 @@
+"""Version 2 of `/v1/realtime` through a real edge and a real Redis; events are checked by the schema."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import numpy as np
+import pybase64
+import pytest
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.entries import ErrorOut, PrepareIn, StopIn, StoppedOut
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from support.edge_harness import (
+    SPEECH,
+    Client,
+    PlayedSession,
+    PlayedWorker,
+    RunningEdge,
+    base64_audio,
+    ended,
+    picture,
+    played_worker,
+    running_edge,
+)
+from support.realtime_schema import SCHEMA_V2, SERVER_V2
+from support.resuming_client import Resumer
+
+FRAME = pybase64.b64encode_as_string(picture())
+WAITING = ("session.queued", "session.queue_update")
+
+
+class V2Client(Client):
+    async def message(self) -> dict[str, Any]:
+        message = await super().message()
+        SERVER_V2.validate(message)
+        return message
+
+    async def append(self, samples: int = 16_000, **fields: Any) -> None:
+        await self.send("input.append", input={"audio": base64_audio(samples), **fields})
+
+    async def expect_end(self, reason: str, code: int) -> str:
+        closed = await self.expect("session.closed", skip=WAITING)
+        assert closed["reason"] == reason
+        assert await self.close_code() == code
+        return str(closed["diagnostic"])
+
+
+@asynccontextmanager
+async def _active(
+    edge: RunningEdge, worker: PlayedWorker, mode: str = "audio"
+) -> AsyncIterator[tuple[V2Client, PlayedSession]]:
+    async with edge.open(f"/v1/realtime?mode={mode}") as opened:
+        client = V2Client(opened.socket)
+        session = await worker.claim()
+        await client.expect("session.queue_done", skip=WAITING)
+        await client.send("session.init", payload={"system_prompt": "Be brief."})
+        await session.prepare()
+        await client.expect("session.created")
+        yield client, session
+
+
+async def test_a_whole_conversation(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with _active(edge, worker, "video") as (client, session):
+        assert session.claim.kind is SessionKind.OMNI_DUPLEX
+        await client.append(video_frames=[FRAME], hints={"force_listen": True})
+        chunk = await session.answer(speak=False)
+        assert (chunk.force_listen, len(chunk.frames)) == (True, 1)
+        assert (await client.expect("response.output.delta"))["kind"] == "listen"
+        await client.append(100)
+        await session.answer(text="Hello.")
+        text, audio = [await client.expect("response.output.delta") for _ in range(2)]
+        assert (text["kind"], text["text"]) == ("text", "Hello.")
+        assert (np.frombuffer(pybase64.b64decode(audio["audio"]), "<f4") == SPEECH).all()
+        assert text["response_id"] == audio["response_id"]
+        await client.send("session.close", reason="user_stop")
+        await session.expect(StopIn)
+        await client.append()  # in flight: ignored
+        await session.publish(StoppedOut())
+        await session.end(EndReason.STOPPED)
+        await client.expect_end("stopped", 1000)
+        assert (await ended(broker, session.claim.sid)).reason is EndReason.STOPPED
+
+
+async def test_an_early_init_is_kept(edge: RunningEdge, broker: Broker) -> None:
+    async with edge.open("/v1/realtime?mode=audio") as opened:
+        client = V2Client(opened.socket)
+        await client.expect("session.queued")
+        await client.send("session.init", payload={"instructions": "Be brief."})
+        async with played_worker(broker) as worker:
+            session = await worker.claim()
+            await client.expect("session.queue_done", skip=WAITING)
+            prepare: PrepareIn = await session.prepare()
+            assert prepare.system_prompt == "Be brief."
+            await client.expect("session.created")
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        ({"type": "input_audio_buffer.append", "audio": base64_audio()}, "unknown_event"),
+        ({"type": "input.append", "input": {}}, "missing_field"),
+        ({"type": "input.append", "input": {"audio": "!!"}}, "invalid_payload"),
+        ({"type": "session.init"}, "not_ready"),
+    ],
+)
+async def test_an_invalid_event_ends_the_session(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker, event: dict[str, Any], code: str
+) -> None:
+    async with _active(edge, worker) as (client, session):
+        await client.socket.send(json.dumps(event))
+        error = (await client.expect("error"))["error"]
+        assert error["code"] == code
+        assert await client.expect_end("error", 1008) == error["message"]
+        assert (await ended(broker, session.claim.sid)).reason is EndReason.ERROR
+
+
+async def test_an_error_of_the_worker_ends_the_session(
+    edge: RunningEdge, worker: PlayedWorker
+) -> None:
+    async with _active(edge, worker) as (client, session):
+        await session.publish(ErrorOut(code="inference_error", message="bad unit"))
+        assert (await client.expect("error"))["error"]["code"] == "inference_error"
+        assert await client.expect_end("error", 1011) == "bad unit"
+
+
+async def test_the_limit_is_named(settings: BrokerSettings) -> None:
+    async with (
+        running_edge(settings, realtime_audio_s=0.5) as edge,
+        edge.open("/v1/realtime?mode=audio") as opened,
+    ):
+        client = V2Client(opened.socket)
+        await client.send("session.init")
+        assert "0.5 s" in await client.expect_end("timeout", 1000)
+
+
+@pytest.mark.edge(drain_s=0.1)
+async def test_a_drain_closes_with_server_shutdown(edge: RunningEdge, worker: PlayedWorker) -> None:
+    async with _active(edge, worker) as (client, _):
+        draining = asyncio.create_task(edge.edge.drain())
+        await client.expect_end("server_shutdown", 1012)
+        await draining
+
+
+async def test_a_client_that_disconnects_frees_the_worker(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
+) -> None:
+    async with _active(edge, worker) as (client, session):
+        await client.abort()
+        assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
+
+
+async def test_a_session_that_asked_for_it_resumes(edge: RunningEdge, worker: PlayedWorker) -> None:
+    client = Resumer("/v1/realtime?mode=audio")
+    append = {"input": {"audio": base64_audio(4000)}}
+    async with client.connected(edge.ws):
+        session = await worker.claim()
+        await client.expect("session.queue_done")
+        await client.send("session.init", payload={"system_prompt": "Be brief."})
+        await session.prepare()
+        await client.expect("session.created")
+        await client.send("input.append", **append)
+        await session.answer(text="One.")
+        first = await client.expect("response.output.delta")
+        await client.expect("response.output.delta")
+        await client.drop()
+    async with client.back(edge.ws, seq=first["seq"]):
+        await client.expect("response.output.delta")
+        await client.send("input.append", **append)
+        await session.answer(text="Two.")
+        second = await client.expect("response.output.delta")
+        assert second["response_id"] == first["response_id"]
+
+
+async def test_the_schema_is_served(http: httpx.AsyncClient) -> None:
+    assert (await http.get("/v1/realtime/schema.json?version=2")).json() == SCHEMA_V2
+    assert (await http.get("/v1/realtime/schema.json?version=3")).status_code == 422

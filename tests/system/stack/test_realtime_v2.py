@@ -1,0 +1,74 @@
+"""Version 2 of `/v1/realtime` through every process, with a client that accepts nothing unknown."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from antiphon.shared_schemas.audio import INPUT_RATE
+from support.raw_client import Wire, open_path
+from support.realtime_schema import SERVER_V2
+from support.stack import Stack
+
+SECOND = base64.b64encode(np.zeros(INPUT_RATE, np.float32).tobytes()).decode()
+KNOWN = frozenset(
+    {
+        *("session.queued", "session.queue_update", "session.queue_done", "session.created"),
+        *("response.output.delta", "session.closed"),
+    }
+)
+
+
+class StrictClient:
+    """Knows only the documented events, needs `response_id`, and waits for the output of each input."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def event(self) -> dict[str, Any]:
+        event = await self._wire.next()
+        assert event["type"] in KNOWN, event
+        SERVER_V2.validate(event)
+        return event
+
+    async def expect(self, kind: str) -> dict[str, Any]:
+        while (event := await self.event())["type"] in ("session.queued", "session.queue_update"):
+            pass
+        assert event["type"] == kind, event
+        return event
+
+    async def begin(self) -> str:
+        await self.expect("session.queue_done")
+        voice = {"ref_audio_base64": SECOND, "tts_ref_audio_base64": SECOND}
+        payload = {"system_prompt": "Be brief.", "voice": voice, "mode": "full_duplex"}
+        await self._wire.send(type="session.init", payload=payload)
+        return str((await self.expect("session.created"))["session_id"])
+
+    async def second(self) -> dict[str, Any]:
+        """The first output after an input, as a client that counts them reads it."""
+        await self._wire.send(type="input.append", input={"audio": SECOND})
+        delta = await self.expect("response.output.delta")
+        assert delta["response_id"]
+        return delta
+
+    async def close(self) -> None:
+        await self._wire.send(type="session.close", reason="user_stop")
+        while (event := await self.event())["type"] != "session.closed":
+            pass
+        assert event["reason"] == "stopped"
+        assert await self._wire.closed() == 1000
+
+
+async def test_a_strict_client_listens_and_is_answered(stack: Stack) -> None:
+    stack.edge()
+    stack.worker(engine_options='{"cycle_units": 4, "speak_ms": 10, "listen_ms": 10}')
+    for mode in ("video", "audio"):
+        async with open_path(stack.ws_url, f"/v1/realtime?mode={mode}") as wire:
+            client = StrictClient(wire)
+            sid = await client.begin()
+            deltas = [await client.second() for _ in range(8)]
+            assert {delta["session_id"] for delta in deltas} == {sid}
+            assert {delta["kind"] for delta in deltas} == {"listen", "text", "audio"}
+            await client.close()

@@ -1,0 +1,113 @@
+"""The schema of version 2 and the message classes agree."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from antiphon.edge.routes.realtime_schema import schema_for
+from antiphon.edge.session.admission import ConnectOptions
+from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.realtime_messages import ClosedReason
+from antiphon.shared_schemas.realtime_v2_messages import (
+    DuplexInput,
+    InitPayload,
+    OutputDelta,
+    SessionClosedV2,
+    parse_v2_event,
+)
+from antiphon.shared_schemas.wire import ServerMessage
+from support.realtime_schema import CLIENT_V2, SCHEMA_V2, SERVER_V2, is_valid
+
+EVENTS = SCHEMA_V2["$defs"]
+
+
+def test_the_schema_is_valid_and_served() -> None:
+    Draft202012Validator.check_schema(SCHEMA_V2)
+    assert schema_for(ConnectOptions(), 2) == SCHEMA_V2
+
+
+@pytest.mark.parametrize("kind", [OutputDelta, SessionClosedV2])
+def test_server_classes_have_the_fields_of_the_schema(kind: type[ServerMessage]) -> None:
+    asked_for = {field.name for field in dataclasses.fields(ServerMessage)}
+    sent = {field.name for field in dataclasses.fields(kind)} - asked_for
+    assert sent | {"type"} == set(EVENTS["server"][kind.type]["properties"])
+
+
+def test_client_classes_have_the_fields_of_the_schema() -> None:
+    init = EVENTS["client"]["session.init"]["properties"]["payload"]["properties"]
+    append = EVENTS["client"]["input.append"]["properties"]["input"]["properties"]
+    assert set(init) == set(InitPayload.model_fields)
+    assert set(init["config"]["properties"]) == set(DuplexConfig.model_fields)
+    assert set(append) == set(DuplexInput.model_fields)
+
+
+def test_reasons_equal_those_of_the_classes() -> None:
+    closed = EVENTS["server"]["session.closed"]["properties"]
+    assert set(closed["reason"]["enum"]) == set(ClosedReason)
+
+
+GOOD: list[dict[str, Any]] = [
+    {"type": "session.init"},
+    {"type": "session.init", "payload": {"config": {"length_penalty": 1.05}, "other": 1}},
+    {"type": "session.init", "payload": {"mode": "turn_based", "voice": {}}},
+    {"type": "input.append", "input": {"audio": "AAAA", "hints": {"force_listen": True}}},
+    {"type": "session.close", "reason": "user_stop"},
+]
+BAD: list[dict[str, Any]] = [
+    {"type": "session.init", "payload": {"mode": "simplex"}},
+    {"type": "session.init", "payload": {"config": {"top_p": 0}}},
+    {"type": "session.init", "payload": {"voice": {"ref_audio_base64": 1}}},
+    {"type": "input.append"},
+    {"type": "input.append", "input": {"video_frames": ["AAAA"]}},
+    {"type": "input.append", "input": {"audio": "AAAA", "hints": {"max_slice_nums": 10}}},
+    {"type": "input_audio_buffer.append", "audio": "AAAA"},
+]
+
+
+@pytest.mark.parametrize("event", GOOD)
+def test_events_that_the_schema_accepts_are_decoded(event: object) -> None:
+    assert is_valid(event, CLIENT_V2)
+    parse_v2_event(event)
+
+
+@pytest.mark.parametrize("event", BAD)
+def test_events_that_the_schema_rejects_are_refused(event: object) -> None:
+    assert not is_valid(event, CLIENT_V2)
+    with pytest.raises(InvalidInput):
+        parse_v2_event(event)
+
+
+DELTA = {"type": "response.output.delta", "response_id": "resp_1", "session_id": "rt_1"}
+
+
+@pytest.mark.parametrize(
+    ("event", "valid"),
+    [
+        ({**DELTA, "kind": "listen"}, True),
+        ({**DELTA, "kind": "text", "text": ""}, True),
+        ({**DELTA, "kind": "text"}, False),
+        ({**DELTA, "kind": "text", "text": "", "audio": "AAAA"}, False),
+        ({**DELTA, "kind": "listen", "text": ""}, False),
+        ({**DELTA, "kind": "audio", "audio": "AAAA"}, True),
+        ({"type": "response.output.delta", "kind": "listen", "session_id": "rt_1"}, False),
+        ({"type": "session.closed", "reason": "bored", "diagnostic": ""}, False),
+        ({"type": "session.notice", "limit": "context", "seconds_left": 1}, False),
+    ],
+)
+def test_server_events(event: object, valid: bool) -> None:
+    assert is_valid(event, SERVER_V2) is valid
+
+
+def test_options_extend_the_schema() -> None:
+    schema = schema_for(ConnectOptions(resume=True, notices=True), 2)
+    Draft202012Validator.check_schema(schema)
+    events = Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/server_event"})
+    assert events.is_valid({**DELTA, "kind": "listen", "seq": 4})
+    assert events.is_valid(
+        {"type": "session.notice", "limit": "context", "seconds_left": 1, "seq": 1}
+    )
