@@ -49,7 +49,7 @@ def random_vocoder(sizes: str, device: torch.device) -> Token2WavVocoder | None:
         torch.cuda.synchronize()  # the vocoder uses another CUDA stream
     prompt = inner._prepare_prompt  # noqa: SLF001  # random: the weights for voices are not available
     inner._prepare_prompt = lambda path: [part.to(device) for part in prompt(path)]  # noqa: SLF001
-    return Token2WavVocoder(inner, device)
+    return Token2WavVocoder(inner, device, voice_seconds=EngineOptions().voice_seconds)
 
 
 def random_voice(vocoder: Token2WavVocoder, seconds: int) -> VoiceState:

@@ -32,7 +32,7 @@ from antiphon.shared_schemas.findings import Finding, failure, ok, warning
 
 _FETCH = "download every file of openbmb/MiniCPM-o-4_5"
 _DRIVER = "install NVIDIA's driver, and a torch that was built for it"
-_ROOM = "lower ANTIPHON_SLOTS, or context_tokens in ANTIPHON_ENGINE_OPTIONS"
+_ROOM = "--slots is also ANTIPHON_SLOTS; engine options are in ANTIPHON_ENGINE_OPTIONS"
 
 
 def examine(folder: Path, options: EngineOptions) -> Iterator[Finding]:

@@ -154,7 +154,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
             log.warning("no_vocoder", consequence="sessions that request audio are refused")
             return None
         report("vocoder")
-        vocoder = load_token2wav(folder, self._options.vocoder_steps, device)
+        vocoder = load_token2wav(folder, self._options, device)
         vocoder.warm_up(self._options.slots)
         return vocoder
 

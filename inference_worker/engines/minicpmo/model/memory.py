@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from functools import cache
+
 import psutil
 import torch
 
@@ -10,23 +14,78 @@ from antiphon.inference_worker.engines.minicpmo.model.load import build_on_meta
 from antiphon.inference_worker.engines.types import EngineLoadError
 
 GIB = 2**30
-HEADROOM = 1.15
-"""Factor for activations and the slack of the allocator."""
+
+IMAGE_PATCHES = 16 * 1024
+"""Patches of the largest step: 16 image slices."""
+
+PATCH_VALUES = 8
+"""Values of the language model's width per patch in the largest step, counted on the fake GPU."""
+
+GRAPH_BYTES = GIB * 3 // 4
+"""CUDA graphs: 0.5 GiB of tensors, counted on the fake GPU, and 0.25 GiB that the driver is assumed
+to hold.
+"""
 
 TOKEN2WAV_BYTES = 2 * GIB
 """The weights of the vocoder, and the noise table that all its streams share."""
 
-VOICE_FRAMES = 750
-"""Frames of the longest voice: 15 s, 50 frames each."""
+FRAMES_PER_SECOND = 50
 
-TURN_FRAMES = VOICE_FRAMES + 100
-"""Frames that the vocoder keeps during a turn: those of the voice, and two seconds."""
+CONV_BYTES = 16 * 2 * 1024 * 2 * 4
+"""State of the solver's convolutions for one step."""
 
 CHUNK_FRAMES = 2 * 28
 """Maximum number of frames that one batch adds to a turn."""
 
+SHORTEST_CONTEXT = 2048
+"""The smallest `context_tokens` that an error recommends: about three minutes of audio."""
 
-def slot_bytes(config: ModelConfig, options: EngineOptions, width: int) -> int:
+
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """Bytes on the device: `fixed` for weights and the largest steps, `slot` for each session."""
+
+    fixed: int
+    slot: int
+
+    def of(self, slots: int) -> int:
+        return self.fixed + slots * self.slot
+
+    def fitting(self, free: int) -> int:
+        """How many slots fit into `free` bytes."""
+        return max(0, (free - self.fixed) // self.slot)
+
+
+def estimate(
+    config: ModelConfig, options: EngineOptions, device: str, *, voices: bool
+) -> MemoryEstimate:
+    """The estimate for a `device` of this type; with `voices` it includes the vocoder.
+
+    One more voice is counted, because a voice exists twice while it is cloned or advanced.
+    """
+    width = 4 if device == "cpu" else 2
+    fixed = weight_bytes(config, width) + activation_bytes(config, width)
+    if options.cuda_graphs and device != "cpu":
+        fixed += GRAPH_BYTES
+    slot = cache_bytes(config, options, width)
+    if voices:
+        fixed += TOKEN2WAV_BYTES + voice_bytes(options)
+        slot += voice_bytes(options) + chunk_bytes(options)
+    return MemoryEstimate(fixed, slot)
+
+
+@cache
+def weight_bytes(config: ModelConfig, width: int) -> int:
+    """Bytes of the weights without the vocoder's."""
+    return width * sum(p.numel() for p in build_on_meta(config).parameters())
+
+
+def activation_bytes(config: ModelConfig, width: int) -> int:
+    """Bytes of the values of the largest step."""
+    return IMAGE_PATCHES * PATCH_VALUES * config.hidden_size * width
+
+
+def cache_bytes(config: ModelConfig, options: EngineOptions, width: int) -> int:
     """Bytes of the caches of one slot, for values of `width` bytes."""
     audio, speech = config.audio_config, config.tts_config
     text_entries = config.num_hidden_layers * config.num_key_value_heads * config.head_dim
@@ -42,41 +101,36 @@ def slot_bytes(config: ModelConfig, options: EngineOptions, width: int) -> int:
 
 def voice_bytes(options: EngineOptions) -> int:
     """Maximum bytes of one cloned voice: its initial state, and the state of the current turn."""
-    return (VOICE_FRAMES + TURN_FRAMES) * sum(_frame_bytes(options))
+    frames = _voice_frames(options) + _turn_frames(options)
+    return frames * sum(_frame_bytes(options)) + 2 * options.vocoder_steps * CONV_BYTES
 
 
 def chunk_bytes(options: EngineOptions) -> int:
     """Maximum bytes of one voice in a batch: its retained entries, padded to the longest and with
-    the new frames, for one solver step; plus the new frames of all steps.
+    the new frames, for one solver step in float32; plus the new frames of all steps.
     """
     solver, encoder = _frame_bytes(options)
-    grown = TURN_FRAMES + CHUNK_FRAMES
-    return grown * (solver // options.vocoder_steps + encoder) + CHUNK_FRAMES * solver
+    grown = _turn_frames(options) + CHUNK_FRAMES
+    return grown * (2 * solver // options.vocoder_steps + encoder) + CHUNK_FRAMES * solver
+
+
+def _voice_frames(options: EngineOptions) -> int:
+    return math.ceil(options.voice_seconds * FRAMES_PER_SECOND)
+
+
+def _turn_frames(options: EngineOptions) -> int:
+    """Frames that the vocoder keeps during a turn: those of the voice, and two seconds."""
+    return _voice_frames(options) + 2 * FRAMES_PER_SECOND
 
 
 def _frame_bytes(options: EngineOptions) -> tuple[int, int]:
-    """Bytes of the keys and values of one frame: in the solver, over all its steps, and in the encoder."""
-    entry, blocks, guided = 2 * 8 * 64 * 4, 16, 2
-    layers_at_50, layers_at_25 = 4, 6
-    solver = options.vocoder_steps * blocks * guided * entry
-    return solver, (layers_at_50 + layers_at_25 // 2) * entry
-
-
-def needed_bytes(config: ModelConfig, options: EngineOptions, width: int, *, voices: bool) -> int:
-    """Bytes for weights, all slots and headroom; with `voices` also for the vocoder."""
-    weights = sum(p.numel() for p in build_on_meta(config).parameters()) * width
-    slots = options.slots * slot_bytes(config, options, width)
-    speech = speech_bytes(options) if voices else 0
-    return int(HEADROOM * (weights + slots + speech))
-
-
-def speech_bytes(options: EngineOptions) -> int:
-    """Bytes for the vocoder, the voices of all slots and the largest batch.
-
-    One more voice is counted, because a voice exists twice while it is cloned or advanced.
+    """Bytes of the retained keys and values of one frame: in the solver, over all its steps, in two
+    bytes each, and in the encoder in four.
     """
-    slots = options.slots
-    return TOKEN2WAV_BYTES + (slots + 1) * voice_bytes(options) + slots * chunk_bytes(options)
+    entry, blocks, guided = 2 * 8 * 64, 16, 2
+    layers_at_50, layers_at_25 = 4, 6
+    solver = 2 * options.vocoder_steps * blocks * guided * entry
+    return solver, 4 * (layers_at_50 + layers_at_25 // 2) * entry
 
 
 def free_bytes(device: torch.device) -> int:
@@ -99,16 +153,41 @@ def _check_lengths(config: ModelConfig, options: EngineOptions) -> None:
 def check_memory(
     config: ModelConfig, options: EngineOptions, device: torch.device, *, voices: bool
 ) -> None:
-    """Raise EngineLoadError, naming what to lower, if the slots fit neither model nor device."""
+    """Raise EngineLoadError, naming the settings that fit, if the slots fit neither model nor device."""
     _check_lengths(config, options)
-    width = 4 if device.type == "cpu" else 2
-    needed, free = needed_bytes(config, options, width, voices=voices), free_bytes(device)
-    if needed > free:
-        per_slot = slot_bytes(config, options, width)
-        per_voice = voice_bytes(options) + chunk_bytes(options)
-        voice = f", its voice up to {per_voice / GIB:.2f} GiB" if voices else ""
-        raise EngineLoadError(
-            f"{options.slots} slots need {needed / GIB:.1f} GiB on {device}, "
-            f"{free / GIB:.1f} GiB are free; a slot of {options.context_tokens} tokens takes "
-            f"{per_slot / GIB:.2f} GiB{voice}: lower slots or context_tokens"
-        )
+    memory, free = estimate(config, options, device.type, voices=voices), free_bytes(device)
+    needed = memory.of(options.slots)
+    if needed <= free:
+        return
+    changes = _changes_that_fit(config, options, device, free, voices=voices)
+    remedy = "; or ".join(changes) if changes else "use a device with more memory"
+    raise EngineLoadError(
+        f"{options.slots} slots of {options.context_tokens} tokens need {needed / GIB:.1f} GiB on "
+        f"{device}, {memory.slot / GIB:.2f} GiB each; {free / GIB:.1f} GiB are free: {remedy}"
+    )
+
+
+def _changes_that_fit(
+    config: ModelConfig, options: EngineOptions, device: torch.device, free: int, *, voices: bool
+) -> list[str]:
+    """Changes of the settings, each of which makes the engine fit into `free` bytes."""
+
+    def fitting(*, voices: bool = voices, **changes: object) -> int:
+        changed = options.model_copy(update=changes)
+        memory = estimate(config, changed, device.type, voices=voices)
+        return min(options.slots, memory.fitting(free))
+
+    context = options.context_tokens // 2
+    while context > SHORTEST_CONTEXT and not fitting(context_tokens=context):
+        context //= 2
+    unchanged = fitting()
+    found = [
+        (f"the engine option context_tokens to {context}", fitting(context_tokens=context)),
+        ("the engine option vocoder to none (text only)", fitting(voices=False)),
+    ]
+    remedies = [f"set --slots to {unchanged}"] if unchanged else []
+    for change, slots in found:
+        if slots > unchanged:
+            fewer = f" and --slots to {slots}" if slots < options.slots else ""
+            remedies.append(f"set {change}{fewer}")
+    return remedies

@@ -132,10 +132,12 @@ class FlowResult:
 class Flow:
     """The package's `flow`. Releases differ in what is retained at 25 entries per second."""
 
-    def __init__(self, flow: Any, steps: int, retained_codes: RetainCodes) -> None:
+    def __init__(
+        self, flow: Any, steps: int, retained_codes: RetainCodes, retained: torch.dtype
+    ) -> None:
         self._flow = flow
         self._encoder = BatchedEncoder(flow)
-        self._solver = Solver(flow.decoder, steps)
+        self._solver = Solver(flow.decoder, steps, retained)
         self._retained_codes = retained_codes
         self.lookahead = int(flow.pre_lookahead_len)
         self.codes = int(flow.input_embedding.num_embeddings)

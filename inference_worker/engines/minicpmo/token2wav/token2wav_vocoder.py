@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.device import exit_device_lost, is_device_lost
 from antiphon.inference_worker.engines.minicpmo.token2wav.checkpoint_guard import (
     check_yaml,
@@ -23,6 +24,7 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.checkpoint_guard impor
 )
 from antiphon.inference_worker.engines.minicpmo.token2wav.flow import Flow
 from antiphon.inference_worker.engines.minicpmo.token2wav.micro_batcher import MicroBatcher
+from antiphon.inference_worker.engines.minicpmo.token2wav.solver import RETAINED
 from antiphon.inference_worker.engines.minicpmo.token2wav.streams import (
     CodeChunk,
     StreamBatcher,
@@ -43,9 +45,6 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder_families impor
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
-MAX_REFERENCE_SAMPLES = 15 * INPUT_RATE
-"""Samples of a reference that are used; the memory estimate counts this many."""
-
 MAX_WARMUP_STREAMS = 32
 """Largest batch in the warm-up."""
 
@@ -57,9 +56,18 @@ class Token2WavVocoder:
     """Serves the session threads in batches, from one thread.
 
     On a GPU it uses a separate CUDA stream, so that the engine thread does not wait for it.
+    `voice_seconds` of a reference are used. Streams retain keys and values in the type `retained`.
     """
 
-    def __init__(self, inner: Any, device: torch.device) -> None:
+    def __init__(
+        self,
+        inner: Any,
+        device: torch.device,
+        *,
+        voice_seconds: float,
+        retained: torch.dtype = RETAINED,
+    ) -> None:
+        self._reference_samples = round(voice_seconds * INPUT_RATE)
         self._inner = inner
         self._device = device
         self._cloning = threading.Lock()
@@ -71,15 +79,15 @@ class Token2WavVocoder:
                 if hasattr(inner, "bounded_vocoder")
                 else CrossfadeVocoder(inner)
             )
-            self._flow = Flow(inner.flow, inner.n_timesteps, family.retained_codes)
+            self._flow = Flow(inner.flow, inner.n_timesteps, family.retained_codes, retained)
         self._streams = StreamBatcher(self._flow, family)
         self._batcher = MicroBatcher[CodeChunk, Samples](self._run_batch)
 
     def clone(self, reference: Samples) -> VoiceState:
-        """A voice from float32 mono 16 kHz reference audio; the first 15 s are used."""
+        """A voice from the first `voice_seconds` of float32 mono 16 kHz reference audio."""
         with self._cloning, self._on_stream(), tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "voice.wav")
-            soundfile.write(path, reference[:MAX_REFERENCE_SAMPLES], INPUT_RATE)
+            soundfile.write(path, reference[: self._reference_samples], INPUT_RATE)
             voice = VoiceState(self._streams.open(self._inner._prepare_prompt(path)))  # noqa: SLF001
         self.reset(voice)
         return voice
@@ -139,7 +147,7 @@ class Token2WavVocoder:
             yield
 
 
-def load_token2wav(folder: Path, steps: int, device: torch.device) -> Token2WavVocoder:
+def load_token2wav(folder: Path, options: EngineOptions, device: torch.device) -> Token2WavVocoder:
     """Load the vocoder of the package `minicpmo-utils`. Raises EngineLoadError with the remedy."""
     if device.type != "cuda":
         raise EngineLoadError(
@@ -155,10 +163,10 @@ def load_token2wav(folder: Path, steps: int, device: torch.device) -> Token2WavV
         ) from error
     try:
         with torch.cuda.device(device), weights_only():
-            inner = package.Token2wav(str(folder), n_timesteps=steps)
+            inner = package.Token2wav(str(folder), n_timesteps=options.vocoder_steps)
             # Loaded on this thread's CUDA stream, but used on another one, which does not wait for it.
             torch.cuda.synchronize()
-            vocoder = Token2WavVocoder(inner, device)
+            vocoder = Token2WavVocoder(inner, device, voice_seconds=options.voice_seconds)
             vocoder.check()
             free_unused_buffers(inner)
             torch.cuda.synchronize()

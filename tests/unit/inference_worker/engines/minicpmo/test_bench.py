@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-BENCH = Path(__file__).parents[5] / "bench" / "gpu_duplex.py"
+import memory_table
+
+ROOT = Path(__file__).parents[5]
+BENCH = ROOT / "bench" / "gpu_duplex.py"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="takes minutes on a GPU")
@@ -21,3 +24,7 @@ def test_the_bench_runs_without_a_gpu() -> None:
     assert "| 2 | " in ran.stdout
     for stage in ("DecodeSpeech of 1", "EncodeImages", "Token2wav, a session's wait"):
         assert f"| {stage} | " in ran.stdout
+
+
+def test_the_documented_table_of_cards_is_what_its_command_prints() -> None:
+    assert "\n".join(memory_table.table()) in (ROOT / "docs" / "minicpmo.md").read_text()

@@ -11,7 +11,6 @@ from safetensors.torch import load_file, save_file
 from antiphon.inference_worker.engines.minicpmo.config import (
     EngineOptions,
     ModelConfig,
-    read_config,
 )
 from antiphon.inference_worker.engines.minicpmo.device import pick_device
 from antiphon.inference_worker.engines.minicpmo.model.load import (
@@ -19,7 +18,6 @@ from antiphon.inference_worker.engines.minicpmo.model.load import (
     compute_buffers,
     load_network,
 )
-from antiphon.inference_worker.engines.minicpmo.model.memory import check_memory, voice_bytes
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
@@ -137,15 +135,3 @@ def test_the_real_sizes_fit_together(tokenizer: Tokenizer) -> None:
         1,
         6562,
     )
-
-
-def test_voices_count_as_memory() -> None:
-    """The package's own cache of two seconds at two solver steps takes 26 MB: 100 frames of these."""
-    config, device = read_config(CHECKPOINT), torch.device("cpu")
-    many = EngineOptions(slots=256, context_tokens=64, speech_tokens=64, vocoder_steps=16)
-    two = many.model_copy(update={"slots": 1, "vocoder_steps": 2})
-    solver, encoder = 26_214_400 / 100, 10 * 2 * 8 * 64 * 4 * 0.7
-    assert voice_bytes(two) / 1600 == solver + encoder
-    check_memory(config, two, device, voices=False)
-    with pytest.raises(EngineLoadError, match=r"its voice up to 3\.4\d GiB"):
-        check_memory(config, many, device, voices=True)

@@ -10,7 +10,12 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
-from antiphon.inference_worker.engines.minicpmo.model.memory import GIB, needed_bytes
+from antiphon.inference_worker.engines.minicpmo.model.memory import (
+    GIB,
+    GRAPH_BYTES,
+    activation_bytes,
+    estimate,
+)
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from support.minicpmo import golden_set
 from support.minicpmo.fake_gpu import GPU
@@ -55,20 +60,36 @@ def test_every_step_stays_on_the_gpu_in_bfloat16(card: Card) -> None:
 
 
 def test_an_admitted_configuration_fits(card: Card, config: ModelConfig) -> None:
-    """Weights, caches and the values of the largest step; the rest of the headroom is for graphs."""
+    """Weights, caches, the values of the largest step, and the tensors of graphs are counted."""
     gpu, runner = card.gpu, card.runner
     options = EngineOptions(slots=SLOTS, context_tokens=CONTEXT, speech_tokens=SPEECH)
-    admitted = needed_bytes(config, options, 2, voices=False)
+    counted = estimate(config, options, "cuda", voices=False)
+    activations = activation_bytes(config, 2)
     resting, most = gpu.held, 0
     for steps in kinds_of_step().values():
         gpu.clear()
         runner.run(steps)
         most = max(most, gpu.peak - resting)
     caches = sum(c.bytes for c in (runner.text_cache, runner.audio_cache, runner.speech_cache))
-    assert resting == pytest.approx(admitted / 1.15, rel=1e-3)
+    admitted = counted.of(SLOTS) - activations - GRAPH_BYTES
+    assert resting == pytest.approx(admitted, rel=1e-3)
     assert resting - caches == pytest.approx(17.47 * GIB, rel=1e-3)
-    assert most < 1.5 * GIB
-    assert resting + most + 3 * GIB < admitted
+    assert 0.9 * activations < most < activations
+    assert _graph_bytes(card) < GRAPH_BYTES - GIB // 4
+
+
+def _graph_bytes(card: Card) -> int:
+    """Bytes of tensors that captured graphs hold: the largest one's values, and all inputs and outputs."""
+    gpu, resting, most, kept = card.gpu, card.gpu.held, 0, 0
+    for transformer in (card.runner._text, card.runner._speech, card.runner._audio):
+        for shape in (s for new in transformer._graphed for s in transformer._shapes(new)):
+            gpu.clear()
+            inputs = transformer._discarded_inputs(shape)
+            output = transformer._forward_of(shape)(*inputs)
+            most = max(most, gpu.peak - resting)
+            kept += sum(tensor.nbytes for tensor in (*inputs, output))
+            del inputs, output
+    return most + kept
 
 
 def test_a_token_is_few_launches(card: Card) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.token2wav.checkpoint_guard import (
     MODULES,
     check_yaml,
@@ -85,7 +86,7 @@ def test_a_tag_that_runs_code_is_refused_before_the_package_opens_it(
     monkeypatch.setitem(sys.modules, "stepaudio2", package)
     folder = checkpoint(tmp_path, **{name: attack})
     with pytest.raises(EngineLoadError, match=rf"{name}\.yaml"):
-        load_token2wav(folder, 5, torch.device("cuda", 0))
+        load_token2wav(folder, EngineOptions(), torch.device("cuda", 0))
     assert not opened
 
 
@@ -98,7 +99,7 @@ def test_the_package_runs_under_that_rule(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "stepaudio2", package)
     monkeypatch.setattr(torch.cuda, "device", nullcontext)
     with pytest.raises(EngineLoadError, match=r"no vocoder in .*: 1$"):
-        load_token2wav(checkpoint(tmp_path), 5, torch.device("cuda", 0))
+        load_token2wav(checkpoint(tmp_path), EngineOptions(), torch.device("cuda", 0))
 
 
 class _Malicious:

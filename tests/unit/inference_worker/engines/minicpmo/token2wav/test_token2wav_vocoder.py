@@ -85,7 +85,7 @@ def alone(release: str, package: Any, tmp_path_factory: pytest.TempPathFactory) 
 def vocoder(release: str) -> Token2WavVocoder:
     inner = stepaudio_package.token2wav(release)
     free_unused_buffers(inner)
-    return Token2WavVocoder(inner, CPU)
+    return Token2WavVocoder(inner, CPU, voice_seconds=5, retained=torch.float32)
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +211,27 @@ def test_a_short_second_is_padded_with_silence_on_the_left(
     assert voice.waiting == list(SILENT_PREFIX)
 
 
-def test_at_most_fifteen_seconds_of_a_voice_are_cloned(
+def test_states_in_half_the_memory_sound_the_same(
+    vocoder: Token2WavVocoder, voices: list[VoiceState]
+) -> None:
+    """A complete turn, whose states are retained in float16, beside one in float32."""
+    half = Token2WavVocoder(vocoder._inner, CPU, voice_seconds=5)
+    exact, rounded = voices[2], half.clone(WAVES[2])
+    assert exact.base.flow.solver.attention.dtype == torch.float32
+    assert rounded.base.flow.solver.attention.dtype == torch.float16
+    vocoder.reset(exact)
+    largest = 0.0
+    for codes in UNITS[2]:
+        last = codes is UNITS[2][-1]
+        want, got = (
+            v.synthesize(s, codes, last=last) for v, s in ((vocoder, exact), (half, rounded))
+        )
+        largest = max(largest, float(np.abs(want - got).max()))
+    half.close()
+    assert 0 < largest < 1e-3
+
+
+def test_only_the_configured_seconds_of_a_voice_are_cloned(
     vocoder: Token2WavVocoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sounds: list[int] = []
@@ -223,7 +243,7 @@ def test_at_most_fifteen_seconds_of_a_voice_are_cloned(
     monkeypatch.setattr(vocoder._inner, "_prepare_prompt", prepare)
     with pytest.raises(EngineError, match="enough audio"):
         vocoder.clone(np.zeros(20 * INPUT_RATE, dtype=np.float32))
-    assert sounds == [15 * INPUT_RATE]
+    assert sounds == [5 * INPUT_RATE]
 
 
 def test_the_warm_up_speaks_or_reports_what_is_missing(
@@ -240,13 +260,13 @@ def test_an_incompatible_package_is_reported(
 ) -> None:
     monkeypatch.delattr(vocoder._inner.flow.decoder.estimator, "t_embedder")
     with pytest.raises(AttributeError, match="t_embedder"):
-        Token2WavVocoder(vocoder._inner, CPU)
+        Token2WavVocoder(vocoder._inner, CPU, voice_seconds=6)
 
 
 def test_a_release_with_other_results_is_reported(
     package: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vocoder = Token2WavVocoder(package, CPU)
+    vocoder = Token2WavVocoder(package, CPU, voice_seconds=6)
     vocoder.check()
     monkeypatch.setattr(package.flow.decoder, "inference_cfg_rate", 0.5)
     with pytest.raises(EngineLoadError, match="computes another mel"):

@@ -62,7 +62,7 @@ def test_a_session_speaks_with_the_cloned_voice() -> None:
 
 def test_a_missing_package_is_named(tmp_path: Path) -> None:
     with pytest.raises(EngineLoadError, match="pip install --no-deps minicpmo-utils"):
-        load_token2wav(tmp_path, 5, torch.device("cuda", 0))
+        load_token2wav(tmp_path, EngineOptions(), torch.device("cuda", 0))
 
 
 def test_a_vocoder_without_a_gpu(tmp_path: Path) -> None:

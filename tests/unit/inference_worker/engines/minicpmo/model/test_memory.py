@@ -1,0 +1,84 @@
+"""What the engine counts before it loads, at the real sizes, for cards that people own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
+from antiphon.inference_worker.engines.minicpmo.model import memory
+from antiphon.inference_worker.engines.minicpmo.model.memory import (
+    GIB,
+    check_memory,
+    estimate,
+    voice_bytes,
+)
+from antiphon.inference_worker.engines.types import EngineLoadError
+from support.minicpmo import golden_set
+
+CARD = torch.device("cuda", 0)
+CONSUMER_24 = int(23.5 * GIB)
+"""What a consumer card of 24 GiB has free without a display."""
+
+
+@pytest.fixture
+def config() -> ModelConfig:
+    return ModelConfig.model_validate(golden_set.facts("real_param_shapes")["config"])
+
+
+def refused(
+    config: ModelConfig, options: EngineOptions, free: int, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """The error with `free` bytes on the device, or an empty text."""
+    monkeypatch.setattr(memory, "free_bytes", lambda _device: free)
+    try:
+        check_memory(config, options, CARD, voices=options.vocoder != "none")
+    except EngineLoadError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("context", [4096, 8192])
+def test_one_session_with_a_voice_fits_a_card_of_24_gib(
+    config: ModelConfig, context: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = EngineOptions(slots=1, context_tokens=context)
+    assert refused(config, options, CONSUMER_24, monkeypatch) == ""
+
+
+def test_a_refusal_names_the_settings_that_fit(
+    config: ModelConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = EngineOptions(slots=4)
+    error = refused(config, options, CONSUMER_24, monkeypatch)
+    assert "4 slots of 8192 tokens need" in error
+    assert "23.5 GiB are free: set --slots to 1; or set the engine option vocoder" in error
+    error = refused(config, options, int(22.8 * GIB), monkeypatch)
+    assert "set the engine option context_tokens to 4096 and --slots to 1" in error
+    assert "set the engine option vocoder to none (text only) and --slots to 2" in error
+    assert "use a device with more memory" in refused(config, options, 15 * GIB, monkeypatch)
+
+
+def test_every_named_change_fits(config: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = int(22.8 * GIB)
+    for changes in ({"context_tokens": 4096, "slots": 1}, {"vocoder": "none", "slots": 2}):
+        options = EngineOptions(**changes)
+        assert refused(config, options, free, monkeypatch) == ""
+        more = options.model_copy(update={"slots": options.slots + 1})
+        assert refused(config, more, free, monkeypatch) != ""
+
+
+def test_a_voice_counts_by_its_length() -> None:
+    """The package's own cache of two seconds at two solver steps takes 26 MB in float32."""
+    per_frame = 26_214_400 / 100 / 2 + 7 * 2 * 8 * 64 * 4
+    for seconds, frames in ((6, 300 + 400), (15, 750 + 850)):
+        options = EngineOptions(vocoder_steps=2, voice_seconds=seconds)
+        convolutions = 2 * 2 * 262_144
+        assert voice_bytes(options) == frames * per_frame + convolutions
+
+
+def test_slots_that_fit(config: ModelConfig) -> None:
+    counted = estimate(config, EngineOptions(), "cuda", voices=True)
+    assert counted.fitting(counted.of(5)) == 5
+    assert counted.fitting(counted.of(5) - 1) == 4
+    assert counted.fitting(0) == 0
