@@ -82,13 +82,16 @@ def _graph_bytes(card: Card) -> int:
     """Bytes of tensors that captured graphs hold: the largest one's values, and all inputs and outputs."""
     gpu, resting, most, kept = card.gpu, card.gpu.held, 0, 0
     for transformer in (card.runner._text, card.runner._speech, card.runner._audio):
-        for shape in (s for new in transformer._graphed for s in transformer._shapes(new)):
-            gpu.clear()
-            inputs = transformer._discarded_inputs(shape)
-            output = transformer._forward_of(shape)(*inputs)
-            most = max(most, gpu.peak - resting)
-            kept += sum(tensor.nbytes for tensor in (*inputs, output))
-            del inputs, output
+        shapes = [shape for new in transformer._graphed for shape in transformer._shapes(new)]
+        for shape in shapes:
+            embeds, tokens = transformer._discarded_inputs(shape)
+            kept += 2 * embeds.nbytes + tokens.nbytes  # the output is as large as the embeddings
+        largest = max(shapes, key=lambda shape: shape.tokens * shape.length)
+        inputs = transformer._discarded_inputs(largest)
+        gpu.clear()
+        transformer._forward_of(largest)(*inputs)
+        most = max(most, gpu.peak - resting)
+        del inputs
     return most + kept
 
 
