@@ -98,7 +98,7 @@ class WorkerHeartbeat:
             engine=info.name,
             model=info.model,
             kinds=info.kinds,
-            slots=self._context.settings.slots,
+            slots=self._pool.slots,
             state=self.shown_state,
             device=info.device,
             address=self.address,
@@ -132,7 +132,7 @@ class WorkerHeartbeat:
             "detail": self.detail,
             "engine": context.processor.info.name,
             "model": context.processor.info.model,
-            "slots": context.settings.slots,
+            "slots": self._pool.slots,
             "used": len(self._pool),
             "counters": context.counters.row(),
         }

@@ -9,6 +9,7 @@ from structlog.contextvars import bound_contextvars
 
 from antiphon.broker.errors import BrokerUnavailable, StaleFence
 from antiphon.inference_worker.engines.processor import SessionView
+from antiphon.inference_worker.engines.types import EngineLost
 from antiphon.inference_worker.sessions.chat import ChatRunner
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
@@ -48,7 +49,13 @@ class SessionPool:
     @property
     def free(self) -> int:
         """Number of free slots."""
-        return self._context.settings.slots - len(self._tasks)
+        return self.slots - len(self._tasks)
+
+    @property
+    def slots(self) -> int:
+        """Number of slots that the engine can use now."""
+        context = self._context
+        return max(0, context.settings.slots - context.processor.unusable_slots)
 
     def claims(self) -> dict[str, Claim]:
         """The claims to renew, by session id."""
@@ -145,18 +152,23 @@ class SessionPool:
         except Unrecoverable as lost:
             log.warning("session_unrecoverable", error=str(lost))
             reason = EndReason.WORKER_LOST  # the client must start a new session
+        except EngineLost as lost:
+            self._context.counters.engine_errors += 1
+            log.warning("session_lost_its_engine", error=str(lost))
+            reason = await self._fail(session, str(lost))
         except Exception:
             log.exception("session_failed")
-            reason = EndReason.ERROR
-            text = "the engine failed; please start a new conversation"
-            entry = ErrorOut(code=ErrorCode.INFERENCE_ERROR, message=text, fatal=True)
-            await session.publish(entry)
+            reason = await self._fail(session, "the engine failed; please start a new conversation")
         finally:
             del self._views[session.claim]
             view.stop()
             await self._context.engine.call(view.cleanup)
         await session.end(reason)
         log.info("session_ended", reason=reason)
+
+    async def _fail(self, session: ClaimedSession, text: str) -> EndReason:
+        await session.publish(ErrorOut(code=ErrorCode.INFERENCE_ERROR, message=text, fatal=True))
+        return EndReason.ERROR
 
     def _open(
         self, session: ClaimedSession

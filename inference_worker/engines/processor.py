@@ -194,6 +194,11 @@ class UnifiedProcessor(ABC):
     def set_chat_mode(self) -> ChatView:
         raise UnsupportedMode(f"engine {self.info.name!r} does not serve chat")
 
+    @property
+    def unusable_slots(self) -> int:
+        """Slots that can serve no session now, for example because their server does not answer."""
+        return 0
+
     def memory(self) -> Memory:
         """Memory in use on the device. The default reports this process's share of host memory."""
         used = psutil.Process().memory_info().rss

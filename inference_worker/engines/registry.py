@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from antiphon.inference_worker.engines.plugin import EnginePlugin
 
 GROUP = "antiphon.engines"
-BUILT_IN = {"local": "local.plugin", "minicpmo": "minicpmo.plugin", "simulated": "simulated"}
+BUILT_IN = {
+    "backend": "backend.plugin",
+    "local": "local.plugin",
+    "minicpmo": "minicpmo.plugin",
+    "simulated": "simulated",
+}
 """Modules of this folder by engine: a checkout that is not installed has no metadata to find them by."""
 
 

@@ -40,6 +40,13 @@ class UnsupportedContent(EngineError):
         self.field = field
 
 
+class EngineLost(Exception):
+    """What computes this session is gone, so the session ends; the engine's others continue.
+
+    The client receives the message. It is no EngineError: those end a step, and the session continues.
+    """
+
+
 class ContextFull(EngineError):
     """The session's context window has no space for another unit."""
 

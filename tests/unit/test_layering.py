@@ -37,12 +37,13 @@ ONLY_UNDER: dict[str, tuple[str, ...]] = {
     "torchaudio": (MINICPMO,),
     "transformers": (MINICPMO,),
     "safetensors": (MINICPMO,),
+    "websockets": ("antiphon/client/", "edge/transport/", "inference_worker/engines/backend/"),
 }
 """Third-party packages, and the only places that may import them."""
 
 _IO = "asyncio socket subprocess threading multiprocessing pathlib shutil"
 _LIBRARIES = "redis fastapi starlette uvicorn uvloop websockets httpx structlog soundfile soxr PIL"
-_ENGINES_AVOID = frozenset({"asyncio", "redis", "antiphon.broker", "fastapi", "websockets"})
+_ENGINES_AVOID = frozenset({"asyncio", "redis", "antiphon.broker", "fastapi"})
 NEVER_UNDER: dict[str, frozenset[str]] = {
     "shared_schemas/": frozenset(f"{_IO} {_LIBRARIES}".split()),
     "inference_worker/engines/": _ENGINES_AVOID,

@@ -142,7 +142,7 @@ MISTAKES = [
         1,
         "choose another with --data",
     ),
-    *worker(39, "--engine magic", "there is no engine 'magic'; choose one of: local, minicpmo"),
+    *worker(39, "--engine magic", "there is no engine 'magic'; choose one of: backend, local"),
     *worker(40, "--engine minicpmo", "needs the checkpoint's folder: --model-path DIR"),
     *worker(
         41, "--model-path /absent.gguf", "there is no model file /absent.gguf; correct --model"

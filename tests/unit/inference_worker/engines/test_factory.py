@@ -30,7 +30,7 @@ def test_the_users_model_names_the_engine(tmp_path: Path) -> None:
 
 
 def test_an_unknown_engine_is_refused_with_the_choices() -> None:
-    with pytest.raises(EngineLoadError, match=r"'nonsense'.*local, minicpmo, simulated"):
+    with pytest.raises(EngineLoadError, match=r"'nonsense'.*backend, local, minicpmo, simulated"):
         build_processor("nonsense")
 
 

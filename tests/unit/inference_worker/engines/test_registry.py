@@ -35,13 +35,13 @@ def install(site: Path, package: str, points: dict[str, str]) -> None:
 
 
 def test_the_built_in_engines_need_no_metadata() -> None:
-    assert {"local", "minicpmo", "simulated"} <= set(engine_names())
+    assert {"backend", "local", "minicpmo", "simulated"} <= set(engine_names())
 
 
 def test_engines_of_other_packages_are_listed(site: Path) -> None:
     install(site, "some-engines", {"one": "absent_module:PLUGIN"})
     assert "one" in engine_names()
-    with pytest.raises(EngineLoadError, match="choose one of: local, minicpmo, one, simulated"):
+    with pytest.raises(EngineLoadError, match="one of: backend, local, minicpmo, one, simulated"):
         find_engine("two")
 
 
@@ -78,7 +78,7 @@ def test_the_documented_engine(tmp_path: Path) -> None:
     (tmp_path / "antiphon_echo.py").write_text(module)
     (tmp_path / "test_echo.py").write_text(test)
     assert "11 passed, 8 skipped" in run(tmp_path, "-m", "pytest", "-q", "test_echo.py")
-    assert "[echo|local|" in run(tmp_path, "-m", "antiphon", "worker", "--help")
+    assert "[backend|echo|local|" in run(tmp_path, "-m", "antiphon", "worker", "--help")
 
 
 def run(folder: Path, *arguments: str) -> str:

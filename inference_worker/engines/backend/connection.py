@@ -1,0 +1,206 @@
+"""One session on a backend server: a WebSocket from `session.init` to its end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pybase64
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
+from websockets.sync.client import connect
+
+from antiphon.inference_worker.engines.backend.http_calls import HttpFailure, call
+from antiphon.inference_worker.engines.types import EngineError, EngineLost
+from antiphon.shared_schemas.audio import SILENCE, PcmFormat, Samples, samples_from_bytes
+
+CONNECT_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 10.0
+_WAKE_S = 0.1
+"""How soon a call ends after its session was stopped."""
+
+# `llama-omni-server` answers no ping while it decodes, and closes a connection that is silent for 300 s.
+_KEEPALIVE: dict[str, Any] = {"ping_interval": 20.0, "ping_timeout": None}
+
+_LLAMA_RESPONSE = re.compile(r"_resp_(\d+)$")
+"""`llama-omni-server` numbers the inputs of a session in the ids of its responses."""
+
+
+class ServerUnavailable(Exception):
+    """No session was opened, because the server does not answer or has another session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendEvent:
+    """One message of a server.
+
+    `kind` is that of a delta (`listen`, `text`, `audio`), or `created`, `done` or `closed`. `about` is the
+    number of the input that the event is about, from 1; None if the server does not say.
+    """
+
+    kind: str
+    about: int | None = None
+    text: str = ""
+    audio: Samples = field(default_factory=lambda: SILENCE, repr=False)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    session_id: str = ""
+
+
+class BackendConnection:
+    """Not safe to use from several threads."""
+
+    def __init__(self, address: str, stopped: Callable[[], bool]) -> None:
+        self.address = address
+        self.inputs = 0
+        """Number of inputs sent."""
+        self._stopped = stopped
+        self._session_id = ""
+        self._is_lost = False
+        self._resources = ExitStack()
+        try:
+            self._socket = self._resources.enter_context(
+                connect(
+                    f"ws{address.removeprefix('http')}/backend",
+                    open_timeout=CONNECT_TIMEOUT_S,
+                    close_timeout=CLOSE_TIMEOUT_S,
+                    max_size=None,
+                    compression=None,
+                    proxy=None,
+                    **_KEEPALIVE,
+                )
+            )
+        except (OSError, TimeoutError, InvalidHandshake, InvalidMessage) as error:
+            text = f"{address} does not answer ({error or type(error).__name__})"
+            raise ServerUnavailable(text) from error
+
+    def open(self, payload: dict[str, Any], timeout_s: float) -> BackendEvent:
+        """Start the session; returns `session.created`.
+
+        Raises ServerUnavailable if the server ends the connection without a reason or sends nothing,
+        EngineError if it refuses the session.
+        """
+        try:
+            self._send({"type": "session.init", "payload": payload})
+            event = self._receive(timeout_s)
+        except ConnectionClosed as error:
+            raise ServerUnavailable(f"{self.address} has closed the connection") from error
+        if self._stopped():
+            raise EngineError("the session was stopped")
+        if event is None:
+            text = f"{self.address} has opened no session within {timeout_s:g} s"
+            raise ServerUnavailable(text)
+        if event.kind == "closed":
+            raise EngineError(f"the backend server refuses the session: {event.text}")
+        self._session_id = event.session_id
+        return event
+
+    def append(self, content: dict[str, Any]) -> None:
+        """Send one input. Raises EngineLost."""
+        self.inputs += 1
+        message = {"type": "input.append", "input": {**content, "input_id": str(self.inputs)}}
+        try:
+            self._send(message)
+        except ConnectionClosed as error:
+            raise self._lost(error) from error
+
+    def next(self, timeout_s: float) -> BackendEvent | None:
+        """The next event; None after `timeout_s` and if the session was stopped. Raises EngineLost."""
+        try:
+            event = self._receive(timeout_s)
+        except ConnectionClosed as error:
+            raise self._lost(error) from error
+        if event and event.kind == "closed":
+            raise EngineLost(f"the backend server has ended the session: {event.text}")
+        return event
+
+    def close(self) -> str:
+        """End the session. Returns why the server may not be able to take another; empty if it is."""
+        complaint = f"{self.address} has lost a connection" if self._is_lost else ""
+        complaint = complaint if self._session_id else f"{self.address} was starting a session"
+        if self._session_id:
+            path = f"/sessions/{self._session_id}/close"
+            try:
+                status, _ = call(self.address, "POST", path, {}, timeout_s=CLOSE_TIMEOUT_S)
+            except HttpFailure as error:
+                complaint = str(error)
+            else:
+                if status not in (200, 404):  # 404: it has ended already
+                    complaint = f"POST {self.address}{path} answered {status}"
+        with suppress(OSError, TimeoutError):
+            self._resources.close()
+        return complaint
+
+    def _lost(self, error: ConnectionClosed) -> EngineLost:
+        self._is_lost = True
+        reason = error.rcvd.reason if error.rcvd else ""
+        cause = f" ({reason})" if reason else ""
+        text = f"the connection to the backend server is lost{cause}"
+        return EngineLost(f"{text}; please start a new conversation")
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._socket.send(orjson.dumps(message).decode())
+
+    def _receive(self, timeout_s: float) -> BackendEvent | None:
+        by = time.monotonic() + timeout_s
+        while not self._stopped():
+            left_s = by - time.monotonic()
+            try:
+                raw = self._socket.recv(timeout=max(0.0, min(left_s, _WAKE_S)))
+            except TimeoutError:
+                if left_s <= _WAKE_S:
+                    return None
+                continue
+            event = read_event(raw)
+            if event is not None:
+                return event
+        return None
+
+
+def read_event(raw: str | bytes) -> BackendEvent | None:
+    """None for an event that this engine does not use. Raises EngineLost for one it cannot read."""
+    try:
+        message = orjson.loads(raw)
+        kind = _KINDS.get(message["type"], "")
+        kind = str(message["kind"]) if kind == "delta" else kind
+        audio = message.get("audio")
+        if not kind:
+            return None
+        return BackendEvent(
+            kind=kind,
+            about=_about(message),
+            text=_reason(message) if kind == "closed" else str(message.get("text") or ""),
+            audio=samples_from_bytes(pybase64.b64decode(audio), PcmFormat.F32)
+            if audio
+            else SILENCE,
+            metrics=message.get("metrics") or {},
+            session_id=str(message.get("session_id") or ""),
+        )
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        text = f"the backend server has sent an unreadable message ({error})"
+        raise EngineLost(text) from error
+
+
+_KINDS = {
+    "session.created": "created",
+    "response.output.delta": "delta",
+    "response.done": "done",
+    "session.closed": "closed",
+}
+
+
+def _about(message: dict[str, Any]) -> int | None:
+    input_id = message.get("input_id")
+    if isinstance(input_id, str) and input_id.isdecimal():
+        return int(input_id)
+    found = _LLAMA_RESPONSE.search(str(message.get("response_id") or ""))
+    return int(found[1]) if found else None
+
+
+def _reason(message: dict[str, Any]) -> str:
+    detail = message.get("diagnostic") or {}
+    parts = [message.get("reason"), detail.get("message")]
+    return ": ".join(str(part) for part in parts if part) or "no reason given"
