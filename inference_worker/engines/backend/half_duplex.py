@@ -121,6 +121,5 @@ class BackendHalfDuplexView(BackendAnsweringView, HalfDuplexView):
         for turn in reversed(past):
             sound = turn.utterance if len(sounds) < KEPT_TURNS else None
             left -= 0 if sound is None else len(sound)
-            sent = sound is not None and left >= 0
-            sounds.append(AudioPart(float_bytes(sound)) if sent else None)
+            sounds.append(None if sound is None or left < 0 else AudioPart(float_bytes(sound)))
         return sounds[::-1]

@@ -15,6 +15,9 @@ from antiphon.inference_worker.engines.types import EngineInfo, LoadProgress
 from antiphon.shared_schemas.states import SessionKind
 
 
+_LANGUAGES = ("en", "zh")
+
+
 class BackendProcessor(UnifiedProcessor):
     """Computes nothing itself, so its memory is that of this process."""
 
@@ -33,6 +36,8 @@ class BackendProcessor(UnifiedProcessor):
             context_tokens=self._options.context_tokens,
             sees_frames=True,
             clones_voice=True,
+            hears=_LANGUAGES,
+            speaks=_LANGUAGES,
             replayed_audio=KEPT_TURNS,
         )
 
