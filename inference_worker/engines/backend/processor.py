@@ -14,7 +14,6 @@ from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineInfo, LoadProgress
 from antiphon.shared_schemas.states import SessionKind
 
-
 _LANGUAGES = ("en", "zh")
 
 
