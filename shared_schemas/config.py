@@ -49,7 +49,7 @@ class GenerationConfig(_Options):
     length_penalty: float = Field(default=1.1, gt=0.0, le=5.0)
     temperature: float = Field(default=0.7, ge=0.0, le=2.0)
     top_p: Probability = 0.8
-    top_k: int = Field(default=20, ge=0, le=1000)
+    top_k: int = Field(default=100, ge=0, le=1000)
 
 
 class TtsConfig(_Options):

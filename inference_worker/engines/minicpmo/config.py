@@ -61,6 +61,7 @@ class SpeechConfig(_Section):
     num_audio_tokens: int
     num_text_tokens: int
     audio_bos_token_id: int
+    text_eos_token_id: int
     num_vq: Literal[1] = 1
     projector_type: Literal["mlp"] = "mlp"
     condition_type: Literal["hidden_text_merge"] = "hidden_text_merge"

@@ -156,6 +156,7 @@ class SpeechModel(nn.Module):
     def __init__(self, config: SpeechConfig, kernels: TorchKernels) -> None:
         super().__init__()
         self.audio_bos = config.audio_bos_token_id
+        self.text_eos = config.text_eos_token_id
         # Unused, but part of the checkpoint.
         self.projector_spk = _Projector(config)
         self.projector_semantic = _Projector(config)
@@ -174,13 +175,19 @@ class SpeechModel(nn.Module):
             [weight_norm(nn.Linear(config.hidden_size, config.num_audio_tokens, bias=False))]
         )
 
-    def condition(self, tokens: Tensor, states: Tensor) -> Tensor:
-        """(n,) text ids and their (n, llm width) states to (n + 1, width): audio-begin at the end."""
-        begin = self.emb_text.weight[self.audio_bos : self.audio_bos + 1]
-        if not len(tokens):
-            return begin
-        meaning = normalize(self.projector_semantic(states), dim=-1)
-        return torch.cat([self.emb_text(tokens) + meaning, begin])
+    def condition(self, tokens: Tensor, states: Tensor, *, text_ends: bool = False) -> Tensor:
+        """(n,) text ids and their (n, llm width) states to (n + 1, width): audio-begin at the end.
+
+        With `text_ends`, text-end is before it: (n + 2, width).
+        """
+        words, marks = self.emb_text.weight, [self.audio_bos]
+        if text_ends:
+            marks.insert(0, self.text_eos)
+        parts = [words[mark : mark + 1] for mark in marks]
+        if len(tokens):
+            meaning = normalize(self.projector_semantic(states), dim=-1)
+            parts.insert(0, self.emb_text(tokens) + meaning)
+        return torch.cat(parts)
 
     def embed_codes(self, codes: Tensor) -> Tensor:
         embedded: Tensor = self.emb_code[0](codes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -39,10 +39,24 @@ class SpecialIds:
     eos: Annotated[int, "<|im_end|>"]
     unknown: Annotated[int, "<unk>"]
 
+    answer_ends: tuple[int, ...] = ()
+    """Tokens that end a written answer; they are not fed."""
+
+    unspeakable: tuple[int, ...] = ()
+    """Tokens that a spoken answer must not contain."""
+
     @property
     def chunk_ends(self) -> frozenset[int]:
         """Tokens that end the generation of a unit and are not fed at once."""
         return frozenset({self.listen, self.chunk_eos, self.chunk_tts_eos})
+
+
+NO_TOKEN = -1
+
+UNSPEAKABLE = ":：；#“”‘’@*【】「」()（）[]&/$"
+"""Characters that a spoken answer must not contain. The reference looks each one up as a token: those
+beyond ASCII are none, so that `<unk>` is forbidden instead of them.
+"""
 
 
 class Tokenizer:
@@ -52,9 +66,15 @@ class Tokenizer:
         settings = _read_settings(folder)
         self._inner = _load_fast(folder, settings)
         hints = get_type_hints(SpecialIds, include_extras=True)
-        names = {field.name: hints[field.name].__metadata__[0] for field in fields(SpecialIds)}
-        self.ids = SpecialIds(**{field: self._id_of(name) for field, name in names.items()})
+        marks = {name: hint for name, hint in hints.items() if hasattr(hint, "__metadata__")}
+        ids = {name: self._id_of(hint.__metadata__[0]) for name, hint in marks.items()}
         bad: list[int] = settings.get("bad_token_ids", [])
+        unknown = ids["unknown"]
+        ends = (ids["tts_eos"], ids["eos"], self._find("</s>", unknown))
+        unspeakable = [self._find(mark, unknown) for mark in UNSPEAKABLE]
+        self.ids = SpecialIds(
+            **ids, answer_ends=ends, unspeakable=tuple(sorted({*unspeakable, *bad}))
+        )
         self.forbidden: tuple[int, ...] = (self.ids.tts_pad, *bad)
         """Ids that the duplex decoder must not produce."""
         self._special = frozenset(self._inner.all_special_ids) | self._added_special()
@@ -97,12 +117,18 @@ class Tokenizer:
         return len(self._inner)
 
     def _id_of(self, name: str) -> int:
-        token = self._inner.convert_tokens_to_ids(name)
-        if not isinstance(token, int) or self._inner.convert_ids_to_tokens(token) != name:
+        token = self._find(name, NO_TOKEN)
+        if token == NO_TOKEN:
             raise EngineLoadError(
                 f"the tokenizer has no token {name!r}: not a MiniCPM-o 4.5 folder"
             )
         return token
+
+    def _find(self, name: str, otherwise: int) -> int:
+        token = self._inner.convert_tokens_to_ids(name)
+        if isinstance(token, int) and self._inner.convert_ids_to_tokens(token) == name:
+            return token
+        return otherwise
 
     def _added_special(self) -> frozenset[int]:
         added = self._inner.added_tokens_decoder

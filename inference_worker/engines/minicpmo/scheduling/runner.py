@@ -67,7 +67,7 @@ class Runner:
         self.slots = slots
         self._device = network.device
         self._sampler = sampler
-        self._written_sampler = Sampler(sampler.ids, (), "fixed", written=True)
+        self._written_sampler = sampler.for_answers()
         self._invariant = invariant
         suits = network.llm.model.kernels.ragged and not invariant
         self.ragged = suits if ragged is None else ragged
@@ -210,7 +210,8 @@ class Runner:
     def _speech_condition(self, step: SpeechCondition) -> Tensor:
         device = self._device
         states = torch.stack(step.states) if step.states else torch.zeros(0, device=device)
-        condition = self.network.tts.condition(device_tensor(step.tokens, device), states)
+        tokens = device_tensor(step.tokens, device)
+        condition = self.network.tts.condition(tokens, states, text_ends=step.text_ends)
         if not step.codes:
             return condition
         codes = self.network.tts.embed_codes(device_tensor(step.codes, device))

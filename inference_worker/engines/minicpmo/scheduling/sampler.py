@@ -27,6 +27,9 @@ NEVER = float("-inf")
 PENALTY_WINDOW = 16
 """Recent codes that the repetition penalty of speech applies to."""
 
+MIN_CANDIDATES = 3
+"""Codes that top-p retains in any case."""
+
 ANY_RANK = 2**24
 TIE_MARGIN = 64
 """Candidates beyond top_k, for ids that tie with the last one. More ties are ignored."""
@@ -40,7 +43,8 @@ class Sampler:
     logit of `<|im_end|>`).
 
     A written answer has no units, and no choice to listen: only repetition penalty, temperature,
-    top-k and top-p apply, and the length penalty to the tokens that end the answer.
+    top-k and top-p apply, and the length penalty to the tokens that end the answer. If it is spoken,
+    it has no characters that cannot be spoken.
     """
 
     def __init__(
@@ -53,11 +57,15 @@ class Sampler:
     ) -> None:
         self.ids = ids
         self._written = written
-        self._ends = (ids.eos, ids.tts_eos) if written else (ids.turn_eos,)
-        self._forbidden = sorted({*forbidden, ids.chunk_eos})
+        self._ends = ids.answer_ends if written else (ids.turn_eos,)
+        self._forbidden = sorted({*forbidden, *(() if written else (ids.chunk_eos,))})
         self._fixed = fidelity == "fixed"
         self._history: TokenHistory | None = None
         self._forbidden_ids: Tensor | None = None
+
+    def for_answers(self) -> Sampler:
+        """The sampler of written answers, which uses the reference's rules in each fidelity."""
+        return Sampler(self.ids, self.ids.unspeakable, "fixed", written=True)
 
     def sample(self, logits: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
         """One token per row of `logits` (rows, vocabulary); an exception for a row that is not finite."""
@@ -82,7 +90,7 @@ class Sampler:
     ) -> Tensor:
         """Apply forbidden ids, repetition penalty, length penalty and listen scale, (rows, vocabulary)."""
         settings = settings or RowSettings.of(rows, logits)
-        out = self._penalise_repetition(self._forbid(logits), rows, settings)
+        out = self._penalise_repetition(self._forbid(logits, settings), rows, settings)
         penalty = settings.length_penalty
         for end in self._ends:
             out[:, end] = torch.where(out[:, end] > 0, out[:, end] / penalty, out[:, end] * penalty)
@@ -121,10 +129,13 @@ class Sampler:
         best = logits.argmax(dim=-1) == self.ids.chunk_eos
         return torch.where(settings.greedy > 0, best, settings.first_draw < chance)
 
-    def _forbid(self, logits: Tensor) -> Tensor:
+    def _forbid(self, logits: Tensor, settings: RowSettings) -> Tensor:
         if self._forbidden_ids is None:
             self._forbidden_ids = device_tensor(self._forbidden, logits.device)
-        return logits.index_fill(1, self._forbidden_ids, NEVER)
+        allowed = logits.index_fill(1, self._forbidden_ids, NEVER)
+        if not self._written:
+            return allowed
+        return torch.where(settings.speakable[:, None] > 0, allowed, logits)
 
     def _penalise_repetition(
         self, out: Tensor, rows: Sequence[TokenRow], settings: RowSettings
@@ -167,7 +178,7 @@ class Sampler:
 
 @dataclass(frozen=True, slots=True)
 class RowSettings:
-    """The settings and draws of all rows, in one `table` (10, rows) that is sent in one copy."""
+    """The settings and draws of all rows, in one `table` (11, rows) that is sent in one copy."""
 
     table: Tensor
 
@@ -212,12 +223,17 @@ class RowSettings:
         return self.table[7]
 
     @property
-    def first_draw(self) -> Tensor:
+    def speakable(self) -> Tensor:
+        """1 or 0."""
         return self.table[8]
 
     @property
-    def last_draw(self) -> Tensor:
+    def first_draw(self) -> Tensor:
         return self.table[9]
+
+    @property
+    def last_draw(self) -> Tensor:
+        return self.table[10]
 
 
 @lru_cache(maxsize=1024)
@@ -231,6 +247,7 @@ def _numbers(settings: SamplingSettings) -> tuple[float, ...]:
         settings.listen_top_k or 0,
         settings.repetition_penalty,
         settings.length_penalty,
+        float(settings.speakable),
     )
 
 
@@ -273,25 +290,50 @@ def code_probabilities(
     """The distribution of the draw for raw `logits` (rows, codes). The end code is the last."""
     table = _code_table(rows, logits) if table is None else table
     scores = logits / table[:, :1]
-    factors = _repetition_factors(rows, scores, table[:, 4:])
+    factors = _repetition_factors(rows, scores, table[:, 6:])
     scores = torch.where(scores < 0, scores * factors, scores / factors)
+    if any(_is_restricted(row) for row in rows):
+        scores = _restrict(scores, table[:, 4], table[:, 5])
     scores[:, -1] = scores[:, -1].masked_fill(table[:, 1] > 0, NEVER)
     return scores.softmax(dim=-1)
 
 
 def _code_table(rows: Sequence[CodeRow], like: Tensor) -> Tensor:
-    """Temperature, whether the end is held, greedy, draw, and the powers of the penalty."""
+    """Temperature, whether the end is held, greedy, draw, top-k, top-p, and the powers of the penalty."""
     columns = [
         (
             row.settings.temperature,
             not row.may_end,
             row.settings.greedy,
             row.draw,
+            *_limits(row, like.shape[1]),
             *_powers(row.settings.repetition_penalty),
         )
         for row in rows
     ]
     return device_tensor(columns, like.device, like.dtype)
+
+
+def _is_restricted(row: CodeRow) -> bool:
+    return len(row.codes) > 0 and bool(row.settings.top_k or row.settings.top_p)
+
+
+def _limits(row: CodeRow, count: int) -> tuple[int, float]:
+    """The number of candidates, and the share of the least likely codes that are dropped (-1: none)."""
+    if not _is_restricted(row):
+        return count, -1.0
+    top_k, top_p = row.settings.top_k or count, row.settings.top_p
+    return min(count, max(top_k, MIN_CANDIDATES)), 1 - top_p if top_p else -1.0
+
+
+def _restrict(scores: Tensor, top_k: Tensor, dropped: Tensor) -> Tensor:
+    """Top-p, then top-k, as transformers applies them: codes of equal score are retained together."""
+    ranked, order = scores.sort(dim=-1, stable=True)
+    count = scores.shape[1]
+    rare = ranked.softmax(dim=-1).cumsum(dim=-1) <= dropped[:, None]
+    rare[:, count - MIN_CANDIDATES :] = False
+    least = ranked.gather(1, (count - top_k).long()[:, None])
+    return scores.masked_fill((rare | (ranked < least)).gather(1, order.argsort(dim=-1)), NEVER)
 
 
 @lru_cache(maxsize=1024)

@@ -33,7 +33,7 @@ MAX_DRAWS = 26
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingSettings:
     """Sampling settings of a session. 0 disables `top_k` and `top_p`; `repetition_window` 0 covers
-    everything.
+    everything. `speakable`: a written answer has no tokens that cannot be spoken.
     """
 
     greedy: bool = False
@@ -45,6 +45,7 @@ class SamplingSettings:
     repetition_penalty: float = 1.05
     repetition_window: int = 512
     length_penalty: float = 1.1
+    speakable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +76,20 @@ class SampledToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechSettings:
-    """Sampling settings of audio codes."""
+    """Sampling settings of audio codes. 0 disables `top_k` and `top_p`."""
 
     greedy: bool = False
     temperature: float = 0.8
     repetition_penalty: float = 1.05
+    top_k: int = 0
+    top_p: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class CodeRow:
-    """Input of one draw: settings, the codes of this unit, whether it may end, and a uniform draw."""
+    """Input of one draw: settings, the codes that the repetition penalty counts, whether the end may
+    be drawn, and a uniform draw. Without codes, `top_k` and `top_p` do not apply.
+    """
 
     settings: SpeechSettings
     codes: Sequence[int]
@@ -232,12 +237,14 @@ class EncodeImages(EngineStep):
 class SpeechCondition(EngineStep):
     """Compute the condition of the speech model from text tokens and their states; returns (n + 1, width).
 
-    The embeddings of `codes` follow it, for speech that exists already.
+    The embeddings of `codes` follow it, for speech that exists already. With `text_ends` it has one
+    more row: the mark for the end of the text.
     """
 
     tokens: list[int]
     states: list[Tensor]
     codes: tuple[int, ...] = ()
+    text_ends: bool = False
 
     # Runs alone: two small matrix products.
     batchable: ClassVar[bool] = False

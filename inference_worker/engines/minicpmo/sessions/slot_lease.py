@@ -41,12 +41,12 @@ class EngineParts:
             raise EngineError("speaking needs a reference voice, or ask for text only")
         return self.vocoder.clone(reference)
 
-    def new_speech_context(self, lease: SlotLease, *, greedy: bool = False) -> SpeechContext:
+    def new_speech_context(self, lease: SlotLease, settings: SpeechSettings) -> SpeechContext:
         return SpeechContext(
             slot=lease.slot,
             capacity=self.options.speech_tokens,
             end_code=self.config.tts_config.end_code,
-            settings=SpeechSettings(greedy=greedy),
+            settings=settings,
             rng=random.Random(lease.seed),  # noqa: S311  # code choice, not a secret
         )
 

@@ -1,4 +1,7 @@
-"""Speech of one session: a context that lasts for a turn, and one second of codes per unit."""
+"""Speech of one session: a context that lasts for a turn, and the codes of its text.
+
+A unit of full duplex has one second of codes. A written answer has as many as the model draws.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,18 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     Steps,
 )
 
-TOKENS_PER_UNIT = 10
-"""Text tokens per second of speech."""
+TOKENS_PER_CONDITION = 10
+"""Tokens of a written answer that are spoken at a time."""
 
-MAX_TAIL_UNITS = 30
-"""Maximum seconds of speech after the last text token."""
+MAX_CONDITION_CODES = 500
+"""Codes of one condition of a written answer; the model draws an end code before that."""
+
+CODES_PER_SECOND = 25
+PENALTY_CODES = 16
+"""Codes of a written answer that its repetition penalty counts."""
+
+ANSWER_SPEECH = SpeechSettings(top_k=25, top_p=0.85)
+"""How the reference draws the codes of a written answer."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,6 +73,15 @@ class SpeechContext:
         self.position += len(condition) + len(codes)
         return codes
 
+    def make_room(self, condition: int) -> int:
+        """How many codes may follow a condition of this length. A context that is too full for
+        `MAX_CONDITION_CODES` begins again.
+        """
+        wanted = min(MAX_CONDITION_CODES, self.capacity // 2)
+        if self.position + condition + wanted > self.capacity:
+            self.reset()
+        return min(MAX_CONDITION_CODES, self.capacity - self.position - condition)
+
     def append_codes(
         self, tokens: list[int], states: list[Tensor], codes: list[int]
     ) -> Steps[None]:
@@ -76,34 +95,58 @@ class SpeechContext:
 
 @dataclass(slots=True)
 class AnswerSpeech:
-    """Speaks a written answer while it is generated, one unit at a time as in duplex.
+    """Speaks a written answer while it is generated.
 
-    `on_codes` gets the codes of each unit, and an empty list with True at the end.
+    Ten tokens at a time are a condition, for which codes are drawn until the model ends. The last
+    condition also has the mark for the end of the text, so ten tokens wait for the next one.
+
+    `on_codes` gets each second of codes, and the rest with True. `stopped` ends the speech at once.
     """
 
     speech: SpeechContext
     on_codes: Callable[[list[int], bool], None]
+    stopped: Callable[[], bool] = lambda: False
     _words: list[int] = field(default_factory=list)
     _states: list[Tensor] = field(default_factory=list)
+    _recent: list[int] = field(default_factory=list)
+    _second: list[int] = field(default_factory=list)
 
-    def add_token(self, token: int, state: Tensor) -> Steps[None]:
-        """Add a token and its state; generate speech when a unit is complete."""
+    def continue_text(self) -> Steps[None]:
+        """Speak the waiting tokens if they are ten. Call it when another token follows them."""
+        if len(self._words) == TOKENS_PER_CONDITION:
+            yield from self._speak(text_ends=False)
+
+    def add_token(self, token: int, state: Tensor) -> None:
         self._words.append(token)
         self._states.append(state)
-        if len(self._words) == TOKENS_PER_UNIT:
-            yield from self._speak(may_end=False)
 
-    def finish(self, stopped: Callable[[], bool]) -> Steps[None]:
-        """Speak the remaining tokens until the model ends, then begin a new turn."""
-        for _ in range(MAX_TAIL_UNITS):
-            spoken = yield from self._speak(may_end=True)
-            if spoken < MAX_DRAWS - 1 or stopped():
-                break
-        self.on_codes([], True)
+    def finish(self, *, text_ends: bool) -> Steps[None]:
+        """Speak the remaining tokens. `text_ends` is False for an answer that was cut."""
+        if self._words:
+            yield from self._speak(text_ends=text_ends)
+        self.on_codes(self._second, True)
         self.speech.reset()
 
-    def _speak(self, *, may_end: bool) -> Steps[int]:
-        codes = yield from self.speech.generate_codes(self._words, self._states, may_end=may_end)
+    def _speak(self, *, text_ends: bool) -> Steps[None]:
+        speech = self.speech
+        condition = yield SpeechCondition(self._words, self._states, text_ends=text_ends)
         self._words, self._states = [], []
-        self.on_codes(codes, False)
-        return len(codes)
+        feed: Tensor | int = condition
+        for _ in range(speech.make_room(len(condition))):
+            if self.stopped():
+                return
+            row = CodeRow(speech.settings, tuple(self._recent), True, speech.rng.random())
+            step = DecodeSpeech(speech.slot, speech.position, feed, row)
+            code: int = yield step
+            speech.position += step.size
+            if code == speech.end_code:
+                return
+            self._add_code(code)
+            feed = code
+
+    def _add_code(self, code: int) -> None:
+        self._recent = [*self._recent, code][-PENALTY_CODES:]
+        self._second.append(code)
+        if len(self._second) == CODES_PER_SECOND:
+            self.on_codes(self._second, False)
+            self._second = []

@@ -30,6 +30,11 @@ from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import An
 from antiphon.inference_worker.engines.types import EngineError
 
 USER_OPENING = "<|im_start|>user\n"
+NEXT_USER_OPENING = "<|tts_eos|><|im_end|>\n" + USER_OPENING
+"""The token that ended the answer is not fed. The reference closes each answer in this way."""
+
+GROUP_TOKENS = 10
+PENALTY_TOKENS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,17 @@ class Bookmark:
     stream: MelStream
     pending: Tensor | None
     opening: str
+
+
+def penalised(written: Sequence[int]) -> tuple[int, ...]:
+    """The tokens of an answer that the repetition penalty of the next one counts.
+
+    The reference writes in groups of ten (the first has eleven), and counts the group of the next
+    token and 128 tokens before it.
+    """
+    groups = max(0, len(written) - 1) // GROUP_TOKENS
+    begin = groups * GROUP_TOKENS + 1 if groups else 0
+    return tuple(written[max(0, begin - PENALTY_TOKENS) :])
 
 
 class TurnConversation(TextContext):
@@ -107,11 +123,11 @@ class TurnConversation(TextContext):
         """Close the user's turn and open the answer."""
         return (yield from self._feed_text(answer_opening(thinking=thinking, speak=speak), ()))
 
-    def replay_answer(self, tokens: tuple[int, ...], *, cut: bool) -> Steps[None]:
+    def replay_answer(self, tokens: tuple[int, ...]) -> Steps[None]:
         """Feed an existing answer."""
         yield from self._feed([tokens])
         self._pending = None
-        self._close_answer(cut=cut)
+        self._opening = NEXT_USER_OPENING
 
     def generate(
         self,
@@ -135,21 +151,23 @@ class TurnConversation(TextContext):
         self._pending = None
         cut = True
         while len(written) < limit and not stopped():
-            row = TokenRow(settings, tuple(written), (1.0, self._rng.random()), self.slot)
+            row = TokenRow(settings, penalised(written), (1.0, self._rng.random()), self.slot)
             chosen: SampledToken = yield SampleWrittenToken(logits, row)
-            if chosen.token in (ids.eos, ids.tts_eos):
+            if chosen.token in ids.answer_ends:
                 cut = False
                 break
+            if speech is not None:
+                yield from speech.continue_text()
             written.append(chosen.token)
             on_text(self._tokenizer.decode(written))
             fed = yield from self._feed([(chosen.token,)])
             assert fed.logits is not None
             logits = fed.logits
             if speech is not None:
-                yield from speech.add_token(chosen.token, fed.hidden)
+                speech.add_token(chosen.token, fed.hidden)
         if speech is not None:
-            yield from speech.finish(stopped)
-        self._close_answer(cut=cut)
+            yield from speech.finish(text_ends=not cut)
+        self._opening = NEXT_USER_OPENING
         return WrittenAnswer(self._tokenizer.decode(written), tuple(written), cut)
 
     def bookmark(self) -> Bookmark:
@@ -167,9 +185,6 @@ class TurnConversation(TextContext):
         self.length, self.audio_input.position = mark.length, mark.audio_position
         self.audio_input.stream = mark.stream.copy()
         self._pending, self._opening = mark.pending, mark.opening
-
-    def _close_answer(self, *, cut: bool) -> None:
-        self._opening = ("<|tts_eos|>" if cut else "") + "<|im_end|>\n" + USER_OPENING
 
     def _feed_text(
         self, text: str, parts: Sequence[PromptPart], *, full_attention: bool = False

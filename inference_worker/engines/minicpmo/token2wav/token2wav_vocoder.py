@@ -98,11 +98,12 @@ class Token2WavVocoder:
         if unknown:
             raise EngineError(f"the vocoder knows codes below {self._flow.codes}, not {unknown[0]}")
         voice.waiting += codes
-        pieces = next_pieces(voice.waiting, self._flow.lookahead, last=last)
+        whole = voice.whole_chunks
+        pieces = next_pieces(voice.waiting, self._flow.lookahead, last=last, whole=whole)
         sound = [self._batcher.run(CodeChunk(voice.stream, piece, ends)) for piece, ends in pieces]
         if last:
             self.reset(voice)
-        return whole_second(sound, last=last)
+        return whole_second(sound, last=last or whole)
 
     def reset(self, voice: VoiceState) -> None:
         base: VoiceStream = voice.base

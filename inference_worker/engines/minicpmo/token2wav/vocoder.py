@@ -19,11 +19,15 @@ MIN_NEW_CODES = 5
 
 @dataclass(slots=True)
 class VoiceState:
-    """The voice of a session: the state at the start of a turn, and the state of the current turn."""
+    """The voice of a session: the state at the start of a turn, and the state of the current turn.
+
+    `whole_chunks`: only the last chunk of a turn may be short, and no audio is padded to a second.
+    """
 
     base: Any
     stream: Any = None
     waiting: list[int] = field(default_factory=list)
+    whole_chunks: bool = False
 
 
 class Vocoder(Protocol):
@@ -42,13 +46,16 @@ class Vocoder(Protocol):
         """Release the vocoder. No call may follow."""
 
 
-def next_pieces(waiting: list[int], lookahead: int, *, last: bool) -> list[tuple[list[int], bool]]:
+def next_pieces(
+    waiting: list[int], lookahead: int, *, last: bool, whole: bool = False
+) -> list[tuple[list[int], bool]]:
     """Cut `waiting` (in place) into chunks for the vocoder: codes, and whether they end the turn.
 
-    A chunk is 25 codes and the lookahead. A shorter one needs at least 5 new codes.
+    A chunk is 25 codes and the lookahead. A shorter one needs at least 5 new codes; with `whole`
+    only the last one is shorter.
     """
     pieces: list[tuple[list[int], bool]] = []
-    while len(waiting) >= lookahead + MIN_NEW_CODES:
+    while len(waiting) >= lookahead + (CHUNK_CODES if whole else MIN_NEW_CODES):
         take = min(CHUNK_CODES + lookahead, len(waiting))
         pieces.append((waiting[:take], False))
         del waiting[: take - lookahead]

@@ -13,7 +13,10 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Sampling
 from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import PromptPart
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
-from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
+from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import (
+    ANSWER_SPEECH,
+    AnswerSpeech,
+)
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
     TurnConversation,
     WrittenAnswer,
@@ -22,6 +25,7 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceSt
 from antiphon.inference_worker.engines.minicpmo.views.input_tokens import counting_input
 from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta
+from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import GenerationConfig
 from antiphon.shared_schemas.token_usage import TokenUsage
 
@@ -126,6 +130,10 @@ class MiniCPMOAnsweringView(AnsweringView):
     def _counting_input(self, parts: Sequence[PromptPart] = ()) -> AbstractContextManager[None]:
         return counting_input(self._tokens, self._session, parts, self._parts.config.query_num)
 
+    def _clone_voice(self, reference: Samples | None) -> None:
+        self._voice = self._parts.clone_voice(reference)
+        self._voice.whole_chunks = True
+
     def _synthesize(self, codes: list[int], last: bool) -> Delta:
         assert self._voice is not None
         assert self._parts.vocoder is not None
@@ -146,10 +154,10 @@ class MiniCPMOAnsweringView(AnsweringView):
     ) -> Steps[WrittenAnswer]:
         speech = None
         if self._voice is not None:
-            context = self._parts.new_speech_context(self._lease)
-            speech = AnswerSpeech(context, output.put_codes)
+            context = self._parts.new_speech_context(self._lease, ANSWER_SPEECH)
+            speech = AnswerSpeech(context, output.put_codes, lambda: self._broken)
         answer = yield from self._session.generate(
-            answer_sampling(generation),
+            answer_sampling(generation, spoken=speech is not None),
             generation.max_new_tokens,
             output.put_text,
             lambda: self._broken,
@@ -160,7 +168,7 @@ class MiniCPMOAnsweringView(AnsweringView):
         return answer
 
 
-def answer_sampling(generation: GenerationConfig) -> SamplingSettings:
+def answer_sampling(generation: GenerationConfig, *, spoken: bool) -> SamplingSettings:
     """Sampling settings of a written answer; temperature 0 is greedy."""
     return SamplingSettings(
         greedy=generation.temperature == 0.0,
@@ -170,4 +178,5 @@ def answer_sampling(generation: GenerationConfig) -> SamplingSettings:
         repetition_penalty=1.02,
         repetition_window=0,
         length_penalty=generation.length_penalty,
+        speakable=spoken,
     )

@@ -73,7 +73,7 @@ class MiniCPMOChatView(MiniCPMOAnsweringView, ChatView):
         Raises UnsupportedContent naming an image or a video that cannot be read.
         """
         if options.tts.enabled:
-            self._voice = self._parts.clone_voice(ref_audio)
+            self._clone_voice(ref_audio)
         reading = ReadOptions(
             settings=self._parts.config.slice_config,
             max_slices=options.max_slice_nums,

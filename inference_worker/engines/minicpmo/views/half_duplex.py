@@ -30,7 +30,6 @@ class TurnMemo(BaseModel):
     """What a half-duplex turn records for recovery."""
 
     tokens: tuple[int, ...] = ()
-    cut: bool = False
 
 
 class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
@@ -50,7 +49,7 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         """Feed the system message and set the voice. A second call starts over."""
         self._config = config
         if config.tts.enabled:
-            self._voice = self._parts.clone_voice(ref_audio)
+            self._clone_voice(ref_audio)
         self._lease.clear()
         session = self._session = self._new_session()
         reading = ReadOptions(settings=self._parts.config.slice_config, max_slices=1)
@@ -73,8 +72,7 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         return self._config.generation
 
     def memo(self) -> dict[str, Any]:
-        last = self._last
-        memo = TurnMemo() if last is None else TurnMemo(tokens=last.tokens, cut=last.cut)
+        memo = TurnMemo(tokens=self._last.tokens if self._last is not None else ())
         return memo.model_dump(mode="json")
 
     def rollback(self) -> None:
@@ -107,11 +105,11 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         shape = session.audio_input.stream.shape
         missing = max(0, shape.first_samples - len(utterance))
         yield from session.utterance(AudioClip(clip_mels(np.pad(utterance, (missing, 0)))))
-        yield from session.open_answer(speak=self._config.tts.enabled)
+        yield from session.open_answer()
 
     def _feed_past_turn(self, session: TurnConversation, turn: PastTurn) -> Steps[None]:
         audio = turn.audio if turn.audio is not None else np.zeros(INPUT_RATE, dtype=np.float32)
         memo = TurnMemo.model_validate(turn.memo)
         tokens = memo.tokens or tuple(self._parts.tokenizer.encode(turn.text))
         yield from self._feed_utterance(session, audio)
-        yield from session.replay_answer(tokens, cut=memo.cut)
+        yield from session.replay_answer(tokens)

@@ -11,7 +11,7 @@ from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import NEVER, Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SampleWrittenToken
 from antiphon.inference_worker.engines.minicpmo.views.chat import MiniCPMOChatView
 from antiphon.inference_worker.engines.minicpmo.views.half_duplex import MiniCPMOHalfDuplexView
@@ -43,7 +43,8 @@ def processor() -> Iterator[MiniCPMOProcessor]:
     engine.load(lambda _line: None)
     assert engine._parts is not None
     tokenizer, sampler = engine._parts.tokenizer, engine._parts.engine._runner._written_sampler
-    sampler._forbidden = [n for n in range(len(tokenizer)) if not _is_plain(tokenizer, n)]
+    other = torch.tensor([n for n in range(len(tokenizer)) if not _is_plain(tokenizer, n)])
+    sampler._forbid = lambda logits, _settings: logits.index_fill(1, other, NEVER)  # type: ignore[method-assign]
     yield engine
     engine.close()
 

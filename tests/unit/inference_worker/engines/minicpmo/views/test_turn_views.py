@@ -9,6 +9,7 @@ import pytest
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from antiphon.inference_worker.engines.minicpmo.views.half_duplex import MiniCPMOHalfDuplexView
 from antiphon.inference_worker.engines.types import EngineError, PastTurn, UnsupportedContent
 from antiphon.shared_schemas.config import (
     ChatOptions,
@@ -55,6 +56,7 @@ def sound(name: str) -> AudioPart:
 
 def test_turns_of_a_conversation(processor: MiniCPMOProcessor) -> None:
     view = processor.set_half_duplex_mode()
+    assert isinstance(view, MiniCPMOHalfDuplexView)
     with pytest.raises(EngineError, match="prepare must come first"):
         view.prefill(utterance())
     assert view.prepare(SYSTEM, TEXT_ONLY) == view.kv_cache_length
@@ -65,7 +67,8 @@ def test_turns_of_a_conversation(processor: MiniCPMOProcessor) -> None:
         answers.append("".join(delta.text for delta in view.generate()))
         lengths.append(view.kv_cache_length)
         assert len(view.memo()["tokens"]) == 6
-        assert view.memo()["cut"]
+        assert view._last is not None
+        assert view._last.cut
     assert lengths == sorted(set(lengths))
     view.rollback()
     assert view.kv_cache_length == lengths[1]
@@ -98,6 +101,7 @@ def test_another_worker_rebuilds_a_conversation(processor: MiniCPMOProcessor) ->
 def test_a_break_keeps_the_spoken_text(processor: MiniCPMOProcessor) -> None:
     long = TEXT_ONLY.model_copy(update={"generation": GenerationConfig(max_new_tokens=400)})
     view = processor.set_half_duplex_mode()
+    assert isinstance(view, MiniCPMOHalfDuplexView)
     view.prepare(SYSTEM, long)
     view.prefill(utterance())
     pieces = view.generate()
@@ -105,7 +109,8 @@ def test_a_break_keeps_the_spoken_text(processor: MiniCPMOProcessor) -> None:
     view.set_break()
     rest = list(pieces)
     assert len(rest) < 399
-    assert view.memo()["cut"]
+    assert view._last is not None
+    assert view._last.cut
     assert len(view.memo()["tokens"]) < 400
 
 
