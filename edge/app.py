@@ -40,7 +40,7 @@ from antiphon.edge.settings import EdgeSettings
 _DESCRIPTION = """Full-duplex voice and video conversations with MiniCPM-o 4.5.
 
 Conversations run over WebSockets: `/ws/duplex/{session_id}`, `/ws/half_duplex/{session_id}`,
-`/v1/realtime?mode=video|audio` and `/ws/chat`."""
+`/v1/realtime?mode=video|audio|chat` and `/ws/chat`."""
 
 _OPEN = (status.public_router, pages.router)
 _CLIENT = (

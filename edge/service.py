@@ -100,9 +100,10 @@ def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
         edge.metrics.rejected,
     )
     shared = {"connection_limiter": limiter, "turns": TurnQueue()}
+    chats = ("/ws/chat", "/v1/realtime?mode=chat")
     ws = {
         **shared,
-        "long_frames": {"/ws/chat": max(WS_MAX_BYTES, settings.max_chat_bytes)},
+        "long_frames": dict.fromkeys(chats, max(WS_MAX_BYTES, settings.max_chat_bytes)),
         "bytes_per_s": settings.input_bytes_per_s,
         "budget": edge.chat_budget,
     }

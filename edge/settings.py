@@ -184,7 +184,7 @@ class EdgeSettings(AccessSettings):
     realtime_video_s: float = Field(default=300.0, gt=0)
     """longest realtime session with video, queueing included"""
     realtime_audio_s: float = Field(default=600.0, gt=0)
-    """longest realtime session without video"""
+    """longest realtime session without video, and longest pause between requests with mode=chat"""
 
     max_unsent_messages: int = Field(default=32, ge=2)
     """messages buffered for a slow client"""

@@ -84,6 +84,23 @@ def parse_v2_event(
     return (_EXTENDED if playback_ack else _READER).parse(data, payload)
 
 
+class ChatAppend(ClientMessage):
+    """A chat request, as `/ws/chat` takes it; only with `mode=chat`."""
+
+    type: Literal["input.append"]
+    input: dict[str, Any]
+
+
+ChatModeEvent = SessionInit | ChatAppend | SessionClose
+
+_CHAT_READER = MessageReader[ChatModeEvent](ChatModeEvent)
+
+
+def parse_chat_mode_event(data: object, payload: Payload | None = None) -> ChatModeEvent:
+    """Check one decoded JSON value; the request in it is not checked. Raises InvalidInput."""
+    return _CHAT_READER.parse(data, payload)
+
+
 class OutputDelta(ServerMessage, type="response.output.delta"):
     """One kind of output: `listen`, `text`, or `audio` (float32 PCM at 24 kHz, never empty).
 
@@ -98,6 +115,19 @@ class OutputDelta(ServerMessage, type="response.output.delta"):
     audio: bytes | None = None
     metrics: dict[str, Any] | None = None
     server_send_ts: float | None = None
+
+
+class ResponseDone(ServerMessage, type="response.done"):
+    """A chat answer is complete. `audio` only if it was not streamed.
+
+    `reason`: `completed`, or `stopped` if an operator or the client's page stopped the answer.
+    """
+
+    text: str
+    reason: Literal["completed", "stopped"]
+    response_id: str
+    session_id: str
+    audio: bytes | None = None
 
 
 class SessionClosedV2(ServerMessage, type="session.closed"):

@@ -109,6 +109,17 @@ async def decode_request(
     return replace(request, ref_audio=await _voice(tts, settings, uploads))
 
 
+async def decode_input(
+    data: object,
+    payload: Payload | None,
+    settings: EdgeSettings,
+    uploads: UploadedVoices = no_uploaded_voices,
+) -> ChatIn:
+    """A request that is part of another message. Raises InvalidInput."""
+    request, tts = await asyncio.to_thread(_decode, data, payload, settings, streaming=None)
+    return replace(request, ref_audio=await _voice(tts, settings, uploads))
+
+
 async def decode_body(
     body: bytes | bytearray, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
 ) -> ChatIn:
@@ -327,7 +338,7 @@ class ChatMachine(SessionMachine[StopIn]):
     def _failed(self, entry: ErrorOut) -> list[Action]:
         self.phase = Phase.OVER
         fault = Fault(error_message(entry.code, entry.message, field=entry.field))
-        messages = self.report(fault)
+        messages = [Send(message) for message in self._error_messages(fault)]
         if entry.code == ErrorCode.CONTEXT_FULL:
             return [*messages, Finish(Close.POLICY, EndReason.CONTEXT_FULL)]
         invalid = entry.code == ErrorCode.INVALID_FIELD

@@ -106,7 +106,7 @@ PHASE_TEXT = {
 }
 
 _NOT_REPORTED = frozenset({ErrorCode.INPUT_BACKPRESSURE, ErrorCode.INVALID_JSON})
-"""Excess audio is dropped without an error; the close code alone reports invalid JSON."""
+"""Excess audio is dropped without an error; in version 1, the close code alone reports invalid JSON."""
 
 _CODES: dict[str, RealtimeCode] = {
     ErrorCode.NOT_READY: RealtimeCode.NOT_READY,
@@ -353,9 +353,11 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
 
     def report(self, fault: Fault) -> Actions:
         """Every error ends a session of version 2; audio that comes too fast is dropped in both."""
+        if not self._second:
+            return super().report(fault)
+        if fault.message.code == ErrorCode.INPUT_BACKPRESSURE:
+            return []
         actions = super().report(fault)
-        if not (self._second and actions):
-            return actions
         self.phase = Phase.OVER
         restarts = fault.close is Close.RESTART
         reason = EndReason.SERVER_SHUTDOWN if restarts else EndReason.ERROR
@@ -438,12 +440,10 @@ def encode_realtime_error(fault: Fault) -> Sequence[ServerMessage]:
 def encode_v2_error(fault: Fault) -> Sequence[ServerMessage]:
     """An `error`, then `session.closed`. A shutdown is no error."""
     text, code = fault.message.message, fault.message.code
-    if code == ErrorCode.INPUT_BACKPRESSURE:
-        return []
     if fault.close is Close.RESTART:
         return [SessionClosedV2(reason=ClosedReason.SERVER_SHUTDOWN, diagnostic=text)]
     known = _CODES.get(code, RealtimeCode.SERVICE_UNAVAILABLE)
-    if code == ErrorCode.INVALID_JSON:
+    if code in _NOT_REPORTED:
         known = RealtimeCode.INVALID_PAYLOAD
     closed = SessionClosedV2(reason=ClosedReason.ERROR, diagnostic=text)
     return [ErrorEvent.of(known, text), closed]

@@ -25,6 +25,7 @@ from antiphon.edge.protocols.realtime import (
     encode_realtime_error,
 )
 from antiphon.edge.protocols.realtime_v2 import Negotiation
+from antiphon.edge.routes.realtime_chat import serve_chat_mode
 from antiphon.edge.session.admission import (
     AdmittedSession,
     ConnectOptions,
@@ -89,8 +90,11 @@ async def half_duplex(socket: WebSocket, session_id: str) -> None:
 
 @router.websocket("/v1/realtime")
 async def realtime(socket: WebSocket) -> None:
-    request = partial(_realtime_request, socket.query_params.get("mode", "video"))
-    await serve_socket(socket, REALTIME_SPEC, REALTIME, request)
+    mode = socket.query_params.get("mode", "video")
+    if mode == "chat":
+        return await serve_chat_mode(socket)
+    request = partial(_realtime_request, mode)
+    return await serve_socket(socket, REALTIME_SPEC, REALTIME, request)
 
 
 @router.websocket("/ws/chat")
@@ -121,7 +125,7 @@ def _with_client_id(
 def _realtime_request(mode: str, context: EdgeContext) -> SessionRequest:
     """The id is `rt_` and the time in ms, or the next free number. Raises InvalidInput."""
     if mode not in _MODES:
-        raise InvalidInput("mode: must be video or audio", field="mode")
+        raise InvalidInput("mode: must be video, audio or chat", field="mode")
     ids = (f"rt_{number}" for number in count(int(context.broker.clock.now_ms())))
     return SessionRequest(_MODES[mode], f"realtime {mode}", ids)
 

@@ -183,7 +183,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
     """
 
     long_frames: ClassVar[Mapping[str, int]] = {}
-    """Longest message in bytes, of the paths that accept longer ones than the default."""
+    """Longest message in bytes, of the paths, with or without their `mode`, that accept longer ones."""
     bytes_per_s: ClassVar[float]
     budget: ClassVar[ByteBudget]
     """For the incomplete messages of all sockets, and for chat requests."""
@@ -224,8 +224,10 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_connect(self, event: Request) -> None:
         """Sets the limits of the path before the first frame is read."""
-        path, _, _ = event.path.partition("?")
-        longest = self.long_frames.get(path, self.config.ws_max_size)
+        path, _, query = event.path.partition("?")
+        mode = next((f"?{part}" for part in query.split("&") if part.startswith("mode=")), "")
+        limits, default = self.long_frames, self.config.ws_max_size
+        longest = limits.get(path, limits.get(path + mode, default))
         self.conn.max_message_size = longest
         self._byte_rate = self._byte_bucket(longest)
         super().handle_connect(event)

@@ -180,6 +180,13 @@ async def test_a_session_that_asked_for_it_resumes(edge: RunningEdge, worker: Pl
         assert second["response_id"] == first["response_id"]
 
 
+@pytest.mark.edge(realtime_audio_s=0.5)
+async def test_an_idle_connection_with_mode_chat_is_closed(edge: RunningEdge) -> None:
+    async with edge.open("/v1/realtime?mode=chat&capabilities=1") as opened:
+        assert "capabilities" in json.loads(await opened.socket.recv())
+        await V2Client(opened.socket).expect_end("timeout", 1000)
+
+
 async def test_the_schema_is_served(http: httpx.AsyncClient) -> None:
     assert (await http.get("/v1/realtime/schema.json?version=2")).json() == SCHEMA_V2
     assert (await http.get("/v1/realtime/schema.json?version=3")).status_code == 422

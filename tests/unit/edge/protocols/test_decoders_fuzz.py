@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.edge.errors import NotJson
+from antiphon.edge.media.voices import no_uploaded_voices
 from antiphon.edge.protocols.chat import ChatDecoder, decode_request
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder
 from antiphon.edge.protocols.realtime import RealtimeDecoder
+from antiphon.edge.protocols.realtime_chat import RealtimeChatDecoder, decode_chat_event
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.errors import InvalidInput
 
@@ -45,7 +47,7 @@ MESSAGES = VALUES | st.builds(
 )
 
 
-@pytest.mark.parametrize("decoder", ["half_duplex", "realtime", "chat", "after a chat request"])
+@pytest.mark.parametrize("decoder", ["half_duplex", "realtime", "chat", "chat mode", "other"])
 @given(data=MESSAGES)
 async def test_decoders_accept_or_refuse_any_message(decoder: str, data: Any) -> None:
     frame = orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS).decode()
@@ -57,7 +59,10 @@ async def test_decoders_accept_or_refuse_any_message(decoder: str, data: Any) ->
                 await RealtimeDecoder(SETTINGS, video=True).decode(frame)
             case "chat":
                 await decode_request(frame, SETTINGS)
-            case _:
+            case "chat mode":
+                await decode_chat_event(frame, SETTINGS, no_uploaded_voices)
+                await RealtimeChatDecoder(SETTINGS).decode(frame)
+            case _:  # what follows a chat request
                 await ChatDecoder(SETTINGS).decode(frame)
     except InvalidInput as error:
         assert error.message  # noqa: PT017 - either outcome is right

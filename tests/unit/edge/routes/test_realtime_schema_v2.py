@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 
 from antiphon.edge.routes.realtime_schema import schema_for
 from antiphon.edge.session.admission import ConnectOptions
+from antiphon.shared_schemas.chat_messages import ChatRequest
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.realtime_messages import ClosedReason
@@ -17,7 +18,9 @@ from antiphon.shared_schemas.realtime_v2_messages import (
     DuplexInput,
     InitPayload,
     OutputDelta,
+    ResponseDone,
     SessionClosedV2,
+    parse_chat_mode_event,
     parse_v2_event,
 )
 from antiphon.shared_schemas.wire import ServerMessage
@@ -31,7 +34,7 @@ def test_the_schema_is_valid_and_served() -> None:
     assert schema_for(ConnectOptions(), 2) == SCHEMA_V2
 
 
-@pytest.mark.parametrize("kind", [OutputDelta, SessionClosedV2])
+@pytest.mark.parametrize("kind", [OutputDelta, ResponseDone, SessionClosedV2])
 def test_server_classes_have_the_fields_of_the_schema(kind: type[ServerMessage]) -> None:
     asked_for = {field.name for field in dataclasses.fields(ServerMessage)}
     sent = {field.name for field in dataclasses.fields(kind)} - asked_for
@@ -40,10 +43,10 @@ def test_server_classes_have_the_fields_of_the_schema(kind: type[ServerMessage])
 
 def test_client_classes_have_the_fields_of_the_schema() -> None:
     init = EVENTS["client"]["session.init"]["properties"]["payload"]["properties"]
-    append = EVENTS["client"]["input.append"]["properties"]["input"]["properties"]
     assert set(init) == set(InitPayload.model_fields)
     assert set(init["config"]["properties"]) == set(DuplexConfig.model_fields)
-    assert set(append) == set(DuplexInput.model_fields)
+    assert set(EVENTS["duplex_input"]["properties"]) == set(DuplexInput.model_fields)
+    assert set(EVENTS["chat_input"]["properties"]) <= set(ChatRequest.model_fields)
 
 
 def test_reasons_equal_those_of_the_classes() -> None:
@@ -80,6 +83,23 @@ def test_events_that_the_schema_rejects_are_refused(event: object) -> None:
     assert not is_valid(event, CLIENT_V2)
     with pytest.raises(InvalidInput):
         parse_v2_event(event)
+
+
+def test_a_chat_request_is_an_input() -> None:
+    chat = {
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": [{"type": "image", "data": "AAAA"}]},
+        ],
+        "streaming": False,
+        "generation": {"max_new_tokens": 64},
+        "tts": {"enabled": True},
+    }
+    event: dict[str, Any] = {"type": "input.append", "input": chat}
+    assert is_valid(event, CLIENT_V2)
+    parse_chat_mode_event(event)
+    chat["messages"] = []
+    assert not is_valid(event, CLIENT_V2)
 
 
 DELTA = {"type": "response.output.delta", "response_id": "resp_1", "session_id": "rt_1"}

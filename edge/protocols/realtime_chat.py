@@ -1,0 +1,147 @@
+"""`/v1/realtime?mode=chat`: decoding of its events, and the state machine of each request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from antiphon.edge.errors import Close, Fault, error_message
+from antiphon.edge.json_text import ClientFrame
+from antiphon.edge.media.voices import UploadedVoices
+from antiphon.edge.protocols import chat
+from antiphon.edge.protocols.chat import ChatMachine, decode_input
+from antiphon.edge.protocols.decoding import InputReader, decode_frame
+from antiphon.edge.protocols.machine import Action, Actions, Finish, Phase, QueuePlace, Send
+from antiphon.edge.protocols.realtime import encode_v2_error
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.entries import (
+    ChatDoneOut,
+    ChatIn,
+    DeltaOut,
+    ErrorOut,
+    OutEntry,
+    PrefillDoneOut,
+    ProgressOut,
+    StopIn,
+)
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.realtime_messages import ClosedReason, SessionClose
+from antiphon.shared_schemas.realtime_v2_messages import (
+    ChatAppend,
+    OutputDelta,
+    ResponseDone,
+    SessionClosedV2,
+    SessionInit,
+    parse_chat_mode_event,
+)
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.wire import ServerMessage
+
+
+async def decode_chat_event(
+    frame: ClientFrame, settings: EdgeSettings, uploads: UploadedVoices
+) -> SessionInit | ChatIn | SessionClose:
+    """One frame between requests. Raises InvalidInput or NotJson."""
+    data, payload = await asyncio.to_thread(decode_frame, frame, settings.max_chat_bytes)
+    event = parse_chat_mode_event(data, payload)
+    if isinstance(event, ChatAppend):
+        return await decode_input(event.input, payload, settings, uploads)
+    return event
+
+
+class RealtimeChatDecoder:
+    """Decodes what follows a request before it is answered: only `session.close` is legal."""
+
+    def __init__(self, settings: EdgeSettings) -> None:
+        self._reader = InputReader(settings)
+
+    async def decode(self, frame: ClientFrame) -> StopIn:
+        """The command in one frame. Raises InvalidInput or NotJson."""
+        event = parse_chat_mode_event(*self._reader.read_frame(frame))
+        if isinstance(event, SessionClose):
+            return StopIn()
+        text = f"{event.type}: not allowed before `response.done`; allowed now: session.close"
+        raise InvalidInput(text, field="type", code=ErrorCode.NOT_READY)
+
+
+class RealtimeChatMachine(ChatMachine):
+    """One request of a connection that may carry several.
+
+    It ends with `response.done`, or with the `session.closed` of its connection: `closing`.
+    """
+
+    LEGAL: ClassVar = {**chat.LEGAL, Phase.STOPPING: frozenset({StopIn})}
+    WIRE_NAMES: ClassVar = {StopIn: "session.close"}
+
+    def __init__(self, request: ChatIn, sid: str, number: int) -> None:
+        super().__init__(request, recording="")
+        self.closing = False
+        self._ids: dict[str, Any] = {
+            "response_id": f"resp_{sid.removeprefix('chat_')}_{number}",
+            "session_id": sid,
+        }
+
+    def _handle(self, command: StopIn) -> list[Action]:
+        self.closing = True
+        if self.phase is Phase.QUEUED:
+            return self._closed(ClosedReason.STOPPED, "the client closed the session")
+        return [] if self.phase is Phase.STOPPING else self._enter(Phase.STOPPING, command)
+
+    def placed(self, place: QueuePlace) -> Sequence[Action]:  # noqa: ARG002 - not reported
+        """`session.queue_done` was sent before the first request."""
+        return []
+
+    def _grant_messages(self) -> list[Action]:
+        return []
+
+    def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:
+        if isinstance(entry, ProgressOut | PrefillDoneOut):
+            return []
+        return super().deliver(entry, now_ms)
+
+    def report(self, fault: Fault) -> Actions:
+        """Every error ends the connection."""
+        actions = super().report(fault)
+        self.phase, self.closing = Phase.OVER, True
+        restarts = fault.close is Close.RESTART
+        reason = EndReason.SERVER_SHUTDOWN if restarts else EndReason.ERROR
+        return [*actions, Finish(fault.close or Close.POLICY, reason)]
+
+    def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
+        return encode_v2_error(fault)
+
+    def _delta(self, entry: DeltaOut) -> list[Action]:
+        deltas: list[Action] = []
+        if entry.text_delta:
+            deltas.append(Send(OutputDelta(kind="text", text=entry.text_delta, **self._ids)))
+        if entry.audio:
+            deltas.append(Send(OutputDelta(kind="audio", audio=entry.audio, **self._ids)))
+        return deltas
+
+    def _done(self, entry: ChatDoneOut) -> list[Action]:
+        if self.closing:
+            return self._closed(ClosedReason.STOPPED, "the client closed the session")
+        return super()._done(entry)
+
+    def _answer(self, entry: ChatDoneOut) -> ServerMessage:
+        return ResponseDone(
+            text=entry.text,
+            audio=entry.audio or None,
+            reason="stopped" if entry.stopped else "completed",
+            **self._ids,
+        )
+
+    def _failed(self, entry: ErrorOut) -> list[Action]:
+        if entry.code == ErrorCode.CONTEXT_FULL:
+            self.closing = True
+            return self._closed(ClosedReason.CONTEXT_FULL, entry.message)
+        invalid = entry.code == ErrorCode.INVALID_FIELD
+        close = Close.POLICY if invalid else Close.INTERNAL
+        message = error_message(entry.code, entry.message, field=entry.field)
+        return [*self.report(Fault(message, close))]
+
+    def _closed(self, reason: ClosedReason, diagnostic: str) -> list[Action]:
+        ends = EndReason.CONTEXT_FULL if reason is ClosedReason.CONTEXT_FULL else EndReason.STOPPED
+        message = SessionClosedV2(reason=reason, diagnostic=diagnostic)
+        return self._finish(message, Close.NORMAL, ends)

@@ -1,0 +1,181 @@
+"""`/v1/realtime?mode=chat`: several requests on one connection, each a session of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NoReturn
+
+from fastapi import WebSocket
+
+from antiphon.edge.context import EdgeContext
+from antiphon.edge.errors import ClientGone, Close
+from antiphon.edge.json_text import ClientFrame
+from antiphon.edge.protocols.machine import Phase
+from antiphon.edge.protocols.realtime import encode_v2_error
+from antiphon.edge.protocols.realtime_chat import (
+    RealtimeChatDecoder,
+    RealtimeChatMachine,
+    decode_chat_event,
+)
+from antiphon.edge.session.admission import ConnectOptions, SessionRequest, read_connect_options
+from antiphon.edge.session.handshake import accept, limit_connections
+from antiphon.edge.session.session import ProtocolSpec, serve_session
+from antiphon.edge.settings import capabilities
+from antiphon.edge.transport.connection import ClientConnection, choose_encoding, choose_subprotocol
+from antiphon.shared_schemas.apps import REALTIME
+from antiphon.shared_schemas.entries import StopIn
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.realtime_messages import (
+    ClosedReason,
+    SessionClose,
+    SessionCreated,
+    SessionQueueDone,
+)
+from antiphon.shared_schemas.realtime_v2_messages import SessionClosedV2, SessionInit
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.wire import ServerMessage
+
+
+async def serve_chat_mode(socket: WebSocket) -> None:
+    """Serve one client until it closes the connection. Every error ends it."""
+    async with (
+        accept(socket, encode_v2_error) as (context, connection),
+        limit_connections(context, socket, REALTIME),
+    ):
+        offered, pcm = socket.scope.get("subprotocols", ()), socket.query_params.get("pcm")
+        connection.encoding = choose_encoding(choose_subprotocol(offered), pcm)
+        options = read_connect_options(socket.query_params)
+        if options.resume:
+            text = "resume: mode=chat cannot be resumed; use /ws/chat"
+            raise InvalidInput(text, field="resume")
+        chat = RealtimeChat(context, connection, context.access.client_id(socket))
+        await chat.serve(options)
+
+
+class RealtimeChat:
+    """The connection of one client. No worker is held between requests."""
+
+    def __init__(self, context: EdgeContext, connection: ClientConnection, client: str) -> None:
+        self._context = context
+        self._connection = connection
+        self._client = client
+        self._sid = f"chat_{secrets.token_hex(8)}"
+        self._unread: ClientFrame | None = None
+
+    async def serve(self, options: ConnectOptions) -> None:
+        """Raises ClientGone, and whatever must be reported to the client."""
+        offer = capabilities(self._context.settings) if options.capabilities else None
+        await self._send(replace(SessionQueueDone(), capabilities=offer))
+        try:
+            await self._serve_events()
+        except TimeoutError:
+            text = f"no message within {self._idle_s:g} s"
+            await self._close(SessionClosedV2(reason=ClosedReason.TIMEOUT, diagnostic=text))
+
+    async def _serve_events(self) -> None:
+        requests, created = 0, False
+        while True:
+            with self._context.chat_budget.reserve() as reservation:
+                frame = await self._receive()
+                reservation.add(len(frame))
+                settings, uploads = self._context.settings, self._context.broker.voices.sound
+                event = await decode_chat_event(frame, settings, uploads)
+                del frame
+                if isinstance(event, SessionClose):
+                    text = "the client closed the session"
+                    return await self._close(
+                        SessionClosedV2(reason=ClosedReason.STOPPED, diagnostic=text)
+                    )
+                if isinstance(event, SessionInit) is created:
+                    name = "session.init" if created else "input.append"
+                    when = "twice" if created else "before session.init"
+                    text = f"{name}: not allowed {when}"
+                    raise InvalidInput(text, field="type", code=ErrorCode.NOT_READY)
+                if isinstance(event, SessionInit):
+                    created = True
+                    await self._send(SessionCreated(session_id=self._sid, prompt_length=0))
+                    continue
+                requests += 1
+                machine = RealtimeChatMachine(event, self._sid, requests)
+                del event  # its media: the machine frees them with the grant
+                if not await self._answer(machine, requests):
+                    return None
+
+    async def _answer(self, machine: RealtimeChatMachine, number: int) -> bool:
+        """Answer one request. False if that ended the connection."""
+        exchange = ChatExchange(self._connection, machine)
+        decoder = RealtimeChatDecoder(self._context.settings)
+        spec: ProtocolSpec[StopIn] = ProtocolSpec(
+            lambda *_: (decoder, machine), encode_v2_error, turns=True
+        )
+        asked = SessionRequest(
+            SessionKind.CHAT, "realtime chat", [f"{self._sid}-{number}"], client=self._client
+        )
+        await serve_session(self._context, exchange, spec, asked, ConnectOptions())
+        if exchange.gone or exchange.code is None:
+            raise ClientGone
+        if machine.closing or exchange.code is not Close.NORMAL:
+            await self._connection.close(exchange.code)
+            return False
+        self._unread = exchange.unread
+        return True
+
+    @property
+    def _idle_s(self) -> float:
+        return self._context.settings.realtime_audio_s
+
+    async def _receive(self) -> ClientFrame:
+        """Raises TimeoutError, ClientGone, NotJson or BudgetExceeded."""
+        frame, self._unread = self._unread, None
+        if frame is not None:
+            return frame
+        async with asyncio.timeout(self._idle_s):
+            return await self._connection.receive()
+
+    async def _send(self, message: ServerMessage) -> None:
+        await self._connection.send(self._connection.encoding.encode(message))
+
+    async def _close(self, message: SessionClosedV2) -> None:
+        await self._send(message)
+        await self._connection.close(Close.NORMAL)
+
+
+class ChatExchange:
+    """A connection as one request sees it: its end leaves the connection open.
+
+    A frame that arrives after the end of the request is kept in `unread`.
+    """
+
+    def __init__(self, connection: ClientConnection, machine: RealtimeChatMachine) -> None:
+        self.encoding = connection.encoding
+        self.code: Close | None = None
+        self.gone = False
+        self.unread: ClientFrame | None = None
+        self.send = connection.send
+        self.send_now = connection.send_now
+        self.force_close = connection.force_close
+        self._connection = connection
+        self._machine = machine
+
+    async def receive(self) -> ClientFrame:
+        try:
+            frame = await self._connection.receive()
+        except ClientGone:
+            self.gone = True
+            raise
+        return frame if self._machine.phase is not Phase.OVER else await self._keep(frame)
+
+    async def _keep(self, frame: ClientFrame) -> NoReturn:
+        """Wait until the task of this request is cancelled."""
+        self.unread = frame
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def close(self, code: Close) -> None:
+        self.code = code
+
+    def probe(self, answered: Callable[[], None]) -> None:
+        """There is no token to confirm."""

@@ -1,0 +1,163 @@
+"""A request of `mode=chat`: what its client receives, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.edge.errors import BudgetExceeded, Close, Draining, explain
+from antiphon.edge.protocols.machine import Actions, Finish, Forward, Phase, QueuePlace
+from antiphon.edge.protocols.realtime_chat import RealtimeChatDecoder, RealtimeChatMachine
+from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.config import ChatOptions
+from antiphon.shared_schemas.entries import (
+    ChatDoneOut,
+    ChatIn,
+    DeltaOut,
+    ErrorOut,
+    OutEntry,
+    PrefillDoneOut,
+    ProgressOut,
+    StopIn,
+)
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.states import EndReason
+from support.protocol_driver import wires_of
+from support.realtime_schema import SERVER_V2, is_valid
+
+REQUEST = ChatIn(content=[], options=ChatOptions())
+IDS = {"response_id": "resp_7_2", "session_id": "chat_7"}
+
+
+def _done(*, stopped: bool = False, audio: bytes = b"") -> ChatDoneOut:
+    return ChatDoneOut(
+        text="Hi.", audio=audio, generated_tokens=2, input_tokens=9, duration_ms=1, stopped=stopped
+    )
+
+
+def _machine(*, granted: bool = True) -> RealtimeChatMachine:
+    machine = RealtimeChatMachine(REQUEST, "chat_7", 2)
+    if granted:
+        assert machine.granted() == [Forward(REQUEST)]
+    return machine
+
+
+def _wires(actions: Actions) -> list[dict[str, Any]]:
+    wires = wires_of(actions)
+    assert all(is_valid(wire, SERVER_V2) for wire in wires), wires
+    return wires
+
+
+def test_places_in_the_queue_are_not_reported() -> None:
+    machine = _machine(granted=False)
+    assert machine.placed(QueuePlace("7", 2, 3, 4.5, first=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "sent"),
+    [
+        (ProgressOut(done=0.5), []),
+        (PrefillDoneOut(input_tokens=9), []),
+        (DeltaOut(text_delta="Hi"), [{"kind": "text", "text": "Hi"}]),
+        (
+            DeltaOut(text_delta="Hi", audio=bytes(4)),
+            [{"kind": "text", "text": "Hi"}, {"kind": "audio", "audio": "AAAAAA=="}],
+        ),
+    ],
+)
+def test_deltas_have_one_kind_of_output(entry: OutEntry, sent: list[dict[str, Any]]) -> None:
+    expected = [{"type": "response.output.delta", **IDS, **each} for each in sent]
+    assert _wires(_machine().deliver(entry, 0)) == expected
+
+
+def test_an_answer_ends_with_its_text() -> None:
+    machine = _machine()
+    actions = machine.deliver(_done(audio=bytes(4)), 0)
+    done = {"type": "response.done", **IDS, "text": "Hi.", "reason": "completed"}
+    assert _wires(actions) == [{**done, "audio": "AAAAAA=="}]
+    assert actions[-1] == Finish(Close.NORMAL, EndReason.STOPPED)
+    assert not machine.closing
+
+
+def test_an_answer_stopped_by_http_leaves_the_connection_open() -> None:
+    machine = _machine()
+    assert list(machine.commanded(SessionCommand.INTERRUPT)) == [Forward(StopIn())]
+    [done] = _wires(machine.deliver(_done(stopped=True), 0))
+    assert (done["type"], done["reason"], machine.closing) == ("response.done", "stopped", False)
+
+
+def test_a_close_ends_the_connection() -> None:
+    waiting, active = _machine(granted=False), _machine()
+    [closed] = _wires(waiting.receive(StopIn()))
+    assert (closed["type"], waiting.phase) == ("session.closed", Phase.OVER)
+    assert active.receive(StopIn()) == [Forward(StopIn())]
+    assert active.receive(StopIn()) == []
+    assert _wires(active.deliver(_done(stopped=True), 0)) == [closed]
+    assert waiting.closing
+    assert active.closing
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds", "close"),
+    [
+        (ErrorCode.INVALID_FIELD, ["error", "session.closed"], Close.POLICY),
+        (ErrorCode.INFERENCE_ERROR, ["error", "session.closed"], Close.INTERNAL),
+        (ErrorCode.CONTEXT_FULL, ["session.closed"], Close.NORMAL),
+    ],
+)
+def test_errors_of_the_worker_end_the_connection(
+    code: ErrorCode, kinds: list[str], close: Close
+) -> None:
+    machine = _machine()
+    actions = machine.deliver(ErrorOut(code=code, message="bad", fatal=True), 0)
+    assert [wire["type"] for wire in _wires(actions)] == kinds
+    assert actions[-1].close is close  # type: ignore[union-attr]
+    assert machine.closing
+
+
+@pytest.mark.parametrize("error", [InvalidInput("bad"), BudgetExceeded("full"), ValueError("x")])
+def test_every_error_ends_the_connection(error: Exception) -> None:
+    machine = _machine()
+    actions = machine.report(explain(error))
+    assert [wire["type"] for wire in _wires(actions)] == ["error", "session.closed"]
+    assert isinstance(actions[-1], Finish)
+    assert machine.closing
+
+
+@pytest.mark.parametrize("reason", [*EndReason, None])
+def test_every_end_is_reported(reason: EndReason | None) -> None:
+    *_, closed = _wires(_machine().ended(reason))
+    assert closed["type"] == "session.closed"
+
+
+def test_a_request_that_comes_too_fast_is_refused() -> None:
+    """Unlike audio: its client waits for the answer."""
+    machine = _machine()
+    fault = explain(InvalidInput("too fast", code=ErrorCode.INPUT_BACKPRESSURE))
+    assert [wire["type"] for wire in _wires(machine.report(fault))] == ["error", "session.closed"]
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        ({"type": "session.init"}, ErrorCode.NOT_READY),
+        ({"type": "input.append", "input": {}}, ErrorCode.NOT_READY),
+        ({"type": "stop"}, ErrorCode.UNKNOWN_TYPE),
+        ({}, ErrorCode.MISSING_FIELD),
+    ],
+)
+async def test_only_a_close_is_legal_before_the_answer(event: object, code: ErrorCode) -> None:
+    decoder = RealtimeChatDecoder(EdgeSettings())
+    with pytest.raises(InvalidInput) as refused:
+        await decoder.decode(json.dumps(event))
+    assert refused.value.code == code
+    assert await decoder.decode('{"type":"session.close"}') == StopIn()
+
+
+def test_a_shutdown_is_no_error() -> None:
+    machine = _machine()
+    [closed] = _wires(machine.report(explain(Draining())))[-1:]
+    assert closed["type"] == "session.closed"
