@@ -9,7 +9,12 @@ from pydantic import Field
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.duplex_messages import MAX_FRAMES, Slices
 from antiphon.shared_schemas.media import Media, Payload
-from antiphon.shared_schemas.realtime_messages import ClosedReason, PlaybackEvent, SessionClose
+from antiphon.shared_schemas.realtime_messages import (
+    ClosedReason,
+    PlaybackEvent,
+    SessionClose,
+    SessionCreated,
+)
 from antiphon.shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
 
 MAX_PROMPT_CHARS = 20_000
@@ -101,11 +106,18 @@ def parse_chat_mode_event(data: object, payload: Payload | None = None) -> ChatM
     return _CHAT_READER.parse(data, payload)
 
 
+class SessionCreatedV2(SessionCreated, type="session.created", bears_token=True):
+    """`usage`: the tokens of the prompt, if the engine counts."""
+
+    usage: dict[str, Any] | None = None
+
+
 class OutputDelta(ServerMessage, type="response.output.delta"):
     """One kind of output: `listen`, `text`, or `audio` (float32 PCM at 24 kHz, never empty).
 
     `response_id` is the same for all deltas of an answer and for the `listen` that ends it.
-    `server_send_ts` is the time of sending in seconds since 1970.
+    `server_send_ts` is the time of sending in seconds since 1970. `chunk_usage` counts the tokens of
+    the unit, which has the number `chunk_index`, and `usage` those of the session so far.
     """
 
     kind: Literal["listen", "text", "audio"]
@@ -115,6 +127,9 @@ class OutputDelta(ServerMessage, type="response.output.delta"):
     audio: bytes | None = None
     metrics: dict[str, Any] | None = None
     server_send_ts: float | None = None
+    chunk_index: int | None = None
+    chunk_usage: dict[str, Any] | None = None
+    usage: dict[str, Any] | None = None
 
 
 class ResponseDone(ServerMessage, type="response.done"):
@@ -128,6 +143,7 @@ class ResponseDone(ServerMessage, type="response.done"):
     response_id: str
     session_id: str
     audio: bytes | None = None
+    usage: dict[str, Any] | None = None
 
 
 class SessionClosedV2(ServerMessage, type="session.closed"):
@@ -135,3 +151,4 @@ class SessionClosedV2(ServerMessage, type="session.closed"):
 
     reason: ClosedReason
     diagnostic: str
+    usage: dict[str, Any] | None = None

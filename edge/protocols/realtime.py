@@ -70,6 +70,7 @@ from antiphon.shared_schemas.realtime_v2_messages import (
     InputAppend,
     OutputDelta,
     SessionClosedV2,
+    SessionCreatedV2,
     SessionInit,
     parse_v2_event,
 )
@@ -334,11 +335,8 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         match entry:
             case ResultOut():
                 return self._result(entry, now_ms)
-            case PreparedOut(prompt_length=length):
-                created = SessionCreated(
-                    session_id=self._sid, prompt_length=length, recording_session_id=self._recording
-                )
-                return self._prepared(created)
+            case PreparedOut():
+                return self._prepared(self._created(entry))
             case StoppedOut():
                 return self._close(EndReason.STOPPED)
             case TimeoutOut(reason=reason):
@@ -350,6 +348,19 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
 
     def ended(self, reason: EndReason | None) -> Actions:
         return self._close(reason) if reason in CLOSED_AS else super().ended(reason)
+
+    def _created(self, entry: PreparedOut) -> ServerMessage:
+        sid, length, recording = self._sid, entry.prompt_length, self._recording
+        if not self._second:
+            return SessionCreated(
+                session_id=sid, prompt_length=length, recording_session_id=recording
+            )
+        return SessionCreatedV2(
+            session_id=sid,
+            prompt_length=length,
+            recording_session_id=recording,
+            usage=self._responses.count(entry.usage),
+        )
 
     def report(self, fault: Fault) -> Actions:
         """Every error ends a session of version 2; audio that comes too fast is dropped in both."""
@@ -392,9 +403,11 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
 
     def _close(self, reason: EndReason, diagnostic: str = "") -> list[Action]:
         closed, code = CLOSED_AS[reason]
-        text = diagnostic or _DIAGNOSTICS[reason]
-        second = SessionClosedV2(reason=closed, diagnostic=text)
-        return self._finish(second if self._second else SessionClosed(reason=closed), code, reason)
+        message: ServerMessage = SessionClosed(reason=closed)
+        if self._second:
+            text, used = diagnostic or _DIAGNOSTICS[reason], self._responses.count(None)
+            message = SessionClosedV2(reason=closed, diagnostic=text, usage=used)
+        return self._finish(message, code, reason)
 
 
 class DeltaBuffer:

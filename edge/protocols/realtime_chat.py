@@ -14,6 +14,7 @@ from antiphon.edge.protocols.chat import ChatMachine, decode_input
 from antiphon.edge.protocols.decoding import InputReader, decode_frame
 from antiphon.edge.protocols.machine import Action, Actions, Finish, Phase, QueuePlace, Send
 from antiphon.edge.protocols.realtime import encode_v2_error
+from antiphon.edge.protocols.realtime_v2 import usage_fields
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.entries import (
     ChatDoneOut,
@@ -129,6 +130,7 @@ class RealtimeChatMachine(ChatMachine):
             text=entry.text,
             audio=entry.audio or None,
             reason="stopped" if entry.stopped else "completed",
+            usage=usage_fields(entry.usage),
             **self._ids,
         )
 

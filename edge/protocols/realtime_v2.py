@@ -19,6 +19,7 @@ from antiphon.shared_schemas.entries import (
     StopIn,
 )
 from antiphon.shared_schemas.realtime_v2_messages import DuplexInput, InitPayload, OutputDelta
+from antiphon.shared_schemas.token_usage import TokenUsage
 
 WIRE_NAMES: Mapping[type[InEntry], str] = {
     PrepareIn: "session.init",
@@ -107,6 +108,28 @@ def read_input(reader: InputReader, asked: DuplexInput, *, video: bool) -> Chunk
     )
 
 
+def usage_fields(usage: TokenUsage | None) -> dict[str, Any] | None:
+    """Token counts under the names of OpenAI's realtime API; None if the engine does not count."""
+    if usage is None:
+        return None
+    read = usage.input_text + usage.input_audio + usage.input_vision
+    made = usage.output_text + usage.output_audio
+    return {
+        "input_tokens": read,
+        "output_tokens": made,
+        "total_tokens": read + made,
+        "input_token_details": {
+            "text_tokens": usage.input_text,
+            "audio_tokens": usage.input_audio,
+            "image_tokens": usage.input_vision,
+        },
+        "output_token_details": {
+            "text_tokens": usage.output_text,
+            "audio_tokens": usage.output_audio,
+        },
+    }
+
+
 class ResponseDeltas:
     """The events of each unit. An answer ends with the end of its turn or with a `listen`."""
 
@@ -114,35 +137,48 @@ class ResponseDeltas:
         self._sid = sid
         self._number = 0
         self._speaking = False
+        self._units = 0
+        self._usage: TokenUsage | None = None
 
     def snapshot(self) -> list[Any]:
         """The state as JSON."""
-        return [self._number, self._speaking]
+        usage = self._usage.model_dump() if self._usage else None
+        return [self._number, self._speaking, self._units, usage]
 
     def restore(self, snapshot: list[Any]) -> None:
-        self._number, self._speaking = snapshot
+        self._number, self._speaking, self._units, usage = snapshot
+        self._usage = TokenUsage.load(usage)
+
+    def count(self, usage: TokenUsage | None) -> dict[str, Any] | None:
+        """The usage of the session, including this."""
+        if usage is not None:
+            self._usage = self._usage + usage if self._usage else usage
+        return usage_fields(self._usage)
 
     def messages(self, entry: ResultOut, now_ms: float) -> list[OutputDelta]:
         """At least one event: clients wait for the output of each input.
 
         A unit with text and audio is two events, and one with neither is an empty text.
         """
+        used = self.count(entry.usage)
+        self._units += 1
         if entry.is_listen:
             self._speaking = False
-            return [self._delta(entry, now_ms, "listen")]
+            return [self._delta(entry, now_ms, used, "listen")]
         self._number += not self._speaking
         self._speaking = not entry.end_of_turn
         deltas = []
         if entry.text or not entry.audio:
-            deltas.append(self._delta(entry, now_ms, "text", text=entry.text))
+            deltas.append(self._delta(entry, now_ms, used, "text", text=entry.text))
         if entry.audio:
-            deltas.append(self._delta(entry, now_ms, "audio", audio=entry.audio))
+            deltas.append(self._delta(entry, now_ms, used, "audio", audio=entry.audio))
         return deltas
 
     def _delta(
         self,
         entry: ResultOut,
         now_ms: float,
+        used: dict[str, Any] | None,
         kind: Literal["listen", "text", "audio"],
         **output: Any,
     ) -> OutputDelta:
@@ -159,5 +195,8 @@ class ResponseDeltas:
             session_id=self._sid,
             metrics=metrics,
             server_send_ts=round(now_ms / 1000, 3),
+            chunk_index=self._units - 1,
+            chunk_usage=usage_fields(entry.usage),
+            usage=used,
             **output,
         )

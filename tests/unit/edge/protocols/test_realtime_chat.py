@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.token_usage import TokenUsage
 from support.protocol_driver import wires_of
 from support.realtime_schema import SERVER_V2, is_valid
 
@@ -80,6 +82,12 @@ def test_an_answer_ends_with_its_text() -> None:
     assert _wires(actions) == [{**done, "audio": "AAAAAA=="}]
     assert actions[-1] == Finish(Close.NORMAL, EndReason.STOPPED)
     assert not machine.closing
+
+
+def test_an_answer_has_the_tokens_of_its_request() -> None:
+    entry = replace(_done(), usage=TokenUsage(input_text=9, output_text=2))
+    [done] = _wires(_machine().deliver(entry, 0))
+    assert (done["usage"]["input_tokens"], done["usage"]["output_tokens"]) == (9, 2)
 
 
 def test_an_answer_stopped_by_http_leaves_the_connection_open() -> None:

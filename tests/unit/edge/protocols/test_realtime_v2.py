@@ -30,6 +30,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.token_usage import TokenUsage
 from support.edge_harness import base64_audio, picture, result
 from support.protocol_driver import DrivenConnection, wires_of
 from support.protocol_samples import GRANTED, PREPARED, REALTIME_V2, SETTINGS
@@ -270,6 +271,28 @@ async def test_each_unit_has_at_least_one_event_of_one_kind() -> None:
     assert text["metrics"] == audio["metrics"]
     assert text["metrics"]["kv_cache_length"] == unit.kv_cache_length
     assert text["metrics"]["wall_clock_ms"] == unit.wall_clock_ms
+
+
+async def test_tokens_are_counted_by_unit_and_by_session() -> None:
+    used = TokenUsage(input_text=7, input_audio=10, input_vision=64, output_text=3, output_audio=25)
+    machine = await _machine(Phase.PREPARING)
+    [created] = _wires(machine.deliver(replace(PREPARED, usage=TokenUsage(input_text=7)), 0))
+    assert created["usage"]["input_tokens"] == 7
+    machine.deliver(replace(_unit("Hi"), usage=used), 0)
+    deltas = _wires(machine.deliver(replace(_unit("Hi", bytes(8)), usage=used), 0))
+    assert [delta["chunk_index"] for delta in deltas] == [1, 1]
+    assert deltas[0]["chunk_usage"] == {
+        "input_tokens": 81,
+        "output_tokens": 28,
+        "total_tokens": 109,
+        "input_token_details": {"text_tokens": 7, "audio_tokens": 10, "image_tokens": 64},
+        "output_token_details": {"text_tokens": 3, "audio_tokens": 25},
+    }
+    again = RealtimeMachine(SID, "rec")
+    again.restore(json.loads(json.dumps(machine.snapshot())), [])
+    [closed] = _wires(again.deliver(StoppedOut(), 0))
+    assert closed["usage"]["total_tokens"] == 7 + 109 * 2
+    assert deltas[1]["usage"] == closed["usage"]
 
 
 @pytest.mark.parametrize(
