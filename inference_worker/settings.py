@@ -21,6 +21,8 @@ class WorkerSettings(StatusSettings):
     """minicpmo: the checkpoint folder; local: a GGUF file that replaces the bundled one"""
     engine_options: dict[str, Any] = Field(default={})
     """further options of the engine, by name (a JSON object)"""
+    transcribe: bool = False
+    """transcribe what users say (English), on the CPU, for an engine that makes no transcript"""
     health_port: int = Field(default=22400, ge=0, le=65535)
     """port with /health and /metrics; 0: any free one"""
     backlog_chunks: int = Field(default=3, ge=1)

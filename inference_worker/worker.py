@@ -24,6 +24,7 @@ from antiphon.inference_worker.pool import SessionPool
 from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.inference_worker.sessions.engine_executor import EngineExecutor
 from antiphon.inference_worker.sessions.tracing import SessionTracer
+from antiphon.inference_worker.sessions.transcripts import UserTranscriber
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.shared_schemas.ids import new_process_id
 from antiphon.shared_schemas.states import WorkerState
@@ -62,14 +63,26 @@ async def run(
     ):
         engine, metrics = EngineExecutor(settings.slots), WorkerMetrics(registry)
         tracer = SessionTracer(tracing, broker.clock) if tracing else None
+        transcriber = (
+            UserTranscriber() if settings.transcribe and settings.engine != "local" else None
+        )
         context = WorkerContext(
-            worker_id, broker, processor, engine, settings, tracer=tracer, metrics=metrics
+            worker_id,
+            broker,
+            processor,
+            engine,
+            settings,
+            tracer=tracer,
+            transcriber=transcriber,
+            metrics=metrics,
         )
         try:
             await _Worker(context).run(stop, hurry, on_loaded)
         finally:
             engine.close()
             processor.close()
+            if transcriber is not None:
+                transcriber.close()
 
 
 class _Worker:
@@ -102,13 +115,19 @@ class _Worker:
     async def _load(self) -> None:
         log.info("engine_loading", engine=self._context.processor.info.name)
         try:
-            await self._context.engine.call(self._context.processor.load, self._report_progress)
+            await self._context.engine.call(self._load_models)
         except Exception as error:
             self._heartbeat.state, self._heartbeat.detail = WorkerState.ERROR, str(error)
             with contextlib.suppress(BrokerUnavailable):
                 await self._heartbeat.beat()
             raise
         self._heartbeat.state, self._heartbeat.detail = None, ""
+
+    def _load_models(self) -> None:
+        self._context.processor.load(self._report_progress)
+        if self._context.transcriber is not None:
+            self._report_progress("speech recogniser for transcripts")
+            self._context.transcriber.load()
 
     def _report_progress(self, stage: str) -> None:
         """Called on an engine thread."""

@@ -375,6 +375,12 @@ class TurnDoneOut(StreamEntry, tag="turn_done"):
     usage: TokenUsage | None = field(default=None, metadata=_USAGE)
 
 
+def user_transcript(entry: ResultOut | TurnDoneOut) -> str | None:
+    """What the user said up to this unit or in this turn, if there is a transcript."""
+    text = entry.memo.get("user")
+    return text if isinstance(text, str) else None
+
+
 class ProgressOut(StreamEntry, tag="progress"):
     """The share of a chat request, 0 to 1, that has been processed; only for clients that asked."""
 

@@ -104,6 +104,7 @@ class TurnDone(ServerMessage, type="turn_done"):
 
     turn_index: int
     text: str
+    user_text: str | None = None
 
 
 class HalfDuplexTimeout(ServerMessage, type="timeout"):

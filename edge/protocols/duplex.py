@@ -55,6 +55,7 @@ from antiphon.shared_schemas.entries import (
     StopIn,
     StoppedOut,
     TimeoutOut,
+    user_transcript,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
@@ -312,7 +313,7 @@ def result_message(
         vision_tokens=entry.vision_tokens,
         simulated=entry.simulated or None,
         timing=hop_times(entry, now_ms) if timing else None,
-        user_text=_user_text(entry) if transcript else None,
+        user_text=user_transcript(entry) if transcript else None,
     )
 
 
@@ -323,9 +324,3 @@ def hop_times(entry: ResultOut, now_ms: float) -> dict[str, float]:
         "engine_ms": entry.wall_clock_ms,
         "worker_to_edge_ms": round(now_ms - entry.at, 3),
     }
-
-
-def _user_text(entry: ResultOut) -> str | None:
-    """The engine's transcript of the user up to this unit, if it makes one."""
-    text = entry.memo.get("user")
-    return text if isinstance(text, str) else None

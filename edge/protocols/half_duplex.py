@@ -41,6 +41,7 @@ from antiphon.shared_schemas.entries import (
     TimeoutOut,
     TurnDoneOut,
     VadOut,
+    user_transcript,
 )
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.half_duplex_messages import (
@@ -133,8 +134,10 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
     LEGAL: ClassVar = LEGAL
     WIRE_NAMES: ClassVar = WIRE_NAMES
 
-    def __init__(self, sid: str, recording: str) -> None:
+    def __init__(self, sid: str, recording: str, *, transcript: bool = False) -> None:
+        """`transcript`: `turn_done` includes what the engine understood of the user."""
         super().__init__(sid, recording)
+        self._transcript = transcript
         self._timeout_s = 0.0
 
     def _handle(self, command: HalfDuplexCommand) -> list[Action]:
@@ -172,7 +175,8 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
             case GeneratingOut(speech_duration_ms=duration):
                 return [Send(Generating(speech_duration_ms=duration))]
             case TurnDoneOut(turn_index=index, text=text):
-                return [Send(TurnDone(turn_index=index, text=text))]
+                heard = user_transcript(entry) if self._transcript else None
+                return [Send(TurnDone(turn_index=index, text=text, user_text=heard))]
             case PreparedOut(prompt_length=length):
                 return self._prepared(self._prepared_message(length))
             case StoppedOut():

@@ -168,7 +168,8 @@ def _start_duplex(
 def _start_half_duplex(
     context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
 ) -> tuple[HalfDuplexDecoder, HalfDuplexMachine]:
-    machine = HalfDuplexMachine(admitted.sid, admitted.recording)
+    transcript = admitted.options.transcript
+    machine = HalfDuplexMachine(admitted.sid, admitted.recording, transcript=transcript)
     return HalfDuplexDecoder(context.settings), machine
 
 

@@ -12,6 +12,7 @@ from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.metrics import WorkerCounters, WorkerMetrics
 from antiphon.inference_worker.sessions.engine_executor import EngineExecutor
 from antiphon.inference_worker.sessions.tracing import SessionTracer
+from antiphon.inference_worker.sessions.transcripts import UserTranscriber
 from antiphon.inference_worker.settings import WorkerSettings
 
 
@@ -28,4 +29,5 @@ class WorkerContext:
     contended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while every slot is taken and sessions wait that this worker could serve."""
     tracer: SessionTracer | None = None
+    transcriber: UserTranscriber | None = None
     metrics: WorkerMetrics = field(default_factory=lambda: WorkerMetrics(CollectorRegistry()))

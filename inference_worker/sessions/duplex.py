@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import ClassVar
 
 import structlog
@@ -67,6 +69,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         self._paused_until_s = 0.0
         self._current_time = 0
         self._played_ms: float | None = None
+        self._transcript = context.transcriber.listen() if context.transcriber else None
 
     async def _load(self, entry: PrepareIn) -> int:
         self._config = entry.config
@@ -81,6 +84,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
             await self._report_playback(state.played_ms)
         await self._session.move(SessionState.ACTIVE)
         self._current_time = state.current_time
+        self._transcribe_again(state.units)
         if state.paused_until is not None:
             left_ms = state.paused_until - self._context.broker.clock.now_ms()
             self._paused_until_s = time.monotonic() + left_ms / 1000
@@ -128,6 +132,8 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         samples = chunk.samples()
         duration_ms = round(len(samples) * 1000 / INPUT_RATE)
         self._current_time += duration_ms * (1 + len(item.skipped))
+        if self._transcript:
+            self._transcript.feed(samples)
         try:
             result, prefill_ms = await context.engine.call(self._step, chunk, samples)
         except ContextFull as error:
@@ -135,6 +141,8 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         except EngineError as error:
             await publish_error(context, self._session, item.n, error, skipped=item.skipped)
             return None
+        if self._transcript and (text := self._transcript.take()):
+            result = replace(result, memo={**result.memo, "user": text})
         if self._deferred:
             await self._publish_unit(item, chunk, result, prefill_ms)
             self._finalizing = asyncio.create_task(self._finalize())
@@ -142,6 +150,13 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
             await self._finalize()
             await self._publish_unit(item, chunk, result, prefill_ms)
         return None
+
+    def _transcribe_again(self, units: Sequence[PastUnit]) -> None:
+        """The utterance that the last worker was transcribing."""
+        open_units = takewhile(lambda unit: not unit.memo.get("user"), reversed(units))
+        for unit in reversed(list(open_units)):
+            if self._transcript and unit.audio is not None:
+                self._transcript.feed(unit.audio)
 
     def _step(self, chunk: ChunkIn, samples: Samples) -> tuple[UnitResult, float]:
         """Prefill and generate on an engine thread. `cost_all_ms` is the sum of both."""

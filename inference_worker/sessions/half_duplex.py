@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import structlog
 
@@ -29,6 +29,7 @@ from antiphon.inference_worker.sessions.recovery import (
 )
 from antiphon.inference_worker.sessions.runner import SessionRunner, publish_error, reference_voice
 from antiphon.inference_worker.sessions.tracing import TraceContext
+from antiphon.inference_worker.sessions.transcripts import utterance_text
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.entries import (
@@ -148,7 +149,8 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
         context, session = self._context, self._session
         interrupts = InterruptWatcher(turn.last_input, self._view.set_break, self._view)
         answer = AnswerStream(context, session, self._view, self._trace)
-        failed = False
+        transcriber, failed = context.transcriber, False
+        words = transcriber.transcribe(turn.utterance) if transcriber else None
         async with interrupts.watch(mailbox):
             try:
                 await context.engine.call(self._view.prefill, turn.utterance)
@@ -164,7 +166,10 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
         self._answer_played_at = answer.played_at
         if interrupts.stopped:
             return await self._stop()
-        await self._publish_turn_done(turn, answer, interrupts, failed=failed)
+        memo = {} if failed else await context.engine.call(self._view.memo)
+        if words is not None and (text := await utterance_text(words)):
+            memo = {**memo, "user": text}
+        await self._publish_turn_done(turn, answer, interrupts, memo, failed=failed)
         self._vad.reset()
         return None
 
@@ -173,10 +178,10 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
         turn: PendingTurn,
         answer: AnswerStream,
         interrupts: InterruptWatcher,
+        memo: dict[str, Any],
         *,
         failed: bool,
     ) -> None:
-        memo = {} if failed else await self._context.engine.call(self._view.memo)
         self._context.counters.turns += 1
         took_s = answer.elapsed_s
         await self._session.publish_step(

@@ -23,6 +23,7 @@ from antiphon.shared_schemas.entries import (
     TurnDoneOut,
     pack,
     unpack,
+    user_transcript,
 )
 
 Side = Literal["in", "out"]
@@ -172,12 +173,6 @@ def select(
     return (item for item in items if is_entry(item, kind))
 
 
-def transcript(entry: ResultOut | TurnDoneOut) -> str | None:
-    """The engine's transcript of the user's speech, if it makes one."""
-    text = entry.memo.get("user")
-    return text if isinstance(text, str) else None
-
-
 def to_journal(
     side: Side, position: StreamPosition, entry: EntryT, media: SavedMedia
 ) -> JournalEntry[EntryT]:
@@ -188,7 +183,7 @@ def to_journal(
         if item.metadata.get("binary")
     }
     if isinstance(entry, ResultOut | TurnDoneOut):
-        text = transcript(entry)
+        text = user_transcript(entry)
         empty["memo"] = {} if text is None else {"user": text}
     return JournalEntry(side, position, replace(entry, **empty), media)
 

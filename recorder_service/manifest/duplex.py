@@ -10,7 +10,6 @@ from antiphon.recorder_service.journal.journal import (
     JournalContents,
     JournalEntry,
     select,
-    transcript,
 )
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.journal.steady import without_clock_jumps
@@ -26,7 +25,14 @@ from antiphon.recorder_service.manifest.meta import (
 )
 from antiphon.recorder_service.manifest.turns import turn_recording
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
-from antiphon.shared_schemas.entries import ChunkIn, DiagnosticIn, ErrorOut, ResultOut, StreamEntry
+from antiphon.shared_schemas.entries import (
+    ChunkIn,
+    DiagnosticIn,
+    ErrorOut,
+    ResultOut,
+    StreamEntry,
+    user_transcript,
+)
 from antiphon.shared_schemas.recording import (
     ChunkRecord,
     DiagnosticRecord,
@@ -127,7 +133,7 @@ def _unit(item: JournalEntry[ResultOut], start: float) -> UnitRecord:
         epoch=item.position.epoch,
         timing=_timing(unit),
         text=unit.text or None,
-        user_text=transcript(unit),
+        user_text=user_transcript(unit),
         ai_audio=audio.file if audio else None,
         ai_audio_duration_ms=duration_ms(audio, OUTPUT_RATE),
         end_of_turn=(speaks and unit.end_of_turn) or None,

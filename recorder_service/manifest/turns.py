@@ -11,7 +11,6 @@ from antiphon.recorder_service.journal.journal import (
     JournalEntry,
     SavedFile,
     is_entry,
-    transcript,
 )
 from antiphon.recorder_service.journal.state import JournalState
 from antiphon.recorder_service.journal.turns import TurnAssembly, assemble_turns
@@ -37,6 +36,7 @@ from antiphon.shared_schemas.entries import (
     StoppedOut,
     StreamEntry,
     TurnDoneOut,
+    user_transcript,
 )
 from antiphon.shared_schemas.recording import (
     MessageRecord,
@@ -156,7 +156,7 @@ def _utterance(turn: TurnAssembly) -> TurnInput:
     audio = turn.begun.media.audio if turn.begun else None
     done = turn.done.entry if turn.done else None
     return TurnInput(
-        text=transcript(done) if isinstance(done, TurnDoneOut) else None,
+        text=user_transcript(done) if isinstance(done, TurnDoneOut) else None,
         audio=audio.file if audio else None,
         audio_duration_ms=duration_ms(audio, INPUT_RATE),
         speech_ms=turn.begun.entry.speech_duration_ms if turn.begun else None,

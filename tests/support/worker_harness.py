@@ -17,6 +17,7 @@ from antiphon.inference_worker.heartbeat import WorkerHeartbeat
 from antiphon.inference_worker.pool import SessionPool
 from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.inference_worker.sessions.engine_executor import EngineExecutor
+from antiphon.inference_worker.sessions.transcripts import UserTranscriber
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
 from antiphon.shared_schemas.registry import SessionRow
@@ -128,11 +129,13 @@ async def running_worker(
     *,
     answer: Answer = two_pieces,
     resumes: bool = True,
+    transcriber: UserTranscriber | None = None,
     **overrides: object,
 ) -> AsyncIterator[RunningWorker]:
     processor = ScriptedProcessor(step, answer, resumes=resumes)
     values = {**settings.model_dump(), "slots": 2, **overrides}
-    async with worker_loops(processor, broker, WorkerSettings(**values), worker_id) as parts:
+    loops = worker_loops(processor, broker, WorkerSettings(**values), worker_id, transcriber)
+    async with loops as parts:
         try:
             yield RunningWorker(*parts, processor)
         finally:
@@ -141,11 +144,15 @@ async def running_worker(
 
 @asynccontextmanager
 async def worker_loops(
-    processor: UnifiedProcessor, broker: Broker, settings: WorkerSettings, worker_id: str = "w1"
+    processor: UnifiedProcessor,
+    broker: Broker,
+    settings: WorkerSettings,
+    worker_id: str = "w1",
+    transcriber: UserTranscriber | None = None,
 ) -> AsyncIterator[tuple[WorkerContext, SessionPool]]:
     """One worker's loops in this process, with a loaded engine."""
     engine = EngineExecutor(settings.slots)
-    context = WorkerContext(worker_id, broker, processor, engine, settings)
+    context = WorkerContext(worker_id, broker, processor, engine, settings, transcriber=transcriber)
     pool = SessionPool(context)
     heartbeat = WorkerHeartbeat(context, pool, "")
     heartbeat.state = None

@@ -210,3 +210,12 @@ STEPS = st.sampled_from(
 @given(st.lists(STEPS, max_size=40))
 def test_any_sequence_has_at_most_one_end(steps: list[object]) -> None:
     run_sequence(HalfDuplexMachine("hdx_1", "rec"), steps)
+
+
+def test_the_transcript_of_a_turn_is_sent_on_request() -> None:
+    done = TurnDoneOut(input_n=2, turn_index=0, text="Rome.", memo={"user": "Which city?"})
+    [with_option] = HalfDuplexMachine("hdx_1", "rec", transcript=True).deliver(done, 0)
+    [without] = HalfDuplexMachine("hdx_1", "rec").deliver(done, 0)
+    sent = {"type": "turn_done", "turn_index": 0, "text": "Rome."}
+    assert wires_of([with_option]) == [{**sent, "user_text": "Which city?"}]
+    assert wires_of([without]) == [sent]

@@ -1,0 +1,126 @@
+"""Transcripts that the worker makes for an engine that makes none."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.inference_worker.engines.local.transcription import Recogniser
+from antiphon.inference_worker.sessions.transcripts import UserTranscriber
+from antiphon.shared_schemas.audio import Samples, float_bytes
+from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig
+from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, flatten
+from antiphon.shared_schemas.entries import (
+    ChunkIn,
+    HalfDuplexPrepareIn,
+    PreparedOut,
+    PrepareIn,
+    ResultOut,
+    TurnDoneOut,
+)
+from antiphon.shared_schemas.states import SessionKind
+from support.speech import say, seconds, share_recognised
+from support.worker_harness import StreamClient, open_worker_session
+
+SENTENCE = "What is the capital of Italy?"
+MOST_UNITS = 2000
+
+
+class WaitingRecogniser(Recogniser):
+    """Waits until the test lets it answer."""
+
+    def __init__(self) -> None:
+        self.may_answer = threading.Event()
+
+    def transcribe(self, speech: Samples) -> str:
+        self.may_answer.wait()
+        return "at last"
+
+    def close(self) -> None:
+        self.may_answer.set()
+
+
+@pytest.fixture(scope="module")
+def transcriber() -> Iterator[UserTranscriber]:
+    transcriber = UserTranscriber()
+    transcriber.load()
+    yield transcriber
+    transcriber.close()
+
+
+async def say_units(client: StreamClient, audio: list[Samples]) -> list[str]:
+    """The transcripts in the results of these units."""
+    texts = []
+    for second in audio:
+        await client.send(ChunkIn(audio=float_bytes(second)))
+        texts.append((await client.expect(ResultOut)).memo.get("user", ""))
+    return texts
+
+
+async def first_transcript(client: StreamClient) -> str:
+    """Send silence until a result has a transcript."""
+    for _ in range(MOST_UNITS):
+        if text := "".join(await say_units(client, seconds(1.0))):
+            return text
+        await asyncio.sleep(0.02)
+    raise AssertionError("no result has a transcript")
+
+
+async def test_results_have_what_the_user_said(
+    broker: Broker, settings: BrokerSettings, transcriber: UserTranscriber
+) -> None:
+    opened = open_worker_session(
+        broker, settings, SessionKind.AUDIO_DUPLEX, transcriber=transcriber
+    )
+    async with opened as (_, client):
+        await client.send(PrepareIn(system_prompt="", config=DuplexConfig()))
+        await client.expect(PreparedOut)
+        said = await say_units(client, seconds(0.5, say(SENTENCE), 1.0))
+        said.append(await first_transcript(client) if not any(said) else "")
+    assert share_recognised(SENTENCE, " ".join(said)) > 0.6
+
+
+async def test_results_do_not_wait_for_the_recogniser(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    transcriber, recogniser = UserTranscriber(), WaitingRecogniser()
+    transcriber._recogniser = recogniser
+    opened = open_worker_session(
+        broker, settings, SessionKind.AUDIO_DUPLEX, transcriber=transcriber
+    )
+    try:
+        async with opened as (_, client):
+            await client.send(PrepareIn(system_prompt="", config=DuplexConfig()))
+            await client.expect(PreparedOut)
+            assert not any(await say_units(client, seconds(0.5, say(SENTENCE), 3.0)))
+            recogniser.may_answer.set()
+            assert await first_transcript(client) == "at last"
+    finally:
+        recogniser.may_answer.set()
+        transcriber.close()
+
+
+async def test_a_turn_has_what_the_user_said(
+    broker: Broker,
+    settings: BrokerSettings,
+    transcriber: UserTranscriber,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = "antiphon.inference_worker.sessions.transcripts"
+    monkeypatch.setattr(f"{module}._PATIENCE_S", 60.0)
+    content, blobs = flatten([ConversationMessage(Role.SYSTEM, (TextPart("Be kind."),))])
+    prepare = HalfDuplexPrepareIn(content=content, blobs=blobs, config=HalfDuplexConfig())
+    opened = open_worker_session(broker, settings, SessionKind.HALF_DUPLEX, transcriber=transcriber)
+    async with opened as (_, client):
+        await client.send(prepare)
+        await client.expect(PreparedOut)
+        for second in seconds(1.0, say(SENTENCE), 2.0):
+            await client.send(ChunkIn(audio=float_bytes(second)))
+        _, turn = await client.receive_until(TurnDoneOut)
+    assert share_recognised(SENTENCE, turn.memo["user"]) > 0.6
+    assert turn.memo["turn"] == 1
