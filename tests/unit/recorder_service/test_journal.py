@@ -18,9 +18,8 @@ from antiphon.recorder_service.journal.journal import (
     read_finished_journal,
     read_journal,
     to_journal,
-    transcript,
 )
-from antiphon.shared_schemas.entries import StopIn, StreamPosition
+from antiphon.shared_schemas.entries import StopIn, StreamPosition, user_transcript
 from support.recorder_conversations import SIDES, chunk, result
 from support.turn_conversations import T0, chat_talk, half_duplex_talk, numbered
 
@@ -46,9 +45,9 @@ def test_of_a_memo_only_the_transcript_is_stored() -> None:
     transcribed = result(3, memo={"user": "hello", "tokens": [1, 2]})
     item = to_journal("out", StreamPosition(7, 1, 3), transcribed, NO_MEDIA)
     assert item.entry.memo == {"user": "hello"}
-    assert transcript(item.entry) == "hello"
+    assert user_transcript(item.entry) == "hello"
     other = to_journal("out", StreamPosition(7, 1, 3), result(3, memo={"user": 1}), NO_MEDIA)
-    assert transcript(other.entry) is None
+    assert user_transcript(other.entry) is None
 
 
 def test_media_and_outages_are_read_back(tmp_path: Path) -> None:
