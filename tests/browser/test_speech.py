@@ -166,6 +166,7 @@ async def test_two_half_duplex_turns_can_be_replayed(stack: Stack, visitor: Visi
     await expect(turns).to_have_count(2)
     for turn, capital in zip(await turns.all(), ["Rome", "Berlin"], strict=True):
         await expect(turn.locator(".reply")).to_contain_text(capital)
+        await expect(turn.locator(".heard")).to_contain_text("capital", ignore_case=True)
         await _audio_matches_text(turn)
     await page.get_by_role("button", name="Unmute").click()
     await page.get_by_role("button", name="Play: the answer, turn 2").click()

@@ -52,7 +52,7 @@ export function connectHalfDuplex(
   const ends = ({ type }: HalfDuplexServerMessage): boolean =>
     type === "stopped" || type === "timeout";
   const spec = { read: readHalfDuplexMessage, ends };
-  return connect(`/ws/half_duplex/${sessionId}`, spec, options);
+  return connect(`/ws/half_duplex/${sessionId}?transcript=1`, spec, options);
 }
 
 export function connectChat(options: ClientOptions = {}): ChatClient {

@@ -57,7 +57,7 @@ export const readHalfDuplexMessage = messageReader(
   shape("vad_state", { speaking: flag }),
   shape("generating", { speech_duration_ms: number }),
   shape("chunk", { text_delta: or(text, ""), audio_data: or(sound, new Float32Array(0)) }),
-  shape("turn_done", { turn_index: number, text }),
+  shape("turn_done", { turn_index: number, text, user_text: or(text, "") }),
   shape("stopped", { session_id: or(text, "") }),
   shape("timeout", { elapsed_s: or(number, 0) }),
   error,

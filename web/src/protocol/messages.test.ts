@@ -70,7 +70,7 @@ it("reads the examples of the half-duplex protocol", () => {
     { type: "vad_state", speaking: true },
     { type: "generating", speech_duration_ms: 1180 },
     { type: "chunk", text_delta: "Paris.", audio_data: base64FromSamples(SOUND) },
-    { type: "turn_done", turn_index: 0, text: "Paris." },
+    { type: "turn_done", turn_index: 0, text: "Paris.", user_text: "Which city?" },
     { type: "timeout", elapsed_s: 180 },
   ];
   const read = examples.map((example) => readHalfDuplexMessage(example)?.type);

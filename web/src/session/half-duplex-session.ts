@@ -95,7 +95,7 @@ export class HalfDuplexSession extends VoiceSession<
         this.#chunk(message.text_delta, message.audio_data);
         break;
       case "turn_done":
-        this.#turnDone({ reply: message.text });
+        this.#turnDone({ reply: message.text, heard: message.user_text });
         break;
       case "stopped":
         this.stopped();

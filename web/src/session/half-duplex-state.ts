@@ -21,6 +21,8 @@ export interface HalfDuplexTurnState {
   readonly id: number;
   /** Length of the user's speech, ms. */
   readonly speechMs: number;
+  /** The user's words. Empty until the answer is complete, and without a transcript. */
+  readonly heard: string;
   readonly reply: string;
   readonly done: boolean;
   /** The answer was stopped. */
@@ -41,6 +43,7 @@ export interface HalfDuplexSessionState extends VoiceSessionState {
 export const NEW_TURN: HalfDuplexTurnState = {
   id: 0,
   speechMs: 0,
+  heard: "",
   reply: "",
   done: false,
   cut: false,

@@ -28,9 +28,10 @@ export class HalfDuplexTurn extends BaseElement {
 
   protected override render(): TemplateResult {
     const t = halfDuplexStrings();
-    const { id, speechMs } = this.turn;
+    const { id, speechMs, heard } = this.turn;
     return html`<div class="message user">
         <p class="tiny strong">${t.spoke(formatDuration(speechMs))}</p>
+        ${heard === "" ? nothing : html`<p class="heard">${heard}</p>`}
         ${this.#player(this.#sound?.user, INPUT_RATE, t.yourSpeech(id + 1))}
       </div>
       <div class="message model">
