@@ -12,6 +12,8 @@ AUDIO = SessionKind.AUDIO_DUPLEX
 OMNI = SessionKind.OMNI_DUPLEX
 CHAT = SessionKind.CHAT
 EDGE = "edge-1"
+SILENCE_S = 60
+"""How long ago `silence` puts the last heartbeat."""
 
 
 def report(*kinds: SessionKind, slots: int = 1, is_open: bool = True) -> WorkerReport:
@@ -72,7 +74,7 @@ async def expire_lease(broker: Broker, raw: Redis, sid: str) -> None:
 async def silence(raw: Redis, beats: str, who: str, broker: Broker) -> None:
     """Sets the last heartbeat of a worker or an edge to one minute ago. `beats`: the ZSET's key."""
     assert beats in (broker.keys.workers, broker.keys.edges)
-    await raw.zadd(beats, {who: await now_ms(raw) - 60_000}, xx=True)
+    await raw.zadd(beats, {who: await now_ms(raw) - SILENCE_S * 1000}, xx=True)
     assert await raw.zscore(beats, who) is not None
 
 

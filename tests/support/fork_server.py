@@ -108,7 +108,7 @@ class ForkServer:
             return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        self._process.communicate(timeout=20)
+        self._process.communicate(timeout=60)
 
 
 @functools.cache
@@ -213,3 +213,4 @@ def _become(request: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     _serve()
+    os._exit(0)  # the teardown of all these modules takes seconds on a busy machine

@@ -9,18 +9,30 @@ from __future__ import annotations
 import pytest
 
 LONGEST_FIRST = (
+    "browser/test_calls.py",
+    "browser/test_speech.py",
     "system/commands/test_demo_and_up.py",
     "system/faults/test_redis_servers.py",
     "redis/recorder/test_kills.py",
     "system/faults/test_waiting_clients.py",
+    "unit/inference_worker/engines/minicpmo/scheduling/test_fake_gpu.py",
+    "system/stack/test_fuzz_sockets.py",
+    "unit/inference_worker/engines/local/test_duplex.py",
+    "system/stack/test_openapi.py",
+    "system/stack/test_examples.py",
     "system/commands/test_bench.py",
     "redis/worker/test_long_sessions.py",
     "system/faults/test_full_disk.py",
+    "unit/inference_worker/engines/minicpmo/model/test_fused_kernels.py",
     "system/faults/test_redis_connections.py",
     "system/faults/test_lost_processes.py",
+    "system/stack/test_documented_examples.py",
     "redis/broker/test_sentinel.py",
     "system/faults/test_redis_sentinel.py",
+    "unit/inference_worker/engines/local/test_half_duplex.py",
+    "browser/test_home.py",
     "system/faults/test_resume_on_another_edge.py",
+    "browser/test_admin.py",
     "system/commands/test_mistakes.py",
     "redis/recorder/test_crashes.py",
     "system/faults/test_difficult_clients.py",
@@ -28,14 +40,12 @@ LONGEST_FIRST = (
     "system/faults/test_redis_cluster.py",
     "system/commands/test_replay.py",
     "system/edge/test_faults.py",
+    "browser/test_turn_pages.py",
+    "browser/test_call_devices.py",
+    "browser/test_viewer.py",
     "system/faults/test_workers.py",
-    "redis/broker/test_properties.py",
-    "redis/recorder/test_disk.py",
-    "system/commands/test_background_stack.py",
-    "system/faults/test_chaos.py",
-    "redis/edge/test_resume_exactly.py",
 )
-"""Below tests/, by the seconds that they took alone."""
+"""Below tests/, by the seconds that they take."""
 
 _PLACES = {f"tests/{name}": place for place, name in enumerate(LONGEST_FIRST)}
 

@@ -33,7 +33,17 @@ from antiphon.shared_schemas.states import (
     SessionKind,
     SessionState,
 )
-from support.control_plane import AUDIO, CHAT, OMNI, expire_lease, now_ms, reap, report, silence
+from support.control_plane import (
+    AUDIO,
+    CHAT,
+    OMNI,
+    SILENCE_S,
+    expire_lease,
+    now_ms,
+    reap,
+    report,
+    silence,
+)
 
 pytestmark = pytest.mark.one_redis
 
@@ -44,6 +54,8 @@ EDGES = ("e1", "e2")
 MAX_QUEUE = 6
 MAX_ATTEMPTS = 3
 RECOVERY_TIMEOUT_S = 3600
+FAR = 1 << 50
+"""A time in milliseconds that no test reaches. A busy machine may take seconds for one step."""
 WORKERS: dict[str, tuple[frozenset[SessionKind], int]] = {
     "w1": (frozenset(SessionKind), 1),
     "w2": (frozenset({AUDIO}), 2),
@@ -114,6 +126,9 @@ class QueueMachine(RuleBasedStateMachine):
             redis_url=redis_url,
             key_prefix=f"p-{uuid.uuid4().hex[:12]}",
             redis_timeout_s=60.0,
+            lease_s=600.0,
+            heartbeat_ttl_s=SILENCE_S - 10.0,
+            broker_patience_s=SILENCE_S - 10.0,
             max_queue_size=MAX_QUEUE,
             max_attempts=MAX_ATTEMPTS,
             recovery_timeout_s=RECOVERY_TIMEOUT_S,
@@ -443,7 +458,9 @@ class QueueMachine(RuleBasedStateMachine):
         note(str(snapshot))
         self.check_queue(snapshot)
         self.check_slots(snapshot)
-        self.check_rows()
+        rows, on_trial = self.run(self._rows_and_trials)
+        self.check_rows(rows)
+        assert on_trial == {sid for sid, s in self.sessions.items() if s.on_trial}
 
     def check_queue(self, snapshot: QueueSnapshot) -> None:
         assert [row.sid for row in snapshot.waiting] == self.waiting()
@@ -465,13 +482,8 @@ class QueueMachine(RuleBasedStateMachine):
         assert {row.id: row.open for row in snapshot.workers} == self.open
         for row in snapshot.workers:
             assert row.used == len(self.held_by(row.id)) <= row.slots
-        on_trial = self.run(lambda: self.raw.zrange(self.broker.keys.trials, 0, -1))
-        assert {sid.decode() for sid in on_trial} == {
-            sid for sid, s in self.sessions.items() if s.on_trial
-        }
 
-    def check_rows(self) -> None:
-        rows = self.run(self._rows)
+    def check_rows(self, rows: dict[str, list[str | None]]) -> None:
         assert rows == {
             sid: [
                 str(value) if value is not None else None
@@ -483,25 +495,33 @@ class QueueMachine(RuleBasedStateMachine):
             for sid, s in self.sessions.items()
         }
 
-    async def _rows(self) -> dict[str, list[str | None]]:
-        """All sessions' rows, in one round trip."""
+    async def _rows_and_trials(self) -> tuple[dict[str, list[str | None]], set[str]]:
+        """All sessions' rows, and the sessions on trial, in one round trip.
+
+        Also makes trials longer: only `outlive_the_trial` lets their time pass.
+        """
+        lasting = {sid: FAR for sid, s in self.sessions.items() if s.on_trial and not s.outlived}
         async with self.raw.pipeline() as batch:
+            batch.zrange(self.broker.keys.trials, 0, -1)
             for sid in self.sessions:
                 key = self.broker.keys.session(sid)
                 batch.hmget(key, *_COMPARED)
-            found = await batch.execute()
-        return {
+            if lasting:
+                batch.zadd(self.broker.keys.trials, lasting, xx=True)
+            trials, *found = await batch.execute()
+        rows = {
             sid: [value and value.decode() for value in row]
-            for sid, row in zip(self.sessions, found, strict=True)
+            for sid, row in zip(self.sessions, found[: len(self.sessions)], strict=True)
         }
+        return rows, {sid.decode() for sid in trials}
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_the_queue_equals_its_model(redis_url: str) -> None:
     run_state_machine_as_test(
         lambda: QueueMachine(redis_url),
         settings=settings(
-            max_examples=200,
+            max_examples=100,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),

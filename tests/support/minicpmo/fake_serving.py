@@ -69,8 +69,10 @@ def serving(
             speech_context=SPEECH,
             invariant=False,
         )
-        yield Card(gpu, runner, compiled, fused=fused)
-    torch.backends.cuda.enable_cudnn_sdp(True)
+        try:
+            yield Card(gpu, runner, compiled, fused=fused)
+        finally:
+            torch.backends.cuda.enable_cudnn_sdp(True)
 
 
 def states(count: int) -> torch.Tensor:

@@ -23,8 +23,6 @@ from support.stack import Stack
 from support.synthetic_speech import ITALY, silence, spoken, units_of
 from support.two_edges import QUICK, TwoEdges, ended, published_audio, two_edges
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 def edges(stack: Stack) -> TwoEdges:

@@ -94,7 +94,8 @@ def test_the_speech_context_of_an_unfinished_turn(engine: MiniCPMOProcessor, uni
     assert again._session.speech.position == first._session.speech.position
     assert_close(speech_cache(again), speech_cache(first), **CLOSE)
     ahead = second("w_duplex_audio", units)
-    assert unit(again, ahead) == unit(first, ahead)
+    one, other = unit(again, ahead), unit(first, ahead)
+    assert replace(one, audio=None) == replace(other, audio=None)
     for view in (first, again):
         view.cleanup()
 
