@@ -5,20 +5,19 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import av
 import numpy as np
-from av.audio.frame import AudioFrame
-from av.audio.resampler import AudioResampler
-from av.container import InputContainer
-from av.packet import Packet
-from av.video.frame import VideoFrame
-from av.video.stream import VideoStream
 from PIL import Image
 
 from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
+
+if TYPE_CHECKING:  # at run time only for a video: FFmpeg's libraries are large
+    from av.audio.frame import AudioFrame
+    from av.container import InputContainer
+    from av.packet import Packet
+    from av.video.frame import VideoFrame
 
 _JPEG_QUALITY = 85
 _ROUNDING_S = 1e-6
@@ -95,6 +94,8 @@ def decode_video(
     If there are more than `limits.frames`, every second one is dropped until they fit. Raises
     InvalidVideo, and the errors of `budget`.
     """
+    import av
+
     limits, budget = limits or VideoLimits(), budget or VideoBudget()
     frames, sound = _Frames(stack_frames, limits), _Sound(limits)
     try:
@@ -123,6 +124,9 @@ def _format(data: bytes) -> str:
 def _read(
     container: InputContainer, frames: _Frames | None, sound: _Sound, budget: VideoBudget
 ) -> None:
+    from av.audio.frame import AudioFrame
+    from av.video.frame import VideoFrame
+
     video = container.streams.video[0] if container.streams.video else None
     audio = container.streams.audio[0] if container.streams.audio else None
     if video is None or video.codec_context is None:
@@ -144,6 +148,8 @@ def _read(
 
 def _pixels(packet: Packet[Any]) -> int:
     """Pixels of a video packet's frame; 0 for audio."""
+    from av.video.stream import VideoStream
+
     stream = packet.stream
     return stream.width * stream.height if isinstance(stream, VideoStream) else 0
 
@@ -181,6 +187,8 @@ class _Sound:
     """Collects the audio as 16 kHz mono."""
 
     def __init__(self, limits: VideoLimits) -> None:
+        from av.audio.resampler import AudioResampler
+
         self._limits = limits
         self._resampler = AudioResampler(format="flt", layout="mono", rate=INPUT_RATE)
         self._parts: list[Samples] = []

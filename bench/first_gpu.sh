@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# The first measurements of MiniCPM-o on a GPU machine without a network; bench/first_gpu.md explains them.
+#   bench/first_gpu.sh prepare            on a machine with a network: fill the folder .gpu
+#   bench/first_gpu.sh 1 | 2 [OPTION...]  on the GPU machine; options of bench/gpu_duplex.py
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=$(realpath -m "${FIRST_GPU_FOLDER:-.gpu}")
+out=${OUT:-$folder/results}
+python=${PYTHON:-python3}
+limit=${FIRST_GPU_SECONDS:-580}
+tests=tests/unit/inference_worker/engines/minicpmo
+
+# Imported by the engine, but not part of an installation of torch and transformers.
+missing="annotated-types cffi orjson pybase64 pycparser pydantic pydantic-core soundfile soxr structlog typing-extensions typing-inspection"
+
+prepare() {
+    local target=${GPU_PYTHON:-3.12} pins
+    pins=$("$python" - $missing <<'PYTHON'
+import sys, tomllib
+lock = {p["name"]: p["version"] for p in tomllib.load(open("uv.lock", "rb"))["package"]}
+print(*(f"{name}=={lock[name]}" for name in sys.argv[1:]))
+PYTHON
+    )
+    rm -rf "$folder/wheels" "$folder/modules" "$folder/site"
+    mkdir -p "$folder/wheels" "$folder/modules"
+    # pip takes a platform as it is written, so each that a wheel may have is named.
+    # shellcheck disable=SC2086
+    "$python" -m pip download --quiet --no-deps --only-binary=:all: --dest "$folder/wheels" \
+        --implementation cp --python-version "$target" --platform manylinux_2_28_x86_64 \
+        --platform manylinux_2_27_x86_64 --platform manylinux_2_17_x86_64 \
+        --platform manylinux2014_x86_64 $pins
+    if [ -d .venv/share/token2wav/stepaudio2 ]; then
+        cp -rL .venv/share/token2wav/stepaudio2 "$folder/modules/"
+    else
+        echo "no Token2wav: 'make test' installs it; the units will be measured without sound" >&2
+    fi
+    du -sh "$folder"
+}
+
+install_wheels() {
+    if compgen -G "$folder/wheels/*.whl" >/dev/null; then
+        rm -rf "$folder/site"
+        "$python" -m pip install --quiet --no-index --no-deps --no-compile \
+            --target "$folder/site" "$folder"/wheels/*.whl
+    fi
+    export PYTHONPATH="$PWD:$folder/site:$folder/modules:$PWD/tests"
+    export PYTHONUNBUFFERED=1
+    mkdir -p "$out"
+}
+
+# Runs the bench until the time of the call is over; finished rows are in the file in any case.
+bench() {
+    local name=$1 left=$((limit - SECONDS))
+    shift
+    if [ "$left" -lt 30 ]; then
+        echo "no time left for $name" >&2
+        return
+    fi
+    echo "== $name"
+    timeout --signal=KILL "$left" "$python" bench/gpu_duplex.py --json "$out/$name.json" "$@" ||
+        echo "$name ended early" >&2
+}
+
+case ${1:-} in
+prepare) prepare ;;
+1)
+    shift
+    install_wheels
+    # Without the settings of pyproject.toml and tests/conftest.py, which need other packages and Redis.
+    timeout --signal=KILL 240 "$python" -m pytest -c /dev/null --rootdir . --confcutdir "$tests" \
+        --import-mode=importlib -p no:cacheprovider -q -rs "$tests/test_gpu.py" 2>&1 |
+        tee "$out/test_gpu.txt" || echo "test_gpu.py failed" >&2
+    bench in_step --no-paced --sessions 1,8,32 "$@"
+    bench all_speak --sessions 16,32 --speaking 1 "$@"
+    ;;
+2)
+    shift
+    install_wheels
+    bench paced "$@"
+    "$python" bench/gpu_report.py "$out"/*.json --svg "$out/latency.svg" | tee "$out/table.md"
+    ;;
+*)
+    sed -n '2,4s/^# //p' "$0" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,166 @@
+"""A table and a plot of results of `bench/gpu_duplex.py --json`.
+
+python bench/gpu_report.py paced.json in_step.json             # rows for docs/minicpmo.md
+python bench/gpu_report.py paced.json --svg latency.svg
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+GIB = 2**30
+COLUMNS = (
+    "date",
+    "card",
+    "start of the units",
+    "speak",
+    "sessions",
+    "LISTEN p50 / p99, ms",
+    "SPEAK p50 / p99, ms",
+    "missed of 1000",
+    "context",
+    "graphs",
+    "VRAM, GiB",
+)
+HEADER = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"
+CURVES = (
+    ("speak", "p99", "#b3261e", "SPEAK p99"),
+    ("speak", "p50", "#e08a83", "SPEAK p50"),
+    ("listen", "p99", "#1c5fa8", "LISTEN p99"),
+    ("listen", "p50", "#8ab4e0", "LISTEN p50"),
+)
+WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 720, 400, 60, 40, 130, 60
+DEADLINE_MS = 1000
+
+
+def table_row(about: dict[str, Any], row: dict[str, Any]) -> str:
+    """A row of the table for a result of one number of sessions."""
+    asked = about["arguments"]
+    start = "paced" if asked["paced"] else "in step"
+    cells = [about["date"], about["card"], start, f"{asked['speaking']:.0%}", str(row["sessions"])]
+    if not row["fits"]:
+        return f"| {' | '.join([*cells, 'does not fit', *[''] * (len(COLUMNS) - 6)])} |"
+    cells += [_percentiles(row["listen"]), _percentiles(row["speak"])]
+    cells += [f"{row['missed_per_1000']:.0f}", str(row["context"]), f"{row['graphs']:.0%}"]
+    cells.append(f"{row['vram_bytes'] / GIB:.1f}")
+    return f"| {' | '.join(cells)} |"
+
+
+def _percentiles(times: dict[str, float] | None) -> str:
+    return f"{times['p50']:.0f} / {times['p99']:.0f}" if times else "–"
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Positions in the plot: a place per number of sessions, and milliseconds on a linear scale."""
+
+    counts: Sequence[int]
+    highest: float
+
+    def x(self, count: int) -> float:
+        step = (WIDTH - LEFT - RIGHT) / max(1, len(self.counts) - 1)
+        return LEFT + step * self.counts.index(count)
+
+    def y(self, milliseconds: float) -> float:
+        room = HEIGHT - TOP - BOTTOM
+        return TOP + room * (1 - min(milliseconds, self.highest) / self.highest)
+
+
+def plot(result: dict[str, Any]) -> str:
+    """Latencies over the number of sessions as an SVG, with missed deadlines below the numbers.
+
+    Latencies of more than twice the deadline are drawn at the upper edge.
+    """
+    rows = [row for row in result["rows"] if row["fits"]]
+    times = [row[kind][part] for row in rows for kind, part, *_ in CURVES if row[kind]]
+    highest = min(2 * DEADLINE_MS, max([1.0, *times]) * 1.1)
+    axes = Axes([row["sessions"] for row in rows], highest)
+    title = f"{result['card']}, {result['sizes']} sizes, {result['date']}"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        _text(LEFT, 20, f"Latency of a unit in ms: {title}", "start"),
+        *_grid(axes),
+        *(_columns(axes, row) for row in rows),
+        *(
+            _curve(axes, rows, place, *CURVES[place])
+            for place in range(len(CURVES))
+            if any(row[CURVES[place][0]] for row in rows)
+        ),
+        _text(LEFT - 6, HEIGHT - BOTTOM + 20, "sessions", "end"),
+        _text(LEFT - 6, HEIGHT - BOTTOM + 38, "missed ‰", "end"),
+    ]
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _grid(axes: Axes) -> list[str]:
+    lines = []
+    for part in range(6):
+        value = axes.highest * part / 5
+        lines += [_line(axes.y(value), "#ddd"), _text(LEFT - 6, axes.y(value) + 4, f"{value:.0f}")]
+    if axes.highest > DEADLINE_MS:
+        lines.append(_line(axes.y(DEADLINE_MS), "black", dashes="4 4"))
+    return lines
+
+
+def _columns(axes: Axes, row: dict[str, Any]) -> str:
+    x, below = axes.x(row["sessions"]), HEIGHT - BOTTOM
+    missed = f"{row['missed_per_1000']:.0f}"
+    return _text(x, below + 20, str(row["sessions"]), "middle") + _text(
+        x, below + 38, missed, "middle"
+    )
+
+
+def _curve(
+    axes: Axes,
+    rows: Sequence[dict[str, Any]],
+    place: int,
+    kind: str,
+    part: str,
+    color: str,
+    name: str,
+) -> str:
+    points = [(axes.x(row["sessions"]), axes.y(row[kind][part])) for row in rows if row[kind]]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color}"/>' for x, y in points)
+    label = _text(WIDTH - RIGHT + 24, TOP + 18 * place, name, "start", color)
+    return f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>{dots}{label}'
+
+
+def _line(y: float, color: str, dashes: str = "") -> str:
+    dash = f' stroke-dasharray="{dashes}"' if dashes else ""
+    return (
+        f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="{color}"{dash}/>'
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str = "end", color: str = "black") -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{color}"'
+    return f"<text {place}>{escape(text)}</text>"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("results", nargs="+", type=Path, help="JSON of bench/gpu_duplex.py")
+    parser.add_argument("--svg", type=Path, help="plot the first result into this file")
+    args = parser.parse_args()
+    results = [json.loads(path.read_text()) for path in args.results]
+    print(HEADER)
+    for result in results:
+        for row in result["rows"]:
+            print(table_row(result, row))
+    if args.svg:
+        args.svg.write_text(plot(results[0]))
+
+
+if __name__ == "__main__":
+    main()
