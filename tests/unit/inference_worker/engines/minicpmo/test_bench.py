@@ -31,7 +31,7 @@ def test_the_bench_and_its_report_run_without_a_gpu(tmp_path: Path) -> None:
     paths = {"FIRST_GPU_FOLDER": str(tmp_path / "empty"), "OUT": str(tmp_path)}
     ran = subprocess.run(
         [FIRST_GPU, "2", "--frames", *(f"--{name}={value}" for name, value in short.items())],
-        env={**os.environ, **paths, "PYTHON": sys.executable},
+        env={**os.environ, **paths, "PYTHON": sys.executable, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
