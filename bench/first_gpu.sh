@@ -77,6 +77,7 @@ prepare) prepare ;;
     shift
     install_wheels
     bench paced "$@"
+    compgen -G "$out/*.json" >/dev/null || { echo "no results in $out" >&2; exit 1; }
     "$python" bench/gpu_report.py "$out"/*.json --svg "$out/latency.svg" | tee "$out/table.md"
     ;;
 *)

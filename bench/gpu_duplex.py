@@ -76,7 +76,7 @@ class Bench:
         self.sizes = args.sizes or ("real" if self.on_gpu else "tiny")
         self.config = config_of(self.sizes)
         self.tokenizer = Tokenizer(TINY)
-        self.vocoder = random_vocoder(self.sizes, self.device)
+        self.vocoder = random_vocoder(self.sizes, self.device, args.voice_seconds)
         self.options = {count: self.served_options(count) for count in args.sessions}
         self.network = random_network(self.config, self.device, args.kernels)
         settings = self.config.slice_config
@@ -89,7 +89,9 @@ class Bench:
         """The options with which a worker serves `count` sessions; None if they do not fit."""
         asked = self.args.context
         for context in (asked, *(size for size in SMALLER_CONTEXTS if size < asked)):
-            options = EngineOptions(slots=count, context_tokens=context)
+            options = EngineOptions(
+                slots=count, context_tokens=context, voice_seconds=self.args.voice_seconds
+            )
             try:
                 check_memory(self.config, options, self.device, voices=self.vocoder is not None)
             except EngineLoadError:
@@ -360,7 +362,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--speaking", type=float, default=0.5, help="share of the turns")
     parser.add_argument("--tokens", type=int, default=most, help="of a SPEAK unit")
     parser.add_argument("--jitter-ms", type=float, default=60.0, help="of the start of a unit")
-    parser.add_argument("--voice-seconds", type=int, default=15, help="of the reference audio")
+    parser.add_argument(
+        "--voice-seconds",
+        type=int,
+        default=15,
+        choices=range(1, 16),
+        metavar="1-15",
+        help="of the reference audio",
+    )
     parser.add_argument(
         "--context", type=int, default=EngineOptions().context_tokens, help="tokens per slot"
     )

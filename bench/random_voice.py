@@ -32,7 +32,9 @@ REAL: dict[str, Any] = {
 SMALL: dict[str, Any] = {"steps": 1, "blocks": 1, "layers": 1, "channels": 32}
 
 
-def random_vocoder(sizes: str, device: torch.device) -> Token2WavVocoder | None:
+def random_vocoder(
+    sizes: str, device: torch.device, voice_seconds: float
+) -> Token2WavVocoder | None:
     """A vocoder of the `real` or `tiny` sizes on `device`; None if the package is missing."""
     sys.path.insert(0, str(TESTS))
     stepaudio = import_module("support.minicpmo.stepaudio_package")
@@ -49,7 +51,7 @@ def random_vocoder(sizes: str, device: torch.device) -> Token2WavVocoder | None:
         torch.cuda.synchronize()  # the vocoder uses another CUDA stream
     prompt = inner._prepare_prompt  # noqa: SLF001  # random: the weights for voices are not available
     inner._prepare_prompt = lambda path: [part.to(device) for part in prompt(path)]  # noqa: SLF001
-    return Token2WavVocoder(inner, device, voice_seconds=EngineOptions().voice_seconds)
+    return Token2WavVocoder(inner, device, voice_seconds=voice_seconds)
 
 
 def random_voice(vocoder: Token2WavVocoder, seconds: int) -> VoiceState:
