@@ -52,6 +52,7 @@ REAL: dict[str, Any] = {
         "num_audio_tokens": 6562,
         "num_text_tokens": 152064,
         "audio_bos_token_id": 405,
+        "text_eos_token_id": 151692,
     },
 }
 WORD = 64
