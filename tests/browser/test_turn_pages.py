@@ -16,7 +16,14 @@ from support.page_microphone import speak
 from support.speech import transcribe, words
 from support.stack import Stack, until
 from support.synthetic_speech import GERMANY, ITALY, spoken
-from support.turn_page import accept_dialogs, at_24_khz, watch_frames, wav_of
+from support.turn_page import (
+    accept_dialogs,
+    at_24_khz,
+    positions,
+    watch_frames,
+    watch_position,
+    wav_of,
+)
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -33,6 +40,7 @@ async def test_stopping_an_answer_and_the_idle_countdown(visitor: Visitor) -> No
     page = await visitor.open("/half_duplex", speaks=True, phone=True, dark=True)
     state = page.get_by_role("region", name="Conversation").get_by_role("status")
     await page.get_by_role("button", name="Start conversation").click()
+    await watch_position(page, ".stage.running .danger")
     await expect(state).to_have_text("Listening")
     await speak(page, spoken(ITALY, lead_s=1.0))
     await page.get_by_role("button", name="Stop answer").click(timeout=60_000)
@@ -42,6 +50,7 @@ async def test_stopping_an_answer_and_the_idle_countdown(visitor: Visitor) -> No
     await expect(page.get_by_role("timer")).to_have_count(0)
     await page.get_by_role("button", name="Mute").click()
     await expect(page.get_by_role("timer")).to_have_text(re.compile("Ends in 2:5"))
+    assert len(await positions(page)) == 1, "End moves"
     assert await a11y_findings(page) == []
     await page.get_by_role("button", name="End conversation", exact=True).click()
     await expect(state).to_have_text("Conversation ended")

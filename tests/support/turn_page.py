@@ -90,3 +90,23 @@ def accept_dialogs(page: Page) -> None:
         await dialog.accept()
 
     page.on("dialog", accept)
+
+
+async def watch_position(page: Page, selector: str) -> None:
+    """From now on, collects where the element is."""
+    await page.evaluate(
+        """(selector) => {
+            window.positions = new Set();
+            setInterval(() => {
+                const box = document.querySelector(selector)?.getBoundingClientRect();
+                if (box) positions.add(`${Math.round(box.x)} ${Math.round(box.y + scrollY)}`);
+            }, 20);
+        }""",
+        selector,
+    )
+
+
+async def positions(page: Page) -> list[str]:
+    """All positions of the watched element, as `x y` in the document."""
+    found: list[str] = await page.evaluate("[...positions]")
+    return found

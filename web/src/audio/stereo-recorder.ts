@@ -11,9 +11,15 @@ const MAX_SKEW = OUTPUT_RATE / 2; // samples; a side that is further behind was 
 export class StereoRecorder {
   readonly #resampler = new SincResampler(INPUT_RATE, OUTPUT_RATE);
   readonly #parts: Int16Array<ArrayBuffer>[] = [];
+  readonly #onPart: (part: Int16Array<ArrayBuffer>) => void;
   #left: Samples = new Float32Array(0);
   #right: Samples = new Float32Array(0);
   #frames = 0;
+
+  /** `onPart` receives the interleaved samples as they are recorded. */
+  constructor(onPart: (part: Int16Array<ArrayBuffer>) => void = () => undefined) {
+    this.#onPart = onPart;
+  }
 
   get seconds(): number {
     return this.#frames / OUTPUT_RATE;
@@ -41,7 +47,9 @@ export class StereoRecorder {
     if (-skew > MAX_SKEW) this.#left = concatSamples([this.#left, new Float32Array(-skew)]);
     const frames = Math.min(this.#left.length, this.#right.length);
     if (frames < OUTPUT_RATE / 10) return;
-    this.#parts.push(interleave(this.#left, this.#right, frames));
+    const part = interleave(this.#left, this.#right, frames);
+    this.#parts.push(part);
+    this.#onPart(part);
     this.#left = this.#left.slice(frames);
     this.#right = this.#right.slice(frames);
     this.#frames += frames;

@@ -16,6 +16,8 @@ export interface VideoRecorderInput {
   user: MediaStream;
   /** Text below the video. Read for every frame. */
   caption: () => string;
+  /** Receives the file's bytes as they are recorded. */
+  onPart: (part: Blob) => void;
 }
 
 /** Records the video with both voices and the model's text as captions. */
@@ -47,6 +49,10 @@ export class VideoRecorder {
     this.#timer = setInterval(() => this.#draw(), 1000 / FRAMES_PER_S);
   }
 
+  get type(): string {
+    return this.#recorder.mimeType.split(";")[0] || "video/webm";
+  }
+
   /** Pauses the recording. */
   set paused(paused: boolean) {
     if (paused && this.#recorder.state === "recording") this.#recorder.pause();
@@ -58,7 +64,7 @@ export class VideoRecorder {
     clearInterval(this.#timer);
     this.#user.disconnect();
     this.#input.model.disconnect(this.#sound);
-    return new Blob(this.#parts, { type: this.#recorder.mimeType.split(";")[0] ?? "video/webm" });
+    return new Blob(this.#parts, { type: this.type });
   }
 
   /** The browser stops the recorder when all of its tracks end. */
@@ -77,7 +83,10 @@ export class VideoRecorder {
     ]);
     const mimeType = TYPES.find((type) => MediaRecorder.isTypeSupported(type));
     const recorder = new MediaRecorder(stream, { ...(mimeType ? { mimeType } : {}) });
-    recorder.ondataavailable = ({ data }) => this.#parts.push(data);
+    recorder.ondataavailable = ({ data }) => {
+      this.#parts.push(data);
+      this.#input.onPart(data);
+    };
     recorder.start(1000);
     return recorder;
   }

@@ -73,6 +73,7 @@ export class CallController extends TypedEvents<CallEvents> {
   #recorder: CallRecorder | null = null;
   #attempt = 0;
   #releaseScreen: () => void = () => undefined;
+  #releaseRecordings: () => void = () => undefined;
 
   constructor(kind: CallKind) {
     super();
@@ -217,6 +218,7 @@ export class CallController extends TypedEvents<CallEvents> {
   async #finish(): Promise<void> {
     const [session, recorder] = [this.#session, this.#recorder];
     this.#recorder = null;
+    this.#releaseRecordings = () => recorder?.release();
     this.#releaseScreen();
     if (this.#neverStarted) this.#reset();
     else this.#patch({ until: performance.now() });
@@ -236,6 +238,7 @@ export class CallController extends TypedEvents<CallEvents> {
 
   #reset(): void {
     this.#session = null;
+    this.#releaseRecordings();
     this.state.set({ ...NEW_CALL, monitored: this.state.value.monitored });
   }
 

@@ -11,6 +11,7 @@ import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { dialog } from "../ui/dialog.ts";
 import { icon } from "../ui/icon.ts";
+import { LeaveGuard } from "../ui/leave-guard.ts";
 import { clearToasts, toast } from "../ui/toasts.ts";
 import { actionForKey, sessionActions } from "./call-actions.ts";
 import { CallController } from "./call-controller.ts";
@@ -43,6 +44,7 @@ export abstract class CallPage extends BaseElement {
     new StoreController(this, this.#call.camera.state);
     new StoreController(this, this.#settings);
     new StoreController(this, capabilities);
+    new LeaveGuard(this, () => isBusy(this.#call.state.value));
     this.#actions = { ...sessionActions(this.#call, this.#settings), ...this.#pageActions() };
     this.#call.on("problem", (problem) => toast({ tone: "caution", ...problemText(problem) }));
     this.#call.on("cameraError", showCameraError);

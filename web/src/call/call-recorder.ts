@@ -1,6 +1,7 @@
 import type { AudioEngine } from "../audio/audio-engine.ts";
 import { StereoRecorder } from "../audio/stereo-recorder.ts";
 import { VideoRecorder } from "../audio/video-recorder.ts";
+import { RecordingKeeper } from "../storage/kept-recordings.ts";
 
 /** Recordings made in this browser. */
 export interface CallRecordings {
@@ -19,11 +20,12 @@ export interface CallRecorderOptions {
   readonly caption: () => string;
 }
 
-/** Records a call in the browser, except during pauses. */
+/** Records a call in the browser, except during pauses. The browser keeps it until it is saved. */
 export class CallRecorder {
   readonly #options: CallRecorderOptions;
   readonly #engine: AudioEngine;
-  readonly #stereo = new StereoRecorder();
+  readonly #stereo = new StereoRecorder((part) => this.#kept("audio/wav").push(part));
+  readonly #keepers = new Map<string, RecordingKeeper>();
   #video: VideoRecorder | null = null;
   #running = false;
 
@@ -52,17 +54,34 @@ export class CallRecorder {
   async finish(): Promise<CallRecordings> {
     this.#running = false;
     const video = (await this.#video?.stop()) ?? null;
-    return { audio: this.#stereo.seconds > 0 ? this.#stereo.blob() : null, video };
+    const audio = this.#stereo.seconds > 0 ? this.#stereo.blob() : null;
+    for (const whole of [audio, video]) {
+      if (whole) await this.#keepers.get(whole.type)?.finish(whole);
+    }
+    return { audio, video };
+  }
+
+  /** The page no longer offers the recordings of this call. */
+  release(): void {
+    for (const keeper of this.#keepers.values()) keeper.release();
+  }
+
+  #kept(type: string): RecordingKeeper {
+    const keeper = this.#keepers.get(type) ?? new RecordingKeeper(type);
+    this.#keepers.set(type, keeper);
+    return keeper;
   }
 
   #record(): VideoRecorder {
     const { speaker, capture } = this.#engine;
-    return new VideoRecorder({
+    const video: VideoRecorder = new VideoRecorder({
+      onPart: (part) => this.#kept(video.type).push(part),
       videoElement: this.#options.videoElement,
       caption: this.#options.caption,
       context: speaker.context,
       model: speaker.channel.node,
       user: capture.stream,
     });
+    return video;
   }
 }

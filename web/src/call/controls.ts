@@ -20,10 +20,12 @@ interface Control {
 
 /** Controls of an active or starting call. */
 export function callControls(view: CallView): TemplateResult {
-  const running = view.state.sessionState.phase === "active";
-  const paused = view.state.sessionState.phase === "paused";
+  const { phase } = view.state.sessionState;
+  const usable = phase === "active" || phase === "paused";
+  const others = [...cameraControls(view), ...audioControls(view)];
+  // All controls are there from the start, so that End does not move under the pointer.
   return html`<div class="call-controls" role="group" aria-label=${callStrings().controls}>
-    ${running || paused ? [...cameraControls(view), ...audioControls(view)].map(control) : nothing}
+    ${others.map((one) => control({ ...one, disabled: !usable || (one.disabled ?? false) }))}
     ${control(endControl(view))}
   </div>`;
 }
@@ -62,7 +64,7 @@ function cameraControls({ call, state, actions }: CallView): Control[] {
   const t = callStrings();
   if (call.kind === "audio" || state.file?.hasVideo) return [];
   const on = call.camera.state.value.stream !== null;
-  const controls: Control[] = [
+  return [
     {
       iconName: on ? "camera" : "cameraOff",
       label: t.camera,
@@ -71,10 +73,8 @@ function cameraControls({ call, state, actions }: CallView): Control[] {
       key: "camera",
       run: actions.camera,
     },
+    { iconName: "flip", label: t.flip, disabled: !on, run: actions.switchCamera },
   ];
-  return on
-    ? [...controls, { iconName: "flip", label: t.flip, run: actions.switchCamera }]
-    : controls;
 }
 
 function endControl({ state, actions }: CallView): Control {

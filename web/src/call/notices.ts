@@ -1,5 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import "../components/connection-banner.ts";
+import "../components/kept-recordings.ts";
 import type { Limit } from "../session/duplex-state.ts";
 import { icon } from "../ui/icon.ts";
 import type { CallView } from "./call-view.ts";
@@ -8,7 +9,10 @@ import { callStrings } from "./strings.ts";
 /** Notices during a call. */
 export function callNotices(view: CallView): TemplateResult | typeof nothing {
   const { sessionState, file } = view.state;
-  if (sessionState.phase === "idle" || sessionState.phase === "ended") return nothing;
+  if (sessionState.phase === "ended") return nothing;
+  if (sessionState.phase === "idle") {
+    return html`<div class="notices"><an-kept-recordings></an-kept-recordings></div>`;
+  }
   const lost = sessionState.connection.state === "reconnecting";
   const played = sessionState.sourceEnded && file !== null;
   return html`<div class="notices">

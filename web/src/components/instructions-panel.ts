@@ -37,9 +37,9 @@ export class InstructionsPanel extends BaseElement {
         page=${page}
         .chosen=${selection.preset}
         ?disabled=${this.disabled}
-        @choose=${({ detail }: CustomEvent<Preset>) => showingErrors(this.instructions.choose(detail))}
+        @choose=${({ detail }: CustomEvent<Preset>) => this.#choose(detail)}
       ></an-preset-selector>
-      <details class="fold">
+      <details class="fold" @toggle=${this.#onToggle}>
         <summary>${presets.prompt}</summary>
         <an-part-list
           .parts=${this.#parts?.value ?? []}
@@ -48,7 +48,7 @@ export class InstructionsPanel extends BaseElement {
           @change=${({ detail }: CustomEvent<readonly Part[]>) => this.instructions.edit(detail)}
         ></an-part-list>
       </details>
-      <details class="fold">
+      <details class="fold" @toggle=${this.#onToggle}>
         <summary>${voices.label}</summary>
         <an-voice-picker
           .value=${{ model: selection.voice, speech: selection.speech }}
@@ -59,6 +59,15 @@ export class InstructionsPanel extends BaseElement {
       </details>
     </section>`;
   }
+
+  #choose(preset: Preset): void {
+    this.instructions.choose(preset);
+    if (this.querySelector("details[open]")) showingErrors(this.instructions.complete());
+  }
+
+  readonly #onToggle = ({ target }: Event): void => {
+    if ((target as HTMLDetailsElement).open) showingErrors(this.instructions.complete());
+  };
 
   #onVoices({ model, speech }: VoiceSelection): void {
     this.instructions.useSpeech(speech);

@@ -24,7 +24,7 @@ export class PresetSelector extends BaseElement {
   @property({ attribute: false }) chosen: string | null = null;
   @property({ type: Boolean }) disabled = false;
 
-  @state() private all: readonly Preset[] = [];
+  @state() private all: readonly Preset[] | null = null;
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -33,21 +33,21 @@ export class PresetSelector extends BaseElement {
 
   protected override render(): TemplateResult {
     const { label } = common().presets;
-    if (this.#usable.length === 0) return html`${nothing}`;
+    if (this.all !== null && this.#usable.length === 0) return html`${nothing}`;
     const now = this.#now;
     return select({
       label,
       value: now?.id ?? "",
       options: this.#usable.map(({ id, name }) => ({ value: id, label: name })),
-      hint: now?.description,
-      disabled: this.disabled,
+      hint: now?.description ?? "\u00a0", // keeps its place while the presets load
+      disabled: this.disabled || this.all === null,
       onChange: (id) => this.#choose(id),
     });
   }
 
   /** What no engine can do is not offered. */
   get #usable(): readonly Preset[] {
-    return this.all.filter((preset) => isUsable(preset, this.#able.value));
+    return (this.all ?? []).filter((preset) => isUsable(preset, this.#able.value));
   }
 
   get #now(): Preset | undefined {
@@ -57,7 +57,8 @@ export class PresetSelector extends BaseElement {
   }
 
   async #load(): Promise<void> {
-    [this.all] = await Promise.all([presets(this.page), loadCapabilities()]);
+    const [all] = await Promise.all([presets(this.page), loadCapabilities()]);
+    this.all = all;
     const first = this.#now;
     if (first) this.emit("choose", first);
   }

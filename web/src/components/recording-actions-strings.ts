@@ -18,6 +18,9 @@ export const recordingActionsStrings = defineStrings(
     nothing: "The server did not record this session.",
     open: "Open",
     share: "Share",
+    kept: "Unsaved recording",
+    keptHint: "This browser keeps it for a day.",
+    discard: "Delete",
   },
   {
     title: "录制",
@@ -36,5 +39,8 @@ export const recordingActionsStrings = defineStrings(
     nothing: "服务器没有录制此会话。",
     open: "打开",
     share: "分享",
+    kept: "未保存的录制",
+    keptHint: "此浏览器会保留一天。",
+    discard: "删除",
   },
 );

@@ -57,9 +57,9 @@ export class VoicePicker extends BaseElement {
     const { voices } = common();
     const ignored = this.#able.value?.clones_voices === false;
     return html`<div class="stack">
-      ${ignored ? html`<p class="small soft">${common().capabilities.ownVoice}</p>` : nothing}
       ${this.#choice("model", voices.model, voices.modelHint, this.presetVoice ? voices.own : voices.default)}
       ${this.#choice("speech", voices.speech, voices.speechHint, voices.same)}
+      ${ignored ? html`<p class="small soft">${common().capabilities.ownVoice}</p>` : nothing}
       <div>
         <button class="button small" ?disabled=${this.disabled} @click=${() => this.#show(true)}>
           ${icon("plus")} ${voices.add}

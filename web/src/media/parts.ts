@@ -50,6 +50,13 @@ export function filePart(type: FilePart["type"], name: string, file: Blob, bytes
   return { id: fresh(), type, name, bytes: new Uint8Array(bytes), url } satisfies FilePart;
 }
 
+/** A stored part in a new page: with a new id, and an URL of this page. */
+export function restoredPart(part: Part): Part {
+  const id = fresh();
+  if (part.type === "text" || part.type === "audio") return { ...part, id };
+  return { ...part, id, url: URL.createObjectURL(new Blob([part.bytes])) };
+}
+
 /** Whether the part has content to send. */
 export function isNotEmpty(part: Part): boolean {
   return part.type !== "text" || part.text.trim() !== "";

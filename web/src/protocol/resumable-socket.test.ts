@@ -190,6 +190,23 @@ describe("a lost connection", () => {
     expect(log.at(-1)).toBe("closed 4409");
   });
 
+  it("survives as many late attempts as it has abandoned", () => {
+    const { log } = resumable();
+    FakeWebSocket.last.drop(1006);
+    vi.advanceTimersByTime(200 + 4000 + 750 + 4000 + 1500);
+    expect(FakeWebSocket.last.url.searchParams.get("attempt")).toBe("3");
+    for (const token of ["T2", "T3"]) {
+      FakeWebSocket.last.accept();
+      FakeWebSocket.last.say({ type: "resumed", seq: 4, resume_token: token });
+      FakeWebSocket.last.drop(4409);
+      expect(log.at(-1)).toBe("reconnecting");
+      vi.advanceTimersByTime(200);
+    }
+    FakeWebSocket.last.accept();
+    FakeWebSocket.last.say({ type: "resumed", seq: 4, resume_token: "T4" });
+    expect(log.at(-1)).toBe("open");
+  });
+
   it("retries at once on request", () => {
     const { socket } = resumable();
     FakeWebSocket.last.drop(1006);

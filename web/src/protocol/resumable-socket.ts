@@ -52,7 +52,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
   #over = false;
   #failures = 0; // since the connection was lost
   #attempts = 0; // of the whole session; the server prefers the newest
-  #abandoned = false;
+  #abandoned = 0;
   #lostAt = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -185,8 +185,8 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
 
   /** An abandoned attempt may arrive late and replace the connection. Each one does so once. */
   #isReplacedByAttempt(code: number): boolean {
-    if (code !== 4409 || !this.#abandoned || this.#over) return false;
-    this.#abandoned = false;
+    if (code !== 4409 || this.#abandoned === 0 || this.#over) return false;
+    this.#abandoned -= 1;
     return true;
   }
 
@@ -216,7 +216,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
 
   #abandon(): void {
     const socket = this.#socket;
-    this.#abandoned = true;
+    this.#abandoned += 1;
     this.#drop({ code: 1006, reason: "no answer" });
     socket?.close();
   }

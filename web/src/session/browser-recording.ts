@@ -1,4 +1,5 @@
 import { fetchApi } from "../api/http.ts";
+import { forgetSaved } from "../storage/kept-recordings.ts";
 
 const EXTENSIONS: Record<string, string> = {
   "application/zip": "zip",
@@ -19,6 +20,7 @@ export async function uploadRecording(recordingId: string, recording: Blob): Pro
   form.append("file", recording, recordingName(recordingId, recording));
   const path = `/api/sessions/${encodeURIComponent(recordingId)}/upload-recording`;
   await fetchApi(path, { method: "POST", body: form });
+  forgetSaved(recording);
 }
 
 /** Saves a recording as a file. */
@@ -27,6 +29,7 @@ export function saveRecording(recordingId: string, recording: Blob): void {
   anchor.href = URL.createObjectURL(recording);
   anchor.download = recordingName(recordingId, recording);
   anchor.click();
+  forgetSaved(recording);
   setTimeout(() => URL.revokeObjectURL(anchor.href), 60_000); // the browser reads the URL after the click
 }
 

@@ -146,3 +146,20 @@ it("stops the answer when the chat is cleared", async () => {
   expect(log.state.value.entries).toEqual([]);
   expect(log.busy).toBe(false);
 });
+
+it("restores a stored chat with new ids, and counts an incomplete answer as stopped", async () => {
+  const before = newLog();
+  await before.ask([textPart("one"), videoElement]);
+  before.exclude([videoElement]);
+  const stored = structuredClone(before.state.value);
+  const log = newLog();
+  log.restore(stored);
+  expect(texts(log)).toEqual(["one,", ""]);
+  expect(answer(log).exchange).toMatchObject({ phase: "ended", stopped: true });
+  expect(log.busy).toBe(false);
+  const [image] = log.partsOf("image");
+  expect(image).toBeUndefined(); // still excluded
+  await log.ask([textPart("two")]);
+  expect(lastRequest().roles).toEqual(["system", "user", "user"]);
+  expect(new Set(log.state.value.entries.map(({ id }) => id)).size).toBe(4);
+});

@@ -1,4 +1,4 @@
-import type { Part, PartType } from "../media/parts.ts";
+import { type Part, type PartType, restoredPart } from "../media/parts.ts";
 import type { ChatRequest } from "../protocol/chat-messages.ts";
 import { Store } from "../state/store.ts";
 import { ChatExchange, type ChatExchangeOptions } from "./chat-exchange.ts";
@@ -24,6 +24,24 @@ export interface ChatLogState {
 }
 
 const EMPTY: ChatLogState = { entries: [], excluded: new Set() };
+
+function stoppedAnswer(answer: Answer): Answer {
+  const { exchange } = answer;
+  const complete = exchange.phase === "ended";
+  const end = exchange.end ?? { by: "user", code: "stopped", message: "" };
+  return {
+    ...answer,
+    refused: null,
+    exchange: {
+      ...exchange,
+      phase: "ended",
+      queue: null,
+      connection: { state: "none" },
+      stopped: exchange.stopped || !complete,
+      end: { ...end, cause: undefined },
+    },
+  };
+}
 
 /** A chat: its messages and the current answer. */
 export class ChatLog {
@@ -100,6 +118,23 @@ export class ChatLog {
 
   retryNow(): void {
     this.#exchange?.retryNow();
+  }
+
+  /** Shows a stored chat. An answer that was not complete counts as stopped. */
+  restore(saved: ChatLogState): void {
+    if (this.state.value.entries.length > 0) return;
+    const ids = new Map<number, number>();
+    const again = (part: Part): Part => {
+      const fresh = restoredPart(part);
+      ids.set(part.id, fresh.id);
+      return fresh;
+    };
+    const entries = saved.entries.map((one): ChatEntry => {
+      return one.role === "user" ? { ...one, parts: one.parts.map(again) } : stoppedAnswer(one);
+    });
+    this.#lastId = Math.max(0, ...entries.map(({ id }) => id));
+    const excluded = new Set([...saved.excluded].map((id) => ids.get(id) ?? 0));
+    this.state.set({ entries, excluded });
   }
 
   clear(): void {

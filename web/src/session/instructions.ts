@@ -35,6 +35,8 @@ export class Instructions {
   #presetVoice: AudioPart | undefined;
   #worn: AudioPart | undefined;
   #loading = 0;
+  #preset: Preset | undefined;
+  #complete: Promise<void> | undefined;
 
   constructor(page: PresetPage, settings: SelectionSettings) {
     this.page = page;
@@ -45,16 +47,37 @@ export class Instructions {
     return this.#settings.value;
   }
 
-  /** Selects a preset. The user's texts remain if it is the same preset. Rejects with ApiError. */
-  async choose(preset: Preset): Promise<void> {
+  /**
+   * Selects a preset and shows its texts. `complete` loads its audio. The user's texts remain if it
+   * is the same preset.
+   */
+  choose(preset: Preset): void {
     const again = preset.id === this.selection.preset;
     this.#settings.update({ preset: preset.id, ...(again ? {} : { wording: null }) });
-    await this.#load(async () => {
+    this.#loading += 1;
+    this.#preset = preset;
+    this.#complete = undefined;
+    this.#presetVoice = this.#worn = undefined;
+    this.parts.set(withTexts(partsOf(preset, []), this.selection.wording));
+  }
+
+  /**
+   * Loads the audio of the preset and the selected voice, which are too large for a first visit.
+   * Rejects with ApiError.
+   */
+  complete(): Promise<void> {
+    const preset = this.#preset;
+    if (!preset) return Promise.resolve();
+    this.#complete ??= this.#load(async () => {
       const clips = (await presetAudio(this.page, preset.id)).system_content_audio ?? [];
       const parts = partsOf(preset, clips);
       this.#presetVoice = parts.find((part) => part.type === "audio");
       return withTexts(parts, this.selection.wording);
+    }).catch((error: unknown) => {
+      this.#complete = undefined;
+      throw error;
     });
+    return this.#complete;
   }
 
   /** Applies the user's edits. */
@@ -69,6 +92,7 @@ export class Instructions {
    */
   async useVoice(voice: string | null): Promise<void> {
     this.#settings.update({ voice });
+    await this.complete();
     await this.#load(async () => this.parts.value);
   }
 
@@ -81,7 +105,7 @@ export class Instructions {
     return this.#presetVoice ?? null;
   }
 
-  /** The parts with content. */
+  /** The parts with content. Call `complete` first. */
   get messageParts(): readonly Part[] {
     return this.parts.value.filter(isNotEmpty);
   }

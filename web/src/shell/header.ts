@@ -38,7 +38,7 @@ export class Header extends BaseElement {
 
   #nav(): TemplateResult {
     return html`<nav id="main-nav" aria-label=${common().nav.label} class=${this.open ? "open" : ""}>
-      ${this.#menu.value?.map(link) ?? nothing}
+      ${this.#menu.value.map(link)}
     </nav>`;
   }
 

@@ -3,8 +3,13 @@ import { common } from "../i18n/common.ts";
 import { Store } from "../state/store.ts";
 import type { IconName } from "../ui/icon.ts";
 
-/** The enabled pages. Null until loaded. */
-export const menu = new Store<readonly AppEntry[] | null>(null);
+/** The enabled pages. All pages until it is known, so that nothing moves when it is. */
+export const menu = new Store<readonly AppEntry[]>([
+  { app_id: "turnbased", name: "", route: "/turnbased" },
+  { app_id: "half_duplex_audio", name: "", route: "/half_duplex" },
+  { app_id: "omni", name: "", route: "/omni" },
+  { app_id: "audio_duplex", name: "", route: "/audio_duplex" },
+]);
 
 const ICONS: Record<string, IconName> = {
   turnbased: "chat",

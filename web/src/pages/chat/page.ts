@@ -12,6 +12,7 @@ import { Instructions } from "../../session/instructions.ts";
 import { capabilities, limitations, questions } from "../../shell/capabilities.ts";
 import { showError } from "../../shell/errors.ts";
 import { StoreController } from "../../state/store.ts";
+import { keepChat } from "../../storage/kept-chat.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
@@ -47,6 +48,7 @@ export class ChatPage extends BaseElement {
   override connectedCallback(): void {
     super.connectedCallback();
     window.addEventListener("pagehide", this.#stopOnLeave);
+    keepChat(this.#log).catch(() => undefined); // a browser without a database keeps nothing
   }
 
   override disconnectedCallback(): void {
@@ -176,7 +178,9 @@ export class ChatPage extends BaseElement {
 
   async #setup(entries: readonly ChatEntry[]): Promise<ChatSetup> {
     const chosen = chatSettings.value;
-    const player = chosen.spoken ? await this.#voice.player() : undefined;
+    const opening = chosen.spoken ? this.#voice.player() : undefined; // needs the user's gesture
+    await this.#instructions.complete();
+    const player = await opening;
     return {
       system: this.#instructions.messageParts,
       request: chatRequestFields(chosen, this.#instructions, entries),

@@ -61,6 +61,7 @@ export class HalfDuplexPage extends BaseElement {
       </div>
       <div class="split">
         <div class="stack conversation">
+          ${halfDuplexStage(this.#controller, () => this.#check(true))}
           <an-connection-banner
             .connection=${troubled(state?.connection)}
             @retry=${this.#controller.retryNow}
@@ -68,7 +69,7 @@ export class HalfDuplexPage extends BaseElement {
           ></an-connection-banner>
           ${sessionEndNotice(state?.end ?? null)}
           <an-queue-panel .status=${state?.queue ?? null} @leave=${this.#controller.stop}></an-queue-panel>
-          ${halfDuplexStage(this.#controller, () => this.#check(true))} ${this.#turns()}
+          ${this.#turns()}
         </div>
         ${sidePanel({ label: t.settings, body: halfDuplexPanel(this.#instructions, this.#controller.running) })}
       </div>

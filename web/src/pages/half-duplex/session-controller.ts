@@ -13,6 +13,7 @@ import type {
 import type { Instructions } from "../../session/instructions.ts";
 import type { TurnAudio } from "../../session/turn-audio.ts";
 import { showError } from "../../shell/errors.ts";
+import { LeaveGuard } from "../../ui/leave-guard.ts";
 import { toast } from "../../ui/toasts.ts";
 import { halfDuplexSettings, prepareHalfDuplex } from "./settings.ts";
 
@@ -40,6 +41,7 @@ export class SessionController implements ReactiveController {
     this.#instructions = instructions;
     this.#onLevels = onLevels;
     host.addController(this);
+    new LeaveGuard(host, () => this.running);
   }
 
   /** Null before the first session. */

@@ -26,6 +26,7 @@ export async function prepareHalfDuplex(
   chosen: HalfDuplexChoices,
   instructions: Instructions,
 ): Promise<HalfDuplexPrepare> {
+  await instructions.complete();
   const speech = chosen.speech === null ? undefined : (await voiceAudio(chosen.speech)).base64;
   return {
     system_content: systemContent(instructions),

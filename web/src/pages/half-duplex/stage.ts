@@ -15,7 +15,7 @@ export function halfDuplexStage(controller: SessionController, check: () => void
   const state = controller.state;
   const at = stageOf(state);
   const t = halfDuplexStrings();
-  return html`<section class="card stage" aria-label=${t.stage}>
+  return html`<section class="card stage ${controller.running ? "running" : ""}" aria-label=${t.stage}>
     <an-voice-orb mode=${orbModeOf(at)}></an-voice-orb>
     <div class="stack tight middle">
       <h2><span role="status">${t.state[at]}</span>${spokenFor(at, controller)}</h2>
@@ -41,11 +41,14 @@ function hint(at: StageState): string {
   return hints[at] ?? "";
 }
 
-/** Only while nothing is sent. */
+/** Visible only while nothing is sent. Its place is reserved, so that the controls do not move. */
 function countdown(state: HalfDuplexSessionState | null): TemplateResult | typeof nothing {
-  if (state?.phase !== "active" || !state.quietDeadline || !state.timeoutS) return nothing;
-  const leftS = (state.quietDeadline - performance.now()) / 1000;
-  if (leftS > state.timeoutS - SHOWN_BELOW_S) return nothing;
+  if (state === null || state.phase === "ended") return nothing;
+  const { phase, quietDeadline, timeoutS } = state;
+  const leftS = ((quietDeadline ?? 0) - performance.now()) / 1000;
+  const shown =
+    phase === "active" && quietDeadline && timeoutS && leftS <= timeoutS - SHOWN_BELOW_S;
+  if (!shown) return html`<p class="badge countdown unseen" aria-hidden="true">0:00</p>`;
   const text = formatClock(Math.max(0, leftS));
   const t = halfDuplexStrings();
   return html`<p class="badge dot countdown ${leftS < SOON_S ? "caution" : ""}" title=${t.leftLong(text)}>

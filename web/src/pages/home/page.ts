@@ -28,7 +28,7 @@ export class HomePage extends BaseElement {
 
   #hero(): TemplateResult {
     const t = homeStrings();
-    const first = this.#menu.value?.find(({ app_id }) => app_id === FIRST) ?? this.#menu.value?.[0];
+    const first = this.#menu.value.find(({ app_id }) => app_id === FIRST) ?? this.#menu.value[0];
     return html`<section class="hero">
       <div class="stack loose">
         <an-service-badge></an-service-badge>
@@ -46,7 +46,7 @@ export class HomePage extends BaseElement {
   #modes(): TemplateResult {
     const t = homeStrings();
     const all = this.#menu.value;
-    if (all?.length === 0) {
+    if (all.length === 0) {
       return html`<div class="card empty">
         ${icon("pause")}<strong>${t.noModes}</strong>
         <p>${t.noModesHint}</p>
@@ -55,7 +55,7 @@ export class HomePage extends BaseElement {
     return html`<section class="stack" aria-labelledby="modes">
       <h2 id="modes">${t.modes}</h2>
       <ul role="list" class="modes">
-        ${(all ?? []).map((app) => mode(app, this.#able.value))}
+        ${all.map((app) => mode(app, this.#able.value))}
       </ul>
     </section>`;
   }

@@ -1,0 +1,62 @@
+"""What the first visit of each page costs: bytes over the wire, and how much moves while it loads."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Page, expect
+
+from support.browser_user import Visitor
+from support.stack import Stack
+
+pytestmark = pytest.mark.timeout(300)
+
+MOST_BYTES = 150_000
+MOST_SHIFT = 0.05
+"""The score "cumulative layout shift" of a page; 0.1 counts as good."""
+
+WATCH_SHIFTS = """window.shift = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) shift += entry.value;
+}).observe({ type: "layout-shift", buffered: true });"""
+
+READY = {
+    "/": "simulated",
+    "/turnbased": "Helpful answers",
+    "/half_duplex": "Helpful answers",
+    "/audio_duplex": "Helpful answers",
+    "/omni": "Helpful answers",
+    "/admin": "Live",
+}
+"""What each page shows when its data has arrived."""
+
+NO_REQUEST_RUNS = """() => document.fonts.status === "loaded" && performance.getEntriesByType("resource")
+  .every(({ responseEnd }) => responseEnd > 0)"""
+
+
+@pytest.fixture
+def stack(simulated: Stack) -> Stack:
+    return simulated
+
+
+@pytest.mark.parametrize("phone", [False, True])
+async def test_a_first_visit_is_small_and_steady(visitor: Visitor, phone: bool) -> None:
+    page = await visitor.open("/", phone=phone)
+    await page.add_init_script(WATCH_SHIFTS)
+    network = await page.context.new_cdp_session(page)
+    await network.send("Network.enable")
+    await network.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    received: list[float] = []
+    network.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
+    for path, text in READY.items():
+        received.clear()
+        shift = await _shift(page, visitor.url + path, text)
+        assert sum(received) <= MOST_BYTES, (path, received)
+        assert shift < MOST_SHIFT, path
+
+
+async def _shift(page: Page, url: str, text: str) -> float:
+    await page.goto(url)
+    shown = page.get_by_text(text, exact=False).first
+    await expect(shown).to_be_attached()
+    await page.wait_for_function(NO_REQUEST_RUNS, polling=200)
+    return float(await page.evaluate("shift"))

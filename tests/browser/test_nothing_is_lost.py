@@ -1,0 +1,106 @@
+"""What a page has survives a reload, and End stays where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import soundfile
+from playwright.async_api import Dialog, Page, expect
+
+from support.browser_user import Visitor, a11y_findings
+from support.call_page import CallPage
+from support.stack import Stack, until
+from support.turn_page import accept_dialogs, positions, watch_position
+
+pytestmark = pytest.mark.timeout(300)
+
+ROWS = """(store) => new Promise((resolve) => {
+  indexedDB.open("antiphon").onsuccess = ({ target: { result: database } }) => {
+    database.transaction(store).objectStore(store).count().onsuccess = ({ target }) => {
+      database.close();
+      resolve(target.result);
+    };
+  };
+})"""
+"""The number of rows in a store of the browser's database."""
+
+LAST_STORED_TEXT = """() => new Promise((resolve) => {
+  indexedDB.open("antiphon").onsuccess = ({ target: { result: database } }) => {
+    database.transaction("chats").objectStore("chats").getAll().onsuccess = ({ target }) => {
+      database.close();
+      resolve(target.result[0]?.state.entries.at(-1).text?.trim());
+    };
+  };
+})"""
+
+
+@pytest.fixture
+def stack(simulated: Stack) -> Stack:
+    return simulated
+
+
+async def _has_rows(page: Page, store: str, least: int, most: int = 100) -> None:
+    async def counted() -> bool:
+        return least <= await page.evaluate(ROWS, store) <= most
+
+    await until(counted, within_s=60, every_s=0.2)
+
+
+async def test_leaving_a_call_asks_and_the_recording_of_the_browser_is_kept(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    page = await visitor.open("/omni", phone=True)
+    call = CallPage(page)
+    await call.start("/omni")
+    await watch_position(page, ".call-control.end")
+    await call.is_in("active")
+    await call.press("Camera off")
+    await expect(page.get_by_role("button", name="Flip")).to_be_disabled()
+    assert len(await positions(page)) == 1, await positions(page)
+    await _has_rows(page, "parts", 2)
+    async with page.expect_event("dialog") as asked:
+        await page.evaluate("setTimeout(() => location.reload())")
+    dialog: Dialog = await asked.value
+    assert dialog.type == "beforeunload"
+    await dialog.dismiss()
+    await call.is_in("active")
+
+    accept_dialogs(page)
+    await page.reload()
+    kept = page.get_by_role("region", name="Unsaved recording")
+    await expect(kept).to_contain_text("Audio")
+    assert await a11y_findings(page) == []
+    async with page.expect_download() as download:
+        await kept.get_by_role("button", name="Save").click()
+    file = tmp_path / "kept.wav"
+    await (await download.value).save_as(file)
+    assert soundfile.info(file).duration > 1
+    await expect(kept).to_have_count(0)
+    await _has_rows(page, "recordings", 0, 0)
+    await _has_rows(page, "parts", 0, 0)
+
+
+async def test_a_chat_survives_a_reload(visitor: Visitor) -> None:
+    page = await visitor.open("/turnbased")
+    await page.get_by_label("Your message").fill("Tell me a story.")
+    await page.get_by_label("Your message").press("Enter")
+    answer = page.locator("an-answer .message-content")
+    await expect(answer).to_contain_text("simulated")
+    await page.get_by_role("button", name="Stop generating").last.click()
+    await expect(page.get_by_role("button", name="Try again")).to_be_visible()
+    text = (await answer.inner_text()).strip()
+
+    async def is_stored() -> bool:
+        return bool(await page.evaluate(LAST_STORED_TEXT) == text)
+
+    await until(is_stored, within_s=60, every_s=0.2)
+    await page.reload()
+    await expect(page.locator("an-question p")).to_have_text("Tell me a story.")
+    await expect(answer).to_have_text(text)
+    assert await a11y_findings(page) == []
+    accept_dialogs(page)
+    await page.get_by_role("button", name="New chat").click()
+    await _has_rows(page, "chats", 0, 0)
+    await page.reload()
+    await expect(page.get_by_role("heading", name="How can I help?")).to_be_visible()

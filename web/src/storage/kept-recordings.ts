@@ -1,0 +1,114 @@
+import { OUTPUT_RATE } from "../audio/pcm.ts";
+import { wavBlob } from "../audio/stereo-recorder.ts";
+import { inStore } from "./database.ts";
+
+const KEPT_MS = 24 * 3600 * 1000;
+const FLUSH_MS = 1000;
+const LOCK = "antiphon.recording.";
+
+/** A recording of this browser that the user has not saved. */
+export interface KeptRecording {
+  readonly id: string;
+  /** `audio/wav`: its parts are stereo samples at 24 kHz. */
+  readonly type: string;
+  readonly startedAt: number;
+}
+
+type RecordedPart = Blob | Int16Array<ArrayBuffer>;
+
+const idOf = new WeakMap<Blob, string>();
+
+/**
+ * Writes a recording into the browser's database while it is made, so that it survives the page. A
+ * browser without a database keeps nothing.
+ */
+export class RecordingKeeper {
+  readonly #row: KeptRecording;
+  #waiting: RecordedPart[] = [];
+  #flushed = 0;
+  #flushing: ReturnType<typeof setTimeout> | undefined;
+  #release: () => void = () => undefined;
+
+  constructor(type: string) {
+    this.#row = { id: crypto.randomUUID(), type, startedAt: Date.now() };
+    // Other tabs must not offer what this page still has.
+    void navigator.locks?.request(LOCK + this.#row.id, () => {
+      return new Promise<void>((resolve) => {
+        this.#release = resolve;
+      });
+    });
+  }
+
+  push(part: RecordedPart): void {
+    this.#waiting.push(part);
+    this.#flushing ??= setTimeout(() => void this.#flush(), FLUSH_MS);
+  }
+
+  /** Stores the rest. `whole` is the recording: saving it deletes what is kept. */
+  async finish(whole: Blob): Promise<void> {
+    idOf.set(whole, this.#row.id);
+    await this.#flush();
+  }
+
+  /** The page no longer has the recording, so it is offered from the database. */
+  release(): void {
+    this.#release();
+  }
+
+  async #flush(): Promise<void> {
+    clearTimeout(this.#flushing);
+    this.#flushing = undefined;
+    const parts = this.#waiting;
+    this.#waiting = [];
+    if (parts.length === 0) return;
+    try {
+      this.#flushed += 1;
+      const key = [this.#row.id, this.#flushed];
+      if (this.#flushed === 1) {
+        await inStore("recordings", "readwrite", (store) => store.put(this.#row));
+      }
+      await inStore("parts", "readwrite", (store) => store.put(new Blob(parts), key));
+    } catch {
+      // Without space or a database, the page itself still has the recording.
+    }
+  }
+}
+
+/** The recordings of other pages that are gone, the newest first. Deletes what is older than a day. */
+export async function keptRecordings(): Promise<KeptRecording[]> {
+  const all = await inStore<KeptRecording[]>("recordings", "readonly", (store) => store.getAll());
+  const { held = [] } = (await navigator.locks?.query()) ?? {};
+  const open = new Set(held.map(({ name }) => name));
+  const kept = all.filter(({ id }) => !open.has(LOCK + id));
+  const old = kept.filter(({ startedAt }) => Date.now() - startedAt > KEPT_MS);
+  await Promise.all(old.map(({ id }) => deleteKept(id)));
+  return kept.filter((one) => !old.includes(one)).sort((a, b) => b.startedAt - a.startedAt);
+}
+
+export async function loadKept({ id, type }: KeptRecording): Promise<Blob> {
+  const parts = await inStore<Blob[]>("parts", "readonly", (store) => store.getAll(partsOf(id)));
+  const whole =
+    type === "audio/wav"
+      ? wavBlob([new Int16Array(await new Blob(parts).arrayBuffer())], {
+          channels: 2,
+          rate: OUTPUT_RATE,
+        })
+      : new Blob(parts, { type });
+  idOf.set(whole, id);
+  return whole;
+}
+
+export async function deleteKept(id: string): Promise<void> {
+  await inStore("parts", "readwrite", (store) => store.delete(partsOf(id)));
+  await inStore("recordings", "readwrite", (store) => store.delete(id));
+}
+
+function partsOf(id: string): IDBKeyRange {
+  return IDBKeyRange.bound([id, 0], [id, Number.POSITIVE_INFINITY]);
+}
+
+/** The user has saved a recording, so the browser need not keep it. */
+export function forgetSaved(whole: Blob): void {
+  const id = idOf.get(whole);
+  if (id !== undefined) deleteKept(id).catch(() => undefined);
+}
