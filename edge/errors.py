@@ -62,6 +62,17 @@ class Replaced(Exception):
     """A newer connection of the same client has taken over the session."""
 
 
+class ChatRequested(Exception):
+    """The client of a full-duplex session asks for `mode=chat` instead. Its connection stays open.
+
+    `queue_done`: it has been notified that a worker holds its session.
+    """
+
+    def __init__(self, *, queue_done: bool = False) -> None:
+        super().__init__("the client asks for chat")
+        self.queue_done = queue_done
+
+
 class ResumeExpired(Exception):
     """No session can be resumed with this token."""
 

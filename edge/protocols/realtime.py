@@ -169,7 +169,7 @@ class RealtimeDecoder:
         self._reader = InputReader(settings)
 
     async def decode(self, frame: ClientFrame) -> RealtimeCommand:
-        """The command in one frame. Raises InvalidInput or NotJson."""
+        """The command in one frame. Raises InvalidInput, NotJson or ChatRequested."""
         data, payload = self._reader.read_frame(frame)
         second = self._negotiation.is_second(data)
         parse = parse_v2_event if second else parse_realtime_event
@@ -185,7 +185,7 @@ class RealtimeDecoder:
             case InputAppend():
                 return read_input(self._reader, event.input, video=self._video)
             case SessionInit():
-                return await read_init(event.payload, self._max_reference_s)
+                return await read_init(event.payload, self._max_reference_s, self._negotiation)
             case PlaybackEvent(played_ms=played_ms):
                 return PlaybackIn(played_ms=played_ms)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from antiphon.edge.errors import ChatRequested
 from antiphon.edge.media.voices import decode_voice
 from antiphon.edge.protocols.decoding import InputReader
 from antiphon.edge.protocols.machine import Phase
@@ -60,11 +61,13 @@ _VERSIONS = {
 class Negotiation:
     """The version that a client speaks. Its first message of a known type decides.
 
-    None until then: the queue messages of both versions are the same.
+    None until then: the queue messages of both versions are the same. `may_chat`: the URL has no
+    mode, so the first `session.init` may ask for chat.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, may_chat: bool = False) -> None:
         self.version: int | None = None
+        self.may_chat = may_chat
 
     def is_second(self, message: object) -> bool:
         """Whether this message of the client belongs to version 2."""
@@ -74,8 +77,13 @@ class Negotiation:
         return self.version == 2
 
 
-async def read_init(payload: InitPayload, max_reference_s: float) -> PrepareIn:
-    """The settings of a session. Raises InvalidInput."""
+async def read_init(
+    payload: InitPayload, max_reference_s: float, negotiation: Negotiation
+) -> PrepareIn:
+    """The settings of a session. Raises InvalidInput, or ChatRequested."""
+    may_chat, negotiation.may_chat = negotiation.may_chat, False
+    if may_chat and payload.mode == "turn_based":
+        raise ChatRequested
     stated: dict[str, Any] = {}
     if payload.max_slice_nums is not None:
         stated["max_slice_nums"] = payload.max_slice_nums

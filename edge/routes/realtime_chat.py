@@ -21,7 +21,7 @@ from antiphon.edge.protocols.realtime_chat import (
     decode_chat_event,
 )
 from antiphon.edge.session.admission import ConnectOptions, SessionRequest, read_connect_options
-from antiphon.edge.session.handshake import accept, limit_connections
+from antiphon.edge.session.handshake import accept, limit_connections, reject
 from antiphon.edge.session.session import ProtocolSpec, serve_session
 from antiphon.edge.settings import capabilities
 from antiphon.edge.transport.connection import ClientConnection, choose_encoding, choose_subprotocol
@@ -52,7 +52,24 @@ async def serve_chat_mode(socket: WebSocket) -> None:
             text = "resume: mode=chat cannot be resumed; use /ws/chat"
             raise InvalidInput(text, field="resume")
         chat = RealtimeChat(context, connection, context.access.client_id(socket))
-        await chat.serve(options)
+        await chat.greet(options)
+        await chat.serve()
+
+
+async def continue_as_chat(
+    context: EdgeContext, connection: ClientConnection, client: str, *, queue_done: bool
+) -> None:
+    """Serve a client whose `session.init`, on a URL without mode, asked for chat. Raises ClientGone."""
+    chat = RealtimeChat(context, connection, client)
+    try:
+        if not queue_done:
+            await chat.greet(ConnectOptions())
+        await chat.create()
+        await chat.serve()
+    except ClientGone:
+        raise
+    except Exception as error:  # noqa: BLE001 - last resort: report, log, close
+        await reject(context, connection, encode_v2_error, error)
 
 
 class RealtimeChat:
@@ -64,11 +81,20 @@ class RealtimeChat:
         self._client = client
         self._sid = f"chat_{secrets.token_hex(8)}"
         self._unread: ClientFrame | None = None
+        self._created = False
 
-    async def serve(self, options: ConnectOptions) -> None:
-        """Raises ClientGone, and whatever must be reported to the client."""
+    async def greet(self, options: ConnectOptions) -> None:
+        """Allow the client to send its `session.init`."""
         offer = capabilities(self._context.settings) if options.capabilities else None
         await self._send(replace(SessionQueueDone(), capabilities=offer))
+
+    async def create(self) -> None:
+        """Answer the `session.init`."""
+        self._created = True
+        await self._send(SessionCreated(session_id=self._sid, prompt_length=0))
+
+    async def serve(self) -> None:
+        """Raises ClientGone, and whatever must be reported to the client."""
         try:
             await self._serve_events()
         except TimeoutError:
@@ -76,7 +102,7 @@ class RealtimeChat:
             await self._close(SessionClosedV2(reason=ClosedReason.TIMEOUT, diagnostic=text))
 
     async def _serve_events(self) -> None:
-        requests, created = 0, False
+        requests = 0
         while True:
             with self._context.chat_budget.reserve() as reservation:
                 frame = await self._receive()
@@ -89,14 +115,13 @@ class RealtimeChat:
                     return await self._close(
                         SessionClosedV2(reason=ClosedReason.STOPPED, diagnostic=text)
                     )
-                if isinstance(event, SessionInit) is created:
-                    name = "session.init" if created else "input.append"
-                    when = "twice" if created else "before session.init"
+                if isinstance(event, SessionInit) is self._created:
+                    name = "session.init" if self._created else "input.append"
+                    when = "twice" if self._created else "before session.init"
                     text = f"{name}: not allowed {when}"
                     raise InvalidInput(text, field="type", code=ErrorCode.NOT_READY)
                 if isinstance(event, SessionInit):
-                    created = True
-                    await self._send(SessionCreated(session_id=self._sid, prompt_length=0))
+                    await self.create()
                     continue
                 requests += 1
                 machine = RealtimeChatMachine(event, self._sid, requests)

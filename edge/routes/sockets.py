@@ -15,6 +15,7 @@ from fastapi import APIRouter, WebSocket
 from antiphon.edge.access.cookies import identify_client, remember_chat
 from antiphon.edge.access.limits import Reservation
 from antiphon.edge.context import EdgeContext
+from antiphon.edge.errors import ChatRequested
 from antiphon.edge.protocols.chat import ChatDecoder, ChatMachine, decode_request
 from antiphon.edge.protocols.duplex import DuplexDecoder, DuplexMachine
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder, HalfDuplexMachine
@@ -25,7 +26,7 @@ from antiphon.edge.protocols.realtime import (
     encode_realtime_error,
 )
 from antiphon.edge.protocols.realtime_v2 import Negotiation
-from antiphon.edge.routes.realtime_chat import serve_chat_mode
+from antiphon.edge.routes.realtime_chat import continue_as_chat, serve_chat_mode
 from antiphon.edge.session.admission import (
     AdmittedSession,
     ConnectOptions,
@@ -66,11 +67,15 @@ async def serve_socket(
     ):
         offered, pcm = socket.scope.get("subprotocols", ()), socket.query_params.get("pcm")
         connection.encoding = choose_encoding(choose_subprotocol(offered), pcm)
-        asked = replace(request(context), client=context.access.client_id(socket))
+        client = context.access.client_id(socket)
+        asked = replace(request(context), client=client)
         options = read_connect_options(socket.query_params)
         with context.chat_budget.reserve() as reservation:
             first = read_first and partial(read_first, context, connection, options, reservation)
-            await serve_session(context, connection, spec, asked, options, first)
+            try:
+                await serve_session(context, connection, spec, asked, options, first)
+            except ChatRequested as chat:
+                await continue_as_chat(context, connection, client, queue_done=chat.queue_done)
 
 
 @router.websocket("/ws/duplex/{session_id:path}")
@@ -90,11 +95,14 @@ async def half_duplex(socket: WebSocket, session_id: str) -> None:
 
 @router.websocket("/v1/realtime")
 async def realtime(socket: WebSocket) -> None:
-    mode = socket.query_params.get("mode", "video")
+    mode = socket.query_params.get("mode")
     if mode == "chat":
         return await serve_chat_mode(socket)
-    request = partial(_realtime_request, mode)
-    return await serve_socket(socket, REALTIME_SPEC, REALTIME, request)
+    spec: ProtocolSpec[Any] = ProtocolSpec(
+        partial(_start_realtime, may_chat=mode is None), encode_realtime_error
+    )
+    request = partial(_realtime_request, mode or "video")
+    return await serve_socket(socket, spec, REALTIME, request)
 
 
 @router.websocket("/ws/chat")
@@ -174,10 +182,10 @@ def _start_half_duplex(
 
 
 def _start_realtime(
-    context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
+    context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None, *, may_chat: bool
 ) -> tuple[RealtimeDecoder, RealtimeMachine]:
     limits, options, video = context.settings, admitted.options, admitted.kind is _MODES["video"]
-    negotiation = Negotiation()
+    negotiation = Negotiation(may_chat=may_chat)
     machine = RealtimeMachine(
         admitted.sid,
         admitted.recording,
@@ -202,5 +210,4 @@ def _start_chat(
 
 DUPLEX: ProtocolSpec[Any] = ProtocolSpec(_start_duplex)
 HALF_DUPLEX_SPEC: ProtocolSpec[Any] = ProtocolSpec(_start_half_duplex, turns=True)
-REALTIME_SPEC: ProtocolSpec[Any] = ProtocolSpec(_start_realtime, encode_realtime_error)
 CHAT: ProtocolSpec[StopIn] = ProtocolSpec(_start_chat, turns=True)

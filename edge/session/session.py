@@ -16,6 +16,7 @@ from antiphon.broker.errors import BrokerUnavailable, StaleFence
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import (
     CLOSE_REASONS,
+    ChatRequested,
     ClientGone,
     Close,
     Draining,
@@ -96,7 +97,7 @@ async def serve_session(
     options: ConnectOptions,
     read_first: Callable[[], Awaitable[InEntry | None]] | None = None,
 ) -> None:
-    """Admit and serve one connection. Raises what `admit` and `read_first` raise."""
+    """Admit and serve one connection. Raises what `admit`, `read_first` and `EdgeSession.run` raise."""
     first = await read_first() if read_first else None
     async with admit(context, request, options) as admitted:
         decoder, machine = spec.start(context, admitted, first)
@@ -151,7 +152,10 @@ class EdgeSession(Generic[Command]):
         self._granted = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve until the connection is closed; the session is over then, or can be resumed."""
+        """Serve until the connection is closed; the session is over then, or can be resumed.
+
+        Raises ChatRequested, with the session over and the connection open.
+        """
         begin, granted = self._ready, self._granted
         loops: dict[str, tuple[Callable[[], Awaitable[None]], asyncio.Event | None]] = {
             "begin": (self._begin, None),
@@ -162,7 +166,7 @@ class EdgeSession(Generic[Command]):
             "follow-events": (self._follow_events, begin),
             "watch-deadlines": (self._watch_deadlines, begin),
         }
-        replaced = False
+        replaced = chats = False
         try:
             async with asyncio.TaskGroup() as tasks:
                 for name, (loop, after) in loops.items():
@@ -176,12 +180,17 @@ class EdgeSession(Generic[Command]):
             log.info("slow_consumer_closed")
             self._metrics.slow_consumers.inc()
             self._connection.force_close(Close.TRY_LATER, "slow_consumer")
+        except* ChatRequested:
+            chats, self._reason = True, EndReason.STOPPED
+            self._finished.set()
         except* Replaced:
             replaced = True
             self._connection.force_close(Close.REPLACED, CLOSE_REASONS[Close.REPLACED])
         finally:
             if not replaced:
                 self._leave()
+        if chats:
+            raise ChatRequested(queue_done=self._granted.is_set())
 
     @property
     def _can_resume(self) -> bool:
@@ -205,7 +214,7 @@ class EdgeSession(Generic[Command]):
             if after is not None:
                 await after.wait()
             await loop()
-        except (AllSent, ClientGone, SlowConsumer, Replaced):
+        except (AllSent, ChatRequested, ClientGone, SlowConsumer, Replaced):
             raise
         except Exception as error:  # noqa: BLE001 - must end one session, not the process
             self._fail(error)

@@ -174,6 +174,26 @@ async def test_an_input_before_the_init_is_refused(stack: Stack) -> None:
         await client.expect_end("error", 1008)
 
 
+@pytest.mark.parametrize("early", [True, False])
+async def test_an_init_may_ask_for_chat_on_a_url_without_mode(stack: Stack, early: bool) -> None:
+    async with open_path(stack.ws_url, "/v1/realtime") as wire:
+        client = ChatClient(wire)
+        if not early:
+            await client.expect("session.queue_done")
+        await client.send(type="session.init", payload={"mode": "turn_based", "use_tts": False})
+        event = await client.event()
+        while event["type"] in ("session.queue_done", "session.queued", "session.queue_update"):
+            event = await client.event()
+        client.sid = event["session_id"]
+        assert client.sid.startswith("chat_")
+        for _ in range(2):
+            await client.ask()
+            await client.answer()
+        await client.send(type="session.init")
+        assert (await client.expect("error"))["error"]["code"] == "not_ready"
+        await client.expect_end("error", 1008)
+
+
 async def test_no_json_closes_with_1003(stack: Stack) -> None:
     async with _created(stack) as client:
         await client.wire.socket.send("{")

@@ -12,7 +12,7 @@ import pybase64
 import pytest
 import soundfile
 
-from antiphon.edge.errors import BudgetExceeded, Close, Draining, NotJson, explain
+from antiphon.edge.errors import BudgetExceeded, ChatRequested, Close, Draining, NotJson, explain
 from antiphon.edge.protocols.machine import Action, Actions, Finish, Forward, Phase
 from antiphon.edge.protocols.realtime import RealtimeDecoder, RealtimeMachine
 from antiphon.edge.protocols.realtime_v2 import PHASE_TEXT, Negotiation
@@ -214,6 +214,21 @@ async def test_the_messages_of_known_clients(name: str) -> None:
     assert init == prepare
     assert replace(append, audio=bytes(64_000)) == chunk
     assert len(append.audio) == 64_000
+
+
+@pytest.mark.parametrize("mode", ["turn_based", "full_duplex", None])
+@pytest.mark.parametrize("may_chat", [True, False])
+async def test_only_a_first_init_on_a_url_without_mode_may_ask_for_chat(
+    mode: str | None, may_chat: bool
+) -> None:
+    decoder = RealtimeDecoder(SETTINGS, video=True, negotiation=Negotiation(may_chat=may_chat))
+    frame = _frame("session.init", payload={"mode": mode})
+    if may_chat and mode == "turn_based":
+        with pytest.raises(ChatRequested):
+            await decoder.decode(frame)
+    else:
+        assert isinstance(await decoder.decode(frame), PrepareIn)
+    assert isinstance(await decoder.decode(frame), PrepareIn)
 
 
 @pytest.mark.parametrize(
