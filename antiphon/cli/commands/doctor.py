@@ -33,6 +33,7 @@ from antiphon.cli.stack.stack_file import StackFile
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.factory import examine_engine
+from antiphon.inference_worker.engines.local.dependencies import examine_recogniser
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok, warning
@@ -96,6 +97,8 @@ def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
     yield examine_access(edge)
     if (stack := StackFile.read(recorder.data_dir)) is not None:
         yield ok("antiphon up", f"runs in this folder at {stack.edge_url} (process {stack.pid})")
+    if worker.transcribe:
+        yield examine_recogniser()
     yield from examine_engine(worker.engine, worker.slots, worker.model_path, worker.engine_options)
 
 

@@ -72,6 +72,11 @@ def examine(options: LocalOptions) -> Iterator[Finding]:
     yield run_check("model weights", lambda: _weights(options), remedy)
 
 
+def examine_recogniser() -> Finding:
+    """Check the library that transcribes users for other engines."""
+    return run_check("transcripts", lambda: _library("moonshine_voice"), _INSTALL)
+
+
 def _library(module: str) -> str:
     import_library(module)
     return module

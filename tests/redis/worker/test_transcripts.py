@@ -10,8 +10,10 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
+from antiphon.inference_worker import worker
 from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.inference_worker.sessions.transcripts import UserTranscriber
+from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.shared_schemas.audio import Samples, float_bytes
 from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, flatten
@@ -25,7 +27,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.states import SessionKind
 from support.speech import say, seconds, share_recognised
-from support.worker_harness import StreamClient, open_worker_session
+from support.worker_harness import StreamClient, open_worker_session, stream_client
 
 SENTENCE = "What is the capital of Italy?"
 MOST_UNITS = 2000
@@ -83,6 +85,21 @@ async def test_results_have_what_the_user_said(
         said = await say_units(client, seconds(0.5, say(SENTENCE), 1.0))
         said.append(await first_transcript(client) if not any(said) else "")
     assert share_recognised(SENTENCE, " ".join(said)) > 0.6
+
+
+async def test_a_worker_transcribes_on_request(broker: Broker, settings: BrokerSettings) -> None:
+    values = {**settings.model_dump(), "engine": "simulated", "transcribe": True, "health_port": 0}
+    stop = asyncio.Event()
+    life = asyncio.create_task(worker.run(WorkerSettings(**values, drain_s=0), stop))
+    try:
+        async with stream_client(broker) as client:
+            await client.send(PrepareIn(system_prompt="", config=DuplexConfig()))
+            await client.expect(PreparedOut)
+            said = await say_units(client, seconds(0.5, say(SENTENCE), 1.0))
+            assert any(said) or await first_transcript(client)
+    finally:
+        stop.set()
+        await life
 
 
 async def test_results_do_not_wait_for_the_recogniser(

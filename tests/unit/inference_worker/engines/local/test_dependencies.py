@@ -1,7 +1,14 @@
+import sys
+
 import pytest
 
-from antiphon.inference_worker.engines.local.dependencies import bundled_model, import_library
+from antiphon.inference_worker.engines.local.dependencies import (
+    bundled_model,
+    examine_recogniser,
+    import_library,
+)
 from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.findings import FindingStatus
 
 
 def test_a_missing_library_is_reported_with_the_command() -> None:
@@ -17,3 +24,11 @@ def test_missing_weights_are_reported_with_the_command() -> None:
 def test_a_package_without_a_model_is_no_weights_package() -> None:
     with pytest.raises(EngineLoadError, match="email"):
         bundled_model("email")
+
+
+def test_the_recogniser_is_examined_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert examine_recogniser().verdict is FindingStatus.OK
+    monkeypatch.setitem(sys.modules, "moonshine_voice", None)
+    finding = examine_recogniser()
+    assert finding.verdict is FindingStatus.FAILURE
+    assert "moonshine" in finding.found
