@@ -30,6 +30,7 @@ REAL: dict[str, Any] = {
     "num_attention_heads": 32,
     "num_key_value_heads": 8,
     "head_dim": 128,
+    "drop_vision_last_layer": False,
     "vision_config": {
         "hidden_size": 1152,
         "intermediate_size": 4304,

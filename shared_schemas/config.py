@@ -27,6 +27,11 @@ class DuplexConfig(_Options):
     top_p: Probability = 0.8
     listen_prob_scale: float = Field(default=1.0, ge=0.0, le=100.0)
     length_penalty: float = Field(default=1.1, gt=0.0, le=5.0)
+    decode_mode: Literal["sampling", "greedy"] = "sampling"
+    text_repetition_penalty: float = Field(default=1.05, ge=1.0, le=5.0)
+    text_repetition_window_size: int = Field(default=512, ge=1, le=4096)
+    listen_top_k: int | None = Field(default=None, ge=1, le=1000)
+    tts_temperature: float = Field(default=0.8, ge=0.0, le=2.0)
     chunk_ms: int = Field(default=1000, ge=100, le=5000)
     sample_rate: Literal[16000] = 16000
     max_slice_nums: int = Field(default=1, ge=1, le=9)

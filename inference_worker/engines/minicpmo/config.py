@@ -23,10 +23,10 @@ class _Section(BaseModel):
 class VisionConfig(_Section):
     """SigLIP encoder; `image_size` / `patch_size` is the side of the position table."""
 
-    hidden_size: int
-    intermediate_size: int
-    num_attention_heads: int
-    num_hidden_layers: int
+    hidden_size: int = 1152
+    intermediate_size: int = 4304
+    num_attention_heads: int = 16
+    num_hidden_layers: int = 27
     image_size: int = 980
     patch_size: int = 14
     layer_norm_eps: float = 1e-6
@@ -52,16 +52,16 @@ class SpeechConfig(_Section):
     """The speech model: a Llama that turns text states into audio codes, 25 per second."""
 
     llm_dim: int
-    hidden_size: int
-    intermediate_size: int
-    num_attention_heads: int
-    num_key_value_heads: int
-    num_hidden_layers: int
+    hidden_size: int = 768
+    intermediate_size: int = 3072
+    num_attention_heads: int = 12
+    num_key_value_heads: int = 12
+    num_hidden_layers: int = 20
     max_position_embeddings: int = 4096
-    num_audio_tokens: int
-    num_text_tokens: int
-    audio_bos_token_id: int
-    text_eos_token_id: int
+    num_audio_tokens: int = 4097
+    num_text_tokens: int = 21178
+    audio_bos_token_id: int = 21132
+    text_eos_token_id: int = 21133
     num_vq: Literal[1] = 1
     projector_type: Literal["mlp"] = "mlp"
     condition_type: Literal["hidden_text_merge"] = "hidden_text_merge"
@@ -85,7 +85,10 @@ class SliceConfig(_Section):
 
 
 class ModelConfig(_Section):
-    """The parts of config.json the engine reads; the language model's fields are at the top."""
+    """The parts of config.json the engine reads; the language model's fields are at the top.
+
+    A field that a file leaves out has the default of the reference's configuration classes.
+    """
 
     model_type: Literal["minicpmo"]
     vocab_size: int
@@ -99,14 +102,20 @@ class ModelConfig(_Section):
     rms_norm_eps: float = 1e-6
     rope_theta: float = 1e6
     tie_word_embeddings: Literal[False] = False
-    drop_vision_last_layer: Literal[False] = False
+    drop_vision_last_layer: bool = True
     query_num: int = 64
     audio_pool_step: int = 5
     audio_chunk_length: float = 1.0
     slice_config: SliceConfig = SliceConfig()
-    vision_config: VisionConfig
+    vision_config: VisionConfig = VisionConfig()
     audio_config: AudioConfig
     tts_config: SpeechConfig
+
+    @property
+    def used_vision_config(self) -> VisionConfig:
+        """The vision encoder without the layer that is dropped."""
+        layers = self.vision_config.num_hidden_layers - self.drop_vision_last_layer
+        return self.vision_config.model_copy(update={"num_hidden_layers": layers})
 
 
 class EngineOptions(BaseModel):

@@ -27,7 +27,7 @@ class MiniCPMO(nn.Module):
         self.config = config
         kernels = _fused_kernels() if fused else TorchKernels()
         self.llm = Qwen3LanguageModel(config, kernels)
-        self.vpm = VisionEncoder(config.vision_config)
+        self.vpm = VisionEncoder(config.used_vision_config)
         self.resampler = Resampler(config)
         self.apm = AudioEncoder(config.audio_config)
         self.audio_projection_layer = AudioProjector(config)

@@ -19,6 +19,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     SampleToken,
     SamplingSettings,
     ShiftCache,
+    SpeechSettings,
     Steps,
     TokenRow,
 )
@@ -66,12 +67,23 @@ class UnitOutcome:
 def duplex_sampling(config: DuplexConfig) -> SamplingSettings:
     """Sampling settings of a conversation; temperature 0 is greedy."""
     return SamplingSettings(
-        greedy=config.temperature == 0.0,
+        greedy=config.decode_mode == "greedy" or config.temperature == 0.0,
         temperature=config.temperature,
         top_k=config.top_k,
         top_p=config.top_p,
         listen_prob_scale=config.listen_prob_scale,
+        listen_top_k=config.listen_top_k,
+        repetition_penalty=config.text_repetition_penalty,
+        repetition_window=config.text_repetition_window_size,
         length_penalty=config.length_penalty,
+    )
+
+
+def duplex_speech(config: DuplexConfig) -> SpeechSettings:
+    """Sampling settings of the codes; either temperature 0 is greedy."""
+    return SpeechSettings(
+        greedy=config.temperature == 0.0 or config.tts_temperature == 0.0,
+        temperature=config.tts_temperature or 1.0,
     )
 
 
@@ -151,9 +163,11 @@ class DuplexConversation(TextContext):
         if unit.restarts_voice:
             yield from self._feed_token(self._ids.turn_eos)
             self.turn_open = False
-        if forced:
-            self.memo.terminator = self._ids.listen
+        limit = self.config.max_new_speak_tokens_per_chunk
+        if forced and (limit > 1 or self.config.ls_mode == "implicit"):
+            self._terminate(self._ids.listen)
         else:
+            unit.is_listen = False
             yield from self._decode(unit, self._pending)
         self._pending = None
         unit.cost_llm_ms = _since(began)

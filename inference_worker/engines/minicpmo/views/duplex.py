@@ -16,11 +16,11 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.images import (
 )
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import StepAbandoned
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SpeechSettings
 from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
     DuplexConversation,
     UnitOutcome,
+    duplex_speech,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.recovery import (
     PreparedUnit,
@@ -182,7 +182,7 @@ class MiniCPMODuplexView(DuplexView):
             lease.slot,
             parts.tokenizer,
             AudioInput(slot=lease.slot, capacity=parts.config.audio_config.max_source_positions),
-            parts.new_speech_context(lease, SpeechSettings(greedy=config.temperature == 0.0)),
+            parts.new_speech_context(lease, duplex_speech(config)),
             config=config,
             options=parts.options,
             seed=lease.seed,

@@ -49,6 +49,29 @@ def test_names_and_shapes_equal_those_of_the_real_checkpoint() -> None:
     assert sum(tensor.numel() for tensor in network.parameters()) == real["total_parameters"]
 
 
+def test_a_sparse_config_has_the_defaults_of_the_reference() -> None:
+    """The sizes of the vision encoder and the speech model are defaults of its classes."""
+    whole = golden_set.facts("real_param_shapes")["config"]
+    sparse = {name: value for name, value in whole.items() if name != "vision_config"}
+    stated = ("llm_dim", "num_audio_tokens", "num_text_tokens")
+    sparse["tts_config"] = {name: whole["tts_config"][name] for name in stated}
+    config = ModelConfig.model_validate(sparse)
+    assert build_on_meta(config).state_dict().keys() == (
+        build_on_meta(ModelConfig.model_validate(whole)).state_dict().keys()
+    )
+    assert config.tts_config.text_eos_token_id == 21133
+
+
+def test_the_last_layer_of_the_vision_encoder_is_dropped_unless_the_config_retains_it() -> None:
+    whole = golden_set.facts("real_param_shapes")["config"]
+    silent = {name: value for name, value in whole.items() if name != "drop_vision_last_layer"}
+    layers = [
+        build_on_meta(ModelConfig.model_validate(config)).vpm.encoder.layers
+        for config in (whole, silent)
+    ]
+    assert [len(each) for each in layers] == [27, 26]
+
+
 def test_every_weight_is_loaded(network: MiniCPMO) -> None:
     stored = load_file(CHECKPOINT / "model.safetensors")
     ours = network.state_dict()

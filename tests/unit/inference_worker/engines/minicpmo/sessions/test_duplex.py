@@ -18,8 +18,15 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     DecodeSpeech,
     Feed,
     SampleToken,
+    SamplingSettings,
     SpeechCondition,
+    SpeechSettings,
 )
+from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
+    duplex_sampling,
+    duplex_speech,
+)
+from antiphon.shared_schemas.config import DuplexConfig
 from support.minicpmo import golden_set
 from support.minicpmo.cpu_graphs import use_cpu_graphs
 from support.minicpmo.golden_set import CLOSE, LOGITS
@@ -230,3 +237,48 @@ def test_implicit_units_have_no_terminator(
     implicit = variant(network, tokenizer, runner, ls_mode="implicit")
     assert implicit[1][1].terminator is None
     assert implicit[1][0].text
+
+
+@pytest.mark.parametrize("ls_mode", ["explicit", "implicit"])
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_forced_listen(
+    network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, ls_mode: str, limit: int
+) -> None:
+    """With a limit of one token, an explicit unit ends before it can listen: it speaks no text."""
+    spec = golden_set.facts("d_duplex_audio")["spec"]
+    session = new_session(network, tokenizer, spec, ls_mode=ls_mode)
+    session.config = session.config.model_copy(update={"max_new_speak_tokens_per_chunk": limit})
+    recorder, wave = Recorder(runner), golden_set.waves()["w_duplex_audio"]
+    recorder.run(session.prepare("<|im_start|>system\n", "<|im_end|>", []))
+    recorder.run(session.prefill(session.audio_input.push(wave[:16000])))
+    before = len(recorder.of(Feed))
+    outcome = recorder.run(session.generate(force_listen=True))
+    recorder.run(session.finalize())
+    speaks = ls_mode == "explicit" and limit == 1
+    mark = tokenizer.ids.chunk_eos if speaks else tokenizer.ids.listen
+    ending = (mark, tokenizer.ids.unit_end) if ls_mode == "explicit" else (tokenizer.ids.unit_end,)
+    assert [step.pieces for step, _ in recorder.of(Feed)[before:]] == [(ending,)]
+    assert outcome.is_listen != speaks
+    assert (outcome.text, outcome.tokens) == ("", [])
+    assert len(recorder.of(SpeechCondition)) == speaks
+
+
+def test_settings_of_a_client() -> None:
+    config = DuplexConfig(
+        decode_mode="greedy",
+        text_repetition_penalty=1.2,
+        text_repetition_window_size=7,
+        length_penalty=1.4,
+        listen_top_k=3,
+        tts_temperature=0.5,
+    )
+    sampling, speech = duplex_sampling(config), duplex_speech(config)
+    assert sampling.greedy
+    assert (sampling.repetition_penalty, sampling.repetition_window) == (1.2, 7)
+    assert (sampling.length_penalty, sampling.listen_top_k) == (1.4, 3)
+    assert speech == SpeechSettings(temperature=0.5)
+    assert duplex_sampling(DuplexConfig()) == SamplingSettings()
+    assert duplex_speech(DuplexConfig()) == SpeechSettings()
+    for silent in (DuplexConfig(temperature=0.0), DuplexConfig(tts_temperature=0.0)):
+        assert duplex_speech(silent).greedy
+        assert duplex_speech(silent).temperature > 0
