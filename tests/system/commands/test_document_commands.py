@@ -63,6 +63,7 @@ NOT_RUN = {
     r"antiphon talk --mic": "needs a sound card: tests/unit/cli/conversation/test_sound.py",
     r"antiphon recordings replay ID$": "needs a sound card: test_recordings_command.py",
     r"antiphon (worker|doctor) .*minicpmo": "needs a GPU and the weights",
+    r"antiphon doctor .*backend": "needs servers of other projects: tests/unit/inference_worker/engines",
     r"antiphon doctor .*echo": "needs the package of the page: tests/unit/inference_worker/engines",
     r"antiphon bench": "measures for half a minute and more: test_bench.py has a shorter run",
     r"antiphon queue cancel": "needs a waiting session: tests/redis/cli/test_admin.py",
