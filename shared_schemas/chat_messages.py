@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import BaseModel, BeforeValidator, FailFast, Field, ValidationError
 
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import GenerationConfig
-from antiphon.shared_schemas.errors import InvalidInput, from_validation
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, from_validation
 from antiphon.shared_schemas.media import Media, Payload
+from antiphon.shared_schemas.tools import (
+    MAX_CALLS,
+    MAX_TOOL_BYTES,
+    MAX_TOOLS,
+    ToolCallMessage,
+    ToolDefinition,
+)
 from antiphon.shared_schemas.wire import (
     NULLABLE,
     ClientMessage,
@@ -63,12 +71,18 @@ def _as_list(content: Any) -> Any:
 
 
 class ChatMessage(ClientMessage):
-    """One message of the history. `content` is text, or a list of parts."""
+    """One message of the history. `content` is text, or a list of parts.
 
-    role: Literal["system", "user", "assistant"]
+    It may be missing or null in an assistant's message with `tool_calls`. A message of the role `tool`
+    is the result of the earlier call with the id `tool_call_id`; its content is text.
+    """
+
+    role: Literal["system", "user", "assistant", "tool"]
     content: Annotated[
-        list[ContentItem], Field(max_length=MAX_PARTS), FailFast(), BeforeValidator(_as_list)
-    ]
+        list[ContentItem] | None, Field(max_length=MAX_PARTS), FailFast(), BeforeValidator(_as_list)
+    ] = None
+    tool_calls: Annotated[list[ToolCallMessage], Field(max_length=MAX_CALLS)] | None = None
+    tool_call_id: str | None = None
 
 
 class ChatGeneration(GenerationConfig):
@@ -111,6 +125,11 @@ class ChatRequest(ClientMessage):
     omni_mode: bool = False
     enable_thinking: bool = False
     record: bool = True
+    tools: Annotated[list[ToolDefinition], Field(max_length=MAX_TOOLS)] | None = None
+
+    def tool_definitions(self) -> list[dict[str, Any]]:
+        """As the client sent them, without unknown fields."""
+        return [tool.model_dump(exclude_unset=True) for tool in self.tools or ()]
 
 
 def parse_chat_request(data: object, payload: Payload | None = None) -> ChatRequest:
@@ -123,7 +142,58 @@ def parse_chat_request(data: object, payload: Payload | None = None) -> ChatRequ
         raise from_validation(error) from None
     if not any(message.role == "user" for message in request.messages):
         raise InvalidInput("messages: at least one must be the user's", field="messages")
+    _check_messages(request.messages)
+    _check_tools(request)
     return request
+
+
+def _check_messages(messages: list[ChatMessage]) -> None:
+    called: set[str] = set()
+    for number, message in enumerate(messages):
+        _check_message(message, f"messages.{number}", called)
+        called.update(call.id for call in message.tool_calls or ())
+
+
+def _check_message(message: ChatMessage, where: str, called: set[str]) -> None:
+    if message.content is None and not message.tool_calls:
+        field = f"{where}.content"
+        raise InvalidInput(f"{field} is required", field=field, code=ErrorCode.MISSING_FIELD)
+    if message.tool_calls and message.role != "assistant":
+        field = f"{where}.tool_calls"
+        raise InvalidInput(f"{field}: only a message of the assistant has calls", field=field)
+    if message.role == "tool":
+        _check_tool_result(message, where, called)
+    elif message.tool_call_id is not None:
+        field = f"{where}.tool_call_id"
+        raise InvalidInput(f"{field}: only a message of the role `tool` has it", field=field)
+
+
+def _check_tool_result(message: ChatMessage, where: str, called: set[str]) -> None:
+    field = f"{where}.tool_call_id"
+    if message.tool_call_id is None:
+        raise InvalidInput(f"{field} is required", field=field, code=ErrorCode.MISSING_FIELD)
+    if message.tool_call_id not in called:
+        text = (
+            f"{field}: no earlier message has a call with this id; send the assistant's message too"
+        )
+        raise InvalidInput(text, field=field)
+    for index, item in enumerate(message.content or ()):
+        if not isinstance(item, TextItem):
+            field = f"{where}.content.{index}"
+            raise InvalidInput(f"{field}: the result of a tool must be text", field=field)
+
+
+def _check_tools(request: ChatRequest) -> None:
+    names: set[str] = set()
+    for number, tool in enumerate(request.tools or ()):
+        if tool.function.name in names:
+            field = f"tools.{number}.function.name"
+            raise InvalidInput(f"{field}: an earlier tool has this name", field=field)
+        names.add(tool.function.name)
+    size = len(orjson.dumps(request.tool_definitions()))
+    if size > MAX_TOOL_BYTES:
+        text = f"tools: {size} bytes of JSON, at most {MAX_TOOL_BYTES}; send fewer or shorter ones"
+        raise InvalidInput(text, field="tools")
 
 
 class PrefillProgress(ServerMessage, type="progress"):
@@ -146,13 +216,17 @@ class ChatChunk(ServerMessage, type="chunk"):
 
 
 class ChatDone(ServerMessage, type="done"):
-    """The streamed answer is complete. `stopped` is sent when the client interrupted it."""
+    """The streamed answer is complete. `stopped` is sent when the client interrupted it.
+
+    `tool_calls` are sent when the model calls tools: `id`, `type` and `function` of each.
+    """
 
     text: str
     generated_tokens: int
     input_tokens: int
     recording_session_id: str
     stopped: bool | None = None
+    tool_calls: list[dict[str, Any]] | None = None
 
 
 class UnstreamedChatDone(ChatDone):
@@ -197,6 +271,10 @@ class ChatResponse(BaseModel):
     prompt: str | None = None
     token_stats: TokenStats
     recording_session_id: str
+    tool_calls: list[dict[str, Any]] | None = Field(
+        default=None,
+        description="`id`, `type` and `function` of each call; missing if there are none",
+    )
     error: str | None = None
     success: bool = True
     queue_wait_ms: int
@@ -224,4 +302,5 @@ class HttpBody(ServerMessage, type="body"):
     body: ChatResponse | ChatProblem
 
     def wire(self) -> dict[str, Any]:
-        return self.body.model_dump(mode="json")
+        calls = isinstance(self.body, ChatResponse) and self.body.tool_calls
+        return self.body.model_dump(mode="json", exclude=None if calls else {"tool_calls"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -90,6 +90,8 @@ class ChatOptions(_Options):
     enable_thinking: bool = False
     use_tts_template: bool = False
     record: bool = True
+    tools: list[dict[str, Any]] = []
+    """Definitions in the form of OpenAI's API, as the model's template takes them."""
 
 
 Recordable = TypeVar("Recordable", DuplexConfig, HalfDuplexConfig)

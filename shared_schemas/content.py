@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, assert_never
@@ -16,6 +16,7 @@ class Role(StrEnum):
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
+    TOOL = "tool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,35 @@ Part = TextPart | AudioPart | ImagePart | VideoPart
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a function by the model. `arguments` is the text of a JSON object."""
+
+    id: str
+    name: str
+    arguments: str
+
+    def wire(self) -> dict[str, Any]:
+        """In the form of OpenAI's API."""
+        function = {"name": self.name, "arguments": self.arguments}
+        return {"id": self.id, "type": "function", "function": function}
+
+    @classmethod
+    def of_wire(cls, call: Mapping[str, Any]) -> ToolCall:
+        return cls(call["id"], call["function"]["name"], call["function"]["arguments"])
+
+
+@dataclass(frozen=True, slots=True)
 class ConversationMessage:
-    """One message of a history."""
+    """One message of a history.
+
+    `tool_calls` are those of an assistant's message. A tool's message is the result of the call with
+    the id `tool_call_id`.
+    """
 
     role: Role
     parts: tuple[Part, ...]
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
 
     @property
     def text(self) -> str:
@@ -72,9 +97,15 @@ def flatten(
 ) -> tuple[list[dict[str, Any]], tuple[bytes, ...]]:
     """JSON-ready messages, and the media they refer to by index (`blob`)."""
     blobs: list[bytes] = []
-    content = [
-        {"role": str(m.role), "parts": [_flat(part, blobs) for part in m.parts]} for m in messages
-    ]
+    content = []
+    for message in messages:
+        flat: dict[str, Any] = {"role": str(message.role)}
+        flat["parts"] = [_flat(part, blobs) for part in message.parts]
+        if message.tool_calls:
+            flat["tool_calls"] = [call.wire() for call in message.tool_calls]
+        if message.tool_call_id:
+            flat["tool_call_id"] = message.tool_call_id
+        content.append(flat)
     return content, tuple(blobs)
 
 
@@ -83,7 +114,12 @@ def restore(
 ) -> tuple[ConversationMessage, ...]:
     """Inverse of `flatten`. Raises KeyError, IndexError or ValueError on anything else."""
     return tuple(
-        ConversationMessage(Role(m["role"]), tuple(_part(raw, blobs) for raw in m["parts"]))
+        ConversationMessage(
+            Role(m["role"]),
+            tuple(_part(raw, blobs) for raw in m["parts"]),
+            tuple(ToolCall.of_wire(call) for call in m.get("tool_calls", ())),
+            m.get("tool_call_id", ""),
+        )
         for m in content
     )
 

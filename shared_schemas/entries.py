@@ -394,7 +394,11 @@ class PrefillDoneOut(StreamEntry, tag="prefill_done"):
 
 
 class ChatDoneOut(StreamEntry, tag="chat_done"):
-    """Last entry of a chat: the whole answer. `audio` (float32 at 24 kHz) unless it was streamed."""
+    """Last entry of a chat: the whole answer. `audio` (float32 at 24 kHz) unless it was streamed.
+
+    `tool_calls` are in the form of OpenAI's API. They are only here: an answer that another worker
+    continues must not repeat them.
+    """
 
     text: str
     audio: bytes = field(default=b"", metadata=BINARY, repr=False)
@@ -402,6 +406,7 @@ class ChatDoneOut(StreamEntry, tag="chat_done"):
     input_tokens: int
     duration_ms: float
     stopped: bool = False
+    tool_calls: list[dict[str, Any]] = field(default_factory=list)
     usage: TokenUsage | None = field(default=None, metadata=_USAGE)
 
 

@@ -239,10 +239,12 @@ class PartRecord(Record):
 
 
 class MessageRecord(Record):
-    """One message of a chat's history."""
+    """One message of a chat's history. Calls of tools have the form of OpenAI's API."""
 
     role: str
     parts: list[PartRecord]
+    tool_calls: list[dict[str, Any]] | None = None
+    tool_call_id: str | None = None
 
 
 class TurnInput(Record):
@@ -276,6 +278,7 @@ class TurnOutput(Record):
     audio: str | None = None
     audio_duration_ms: int | None = None
     unreadable: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
 
 
 class TurnTiming(Record):

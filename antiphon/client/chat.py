@@ -8,7 +8,7 @@ async with ask("ws://127.0.0.1:8006", "Who are you?") as answer:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Unpack, assert_never
 
@@ -99,6 +99,7 @@ async def ask(
     streaming: bool = True,
     generation: ChatGeneration | None = None,
     tts: ChatTts | None = None,
+    tools: Sequence[Mapping[str, Any]] = (),
     on_progress: Callable[[float], None] | None = None,
     options: dict[str, Any] | None = None,
     **how: Unpack[ClientOptions],
@@ -107,6 +108,7 @@ async def ask(
 
     `history` is one question, or messages: ConversationMessage, or `{"role": …, "content": …}` as in the
     protocol. `on_progress` is called with the share (0 to 1) of a long request that the server has read.
+    `tools` are definitions in the form of OpenAI's API; `done.tool_calls` are the model's calls.
     `options` are further fields of the request, such as `omni_mode`. Raises CannotConnect.
     """
     request: dict[str, Any] = {
@@ -118,6 +120,8 @@ async def ask(
         request["generation"] = generation.model_dump()
     if tts is not None:
         request["tts"] = tts.model_dump(exclude_none=True)
+    if tools:
+        request["tools"] = list(tools)
     link = await open_link(url, "/ws/chat", how, progress="1" if on_progress else None)
     async with run_session(Answer(link, on_progress)) as answer:
         await answer._send(request)  # noqa: SLF001
@@ -133,7 +137,13 @@ def _messages(
 
 
 def _message(message: ConversationMessage) -> dict[str, Any]:
-    return {"role": str(message.role), "content": [_part(part) for part in message.parts]}
+    sent: dict[str, Any] = {"role": str(message.role)}
+    sent["content"] = [_part(part) for part in message.parts]
+    if message.tool_calls:
+        sent["tool_calls"] = [call.wire() for call in message.tool_calls]
+    if message.tool_call_id:
+        sent["tool_call_id"] = message.tool_call_id
+    return sent
 
 
 def _part(part: Part) -> dict[str, Any]:

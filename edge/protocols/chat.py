@@ -62,6 +62,7 @@ from antiphon.shared_schemas.content import (
     Part,
     Role,
     TextPart,
+    ToolCall,
     VideoPart,
     flatten,
 )
@@ -157,8 +158,10 @@ def _decode(
             Role(message.role),
             tuple(
                 _part(item, f"messages.{number}.content.{index}", settings)
-                for index, item in enumerate(message.content)
+                for index, item in enumerate(message.content or ())
             ),
+            tuple(ToolCall.of_wire(call.model_dump()) for call in message.tool_calls or ()),
+            message.tool_call_id or "",
         )
         for number, message in enumerate(request.messages)
     ]
@@ -182,6 +185,7 @@ def _options(request: ChatRequest, tts: ChatTts, streaming: bool) -> ChatOptions
         enable_thinking=request.enable_thinking,
         record=request.record,
         use_tts_template=request.use_tts_template or tts.enabled,
+        tools=request.tool_definitions(),
     )
 
 
@@ -333,6 +337,7 @@ class ChatMachine(SessionMachine[StopIn]):
             input_tokens=entry.input_tokens,
             recording_session_id=self._recording,
             stopped=entry.stopped or None,
+            tool_calls=entry.tool_calls or None,
         )
 
     def _failed(self, entry: ErrorOut) -> list[Action]:
@@ -415,6 +420,7 @@ class ChatHttpMachine(ChatMachine):
                 input_tokens=read, generated_tokens=made, total_tokens=read + made
             ),
             recording_session_id=self._recording,
+            tool_calls=entry.tool_calls or None,
             queue_wait_ms=round(self._waited_s * 1000),
             estimated_queue_wait_s=self._estimate_s,
         )

@@ -173,6 +173,10 @@ class ChatView(AnsweringView):
         Raises UnsupportedContent with the field that the engine cannot process.
         """
 
+    def knows_tools(self) -> bool:
+        """Whether the model's template has tools. If not, requests with tools are refused."""
+        return False
+
 
 class UnifiedProcessor(ABC):
     """An engine with its weights. Creates one view per session."""

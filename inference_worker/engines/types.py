@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from antiphon.shared_schemas.audio import SILENCE, Samples
+from antiphon.shared_schemas.content import ToolCall
 from antiphon.shared_schemas.states import SessionKind
 
 LoadProgress = Callable[[str], None]
@@ -100,11 +101,12 @@ class PastUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Delta:
-    """A piece of an answer: text, and audio (float32 mono 24 kHz) that may lag behind the text."""
+    """A piece of an answer: text, audio (float32 mono 24 kHz) that may lag behind it, calls of tools."""
 
     text: str = ""
     audio: Samples = field(default_factory=lambda: SILENCE, repr=False)
     n_tokens: int = 0
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,6 +15,7 @@ from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.inference_worker.sessions.interrupts import InterruptWatcher
 from antiphon.inference_worker.sessions.tracing import TraceContext
 from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples, float_bytes
+from antiphon.shared_schemas.content import ToolCall
 from antiphon.shared_schemas.entries import DeltaOut
 
 _NO_TRACE = TraceContext()
@@ -33,6 +34,7 @@ class AnswerStream:
         self.trace = trace
         self.text = ""
         self.tokens = 0
+        self.tool_calls: list[ToolCall] = []
         self.played_at = 0.0
         """When a client that plays the answer as it arrives has played it (monotonic)."""
         self._context = context
@@ -76,6 +78,7 @@ class AnswerStream:
             self._session.record_latency(waited_s * 1000)
         self.text += delta.text
         self.tokens += delta.n_tokens
+        self.tool_calls += delta.tool_calls
         self.played_at = max(self.played_at, time.monotonic()) + len(delta.audio) / OUTPUT_RATE
 
     @property

@@ -113,7 +113,8 @@ class ChatRunner:
     ) -> EndReason:
         trace = TraceContext(request.trace, request.at)
         self._answer = AnswerStream(self._context, self._session, self._view, trace)
-        await self._session.move(SessionState.PREPARING, request.options.model_dump())
+        summary = request.options.model_dump(exclude={"tools"})
+        await self._session.move(SessionState.PREPARING, summary)
         interrupts = InterruptWatcher(item.position, self._view.stop, self._view)
         async with interrupts.watch(mailbox):
             try:
@@ -144,6 +145,11 @@ class ChatRunner:
     async def _prefill(self, request: ChatIn) -> int:
         call, prefill = self._context.engine.call, self._view.prefill
         arguments = request.messages(), request.options, reference_voice(request.ref_audio)
+        field = _field_of_tools(request)
+        if field and not await call(self._view.knows_tools):
+            info = self._context.processor.info
+            text = f"{field}: the model {info.model} of the engine {info.name} does not know tools"
+            raise UnsupportedContent(f"{text}; leave them out, or use a model that does", field)
         if not request.progress or self._recovered.prefill_done:
             return await call(prefill, *arguments, no_progress)
         progress = ProgressPublisher()
@@ -162,8 +168,19 @@ class ChatRunner:
                 input_tokens=self._input_tokens,
                 duration_ms=round(took_s * 1000, 3),
                 stopped=stopped,
+                tool_calls=[] if stopped else [call.wire() for call in answer.tool_calls],
                 usage=self._context.metrics.count_tokens(self._view.take_usage()),
             )
         )
         answer.record_trace(took_s)
         return EndReason.STOPPED
+
+
+def _field_of_tools(request: ChatIn) -> str | None:
+    """The first field of a request that only a model with tools understands."""
+    if request.options.tools:
+        return "tools"
+    for number, message in enumerate(request.content):
+        if message.get("tool_calls"):
+            return f"messages.{number}.tool_calls"
+    return None

@@ -117,6 +117,7 @@ def _answer(turn: TurnAssembly) -> TurnOutput:
     text = turn.done.entry.text if turn.done else streamed
     sounds = [item.media.audio for item in turn.spoken if item.media.audio is not None]
     samples = [sound.samples for sound in sounds if sound.samples is not None]
+    calls = getattr(turn.done.entry, "tool_calls", None) if turn.done else None
     joined = SavedFile(file=answer_name(turn.index), samples=sum(samples)) if samples else None
     return TurnOutput(
         text=text,
@@ -124,6 +125,7 @@ def _answer(turn: TurnAssembly) -> TurnOutput:
         audio=joined.file if joined else None,
         audio_duration_ms=duration_ms(joined, OUTPUT_RATE),
         unreadable=next((sound.unreadable for sound in sounds if sound.unreadable), None),
+        tool_calls=calls or None,
     )
 
 
@@ -167,7 +169,12 @@ def _utterance(turn: TurnAssembly) -> TurnInput:
 def _request(request: JournalEntry[ChatIn]) -> TurnInput:
     content, media = request.entry.content, request.media.parts
     messages = [
-        MessageRecord(role=raw["role"], parts=[_part(part, media) for part in raw["parts"]])
+        MessageRecord(
+            role=raw["role"],
+            parts=[_part(part, media) for part in raw["parts"]],
+            tool_calls=raw.get("tool_calls"),
+            tool_call_id=raw.get("tool_call_id"),
+        )
         for raw in content
     ]
     user = [raw for raw in content if raw["role"] == "user"]

@@ -236,10 +236,14 @@ class ScriptedHalfDuplexView(HalfDuplexView):
 
 
 class ScriptedChatView(ChatView):
-    def __init__(self, answer: Answer, *, resumes: bool) -> None:
+    def __init__(self, answer: Answer, *, resumes: bool, knows_tools: bool) -> None:
         self.conversation = ScriptedConversation()
         self._answer = answer
         self._resumes = resumes
+        self._knows_tools = knows_tools
+
+    def knows_tools(self) -> bool:
+        return self._knows_tools
 
     def prefill(
         self,
@@ -280,13 +284,19 @@ class ScriptedProcessor(UnifiedProcessor):
     """Creates scripted views and keeps them in `views` and `conversations` for the test."""
 
     def __init__(
-        self, step: Step = listens, answer: Answer = two_pieces, *, resumes: bool = True
+        self,
+        step: Step = listens,
+        answer: Answer = two_pieces,
+        *,
+        resumes: bool = True,
+        knows_tools: bool = False,
     ) -> None:
         self.views: list[ScriptedView] = []
         self.conversations: list[ScriptedConversation] = []
         self._step = step
         self._answer = answer
         self._resumes = resumes
+        self._knows_tools = knows_tools
         self.replayed_audio = 10_000
 
     @property
@@ -316,7 +326,7 @@ class ScriptedProcessor(UnifiedProcessor):
         return view
 
     def set_chat_mode(self) -> ChatView:
-        view = ScriptedChatView(self._answer, resumes=self._resumes)
+        view = ScriptedChatView(self._answer, resumes=self._resumes, knows_tools=self._knows_tools)
         self.conversations.append(view.conversation)
         return view
 

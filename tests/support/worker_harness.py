@@ -130,9 +130,10 @@ async def running_worker(
     answer: Answer = two_pieces,
     resumes: bool = True,
     transcriber: UserTranscriber | None = None,
+    knows_tools: bool = False,
     **overrides: object,
 ) -> AsyncIterator[RunningWorker]:
-    processor = ScriptedProcessor(step, answer, resumes=resumes)
+    processor = ScriptedProcessor(step, answer, resumes=resumes, knows_tools=knows_tools)
     values = {**settings.model_dump(), "slots": 2, **overrides}
     loops = worker_loops(processor, broker, WorkerSettings(**values), worker_id, transcriber)
     async with loops as parts:

@@ -22,6 +22,7 @@ from antiphon.shared_schemas.content import (
     Part,
     Role,
     TextPart,
+    ToolCall,
     VideoPart,
 )
 from antiphon.shared_schemas.recording import (
@@ -197,6 +198,8 @@ def _chat_plan(folder: Path, recording: TurnRecording) -> ChatPlan:
     options: dict[str, Any] = {name: config.get(name, False) for name in _CHAT_OPTIONS}
     if config.get("max_slice_nums") is not None:
         options["image"] = {"max_slice_nums": config["max_slice_nums"]}
+    if config.get("tools"):
+        options["tools"] = config["tools"]
     request = {
         "history": [_message(folder, message) for message in turn.input.messages],
         "generation": ChatGeneration.model_validate(config.get("generation", {})),
@@ -216,7 +219,8 @@ def _turn_outcome(turn: TurnRecord) -> ReplayOutcome:
 
 def _message(folder: Path, message: MessageRecord) -> ConversationMessage:
     parts = tuple(_part(folder, part) for part in message.parts)
-    return ConversationMessage(Role(message.role), parts)
+    calls = tuple(ToolCall.of_wire(call) for call in message.tool_calls or ())
+    return ConversationMessage(Role(message.role), parts, calls, message.tool_call_id or "")
 
 
 def _part(folder: Path, part: PartRecord) -> Part:

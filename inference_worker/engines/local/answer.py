@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 
@@ -48,9 +49,13 @@ class LocalAnswer:
 
     def __iter__(self) -> Iterator[Delta]:
         synthesiser = self._synthesiser
+        tokens = 0
         for delta in self._written() if synthesiser is None else self._spoken(synthesiser):
             self.text += delta.text
+            tokens += delta.n_tokens
             yield delta
+        if not self._ended.is_set() and (calls := self._generation.tool_calls):
+            yield Delta(tool_calls=calls, n_tokens=self._generation.written_tokens - tokens)
 
     def _pieces(self) -> Iterator[str]:
         with closing(iter(self._generation)) as pieces:
@@ -94,11 +99,18 @@ class LocalAnsweringView(AnsweringView):
         self._stopped = threading.Event()
 
     def _begin_answer(
-        self, messages: Sequence[LlmMessage], generation: GenerationConfig, *, speak: bool
+        self,
+        messages: Sequence[LlmMessage],
+        generation: GenerationConfig,
+        *,
+        speak: bool,
+        tools: Sequence[dict[str, Any]] = (),
     ) -> LocalAnswer:
         sampling, limit = Sampling.of(generation), generation.max_new_tokens
         models = self._slot.models
-        text = models.llm.stream(messages, self._slot.number, sampling, limit, self._slot.tokens)
+        text = models.llm.stream(
+            messages, self._slot.number, sampling, limit, self._slot.tokens, tools
+        )
         self._answer = answer = LocalAnswer(text, models.synthesiser if speak else None)
         if self._stopped.is_set():
             answer.end()

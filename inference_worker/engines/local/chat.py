@@ -74,18 +74,26 @@ class LocalChatView(LocalAnsweringView, ChatView):
         self._history = read_history(messages, transcribe_next, videos)
         if stopped():
             return 0
-        return self._slot.read(self._history, afresh=True)
+        return self._slot.read(self._history, afresh=True, tools=options.tools)
+
+    def knows_tools(self) -> bool:
+        return self._slot.models.llm.knows_tools(self._slot.number)
 
     def generate(self) -> Iterator[Delta]:
         return self._stream(self._history)
 
-    def resume(self, said: str) -> Iterator[Delta]:
+    def resume(self, said: str) -> Iterator[Delta] | None:
+        """With tools, the language model cannot continue a text."""
+        if self._options.tools:
+            return None
         return self._stream([*self._history, {"role": "assistant", "content": said}])
 
     def _stream(self, history: list[LlmMessage]) -> Iterator[Delta]:
         if not self._stopped.is_set():
             options = self._options
-            yield from self._begin_answer(history, options.generation, speak=options.tts.enabled)
+            yield from self._begin_answer(
+                history, options.generation, speak=options.tts.enabled, tools=options.tools
+            )
 
 
 def read_history(
@@ -127,7 +135,13 @@ def _text_message(
         for place, part in enumerate(message.parts)
         if not _is_reference_voice(message, part)
     ]
-    return {"role": str(message.role), "content": "\n".join(text for text in texts if text)}
+    written: LlmMessage = {"role": str(message.role)}
+    written["content"] = "\n".join(text for text in texts if text)
+    if message.tool_calls:
+        written["tool_calls"] = [call.wire() for call in message.tool_calls]
+    if message.tool_call_id:
+        written["tool_call_id"] = message.tool_call_id
+    return written
 
 
 def _text_of(part: Part, field: str, transcriber: Transcriber, videos: VideoBudget | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from antiphon.inference_worker.engines.local.speech import TimedWord
 
@@ -15,7 +15,8 @@ _TOKENS_PER_TURN = 6
 _CHARACTERS_PER_TOKEN = 3.0
 """A low estimate: English text has more than four characters per token."""
 
-LlmMessage = dict[str, str]
+LlmMessage = dict[str, Any]
+"""A message in the form of OpenAI's API."""
 
 
 @dataclass(slots=True)

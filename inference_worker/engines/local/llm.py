@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import threading
+import uuid
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,10 +14,12 @@ from queue import SimpleQueue
 from typing import Any
 
 from antiphon.inference_worker.engines.common.token_counter import TokenCounter
+from antiphon.inference_worker.engines.common.tool_calls import is_json_object
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, EngineLoadError
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
+from antiphon.shared_schemas.content import ToolCall
 
 _STEADYING = {"min_p": 0.7, "dry_multiplier": 0.8, "dry_allowed_length": 4}
 """Keeps a very small model on its subject and out of loops. Applied to every client's sampling.
@@ -69,6 +72,7 @@ class Generation:
         self._stop = stop
         self._counter = counter
         self._counted = (0, 0)
+        self._calls: dict[int, dict[str, str]] = {}
         self.complete = False
         self.context_tokens: int | None = None
 
@@ -94,9 +98,31 @@ class Generation:
         if usage := chunk.get("usage"):
             self.context_tokens = int(usage["total_tokens"])
         for choice in chunk.get("choices", ()):
-            self.complete = self.complete or choice.get("finish_reason") == "stop"
+            self.complete = self.complete or choice.get("finish_reason") in ("stop", "tool_calls")
+            for part in choice["delta"].get("tool_calls", ()):
+                self._add_to_call(part)
             return (choice["delta"].get("content") or "").replace(_NO_CHARACTER, "")
         return ""
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of a complete reply. A call that the limit of tokens cut off is missing."""
+        return tuple(
+            ToolCall(f"call_{uuid.uuid4().hex[:24]}", call["name"], call["arguments"])
+            for call in self._calls.values()
+            if is_json_object(call["arguments"])
+        )
+
+    @property
+    def written_tokens(self) -> int:
+        """All tokens so far, also those of calls."""
+        return self._counted[1]
+
+    def _add_to_call(self, part: dict[str, Any]) -> None:
+        """The name comes with the first part of a call, the arguments in many."""
+        call = self._calls.setdefault(part["index"], {"name": "", "arguments": ""})
+        for name, text in part["function"].items():
+            call[name] += text
 
     def _count(self, timings: dict[str, Any]) -> None:
         """`timings` has the totals of the reply so far."""
@@ -124,6 +150,7 @@ class LocalLanguageModel:
         # Wait until the server's loop runs: if freed before, it never ends.
         self.prefill([{"role": "user", "content": "Hello."}], slot=0)
         self._end_token = self._find_end_token()
+        self._knows_tools: bool | None = None
 
     def stream(
         self,
@@ -132,6 +159,7 @@ class LocalLanguageModel:
         sampling: Sampling,
         max_tokens: int,
         counter: TokenCounter | None = None,
+        tools: Sequence[dict[str, Any]] = (),
     ) -> Generation:
         """Start a reply. If the last message is the assistant's, the reply continues it.
 
@@ -152,6 +180,8 @@ class LocalLanguageModel:
             "stream_options": {"include_usage": True},
             "timings_per_token": True,
         }
+        if tools:
+            request |= {"tools": list(tools), "dry_multiplier": 0.0}  # JSON repeats itself
 
         def relay(chunk: dict[str, Any]) -> bool:
             chunks.put(chunk)
@@ -168,6 +198,7 @@ class LocalLanguageModel:
         *,
         afresh: bool = False,
         counter: TokenCounter | None = None,
+        tools: Sequence[dict[str, Any]] = (),
     ) -> int:
         """Read `messages` into the slot's context; returns their length in tokens.
 
@@ -181,11 +212,23 @@ class LocalLanguageModel:
             "max_tokens": 0,
             "cache_prompt": not afresh,
         }
+        if tools:
+            request["tools"] = list(tools)
         answer = self._server.handle_chat_completions(request)
         _raise_refusal(answer)
         if counter is not None:
             counter.add(input_text=_new_tokens(answer["timings"]))
         return int(answer["usage"]["prompt_tokens"])
+
+    def knows_tools(self, slot: int) -> bool:
+        """Whether the template of the model shows it the tools of a request."""
+        if self._knows_tools is None:
+            question = [{"role": "user", "content": "Hello."}]
+            function = {"name": "probe", "description": "A probe.", "parameters": {}}
+            tools = [{"type": "function", "function": function}]
+            lengths = {self.prefill(question, slot, tools=shown) for shown in ((), tools)}
+            self._knows_tools = len(lengths) > 1
+        return self._knows_tools
 
     def _reluctance(self, length_penalty: float) -> list[list[float]]:
         """The bias that divides the odds of ending by `length_penalty`."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
 from antiphon.inference_worker.engines.common.token_counter import TokenCounter
@@ -67,10 +68,16 @@ class LocalSlot:
             raise EngineError("the session has been cleaned up")
         return self.loaded
 
-    def read(self, messages: Sequence[LlmMessage], *, afresh: bool = False) -> int:
+    def read(
+        self,
+        messages: Sequence[LlmMessage],
+        *,
+        afresh: bool = False,
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> int:
         """Let the language model read `messages`; returns their length in tokens."""
         llm, counter = self.models.llm, self.tokens
-        return llm.prefill(messages, self.number, afresh=afresh, counter=counter)
+        return llm.prefill(messages, self.number, afresh=afresh, counter=counter, tools=tools)
 
     def read_prompt(self, messages: Sequence[LlmMessage], room: int) -> int:
         """Length of a system prompt. Raises ContextFull unless the user's next utterance fits too."""

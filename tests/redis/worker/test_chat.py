@@ -35,6 +35,7 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
 from antiphon.shared_schemas.token_usage import TokenUsage
 from support.scripted_engine import HeldAnswer, ScriptedConversation, piece, two_pieces
 from support.stack import until
+from support.tools import WEATHER, asks_weather, calls_weather, weather_result
 from support.worker_harness import SID, OpenSession, running_worker, stream_client
 
 KIND = SessionKind.CHAT
@@ -98,6 +99,58 @@ async def test_a_non_streaming_answer(open_session: OpenSession) -> None:
         last = await client.expect(ChatDoneOut)
         assert last.text == "answer 1"
         assert last.audio == 2 * float_bytes(piece("").audio)
+
+
+def calls_a_tool(_conversation: ScriptedConversation) -> Iterator[Delta]:
+    yield Delta(text="Let me see.", n_tokens=3)
+    yield Delta(tool_calls=calls_weather("Rome").tool_calls, n_tokens=9)
+
+
+def request_with_tools(*messages: ConversationMessage) -> ChatIn:
+    content, blobs = flatten(messages or [asks_weather("Rome")])
+    return ChatIn(content=content, blobs=blobs, options=ChatOptions(tools=[WEATHER]))
+
+
+async def test_calls_of_tools(open_session: OpenSession) -> None:
+    async with open_session(answer=calls_a_tool, knows_tools=True) as (worker, client):
+        history = (asks_weather("Rome"), calls_weather("Rome"), weather_result("Rome"))
+        await client.send(request_with_tools(*history))
+        await client.expect(PrefillDoneOut)
+        assert (await client.expect(DeltaOut)).text_delta == "Let me see."
+        last = await client.expect(ChatDoneOut)
+        assert (last.text, last.generated_tokens) == ("Let me see.", 12)
+        assert last.tool_calls == [call.wire() for call in calls_weather("Rome").tool_calls]
+        assert tuple(worker.conversation.messages) == history
+        row = await client.ended()
+        assert "tools" not in row.config
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        (request_with_tools(), "tools"),
+        (
+            replace(
+                request_with_tools(
+                    asks_weather("Rome"), calls_weather("Rome"), weather_result("Rome")
+                ),
+                options=ChatOptions(),
+            ),
+            "messages.1.tool_calls",
+        ),
+    ],
+)
+async def test_an_engine_without_tools_refuses_them_by_name(
+    open_session: OpenSession, asked: ChatIn, field: str
+) -> None:
+    async with open_session() as (worker, client):
+        await client.send(asked)
+        error = await client.expect(ErrorOut)
+        assert (error.code, error.field, error.fatal) == (ErrorCode.INVALID_FIELD, field, True)
+        assert "engine scripted does not know tools; leave them out" in error.message
+        assert (await client.ended()).reason is EndReason.ERROR
+        await worker.idle()
+        assert "prefill" not in worker.conversation.calls
 
 
 @pytest.mark.parametrize("entry", [StopIn(), BreakIn()], ids=["stop", "break"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +52,7 @@ from support.edge_harness import (
     played_worker,
     result,
 )
+from support.tools import WEATHER, asks_weather, calls_weather, weather_result
 
 SECOND = np.linspace(-0.5, 0.5, INPUT_RATE, dtype=np.float32)
 MOVIE = b"\x00\x00\x00\x18ftypmp42 a short film"
@@ -185,6 +187,22 @@ async def test_a_non_streaming_chat_and_a_refused_one(
         with pytest.raises(ServerError) as refused:
             await answer.whole()
         assert refused.value.field == "messages.0.content.0.data"
+
+
+async def test_a_chat_with_tools(
+    edge: RunningEdge, worker: PlayedWorker, how: ClientOptions
+) -> None:
+    history = [asks_weather("Rome"), calls_weather("Rome"), weather_result("Rome")]
+    calls = [call.wire() for call in calls_weather("Paris").tool_calls]
+    done: dict[str, Any] = {"generated_tokens": 1, "input_tokens": 9, "duration_ms": 1.0}
+    async with ask(edge.ws, history, tools=[WEATHER], **how) as answer:
+        session = await worker.claim()
+        request = await session.expect(ChatIn)
+        assert list(request.messages()) == history
+        assert request.options.tools == [WEATHER]
+        await session.publish(ChatDoneOut(text="", tool_calls=calls, **done))
+        assert (await answer.whole()).tool_calls == calls
+        await session.end(EndReason.STOPPED)
 
 
 async def test_a_chat_that_is_stopped(edge: RunningEdge, worker: PlayedWorker) -> None:

@@ -15,6 +15,8 @@ from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.recorder_service.media import media_suffix
 from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.audio import to_pcm16
+from antiphon.shared_schemas.config import ChatOptions
+from antiphon.shared_schemas.content import flatten
 from antiphon.shared_schemas.entries import (
     ChatIn,
     DeltaOut,
@@ -37,6 +39,7 @@ from support.recorder_conversations import (
     sound,
     tree,
 )
+from support.tools import WEATHER, asks_weather, calls_weather, weather_result
 from support.turn_conversations import (
     T0,
     chat_done,
@@ -144,6 +147,22 @@ def test_tokens_are_recorded_if_the_engine_counts_them(tmp_path: Path) -> None:
     assert "usage" not in second
     events = orjson.loads(files["recording.json"])["events"]
     assert TokenUsage.model_validate(events[1]["usage"]) == read
+
+
+def test_calls_of_tools_are_recorded(tmp_path: Path) -> None:
+    history = [asks_weather("Rome"), calls_weather("Rome"), weather_result("Rome", "sunny")]
+    content, blobs = flatten([*history, asks_weather("Paris")])
+    asked = ChatIn(content=content, blobs=blobs, options=ChatOptions(tools=[WEATHER]))
+    calls = [call.wire() for call in calls_weather("Paris").tool_calls]
+    talk: list[tuple[str, Entry]] = [("in", asked), ("out", chat_done("", tool_calls=calls))]
+    files = finish(tmp_path, CHAT, numbered(talk, TICKET))
+    (turn,) = turns_of(files)
+    assert turn["output"] == {"text": "", "tool_calls": calls}
+    assert turn["input"]["text"] == "weather Paris"
+    _, called, result, _ = turn["input"]["messages"]
+    assert called["tool_calls"] == [call.wire() for call in history[1].tool_calls]
+    assert (result["role"], result["tool_call_id"]) == ("tool", "call_Rome")
+    assert orjson.loads(files["recording.json"])["config"]["tools"] == [WEATHER]
 
 
 def test_a_failed_chat_and_one_without_a_request(tmp_path: Path) -> None:

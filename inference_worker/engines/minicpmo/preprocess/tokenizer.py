@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -12,8 +13,8 @@ from transformers import PreTrainedTokenizerFast
 
 from antiphon.inference_worker.engines.types import EngineLoadError
 
-TemplateMessage = dict[str, str]
-"""One chat message: "role" and "content"."""
+TemplateMessage = dict[str, Any]
+"""One chat message: "role" and "content", and "tool_calls" in the form of OpenAI's API."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,16 +103,25 @@ class Tokenizer:
         add_generation_prompt: bool = False,
         thinking: bool = False,
         speak: bool = True,
+        tools: Sequence[dict[str, Any]] = (),
     ) -> str:
         """Render `messages` with the checkpoint's template."""
         text = self._inner.apply_chat_template(
             list(messages),
+            tools=list(tools) or None,
             tokenize=False,
             add_generation_prompt=add_generation_prompt,
             enable_thinking=thinking,
             use_tts_template=speak,
         )
         return str(text)
+
+    @cached_property
+    def knows_tools(self) -> bool:
+        """Whether the checkpoint's template has tools."""
+        function = {"name": "probe", "description": "A probe.", "parameters": {}}
+        messages = [{"role": "user", "content": "Hello."}]
+        return "probe" in self.chat(messages, tools=[{"type": "function", "function": function}])
 
     def __len__(self) -> int:
         return len(self._inner)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import TemplateMessage
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     FeedResult,
     SampledToken,
@@ -28,6 +30,8 @@ from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
 from antiphon.inference_worker.engines.types import EngineError
+
+NO_CALLS: Mapping[int, Sequence[dict[str, Any]]] = {}
 
 USER_OPENING = "<|im_start|>user\n"
 NEXT_USER_OPENING = "<|tts_eos|><|im_end|>\n" + USER_OPENING
@@ -82,16 +86,28 @@ class TurnConversation(TextContext):
         generation_prompt: bool = True,
         thinking: bool = False,
         speak: bool = False,
+        tools: Sequence[dict[str, Any]] = (),
+        tool_calls: Mapping[int, Sequence[dict[str, Any]]] = NO_CALLS,
     ) -> Steps[FeedResult]:
-        """Feed a whole conversation, rendered with the checkpoint's template."""
-        messages, parts, images = [], list[PromptPart](), 0
-        for role, content in turns:
+        """Feed a whole conversation, rendered with the checkpoint's template.
+
+        `tool_calls` are those of the turns with these indexes.
+        """
+        messages, parts, images = list[TemplateMessage](), list[PromptPart](), 0
+        for index, (role, content) in enumerate(turns):
             text = message_text(content, joint=joint, first_image_id=images)
-            messages.append({"role": role, "content": text})
+            calls = tool_calls.get(index)
+            messages.append(
+                {"role": role, "content": text, **({"tool_calls": calls} if calls else {})}
+            )
             parts += content
             images += sum(isinstance(part, SlicedImage) for part in content)
         text = self._tokenizer.chat(
-            messages, add_generation_prompt=generation_prompt, thinking=thinking, speak=speak
+            messages,
+            add_generation_prompt=generation_prompt,
+            thinking=thinking,
+            speak=speak,
+            tools=tools,
         )
         return (yield from self._feed_text(text, parts))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import AbstractContextManager
 
@@ -94,7 +94,7 @@ class MiniCPMOAnsweringView(AnsweringView):
     def generate(self) -> Iterator[Delta]:
         return self.resume("")
 
-    def resume(self, said: str) -> Iterator[Delta]:
+    def resume(self, said: str) -> Generator[Delta, None, None]:
         """The rest of an answer that begins with `said`, which is not spoken again.
 
         Closing the iterator interrupts the answer.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
+from antiphon.inference_worker.engines.common.tool_calls import read_tool_calls
 from antiphon.inference_worker.engines.common.video import VideoBudget
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
@@ -21,10 +23,16 @@ from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioCli
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.views.answering import MiniCPMOAnsweringView
 from antiphon.inference_worker.engines.processor import ChatView
-from antiphon.inference_worker.engines.types import EngineError, ProgressCallback, no_progress
+from antiphon.inference_worker.engines.types import (
+    Delta,
+    EngineError,
+    ProgressCallback,
+    UnsupportedContent,
+    no_progress,
+)
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions, GenerationConfig
-from antiphon.shared_schemas.content import ConversationMessage
+from antiphon.shared_schemas.content import ConversationMessage, ToolCall
 
 _SLICE_TOKENS = 66
 """Tokens per image slice, including its marks."""
@@ -53,6 +61,12 @@ def _expected_steps(parts: Sequence[PromptPart]) -> int:
     return hearing + -(-slices // SLICES_PER_STEP) + 1 + slices * _SLICE_TOKENS // MAX_FEED_TOKENS
 
 
+def _template_call(call: ToolCall) -> dict[str, Any]:
+    """With the arguments as an object: a template writes them as it writes the tools."""
+    function = {"name": call.name, "arguments": json.loads(call.arguments)}
+    return {"type": "function", "function": function}
+
+
 class MiniCPMOChatView(MiniCPMOAnsweringView, ChatView):
     """One chat request in its slot."""
 
@@ -72,6 +86,9 @@ class MiniCPMOChatView(MiniCPMOAnsweringView, ChatView):
 
         Raises UnsupportedContent naming an image or a video that cannot be read.
         """
+        if options.tools and options.tts.enabled:
+            text = "the engine does not speak answers to requests with tools; set it to false"
+            raise UnsupportedContent(f"tts.enabled: {text}", "tts.enabled")
         if options.tts.enabled:
             self._clone_voice(ref_audio)
         reading = ReadOptions(
@@ -90,12 +107,26 @@ class MiniCPMOChatView(MiniCPMOAnsweringView, ChatView):
             joint="" if options.omni_mode else "\n",
             thinking=options.enable_thinking,
             speak=options.use_tts_template or options.tts.enabled,
+            tools=options.tools,
+            tool_calls={
+                index: [_template_call(call) for call in message.tool_calls]
+                for index, message in enumerate(messages)
+            },
         )
         content = [part for _, parts in history for part in parts]
         with self._counting_input(content):
             self._lease.run(_with_progress(prompt, _expected_steps(content), on_progress))
         self._options = options
         return self._session.length
+
+    def knows_tools(self) -> bool:
+        return self._parts.tokenizer.knows_tools
+
+    def resume(self, said: str) -> Generator[Delta, None, None]:
+        pieces = super().resume(said)
+        tools = self._options.tools if self._options else []
+        names = {tool["function"]["name"] for tool in tools}
+        return read_tool_calls(pieces, names) if names else pieces
 
     def _generation(self) -> GenerationConfig:
         if self._options is None:

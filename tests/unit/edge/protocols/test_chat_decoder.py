@@ -25,9 +25,10 @@ from antiphon.shared_schemas.content import (
     TextPart,
     VideoPart,
 )
-from antiphon.shared_schemas.entries import ChatIn, StopIn
+from antiphon.shared_schemas.entries import ChatIn, StopIn, pack, unpack
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from support.edge_harness import picture
+from support.tools import WEATHER, asks_weather, calls_weather, weather_result
 
 MP4 = b"\0\0\0\x20ftypisom" + bytes(40)
 MOV = b"\0\0\0\x08wide\0\0\0\x20mdat" + bytes(40)
@@ -129,6 +130,105 @@ async def test_a_request_with_everything() -> None:
     assert (generation.max_new_tokens, generation.length_penalty) == (50, 1.2)
     assert generation.temperature == 0.0  # do_sample
     assert entry.ref_audio == _pcm(50)
+
+
+async def test_tools_calls_and_results() -> None:
+    history = [asks_weather("Rome"), calls_weather("Rome"), weather_result("Rome", "sunny")]
+    call = {
+        "id": "call_Rome",
+        "type": "function",
+        "function": {"name": "get_weather", "arguments": '{"city": "Rome"}'},
+    }
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "weather Rome"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_Rome", "content": "sunny"},
+    ]
+    entry = await _read({"messages": messages, "tools": [{**WEATHER, "unknown": 1}]})
+    assert list(entry.messages()) == history
+    assert entry.options.tools == [WEATHER]
+    assert unpack(dict(zip(*[iter(pack(entry))] * 2, strict=True))) == entry
+    del messages[1]["content"]
+    assert list((await _read({"messages": messages})).messages()) == history
+    assert (await _read({**HELLO, "tools": None})).options.tools == []
+    short = {"type": "function", "function": {"name": "now"}}
+    assert (await _read({**HELLO, "tools": [short]})).options.tools == [short]
+
+
+def _deep(levels: int) -> dict[str, Any]:
+    return {"x": _deep(levels - 1)} if levels else {}
+
+
+def _tool(**function: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": "now", **function}}
+
+
+@pytest.mark.parametrize(
+    ("tools", "field", "words"),
+    [
+        ("now", "tools", "valid list"),
+        ([{}], "tools.0.type", "required"),
+        ([{"type": "web_search"}], "tools.0.type", "'function'"),
+        ([{"type": "function"}], "tools.0.function", "required"),
+        ([{"type": "function", "function": {}}], "tools.0.function.name", "required"),
+        ([_tool(name="what time")], "tools.0.function.name", "match pattern"),
+        ([_tool(name="x" * 65)], "tools.0.function.name", "match pattern"),
+        ([_tool(description=7)], "tools.0.function.description", "valid string"),
+        ([_tool(parameters=[])], "tools.0.function.parameters", "valid dictionary"),
+        ([_tool(parameters={"type": "array"})], "tools.0.function.parameters", "is `object`"),
+        ([_tool(parameters=_deep(40))], "tools.0.function.parameters", "flatter"),
+        ([_tool(), _tool()], "tools.1.function.name", "an earlier tool"),
+        ([_tool(description="x" * 70_000)], "tools", "fewer or shorter"),
+        ([_tool()] * 129, "tools", "at most 128"),
+    ],
+)
+async def test_wrong_tools_are_refused_by_name(tools: object, field: str, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words) as refused:
+        await _read({**HELLO, "tools": tools})
+    assert refused.value.field == field
+
+
+def _call(**function: Any) -> dict[str, Any]:
+    named = {"name": "now", "arguments": "{}", **function}
+    return {
+        "role": "assistant",
+        "tool_calls": [{"id": "call_1", "type": "function", "function": named}],
+    }
+
+
+RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "noon"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "field", "words"),
+    [
+        ([{"role": "assistant"}], "messages.1.content", "required"),
+        ([{"role": "assistant", "tool_calls": []}], "messages.1.content", "required"),
+        (
+            [_call(arguments={"a": 1})],
+            "messages.1.tool_calls.0.function.arguments",
+            "valid string",
+        ),
+        ([_call(arguments="[]")], "messages.1.tool_calls.0.function.arguments", "JSON object"),
+        ([_call(arguments="{")], "messages.1.tool_calls.0.function.arguments", "JSON object"),
+        ([{**_call(), "role": "user", "content": "x"}], "messages.1.tool_calls", "assistant"),
+        ([RESULT], "messages.1.tool_call_id", "no earlier message"),
+        ([_call(), {**RESULT, "tool_call_id": None}], "messages.2.tool_call_id", "required"),
+        ([_call(), {**RESULT, "role": "user"}], "messages.2.tool_call_id", "role `tool`"),
+        ([_call(), {**RESULT, "content": None}], "messages.2.content", "required"),
+        (
+            [_call(), {**RESULT, "content": [{"type": "image", "data": "AAAA"}]}],
+            "messages.2.content.0",
+            "must be text",
+        ),
+    ],
+)
+async def test_wrong_calls_and_results_are_refused_by_name(
+    messages: list[Any], field: str, words: str
+) -> None:
+    with pytest.raises(InvalidInput, match=words) as refused:
+        await _read({"messages": [{"role": "user", "content": "What time is it?"}, *messages]})
+    assert refused.value.field == field
 
 
 async def test_null_sections_are_the_defaults() -> None:

@@ -26,6 +26,7 @@ from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason, WaitReason
 from support.protocol_driver import run_sequence, wires_of
+from support.tools import calls_weather
 
 STREAMED = ChatIn(content=[], options=ChatOptions())
 WHOLE = ChatIn(content=[], options=ChatOptions(streaming=False))
@@ -125,6 +126,18 @@ def test_a_non_streaming_answer(audio: bytes, sent: str | None) -> None:
             "audio_data": sent,
         }
     ]
+
+
+def test_calls_of_tools_come_with_the_end() -> None:
+    calls = [call.wire() for call in calls_weather("Rome").tool_calls]
+    done = replace(DONE, text="", tool_calls=calls)
+    for request in (STREAMED, WHOLE):
+        (wire,) = wires_of(_machine(Phase.ACTIVE, request).deliver(done, 0))
+        assert (wire["type"], wire["text"], wire["tool_calls"]) == ("done", "", calls)
+    machine = ChatHttpMachine(WHOLE, "rec")
+    machine.granted()
+    (body,) = wires_of(machine.deliver(done, 0))
+    assert body["tool_calls"] == calls
 
 
 def _refused(code: str) -> ErrorOut:

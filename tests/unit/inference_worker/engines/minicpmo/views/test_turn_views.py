@@ -9,8 +9,14 @@ import pytest
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from antiphon.inference_worker.engines.minicpmo.views.answering import MiniCPMOAnsweringView
 from antiphon.inference_worker.engines.minicpmo.views.half_duplex import MiniCPMOHalfDuplexView
-from antiphon.inference_worker.engines.types import EngineError, PastTurn, UnsupportedContent
+from antiphon.inference_worker.engines.types import (
+    Delta,
+    EngineError,
+    PastTurn,
+    UnsupportedContent,
+)
 from antiphon.shared_schemas.config import (
     ChatOptions,
     GenerationConfig,
@@ -30,6 +36,7 @@ from antiphon.shared_schemas.token_usage import TokenUsage
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CHECKPOINT
 from support.minicpmo.tone_vocoder import SAMPLES_PER_CODE, Tone
+from support.tools import TEMPLATE, WEATHER, asks_weather, calls_weather, weather_result
 from support.video_files import video
 
 OPTIONS = EngineOptions(slots=3, context_tokens=640, speech_tokens=256, device="cpu")
@@ -148,6 +155,39 @@ def test_a_chat_of_text_audio_and_images(processor: MiniCPMOProcessor) -> None:
     assert read.input_text + read.input_audio + read.input_vision == length
     assert sum(delta.n_tokens for delta in view.generate()) == 6
     assert view.take_usage() == TokenUsage(output_text=6)
+    view.cleanup()
+
+
+def test_tools_need_a_template_with_tools_and_no_voice(processor: MiniCPMOProcessor) -> None:
+    view = processor.set_chat_mode()
+    assert not view.knows_tools()  # like the template of the tiny checkpoint
+    speaking = ChatOptions(tools=[WEATHER], tts=TtsConfig(enabled=True))
+    with pytest.raises(UnsupportedContent, match="set it to false") as refused:
+        view.prefill([asks_weather("Rome")], speaking)
+    assert refused.value.field == "tts.enabled"
+
+
+def test_a_chat_with_tools(processor: MiniCPMOProcessor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The prompt goes through the template; what the model writes is read for calls."""
+    assert processor._parts is not None
+    inner = processor._parts.tokenizer._inner
+    monkeypatch.setattr(inner, "chat_template", TEMPLATE)
+    history = [asks_weather("Rome"), calls_weather("Rome"), weather_result("Rome")]
+    options = ChatOptions(generation=GENERATION, tools=[WEATHER])
+    view = processor.set_chat_mode()
+    assert view.knows_tools()
+    assert view.prefill(history, options) == view.take_usage().input_text
+    view.cleanup()
+    view = processor.set_chat_mode()
+    view.prefill(history, options)
+    assert sum(delta.n_tokens for delta in view.generate()) == 6
+    call = '<tool_call>{"name": "get_weather", "arguments": {"city": "Rome"}}</tool_call>'
+    written = iter([f"Look: {call[:20]}", call[20:]])
+    answer = (Delta(text=text, n_tokens=1) for text in written)
+    monkeypatch.setattr(MiniCPMOAnsweringView, "resume", lambda _view, _said: answer)
+    deltas = list(view.generate())
+    assert "".join(delta.text for delta in deltas) == "Look:"
+    assert [call.name for delta in deltas for call in delta.tool_calls] == ["get_weather"]
     view.cleanup()
 
 

@@ -1,0 +1,77 @@
+"""Tools of a chat request, in the form of OpenAI's API: their definitions, and the calls of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import AfterValidator, Field
+
+from antiphon.shared_schemas.wire import ClientMessage
+
+MAX_TOOLS = 128
+MAX_CALLS = 128
+MAX_TOOL_BYTES = 64 * 1024
+"""Of all definitions of a request together, as JSON."""
+_MAX_DEPTH = 32
+
+
+def _check_arguments(text: str) -> str:
+    try:
+        arguments = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        arguments = None
+    if not (isinstance(arguments, dict) and _is_flat(arguments, _MAX_DEPTH)):
+        raise ValueError(
+            f"must be the text of a JSON object, nested at most {_MAX_DEPTH} deep; "
+            "send the arguments back as they came"
+        )
+    return text
+
+
+def _check_parameters(schema: dict[str, Any]) -> dict[str, Any]:
+    if schema.get("type", "object") != "object":
+        raise ValueError("must be a JSON Schema whose `type` is `object`")
+    if not _is_flat(schema, _MAX_DEPTH):
+        raise ValueError(f"nested more than {_MAX_DEPTH} deep; send a flatter schema")
+    return schema
+
+
+def _is_flat(value: object, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return True
+    items = value.values() if isinstance(value, dict) else value
+    return levels > 0 and all(_is_flat(item, levels - 1) for item in items)
+
+
+FunctionName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+
+
+class ToolFunction(ClientMessage):
+    """A function. `parameters` is the JSON Schema of its arguments."""
+
+    name: FunctionName
+    description: str | None = None
+    parameters: Annotated[dict[str, Any], AfterValidator(_check_parameters)] | None = None
+
+
+class ToolDefinition(ClientMessage):
+    """A tool that the model may call."""
+
+    type: Literal["function"]
+    function: ToolFunction
+
+
+class CalledFunction(ClientMessage):
+    """The function of a call. `arguments` is the text of a JSON object."""
+
+    name: FunctionName
+    arguments: Annotated[str, AfterValidator(_check_arguments)]
+
+
+class ToolCallMessage(ClientMessage):
+    """A call in an answer, and in the history of the next request."""
+
+    id: Annotated[str, Field(min_length=1, max_length=256)]
+    type: Literal["function"]
+    function: CalledFunction
