@@ -144,6 +144,7 @@ class ResponseDone(ServerMessage, type="response.done"):
     session_id: str
     audio: bytes | None = None
     usage: dict[str, Any] | None = None
+    tool_calls: list[dict[str, Any]] | None = None
 
 
 class SessionClosedV2(ServerMessage, type="session.closed"):

@@ -131,6 +131,7 @@ class RealtimeChatMachine(ChatMachine):
             audio=entry.audio or None,
             reason="stopped" if entry.stopped else "completed",
             usage=usage_fields(entry.usage),
+            tool_calls=entry.tool_calls or None,
             **self._ids,
         )
 

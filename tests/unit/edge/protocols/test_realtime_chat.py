@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from antiphon.edge.errors import BudgetExceeded, Close, Draining, explain
+from antiphon.edge.media.voices import no_uploaded_voices
 from antiphon.edge.protocols.machine import Actions, Finish, Forward, Phase, QueuePlace
-from antiphon.edge.protocols.realtime_chat import RealtimeChatDecoder, RealtimeChatMachine
+from antiphon.edge.protocols.realtime_chat import (
+    RealtimeChatDecoder,
+    RealtimeChatMachine,
+    decode_chat_event,
+)
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.config import ChatOptions
 from antiphon.shared_schemas.entries import (
@@ -28,7 +33,8 @@ from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.token_usage import TokenUsage
 from support.protocol_driver import wires_of
-from support.realtime_schema import SERVER_V2, is_valid
+from support.realtime_schema import CLIENT_V2, SERVER_V2, is_valid
+from support.tools import WEATHER, calls_weather, weather_result
 
 REQUEST = ChatIn(content=[], options=ChatOptions())
 IDS = {"response_id": "resp_7_2", "session_id": "chat_7"}
@@ -88,6 +94,32 @@ def test_an_answer_has_the_tokens_of_its_request() -> None:
     entry = replace(_done(), usage=TokenUsage(input_text=9, output_text=2))
     [done] = _wires(_machine().deliver(entry, 0))
     assert (done["usage"]["input_tokens"], done["usage"]["output_tokens"]) == (9, 2)
+
+
+def test_calls_of_tools_come_with_the_end() -> None:
+    calls = [call.wire() for call in calls_weather("Rome", "Paris").tool_calls]
+    [done] = _wires(_machine().deliver(replace(_done(), text="", tool_calls=calls), 0))
+    assert (done["text"], done["tool_calls"]) == ("", calls)
+
+
+async def test_a_request_with_tools() -> None:
+    call = calls_weather("Rome").tool_calls[0]
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "weather Rome"},
+        {"role": "assistant", "tool_calls": [call.wire()]},
+        {"role": "tool", "tool_call_id": call.id, "content": "sunny"},
+    ]
+    event = {"type": "input.append", "input": {"messages": messages, "tools": [WEATHER]}}
+    assert is_valid(event, CLIENT_V2)
+    request = await decode_chat_event(json.dumps(event), EdgeSettings(), no_uploaded_voices)
+    assert isinstance(request, ChatIn)
+    assert request.options.tools == [WEATHER]
+    assert request.messages()[2] == weather_result("Rome")
+    event["input"]["tools"] = [{"type": "function", "function": {"name": "what time"}}]
+    assert not is_valid(event, CLIENT_V2)
+    with pytest.raises(InvalidInput) as refused:
+        await decode_chat_event(json.dumps(event), EdgeSettings(), no_uploaded_voices)
+    assert refused.value.field == "tools.0.function.name"
 
 
 def test_an_answer_stopped_by_http_leaves_the_connection_open() -> None:
