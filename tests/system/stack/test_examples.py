@@ -134,6 +134,16 @@ async def test_realtime(local_stack: Stack, tmp_path: Path) -> None:
     assert "speaking: " in printed
 
 
+async def test_realtime_chat(stack: Stack, tmp_path: Path) -> None:
+    stack.edge()
+    stack.worker(engine_options='{"speak_ms": 5}')
+    questions = ("Who are you?", "And I?")
+    printed = await _run("realtime_chat.mjs", *questions, folder=tmp_path, url=stack.ws_url)
+    *answers, closed = printed.strip().splitlines()
+    assert len(answers) == 2
+    assert closed == "closed: the client closed the session"
+
+
 async def test_microphone(local_stack: Stack, tmp_path: Path) -> None:
     (tmp_path / "sounddevice.py").write_text(_SOUND_CARD.format(question=str(QUESTION)))
     printed = await _run("microphone.py", folder=tmp_path, url=local_stack.ws_url)
