@@ -135,7 +135,7 @@ async def test_pages_estimates_and_workers_are_changed(stack: Stack, visitor: Vi
     edge.kill()
     await expect(page.get_by_text("Reconnecting…")).to_be_visible()
     stack.edge(admin_token=TOKEN, port=port)
-    await expect(page.get_by_text("Reconnecting…")).to_have_count(0, timeout=30_000)
+    await expect(page.get_by_text("Reconnecting…")).to_have_count(0)
     visitor.page_errors = [
         text for text in visitor.page_errors if "401" not in text and "ERR_" not in text
     ]

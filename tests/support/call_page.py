@@ -81,7 +81,7 @@ class CallPage:
     async def press(self, name: str) -> None:
         await self.page.get_by_role("button", name=name, exact=True).click()
 
-    async def is_in(self, phase: str, *, within_s: float = 40.0) -> None:
+    async def is_in(self, phase: str, *, within_s: float = 60.0) -> None:
         """`active`, `queued`, `paused`, `ended` …"""
         stage = self.page.locator(f".stage.{phase}")
         await expect(stage).to_be_visible(timeout=within_s * 1000)
@@ -94,7 +94,7 @@ class CallPage:
         figure = self.page.locator("dl.facts div", has_text="Units").locator("dd")
         return int(await figure.inner_text()) if await figure.count() else 0
 
-    async def reaches_units(self, units: int, *, within_s: float = 40.0) -> None:
+    async def reaches_units(self, units: int, *, within_s: float = 60.0) -> None:
         await self.show("Metrics")
         await self.page.wait_for_function(
             """(wanted) => [...document.querySelectorAll("dl.facts div")].some((figure) =>

@@ -35,19 +35,32 @@ def environment(settings: RecorderSettings) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def process(settings: RecorderSettings) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`python -m antiphon.recorder_service`; kills it at the end if it still runs."""
+async def process(
+    settings: RecorderSettings, log: list[str] | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`python -m antiphon.recorder_service`; kills it at the end if it still runs.
+
+    `log` gets the lines of its log. They come through a pipe, which no limit of file sizes concerns.
+    """
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "antiphon.recorder_service"),
         env={**os.environ, **environment(settings)},
-        stderr=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
     )
+    reading = asyncio.create_task(_collect(child.stderr, [] if log is None else log))
     try:
         yield child
     finally:
         if child.returncode is None:
             child.kill()
         await child.wait()
+        await reading
+
+
+async def _collect(stream: asyncio.StreamReader | None, lines: list[str]) -> None:
+    assert stream is not None
+    while line := await stream.readline():
+        lines.append(line.decode())
 
 
 def count(metrics: RecorderMetrics, name: str, **labels: str) -> float:

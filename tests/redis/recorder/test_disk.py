@@ -33,6 +33,10 @@ def limit_files(pid: int, size: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
+def is_degraded(log: list[str]) -> bool:
+    return any('"recording_degraded"' in line for line in log)
+
+
 async def end_before_merging(pid: int, data_dir: Path, talk: LiveTalk) -> None:
     """Records the whole session, on a disk that is too full for its replay."""
     for seed in range(12):
@@ -45,14 +49,15 @@ async def end_before_merging(pid: int, data_dir: Path, talk: LiveTalk) -> None:
 
 async def test_a_disk_that_is_full_for_a_while(broker: Broker, quickly: RecorderSettings) -> None:
     talk = await LiveTalk.begin(broker)
-    async with process(quickly) as child:
+    log: list[str] = []
+    async with process(quickly, log) as child:
         for seed in range(3):
             await talk.exchange(seed)
         await until(lambda: journal_lines(quickly.data_dir, talk) == 8, "the entries are recorded")
         limit_files(child.pid, 1000)
         for seed in range(3, 6):  # the session is not affected
             await talk.exchange(seed)
-        await asyncio.sleep(0.5)
+        await until(lambda: is_degraded(log), "the disk has refused an entry")
         assert journal_lines(quickly.data_dir, talk) == 8
         resource.prlimit(child.pid, resource.RLIMIT_FSIZE, UNLIMITED)
         await until(lambda: journal_lines(quickly.data_dir, talk) == 15, "it has resumed")
@@ -134,13 +139,14 @@ async def test_entries_that_the_disk_rejected_for_too_long_are_lost_and_listed(
     broker: Broker, quickly: RecorderSettings
 ) -> None:
     talk = await LiveTalk.begin(broker)
-    async with process(quickly) as child:
+    log: list[str] = []
+    async with process(quickly, log) as child:
         await talk.exchange(0)
         await until(lambda: journal_lines(quickly.data_dir, talk) == 4, "the entries are recorded")
         limit_files(child.pid, 100)
         for seed in range(1, 4):
             await talk.exchange(seed)
-        await asyncio.sleep(0.5)
+        await until(lambda: is_degraded(log), "the disk has refused an entry")
         key = broker.keys.inbound(talk.sid)
         await broker._redis.call("XTRIM", key, "MAXLEN", 0)
         resource.prlimit(child.pid, resource.RLIMIT_FSIZE, UNLIMITED)
