@@ -111,7 +111,9 @@ class Bench:
             options = self.options[max(counts)]
             assert options is not None
             with self.crowd(options) as crowd:
-                yield from (crowd.measure(count) for count in counts)
+                for count in counts:
+                    yield crowd.measure(count)
+            del crowd  # or its caches would be on the device beside those of the next one
 
     @contextmanager
     def crowd(self, options: EngineOptions) -> Iterator[Crowd]:

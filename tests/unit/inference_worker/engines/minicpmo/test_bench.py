@@ -1,22 +1,29 @@
 """The unit bench runs, says what it measured, and its report has a table and a plot of it."""
 
+from __future__ import annotations
+
 import json
 import os
 import random
 import subprocess
 import sys
 from argparse import Namespace
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, ClassVar
+from weakref import WeakSet
 from xml.etree import ElementTree as ET
 
 import pytest
 import torch
 
+import gpu_duplex
 import memory_table
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from duplex_callers import TURN_UNITS, Script, due_times
-from gpu_duplex import WARM_UP_UNITS, units_of
+from gpu_duplex import WARM_UP_UNITS, Bench, Crowd, units_of
 from gpu_report import plot, table_row
 
 ROOT = Path(__file__).parents[5]
@@ -80,6 +87,38 @@ def test_every_percentile_has_enough_units(
         counted += [len(said.next_unit()) > 1 for _ in range(units)][WARM_UP_UNITS:]
     assert speaking == 0 or sum(counted) >= 200
     assert speaking == 1 or counted.count(False) >= 200
+
+
+class SmallCrowd(Crowd):
+    """Measures nothing; knows how many others exist when it is made."""
+
+    existing: ClassVar[WeakSet[SmallCrowd]] = WeakSet()
+
+    def __init__(self, bench: Bench, options: EngineOptions) -> None:
+        self.others = len(self.existing)
+        self.existing.add(self)
+        self.engine = BytesIO()  # only to be closed
+
+    def prepare(self) -> None: ...
+
+    def measure(self, count: int) -> dict[str, Any]:
+        return {"sessions": count, "others": self.others}
+
+
+def test_an_engine_is_gone_before_the_next_one_takes_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench.__new__(Bench)
+    bench.on_gpu = False
+    large, small = (EngineOptions(slots=8, context_tokens=tokens) for tokens in (512, 256))
+    bench.options = {1: large, 4: large, 8: small, 16: None}
+    monkeypatch.setattr(gpu_duplex, "Crowd", SmallCrowd)
+    assert list(bench.run()) == [
+        {"sessions": 1, "others": 0},
+        {"sessions": 4, "others": 0},
+        {"sessions": 8, "others": 0},
+        {"sessions": 16, "fits": False},
+    ]
 
 
 def test_units_are_due_a_second_apart_at_a_phase_of_their_own() -> None:
