@@ -16,6 +16,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     SampledToken,
     SampleWrittenToken,
     SamplingSettings,
+    ShiftCache,
     Steps,
     TokenRow,
 )
@@ -36,6 +37,9 @@ NO_CALLS: Mapping[int, Sequence[dict[str, Any]]] = {}
 USER_OPENING = "<|im_start|>user\n"
 NEXT_USER_OPENING = "<|tts_eos|><|im_end|>\n" + USER_OPENING
 """The token that ended the answer is not fed. The reference closes each answer in this way."""
+
+WINDOW_HIGH_TOKENS, WINDOW_LOW_TOKENS = 8000, 6000
+"""A cache that is longer than the first drops turns until it is no longer than the second."""
 
 GROUP_TOKENS = 10
 PENALTY_TOKENS = 128
@@ -59,6 +63,7 @@ class Bookmark:
     stream: MelStream
     pending: Tensor | None
     opening: str
+    turns: tuple[int, ...]
 
 
 def penalised(written: Sequence[int]) -> tuple[int, ...]:
@@ -77,6 +82,9 @@ class TurnConversation(TextContext):
 
     _opening = USER_OPENING
     """What the next part of the user turn begins with."""
+
+    _turns: tuple[int, ...] = ()
+    """Where each spoken user turn begins in the cache."""
 
     def chat(
         self,
@@ -113,9 +121,27 @@ class TurnConversation(TextContext):
 
     def utterance(self, clip: AudioClip) -> Steps[FeedResult]:
         """Feed a whole spoken user turn, encoded with full attention."""
+        start = self.length
         text = self._opening + message_text([clip], joint="", first_image_id=None)
-        self._opening = ""
-        return (yield from self._feed_text(text, [clip], full_attention=True))
+        fed = yield from self._feed_text(text, [clip], full_attention=True)
+        self._opening, self._turns = "", (*self._turns, start)
+        return fed
+
+    def make_room(self, needed: int) -> Steps[None]:
+        """Drop the oldest turns if the window or the context is too full for `needed` tokens more.
+
+        The system prompt remains. A rollback may not go back beyond this.
+        """
+        high = min(WINDOW_HIGH_TOKENS, self._capacity - needed)
+        if self.length <= high or not self._turns:
+            return
+        low, first = high * WINDOW_LOW_TOKENS // WINDOW_HIGH_TOKENS, self._turns[0]
+        kept = [start for start in self._turns if first + self.length - start <= low]
+        source = kept[0] if kept else self.length
+        if kept:
+            yield ShiftCache(self.slot, source, first, self.length - source)
+        self.length -= source - first
+        self._turns = tuple(start - (source - first) for start in kept)
 
     def system(self, parts: Sequence[PromptPart]) -> Steps[FeedResult]:
         """Feed the system prompt of a half-duplex conversation; its audio is encoded with full attention."""
@@ -194,13 +220,14 @@ class TurnConversation(TextContext):
             audio_input.stream.copy(),
             self._pending,
             self._opening,
+            self._turns,
         )
 
     def rollback(self, mark: Bookmark) -> None:
         """Return to `mark`: drop everything after it."""
         self.length, self.audio_input.position = mark.length, mark.audio_position
         self.audio_input.stream = mark.stream.copy()
-        self._pending, self._opening = mark.pending, mark.opening
+        self._pending, self._opening, self._turns = mark.pending, mark.opening, mark.turns
 
     def _feed_text(
         self, text: str, parts: Sequence[PromptPart], *, full_attention: bool = False

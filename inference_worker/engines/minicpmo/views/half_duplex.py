@@ -25,6 +25,10 @@ from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import GenerationConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage
 
+SAMPLES_PER_EMBEDDING = INPUT_RATE // 10
+TURN_MARKS = 64
+"""More than the tokens around an utterance, the opening of its answer, and padding."""
+
 
 class TurnMemo(BaseModel):
     """What a half-duplex turn records for recovery."""
@@ -62,6 +66,7 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
     def prefill(self, utterance: Samples) -> PrefillReport:
         """Feed one utterance and open the answer."""
         began, session = time.perf_counter(), self._ready()
+        self._lease.run(self._make_room(session, utterance))
         self._mark, self._broken = session.bookmark(), False
         with self._counting_input():
             self._lease.run(self._feed_utterance(session, utterance))
@@ -101,6 +106,13 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
             raise EngineError("prepare must come first")
         return self._session
 
+    def _make_room(self, session: TurnConversation, utterance: Samples) -> Steps[None]:
+        answer = min(
+            self._config.generation.max_new_tokens, self._parts.options.context_tokens // 4
+        )
+        heard = len(utterance) // SAMPLES_PER_EMBEDDING
+        yield from session.make_room(heard + TURN_MARKS + answer)
+
     def _feed_utterance(self, session: TurnConversation, utterance: Samples) -> Steps[None]:
         shape = session.audio_input.stream.shape
         missing = max(0, shape.first_samples - len(utterance))
@@ -111,5 +123,6 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         audio = turn.audio if turn.audio is not None else np.zeros(INPUT_RATE, dtype=np.float32)
         memo = TurnMemo.model_validate(turn.memo)
         tokens = memo.tokens or tuple(self._parts.tokenizer.encode(turn.text))
+        yield from self._make_room(session, audio)
         yield from self._feed_utterance(session, audio)
         yield from session.replay_answer(tokens)

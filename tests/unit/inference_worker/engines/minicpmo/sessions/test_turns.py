@@ -143,6 +143,37 @@ def test_rollback_restores_everything(tokenizer: Tokenizer, runner: Runner) -> N
     assert first_text == second_text
 
 
+def test_the_oldest_turns_are_dropped(tokenizer: Tokenizer, runner: Runner) -> None:
+    """The cache holds the system prompt and the later turns, as if the first had not been."""
+    recorder, session = Recorder(runner), session_of(tokenizer, capacity=400)
+    recorder.run(session.system(["S"]))
+    starts = []
+    for _ in range(3):
+        starts.append(session.length)
+        recorder.run(session.utterance(clip("w_ref")))
+        recorder.run(session.open_answer())
+        recorder.run(session.generate(GREEDY, 3))
+    system, second, whole = starts[0], starts[1], session.length
+    assert session._turns == tuple(starts)
+    recorder.run(session.make_room(400 - whole))
+    assert session.length == whole
+    values = [cached[1, second:whole].clone() for cached in runner.text_cache.values]
+    high = whole - 1  # the window drops turns until three quarters of it remain
+    assert whole > high * 3 // 4 >= system + whole - second
+    recorder.run(session.make_room(400 - high))
+    assert session.length == system + whole - second
+    turns = (system, system + starts[2] - second)
+    assert session._turns == turns
+    for cached, before in zip(runner.text_cache.values, values, strict=True):
+        assert torch.equal(cached[1, system : session.length], before)
+    mark = session.bookmark()
+    recorder.run(session.utterance(clip("w_ref")))
+    session.rollback(mark)
+    assert session._turns == turns
+    recorder.run(session.make_room(400 - system))
+    assert (session.length, session._turns) == (system, ())
+
+
 def test_a_prompt_that_does_not_fit_is_refused(tokenizer: Tokenizer, runner: Runner) -> None:
     session = session_of(tokenizer, capacity=40)
     with pytest.raises(ContextFull):

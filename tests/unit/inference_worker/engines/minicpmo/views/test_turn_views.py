@@ -105,6 +105,31 @@ def test_another_worker_rebuilds_a_conversation(processor: MiniCPMOProcessor) ->
     second.replay([PastTurn(audio=None, text="the world")])
 
 
+def test_a_long_conversation_forgets_its_oldest_turns(processor: MiniCPMOProcessor) -> None:
+    """Another worker forgets the same turns."""
+    first, second = processor.set_half_duplex_mode(), processor.set_half_duplex_mode()
+    system = first.prepare(SYSTEM, TEXT_ONLY)
+    lengths, past = [], []
+    for _ in range(10):
+        first.prefill(utterance())
+        text = "".join(delta.text for delta in first.generate())
+        past.append(PastTurn(audio=utterance(), text=text, memo=first.memo()))
+        lengths.append(first.kv_cache_length)
+    assert lengths != sorted(lengths)
+    assert min(lengths[5:]) > system + OPTIONS.context_tokens // 4
+    assert max(lengths) <= OPTIONS.context_tokens
+    second.prepare(SYSTEM, TEXT_ONLY)
+    second.replay(past)
+    assert second.kv_cache_length == first.kv_cache_length
+    answers = []
+    for view in (first, second):
+        view.prefill(utterance())
+        answers.append("".join(delta.text for delta in view.generate()))
+    assert answers[0] == answers[1]
+    for view in (first, second):
+        view.cleanup()
+
+
 def test_a_break_keeps_the_spoken_text(processor: MiniCPMOProcessor) -> None:
     long = TEXT_ONLY.model_copy(update={"generation": GenerationConfig(max_new_tokens=400)})
     view = processor.set_half_duplex_mode()
