@@ -8,19 +8,22 @@ Prints Markdown. The estimate is the one of the check at load.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, QuantizationConfig
 from antiphon.inference_worker.engines.minicpmo.model.memory import GIB, estimate
 from random_model import config_of
 
 FREE: Mapping[int, float] = {12: 11.5, 16: 15.5, 24: 23.5, 40: 39.0, 80: 79.0, 141: 139.0}
 """GiB that a card of so many GB is assumed to have free without a display."""
 
-COLUMNS: Mapping[str, tuple[int, bool]] = {
-    "voice, 8192 tokens": (8192, True),
-    "voice, 4096": (4096, True),
-    "text, 8192": (8192, False),
-    "text, 4096": (4096, False),
+WEIGHTS = ("bfloat16", "int8", "4 bits")
+
+COLUMNS: Mapping[str, dict[str, Any]] = {
+    "voice, 8192 tokens": {},
+    "voice, 4096": {"context_tokens": 4096},
+    "text, 8192": {"vocoder": "none"},
+    "text, 4096": {"context_tokens": 4096, "vocoder": "none"},
 }
 
 
@@ -29,14 +32,20 @@ def table() -> Iterator[str]:
     yield f"| card | free | weights | {' | '.join(COLUMNS)} |"
     yield "|---" * (3 + len(COLUMNS)) + "|"
     for card, free in FREE.items():
-        counts = (slots(free, *column) for column in COLUMNS.values())
-        yield f"| {card} GB | {free} GiB | bfloat16 | {' | '.join(map(str, counts))} |"
+        for weights in WEIGHTS:
+            counts = (str(slots(free, weights, options)) for options in COLUMNS.values())
+            yield f"| {card} GB | {free} GiB | {weights} | {' | '.join(counts)} |"
 
 
-def slots(free: float, context: int, voices: bool) -> int:
-    """Sessions of `context` tokens that fit into `free` GiB."""
-    options = EngineOptions(context_tokens=context)
-    counted = estimate(config_of("real"), options, "cuda", voices=voices)
+def slots(free: float, weights: str, options: dict[str, Any]) -> int:
+    """Sessions with these options that fit into `free` GiB."""
+    config, chosen = config_of("real"), EngineOptions(**options)
+    if weights == "int8":
+        chosen = chosen.model_copy(update={"quantize": "int8"})
+    if weights == "4 bits":
+        packed = QuantizationConfig(quant_method="awq", group_size=128)
+        config = config.model_copy(update={"quantization_config": packed})
+    counted = estimate(config, chosen, "cuda", voices=chosen.vocoder != "none")
     return counted.fitting(int(free * GIB))
 
 

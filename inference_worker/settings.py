@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from antiphon.broker.settings import StatusSettings
 
@@ -23,6 +23,8 @@ class WorkerSettings(StatusSettings):
     """further options of the engine, by name (a JSON object)"""
     transcribe: bool = False
     """transcribe what users say (English), on the CPU, for an engine that makes no transcript"""
+    quantize: Literal["int8"] | None = None
+    """minicpmo: convert the weights of the language model at load; int8 takes half the memory"""
     health_port: int = Field(default=22400, ge=0, le=65535)
     """port with /health and /metrics; 0: any free one"""
     backlog_chunks: int = Field(default=3, ge=1)
@@ -43,3 +45,10 @@ class WorkerSettings(StatusSettings):
     """how long running sessions may continue after SIGTERM; a second SIGTERM ends this time"""
     stop_grace_s: float | None = Field(default=None, gt=0)
     """time between SIGTERM and SIGKILL of the service manager; sessions move to other workers before"""
+
+    @model_validator(mode="after")
+    def _add_quantize(self) -> Self:
+        """The engine reads `quantize` from its options."""
+        if self.quantize is not None:
+            self.engine_options = {**self.engine_options, "quantize": self.quantize}
+        return self

@@ -57,6 +57,10 @@ ModelPath = Annotated[
         *("--model-path", "-m"),
     ),
 ]
+Quantize = Annotated[
+    str | None,
+    setting_option(WorkerSettings, "quantize", "int8: the engine minicpmo in less memory."),
+]
 HealthHost = Annotated[
     str | None, setting_option(WorkerSettings, "health_host", "Address of its health page.")
 ]

@@ -27,7 +27,7 @@ from antiphon.broker.settings import InvalidSettings
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import broker_settings
 from antiphon.cli.common import AsJson, DataDir, RedisUrl, fail, given
-from antiphon.cli.setting_options import Engine, ModelPath
+from antiphon.cli.setting_options import Engine, ModelPath, Quantize
 from antiphon.cli.stack.stack import serves_http
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.edge.access.guards import AccessPolicy
@@ -54,6 +54,7 @@ def doctor(
     data_dir: DataDir = None,
     engine: Engine = None,
     model_path: ModelPath = None,
+    quantize: Quantize = None,
     certificate: Annotated[
         Path | None, typer.Option(help="A TLS certificate (PEM) for a proxy.")
     ] = None,
@@ -66,7 +67,7 @@ def doctor(
     """
     if (certificate is None) != (certificate_key is None):
         fail("--certificate and --certificate-key go together", status=2)
-    flags = given(data_dir=data_dir, engine=engine, model_path=model_path)
+    flags = given(data_dir=data_dir, engine=engine, model_path=model_path, quantize=quantize)
     findings = list(_examine(redis_url, flags))
     if certificate is not None and certificate_key is not None:
         findings.append(examine_certificate(certificate, certificate_key))

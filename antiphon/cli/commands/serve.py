@@ -26,6 +26,7 @@ from antiphon.cli.setting_options import (
     Host,
     ModelPath,
     Port,
+    Quantize,
     ServiceRedisUrl,
     Slots,
 )
@@ -48,6 +49,7 @@ def run_worker(
     engine: Engine = None,
     slots: Slots = None,
     model_path: ModelPath = None,
+    quantize: Quantize = None,
     health_host: HealthHost = None,
     health_port: HealthPort = None,
     redis_url: ServiceRedisUrl = None,
@@ -59,7 +61,7 @@ def run_worker(
     from antiphon.inference_worker.worker import run
 
     where = given(health_host=health_host, health_port=health_port, redis_url=redis_url)
-    what = given(engine=engine, slots=slots, model_path=model_path)
+    what = given(engine=engine, slots=slots, model_path=model_path, quantize=quantize)
     serve("worker", run, WorkerSettings, where | what, permanent=(EngineLoadError,))
 
 

@@ -35,7 +35,15 @@ from antiphon.cli.common import (
     print_table,
 )
 from antiphon.cli.setting_names import check_client_key, check_setting_names
-from antiphon.cli.setting_options import Engine, Host, ModelPath, Port, Slots, setting_option
+from antiphon.cli.setting_options import (
+    Engine,
+    Host,
+    ModelPath,
+    Port,
+    Quantize,
+    Slots,
+    setting_option,
+)
 from antiphon.cli.stack.log_tail import LogTail
 from antiphon.cli.stack.logs import LOGS_FOLDER, UP_LOG, LogFiles, fresh_log, prefix, render
 from antiphon.cli.stack.processes import ServiceFailed
@@ -66,6 +74,7 @@ def up(
     engine: Engine = None,
     slots: Slots = None,
     model_path: ModelPath = None,
+    quantize: Quantize = None,
     health_port: Annotated[
         int | None,
         setting_option(
@@ -94,7 +103,7 @@ def up(
     in_background: Annotated[bool, typer.Option("--in-background", hidden=True)] = False,
 ) -> None:
     flags = given(host=host, port=port, engine=engine, slots=slots, model_path=model_path)
-    flags |= given(health_port=health_port, data_dir=data_dir)
+    flags |= given(quantize=quantize, health_port=health_port, data_dir=data_dir)
     try:
         plan = plan_from(redis_url, redis_port, **flags)
         if detach and not in_background:

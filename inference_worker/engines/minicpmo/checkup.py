@@ -17,6 +17,7 @@ from antiphon.inference_worker.engines.minicpmo.model.kernel_check import missin
 from antiphon.inference_worker.engines.minicpmo.model.load import (
     build_on_meta,
     check_names,
+    expected_names,
     find_shards,
     open_weights,
 )
@@ -81,7 +82,7 @@ def _kernels(options: EngineOptions) -> Finding:
 def _names(folder: Path) -> str:
     network = build_on_meta(read_config(folder))
     shards = find_shards(folder)
-    check_names(expected=network.state_dict().keys(), found=shards)
+    check_names(expected=expected_names(network, shards), found=shards)
     return f"{folder.resolve()}, {len(shards)} tensors"
 
 

@@ -84,6 +84,34 @@ class SliceConfig(_Section):
     patch_size: int = 14
 
 
+class _PackedWeights(_Section):
+    num_bits: int = 0
+    group_size: int | None = None
+
+
+class _QuantizedGroup(_Section):
+    weights: _PackedWeights | None = None
+
+
+class QuantizationConfig(_Section):
+    """How the checkpoint's linear weights are packed; each program writes some of the fields."""
+
+    quant_method: str
+    bits: int = 4
+    group_size: int = 128
+    version: str = "gemm"
+    checkpoint_format: str = "gptq"
+    format: str = ""
+    config_groups: dict[str, _QuantizedGroup] = Field(default={})
+
+    @property
+    def group(self) -> int:
+        """Inputs that share a scale, at most 128: longer groups are split."""
+        weights = [group.weights for group in self.config_groups.values() if group.weights]
+        size = weights[0].group_size if weights else self.group_size
+        return min(size, 128) if size is not None and size > 0 else 128
+
+
 class ModelConfig(_Section):
     """The parts of config.json the engine reads; the language model's fields are at the top.
 
@@ -110,6 +138,7 @@ class ModelConfig(_Section):
     vision_config: VisionConfig = VisionConfig()
     audio_config: AudioConfig
     tts_config: SpeechConfig
+    quantization_config: QuantizationConfig | None = None
 
     @property
     def used_vision_config(self) -> VisionConfig:
@@ -127,7 +156,9 @@ class EngineOptions(BaseModel):
     a session grows with them. `fixed_shapes` makes every batch cover all slots and the
     whole context, so that the numbers of a session do not depend on the other sessions; the default
     is on for a CPU and off for a GPU. `kernels` selects what runs between the matrix products of a
-    decoder layer; "auto" is Triton on a GPU where it compiles.
+    decoder layer; "auto" is Triton on a GPU where it compiles. `quantize` converts the linear
+    weights of the language model at load: int8 takes half the memory. A checkpoint that is already
+    quantised needs no option.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -147,6 +178,7 @@ class EngineOptions(BaseModel):
     voice_seconds: float = Field(default=6.0, ge=1.0, le=15.0)
     cuda_graphs: bool = True
     kernels: KernelChoice = "auto"
+    quantize: Literal["none", "int8"] = "none"
     fixed_shapes: bool | None = None
     seed: int = 0
 

@@ -23,12 +23,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from antiphon.inference_worker.engines.minicpmo.config import ModelConfig
+from antiphon.inference_worker.engines.minicpmo.model.layer import set_quantized
 from antiphon.inference_worker.engines.minicpmo.model.load import (
     assign_parameter,
     build_on_meta,
     compute_buffers,
+    quantizable,
 )
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
+    pack_int4,
+    quantize_int8,
+)
 
 GPU = torch.device("cuda", 0)
 aten = torch.ops.aten
@@ -196,12 +202,25 @@ def fake_gpu() -> Iterator[FakeGpu]:
         yield gpu
 
 
-def network_on(config: ModelConfig, *, fused: bool) -> MiniCPMO:
-    """The network as `load` places it, bfloat16 on the fake GPU. Call it inside `fake_gpu`."""
+def network_on(config: ModelConfig, *, fused: bool, bits: int = 16) -> MiniCPMO:
+    """The network as `load` places it, bfloat16 on the fake GPU. Call it inside `fake_gpu`.
+
+    8 `bits` are int8 made at load, 4 a packed checkpoint.
+    """
     network = build_on_meta(config, fused=fused)
+    linear = quantizable(network)
     for name, parameter in list(network.named_parameters()):
-        assign_parameter(
-            network, name, torch.zeros(parameter.shape, dtype=torch.bfloat16, device=GPU)
-        )
+        weight = torch.zeros(parameter.shape, dtype=torch.bfloat16, device=GPU)
+        owner = linear.get(name.removesuffix(".weight"))
+        if owner is not None and bits == 8:
+            set_quantized(owner, quantize_int8(weight))
+        elif owner is not None and bits == 4 and owner is not network.llm.lm_head:
+            scales = torch.zeros(
+                len(weight), weight.shape[1] // 128, dtype=torch.float16, device=GPU
+            )
+            set_quantized(owner, pack_int4(weight, scales, torch.zeros_like(scales)))
+        else:
+            assign_parameter(network, name, weight)
+        del weight
     compute_buffers(network, GPU)
     return network.eval().requires_grad_(False)

@@ -55,14 +55,20 @@ class Card:
 
 @contextmanager
 def serving(
-    config: ModelConfig, tokenizer: Tokenizer, *, fused: bool, context: int = CONTEXT
+    config: ModelConfig,
+    tokenizer: Tokenizer,
+    *,
+    fused: bool,
+    context: int = CONTEXT,
+    bits: int = 16,
+    capability: int = 90,
 ) -> Iterator[Card]:
-    """A runner of this network on a fake GPU."""
+    """A runner of this network, with weights of `bits`, on a fake GPU."""
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     assert torch.backends.cuda.cudnn_sdp_enabled()
-    with fake_gpu() as gpu, compiled_offline(gpu) as compiled:
+    with fake_gpu() as gpu, compiled_offline(gpu, capability) as compiled:
         runner = Runner(
-            network_on(config, fused=fused),
+            network_on(config, fused=fused, bits=bits),
             sampler,
             slots=SLOTS,
             context=context,

@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.model.attention import (
@@ -41,6 +42,11 @@ from antiphon.inference_worker.engines.minicpmo.model.load import (
     load_network,
 )
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
+    QuantizedWeight,
+    dequantize,
+    pack_int4,
+)
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling import slotted_transformer
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -179,6 +185,29 @@ def of_the_rest(width: int, dtype: torch.dtype) -> float:
         for kernels in (TorchKernels(), fused_kernels())
     ]
     return largest_error([a.float() for a in answers[0]], answers[1])
+
+
+@torch.inference_mode()
+def of_a_product(bits: int, inputs: int, group: int, dtype: torch.dtype) -> float:
+    """Products with a quantised weight: few tokens, several blocks of them, and a prompt."""
+    noise = torch.Generator().manual_seed(5)
+    outputs, groups = 40, inputs // group
+    scales = torch.rand(outputs, groups, generator=noise).to(dtype) / 100
+    if bits == 8:
+        values = torch.randint(-127, 128, (outputs, inputs), generator=noise).to(torch.int8)
+        weight = QuantizedWeight(values, scales, None)
+    else:
+        values = torch.randint(0, 16, (outputs, inputs), generator=noise)
+        zeros = torch.randint(0, 16, (outputs, groups), generator=noise)
+        weight = pack_int4(values, scales, zeros)
+    errors = []
+    for tokens in (1, 17, 70, 300):
+        given = torch.randn(tokens, 1, inputs, generator=noise).to(dtype)
+        want = linear(given.double(), dequantize(weight, torch.float64))
+        got = fused_kernels().multiply(given, weight)
+        assert (got.shape, got.dtype) == (want.shape, dtype)
+        errors.append(largest_error([want], [got.double()]))
+    return max(errors)
 
 
 def networks() -> list[MiniCPMO]:

@@ -134,6 +134,10 @@ class Qwen3LanguageModel(nn.Module):
         )
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
 
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores over tokens for final hidden states."""
+        return self.model.kernels.multiply(hidden, self.lm_head.weight)
+
 
 class _Projector(nn.Module):
     def __init__(self, config: SpeechConfig) -> None:

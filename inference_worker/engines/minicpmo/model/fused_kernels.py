@@ -7,12 +7,17 @@ from typing import ClassVar
 import torch
 import triton
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from antiphon.inference_worker.engines.minicpmo.model import triton_kernels as programs
 from antiphon.inference_worker.engines.minicpmo.model.layer import (
     ForwardInputs,
     SelfAttention,
     TorchKernels,
+)
+from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
+    QuantizedWeight,
+    Weight,
 )
 
 MIN_DOT_SIDE = 16
@@ -26,6 +31,17 @@ are split.
 MANY_SPLITS = 64
 """Above this number of splits, the partial results exceed the registers of four warps."""
 
+MAX_PACKED_TOKENS = 256
+"""Above this number of tokens, a quantised weight is unpacked first, and multiplied by cuBLAS."""
+
+MAX_PACKED_ROWS = 64
+"""Tokens of one program."""
+
+PACKED_COLUMNS = 32
+"""Outputs of one program: few, so that a product of 4096 outputs occupies 128 multiprocessors."""
+
+GROUPS_AT_ONCE = 16
+
 BLOCK = 64
 GATE_BLOCK = 1024
 
@@ -37,6 +53,30 @@ class FusedKernels(TorchKernels):
 
     def tile(self, group: int) -> int:
         return _queries(group) // group
+
+    def multiply(self, given: Tensor, weight: Weight) -> Tensor:
+        if not isinstance(weight, QuantizedWeight):
+            return super().multiply(given, weight)
+        outputs, tokens = len(weight.values), given.numel() // weight.inputs
+        if tokens > MAX_PACKED_TOKENS:
+            return linear(given, _unpacked(weight, given.dtype))
+        made = given.new_empty(*given.shape[:-1], outputs)
+        rows = min(MAX_PACKED_ROWS, max(MIN_DOT_SIDE, triton.next_power_of_2(tokens)))
+        programs.multiply_packed[(triton.cdiv(outputs, PACKED_COLUMNS), triton.cdiv(tokens, rows))](
+            given.contiguous(),
+            *_tensors(weight),
+            made,
+            tokens,
+            outputs,
+            INPUTS=weight.inputs,
+            GROUP=weight.group,
+            BITS=weight.bits,
+            ROWS=rows,
+            COLUMNS=PACKED_COLUMNS,
+            num_warps=4,
+            num_stages=3,
+        )
+        return made
 
     def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
         total, normed = torch.empty_like(hidden), torch.empty_like(hidden)
@@ -140,6 +180,27 @@ class FusedKernels(TorchKernels):
             joint, fed, WIDTH=width, BLOCK=GATE_BLOCK, num_warps=4
         )
         return fed
+
+
+def _unpacked(weight: QuantizedWeight, dtype: torch.dtype) -> Tensor:
+    """The weight (outputs, inputs)."""
+    outputs, groups = weight.scales.shape
+    made = weight.values.new_empty(outputs, weight.inputs, dtype=dtype)
+    programs.unpack[(outputs, triton.cdiv(groups, GROUPS_AT_ONCE))](
+        *_tensors(weight),
+        made,
+        INPUTS=weight.inputs,
+        GROUP=weight.group,
+        BITS=weight.bits,
+        BLOCK=GROUPS_AT_ONCE,
+        num_warps=4,
+    )
+    return made
+
+
+def _tensors(weight: QuantizedWeight) -> tuple[Tensor, Tensor, Tensor]:
+    """Values, scales and zeros; without zeros a placeholder pointer that no program reads."""
+    return weight.values, weight.scales, weight.scales if weight.zeros is None else weight.zeros
 
 
 def _queries(group: int) -> int:

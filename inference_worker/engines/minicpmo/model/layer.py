@@ -12,6 +12,13 @@ from torch.nn.functional import linear, silu
 
 from antiphon.inference_worker.engines.minicpmo.model.attention import grouped_sdpa, rotate
 from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow
+from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
+    QuantizedWeight,
+    Weight,
+    dequantize,
+    join_quantized,
+)
+from antiphon.inference_worker.engines.types import EngineLoadError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +37,8 @@ class ForwardInputs:
 
 
 class TorchKernels:
-    """The operations of a layer between its matrix products, in torch, for any device.
+    """The operations of a layer between its matrix products, and products with quantised weights,
+    in torch, for any device.
 
     `ragged`: attention reads the cache of every token's slot in place. torch's attention copies the
     cache for each token of a ragged batch, so padded batches suit it better.
@@ -41,6 +49,12 @@ class TorchKernels:
     def tile(self, group: int) -> int:  # noqa: ARG002
         """Tokens of a slot that attention processes together, with `group` query heads per key head."""
         return 1
+
+    def multiply(self, given: Tensor, weight: Weight) -> Tensor:
+        """Matrix product of (..., inputs) with a weight (outputs, inputs): (..., outputs)."""
+        if isinstance(weight, QuantizedWeight):
+            weight = dequantize(weight, given.dtype)
+        return linear(given, weight)
 
     def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
         """The sum, and the sum normed: (rows, new, width) each."""
@@ -92,7 +106,7 @@ class LayerSizes:
 class SelfAttention(nn.Module):
     """`self_attn.*`: grouped queries over a slotted cache."""
 
-    joint: Tensor
+    joint: Weight
 
     def __init__(self, sizes: LayerSizes, index: int, kernels: TorchKernels) -> None:
         super().__init__()
@@ -107,7 +121,6 @@ class SelfAttention(nn.Module):
         if sizes.head_norms:
             self.q_norm = nn.RMSNorm(sizes.head_dim, sizes.eps)
             self.k_norm = nn.RMSNorm(sizes.head_dim, sizes.eps)
-        self.register_buffer("joint", None, persistent=False)
 
     def join_projections(self) -> None:
         """Join the three projections of the input. Call it when the weights are loaded."""
@@ -115,15 +128,16 @@ class SelfAttention(nn.Module):
 
     def forward(self, normed: Tensor, shared: ForwardInputs) -> Tensor:
         """(rows, new, width) to the same."""
-        queries = self.kernels.rotate_and_store(linear(normed, self.joint), self, shared)
-        mixed: Tensor = self.o_proj(self.kernels.attend(queries, self, shared))
-        return mixed
+        joint = self.kernels.multiply(normed, self.joint)
+        queries = self.kernels.rotate_and_store(joint, self, shared)
+        mixed = self.kernels.attend(queries, self, shared)
+        return self.kernels.multiply(mixed, self.o_proj.weight)
 
 
 class FeedForward(nn.Module):
     """`mlp.*`: gated by SiLU."""
 
-    joint: Tensor
+    joint: Weight
 
     def __init__(self, sizes: LayerSizes, kernels: TorchKernels) -> None:
         super().__init__()
@@ -131,7 +145,6 @@ class FeedForward(nn.Module):
         self.gate_proj = nn.Linear(sizes.width, sizes.intermediate, bias=False)
         self.up_proj = nn.Linear(sizes.width, sizes.intermediate, bias=False)
         self.down_proj = nn.Linear(sizes.intermediate, sizes.width, bias=False)
-        self.register_buffer("joint", None, persistent=False)
 
     def join_projections(self) -> None:
         """Join both projections of the input. Call it when the weights are loaded."""
@@ -139,8 +152,14 @@ class FeedForward(nn.Module):
 
     def forward(self, normed: Tensor) -> Tensor:
         """(rows, new, width) to the same."""
-        intermediate: Tensor = self.down_proj(self.kernels.gate(linear(normed, self.joint)))
-        return intermediate
+        gated = self.kernels.gate(self.kernels.multiply(normed, self.joint))
+        return self.kernels.multiply(gated, self.down_proj.weight)
+
+
+def set_quantized(linear: nn.Linear, weight: QuantizedWeight) -> None:
+    """Replace the weight of `linear`. Only the kernels of a layer can multiply with it."""
+    del linear.weight
+    linear.weight = weight  # type: ignore[assignment]
 
 
 class DecoderLayer(nn.Module):
@@ -154,8 +173,19 @@ class DecoderLayer(nn.Module):
         self.mlp = FeedForward(sizes, kernels)
 
 
-def join_weights(parts: Sequence[nn.Linear]) -> Tensor:
-    """Join weights with a common input. Each weight becomes a view of the result and keeps its name."""
+def join_weights(parts: Sequence[nn.Linear]) -> Weight:
+    """Join weights with a common input. Each weight becomes a view of the result and keeps its name.
+
+    Quantised weights are moved. Raises EngineLoadError if they do not have one form.
+    """
+    weights: list[Weight] = [part.weight for part in parts]
+    quantized = [weight for weight in weights if isinstance(weight, QuantizedWeight)]
+    if quantized:
+        if len(quantized) < len(parts) or len({weight.group for weight in quantized}) > 1:
+            raise EngineLoadError("projections with a common input must be quantised alike")
+        for part in parts:
+            del part.weight
+        return join_quantized(quantized)
     joint = torch.cat([part.weight for part in parts])
     for part, rows in zip(parts, torch.split(joint, [p.out_features for p in parts]), strict=True):
         part.weight = nn.Parameter(rows, requires_grad=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,13 @@ from antiphon.inference_worker.engines.minicpmo.config import (
 )
 from antiphon.inference_worker.engines.minicpmo.device import pick_device
 from antiphon.inference_worker.engines.minicpmo.model.kernel_check import check_kernels, use_triton
-from antiphon.inference_worker.engines.minicpmo.model.layer import TorchKernels
+from antiphon.inference_worker.engines.minicpmo.model.layer import TorchKernels, set_quantized
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.model.packed_checkpoints import (
+    PackedFormat,
+    packed_format,
+)
+from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import quantize_int8
 from antiphon.inference_worker.engines.types import EngineLoadError, LoadProgress
 
 NAMES_SHOWN = 8
@@ -38,13 +43,15 @@ def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> 
     """
     device = pick_device(options.device)
     fused = use_triton(options.kernels, device)
-    network = build_on_meta(read_config(folder), fused=fused)
+    config = read_config(folder)
+    network = build_on_meta(config, fused=fused)
     shards = find_shards(folder)
-    check_names(expected=network.state_dict().keys(), found=shards)
+    check_names(expected=expected_names(network, shards), found=shards)
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+    weights = WeightLoader(network, shards, dtype, int8=options.quantize == "int8")
     for count, path in enumerate(sorted(set(shards.values())), start=1):
         report(f"weights {count}/{len(set(shards.values()))} to {device}")
-        _stream(network, path, device, dtype)
+        _stream(weights, path, device)
     compute_buffers(network, device)
     if fused:
         report("programs")
@@ -99,11 +106,72 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + more
 
 
-def _stream(network: nn.Module, path: Path, device: torch.device, dtype: torch.dtype) -> None:
-    """Replace meta parameters by the file's tensors, one at a time."""
+def quantizable(network: MiniCPMO) -> dict[str, nn.Linear]:
+    """The linear modules of the language model by name. All others keep 16 bits."""
+    found = network.llm.named_modules(prefix="llm")
+    return {name: module for name, module in found if isinstance(module, nn.Linear)}
+
+
+def expected_names(network: MiniCPMO, found: Collection[str]) -> set[str]:
+    """The tensors of a checkpoint in which these are `found`: its modules may be packed or plain."""
+    names, packing = set(network.state_dict()), packed_format(network.config)
+    if packing is None:
+        return names
+    for module in quantizable(network):
+        packed = packing.names(module, found)
+        if not packed.isdisjoint(found):
+            names = names - {f"{module}.weight"} | packed
+    return names
+
+
+def _stream(weights: WeightLoader, path: Path, device: torch.device) -> None:
     with open_weights(path, str(device)) as file:
         for name in file.keys():  # noqa: SIM118  # a file handle, not a dict
-            assign_parameter(network, name, file.get_tensor(name).to(dtype))
+            weights.take(name, file.get_tensor(name))
+
+
+class WeightLoader:
+    """Replaces meta parameters by the tensors of a checkpoint with the names `found`, one at a time.
+
+    A packed weight is repacked as soon as all its tensors are there. With `int8`, plain ones are
+    quantised at once. So the device never holds all weights twice, or in 16 bits.
+    """
+
+    def __init__(
+        self, network: MiniCPMO, found: Collection[str], dtype: torch.dtype, *, int8: bool
+    ) -> None:
+        self._network, self._dtype, self._int8, self._found = network, dtype, int8, found
+        self._linear = quantizable(network)
+        self._packing = packed_format(network.config)
+        self._waiting: dict[str, dict[str, Tensor]] = {}
+        if int8 and self._packing is not None:
+            raise EngineLoadError("the checkpoint is quantised already: remove the option quantize")
+
+    def take(self, name: str, tensor: Tensor) -> None:
+        """Raises EngineLoadError on a wrong shape."""
+        owner, _, leaf = name.rpartition(".")
+        linear = self._linear.get(owner)
+        if linear is not None and self._packing is not None and leaf != "weight":
+            self._take_packed(owner, linear, self._packing, leaf, tensor)
+            return
+        assign_parameter(self._network, name, tensor.to(self._dtype))
+        if linear is not None and self._int8:
+            set_quantized(linear, quantize_int8(linear.weight))
+
+    def _take_packed(
+        self, owner: str, linear: nn.Linear, packing: PackedFormat, leaf: str, tensor: Tensor
+    ) -> None:
+        parts = self._waiting.setdefault(owner, {})
+        parts[leaf] = tensor
+        if len(parts) < len(packing.names(owner, self._found)):
+            return
+        weight = packing.repack(self._waiting.pop(owner))
+        shape = len(weight.values), weight.inputs
+        if shape != linear.weight.shape:
+            raise EngineLoadError(
+                f"{owner} has shape {shape}, this model expects {tuple(linear.weight.shape)}"
+            )
+        set_quantized(linear, weight)
 
 
 def assign_parameter(network: nn.Module, name: str, tensor: Tensor) -> None:

@@ -10,7 +10,8 @@ import psutil
 import torch
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
-from antiphon.inference_worker.engines.minicpmo.model.load import build_on_meta
+from antiphon.inference_worker.engines.minicpmo.model.load import build_on_meta, quantizable
+from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import INT8_GROUP
 from antiphon.inference_worker.engines.types import EngineLoadError
 
 GIB = 2**30
@@ -63,10 +64,13 @@ def estimate(
 
     One more voice is counted, because a voice exists twice while it is cloned or advanced.
     """
-    width = 4 if device == "cpu" else 2
-    fixed = weight_bytes(config, width) + activation_bytes(config, width)
+    width, int8 = 4 if device == "cpu" else 2, options.quantize == "int8"
+    fixed = weight_bytes(config, width, int8=int8) + activation_bytes(config, width)
     if options.cuda_graphs and device != "cpu":
         fixed += GRAPH_BYTES
+        if int8 or config.quantization_config is not None:
+            # The largest weight, unpacked, which a graph of many tokens holds.
+            fixed += 2 * config.intermediate_size * config.hidden_size * width
     slot = cache_bytes(config, options, width)
     if voices:
         fixed += TOKEN2WAV_BYTES + voice_bytes(options)
@@ -74,10 +78,28 @@ def estimate(
     return MemoryEstimate(fixed, slot)
 
 
+def weight_bytes(config: ModelConfig, width: int, *, int8: bool) -> int:
+    """Bytes of the weights without the vocoder's, as the engine holds them.
+
+    Of a packed checkpoint all layers of the language model count as packed, and its head does not.
+    """
+    plain = config.model_copy(update={"quantization_config": None})
+    total, layers, head = _values(plain)
+    if int8:
+        return (total - layers - head) * width + round((layers + head) * (1 + 2 / INT8_GROUP))
+    if (packing := config.quantization_config) is None:
+        return total * width
+    per_group = 3 / packing.group
+    return (total - layers) * width + round(layers * (0.5 + per_group))
+
+
 @cache
-def weight_bytes(config: ModelConfig, width: int) -> int:
-    """Bytes of the weights without the vocoder's."""
-    return width * sum(p.numel() for p in build_on_meta(config).parameters())
+def _values(config: ModelConfig) -> tuple[int, int, int]:
+    """Numbers of all weights, of the linear ones in the language model's layers, and in its head."""
+    network = build_on_meta(config)
+    linear = sum(module.weight.numel() for module in quantizable(network).values())
+    head = network.llm.lm_head.weight.numel()
+    return sum(p.numel() for p in network.parameters()), linear - head, head
 
 
 def activation_bytes(config: ModelConfig, width: int) -> int:
@@ -185,6 +207,8 @@ def _changes_that_fit(
         (f"the engine option context_tokens to {context}", fitting(context_tokens=context)),
         ("the engine option vocoder to none (text only)", fitting(voices=False)),
     ]
+    if options.quantize == "none" and config.quantization_config is None:
+        found.insert(0, ("--quantize to int8", fitting(quantize="int8")))
     remedies = [f"set --slots to {unchanged}"] if unchanged else []
     for change, slots in found:
         if slots > unchanged:

@@ -1,4 +1,5 @@
-"""The operations of a decoder layer between its matrix products as Triton programs: fewer launches than torch.
+"""Triton programs: the operations of a decoder layer between its matrix products, in fewer launches than
+torch, and products with quantised weights.
 
 Values are read and written in the type of the tensors and computed in float32. No program is
 specialised on a value that changes while serving, so each compiles once per network and type.
@@ -198,3 +199,90 @@ def gate(joint, fed, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     gates = tl.load(joint + token * 2 * WIDTH + at, mask=inside, other=0.0).to(tl.float32)
     values = tl.load(joint + token * 2 * WIDTH + WIDTH + at, mask=inside, other=0.0).to(tl.float32)
     tl.store(fed + token * WIDTH + at, gates / (1.0 + tl.exp(-gates)) * values, mask=inside)
+
+
+@triton.jit(do_not_specialize=["tokens", "outputs"])
+def multiply_packed(
+    given,
+    values,
+    scales,
+    zeros,
+    made,
+    tokens,
+    outputs,
+    INPUTS: tl.constexpr,
+    GROUP: tl.constexpr,
+    BITS: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """One program per COLUMNS outputs and ROWS tokens: `given` (tokens, INPUTS) times a quantised
+    weight, to `made` (tokens, outputs).
+
+    Integers of up to 8 bits are exact in bfloat16; each group is scaled after its product.
+    """
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    asked, inside = (row < tokens)[:, None], column < outputs
+    wide = column.to(tl.int64)
+    side: tl.constexpr = GROUP // 2
+    full = tl.arange(0, GROUP)[None, :]
+    half = tl.arange(0, side)[None, :]
+    total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+    for group in range(INPUTS // GROUP):
+        own = wide * (INPUTS // GROUP) + group
+        scale = tl.load(scales + own, mask=inside, other=0.0).to(tl.float32)
+        source = given + row[:, None] * INPUTS + group * GROUP
+        if BITS == 8:
+            left = tl.load(source + full, mask=asked, other=0.0)
+            place = values + wide[:, None] * INPUTS + group * GROUP + full
+            stored = tl.load(place, mask=inside[:, None], other=0).to(left.dtype)
+            part = tl.dot(left, tl.trans(stored), input_precision="ieee")
+        else:
+            first = tl.load(source + half, mask=asked, other=0.0)
+            second = tl.load(source + side + half, mask=asked, other=0.0)
+            place = values + wide[:, None] * (INPUTS // 2) + group * side + half
+            stored = tl.load(place, mask=inside[:, None], other=0)
+            zero = tl.load(zeros + own, mask=inside, other=0).to(tl.int8)[:, None]
+            low = ((stored & 15).to(tl.int8) - zero).to(first.dtype)
+            high = ((stored >> 4).to(tl.int8) - zero).to(first.dtype)
+            part = tl.dot(first, tl.trans(low), input_precision="ieee")
+            part += tl.dot(second, tl.trans(high), input_precision="ieee")
+        total += part * scale[None, :]
+    target = made + row.to(tl.int64)[:, None] * outputs + wide[None, :]
+    tl.store(target, total, mask=asked & inside[None, :])
+
+
+@triton.jit
+def unpack(
+    values,
+    scales,
+    zeros,
+    made,
+    INPUTS: tl.constexpr,
+    GROUP: tl.constexpr,
+    BITS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """One program per output and BLOCK groups: a quantised weight to `made` (outputs, INPUTS)."""
+    output = tl.program_id(0).to(tl.int64)
+    group = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    groups: tl.constexpr = INPUTS // GROUP
+    side: tl.constexpr = GROUP // 2
+    inside = group < groups
+    own = output * groups + group
+    scale = tl.load(scales + own, mask=inside, other=0.0).to(tl.float32)[:, None]
+    target = made + output * INPUTS + group[:, None] * GROUP
+    if BITS == 8:
+        at = tl.arange(0, GROUP)[None, :]
+        place = values + output * INPUTS + group[:, None] * GROUP + at
+        stored = tl.load(place, mask=inside[:, None], other=0).to(tl.float32)
+        tl.store(target + at, stored * scale, mask=inside[:, None])
+    else:
+        at = tl.arange(0, side)[None, :]
+        place = values + output * (INPUTS // 2) + group[:, None] * side + at
+        stored = tl.load(place, mask=inside[:, None], other=0)
+        zero = tl.load(zeros + own, mask=inside, other=0).to(tl.float32)[:, None]
+        low, high = (stored & 15).to(tl.float32), (stored >> 4).to(tl.float32)
+        tl.store(target + at, (low - zero) * scale, mask=inside[:, None])
+        tl.store(target + side + at, (high - zero) * scale, mask=inside[:, None])

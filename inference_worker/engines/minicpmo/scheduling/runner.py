@@ -139,7 +139,7 @@ class Runner:
         hidden = self._text.forward(inputs)
         if not any(feed.want_logits for feed in feeds):
             return [FeedResult(row, None) for row in hidden]
-        logits = self._project(llm.lm_head, hidden, inputs)
+        logits = self._project(llm.logits, hidden, inputs)
         return [FeedResult(*rows) for rows in zip(hidden, logits, strict=True)]
 
     def _feed_for_states(self, step: FeedForStates) -> Tensor:

@@ -6,17 +6,30 @@ import pytest
 import torch
 
 from antiphon.inference_worker.engines.minicpmo.config import ModelConfig
+from antiphon.inference_worker.engines.minicpmo.model.fused_kernels import FusedKernels
+from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
+    pack_int4,
+    quantize_int8,
+)
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import DecodeSpeech, Feed
 from support.minicpmo import golden_set
-from support.minicpmo.fake_gpu import GPU
+from support.minicpmo.fake_gpu import GPU, fake_gpu
 from support.minicpmo.fake_serving import CODE, CONTEXT, kinds_of_step, serving
-from support.minicpmo.offline_triton import stack_bytes
+from support.minicpmo.offline_triton import compiled_offline, stack_bytes
 
 LONGEST = 40960
 """Maximum tokens of a slot."""
 
-PROGRAMS = {"add_norm", "rotate_and_store", "attend_split", "combine_splits", "gate"}
+PROGRAMS = {
+    "add_norm",
+    "rotate_and_store",
+    "attend_split",
+    "combine_splits",
+    "gate",
+    "multiply_packed",
+    "unpack",
+}
 
 
 @pytest.fixture
@@ -27,6 +40,29 @@ def shallow() -> ModelConfig:
     return config.model_copy(update={"num_hidden_layers": 1, "tts_config": speech})
 
 
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("capability", [80, 89, 90])
+def test_products_with_quantised_weights_fit_a_multiprocessor(
+    bits: int, capability: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For Ampere, Ada and Hopper: nothing spills, and all numbers of tokens use four programs."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    with fake_gpu() as gpu, compiled_offline(gpu, capability) as compiled:
+        full = torch.zeros(64, 12288, dtype=torch.bfloat16, device=GPU)
+        scales = full.new_zeros(64, 96)
+        weight = quantize_int8(full) if bits == 8 else pack_int4(full, scales, scales)
+        for tokens in (1, 16, 17, 33, 64, 65, 256, 257, 512):
+            FusedKernels().multiply(full.new_zeros(tokens, 1, 12288), weight)
+    assert {name: len(ways) for name, ways in compiled.programs.items()} == {
+        "multiply_packed": 3,
+        "unpack": 1,
+    }
+    for name, ways in compiled.programs.items():
+        for program in ways.values():
+            assert program.metadata.shared <= 99 * 1024, name
+            assert stack_bytes(program, tmp_path) == 0, name
+
+
 def test_nothing_is_compiled_while_serving(
     shallow: ModelConfig,
     tokenizer: Tokenizer,
@@ -35,10 +71,11 @@ def test_nothing_is_compiled_while_serving(
 ) -> None:
     """The warm-up compiles every specialisation that a session can need; all fit a multiprocessor.
 
+    Weights of 4 bits run the programs of plain ones and their own.
     The smallest cards with bfloat16 give a program 99 KiB of shared memory.
     """
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    with serving(shallow, tokenizer, fused=True, context=LONGEST) as card:
+    with serving(shallow, tokenizer, fused=True, context=LONGEST, bits=4) as card:
         card.runner.warm_up()
         known = card.compiled.count
         for tokens in (1, 2, 3, 5, 11, 16, 17, 32, 33, 40, 600):

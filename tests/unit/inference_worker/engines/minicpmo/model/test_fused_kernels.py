@@ -45,6 +45,22 @@ def test_norm_and_gate(
     assert interpreter.submit(triton_interpreter.of_the_rest, width, dtype).result() < bound
 
 
+@pytest.mark.parametrize(
+    ("bits", "inputs", "group", "dtype", "bound"),
+    [(8, 256, 128, *EXACT), (4, 192, 64, *EXACT), (4, 256, 32, *HALF), (8, 192, 64, *HALF)],
+)
+def test_products_with_quantised_weights(
+    interpreter: ProcessPoolExecutor,
+    bits: int,
+    inputs: int,
+    group: int,
+    dtype: torch.dtype,
+    bound: float,
+) -> None:
+    asked = interpreter.submit(triton_interpreter.of_a_product, bits, inputs, group, dtype)
+    assert asked.result() < bound
+
+
 def test_both_decoders(interpreter: ProcessPoolExecutor) -> None:
     assert interpreter.submit(triton_interpreter.of_the_decoders).result() < 2e-6
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 import pytest
 import torch
 
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
+from antiphon.inference_worker.engines.minicpmo.config import (
+    EngineOptions,
+    ModelConfig,
+    QuantizationConfig,
+)
 from antiphon.inference_worker.engines.minicpmo.model import memory
 from antiphon.inference_worker.engines.minicpmo.model.memory import (
     GIB,
     check_memory,
     estimate,
     voice_bytes,
+    weight_bytes,
 )
 from antiphon.inference_worker.engines.types import EngineLoadError
 from support.minicpmo import golden_set
+from support.minicpmo.fake_gpu import fake_gpu, network_on
 
 CARD = torch.device("cuda", 0)
 CONSUMER_24 = int(23.5 * GIB)
@@ -52,7 +58,7 @@ def test_a_refusal_names_the_settings_that_fit(
     options = EngineOptions(slots=4)
     error = refused(config, options, CONSUMER_24, monkeypatch)
     assert "4 slots of 8192 tokens need" in error
-    assert "23.5 GiB are free: set --slots to 1; or set the engine option vocoder" in error
+    assert "23.5 GiB are free: set --slots to 1; or set --quantize to int8; or set" in error
     error = refused(config, options, int(22.8 * GIB), monkeypatch)
     assert "set the engine option context_tokens to 4096 and --slots to 1" in error
     assert "set the engine option vocoder to none (text only) and --slots to 2" in error
@@ -61,11 +67,14 @@ def test_a_refusal_names_the_settings_that_fit(
 
 def test_every_named_change_fits(config: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     free = int(22.8 * GIB)
-    for changes in ({"context_tokens": 4096, "slots": 1}, {"vocoder": "none", "slots": 2}):
+    for changes in (
+        {"context_tokens": 4096, "slots": 1},
+        {"vocoder": "none", "slots": 2},
+        {"quantize": "int8", "slots": 4},
+    ):
         options = EngineOptions(**changes)
         assert refused(config, options, free, monkeypatch) == ""
-        more = options.model_copy(update={"slots": options.slots + 1})
-        assert refused(config, more, free, monkeypatch) != ""
+    assert refused(config, EngineOptions(slots=1), free, monkeypatch) != ""
 
 
 def test_a_voice_counts_by_its_length() -> None:
@@ -82,3 +91,25 @@ def test_slots_that_fit(config: ModelConfig) -> None:
     assert counted.fitting(counted.of(5)) == 5
     assert counted.fitting(counted.of(5) - 1) == 4
     assert counted.fitting(0) == 0
+
+
+def test_quantised_weights_count_as_the_engine_holds_them(config: ModelConfig) -> None:
+    """Compared with the tensors of a network on the fake GPU."""
+    packed = QuantizationConfig(quant_method="awq", group_size=128)
+    awq = config.model_copy(update={"quantization_config": packed})
+    for bits, given, int8 in ((8, config, True), (4, awq, False)):
+        with fake_gpu() as gpu:
+            network = network_on(given, fused=False, bits=bits)
+            counted = weight_bytes(given, 2, int8=int8)
+            assert gpu.held == pytest.approx(counted, rel=0.005)
+            del network
+
+
+def test_packed_weights_serve_text_on_a_card_of_12_gib(
+    config: ModelConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = QuantizationConfig(quant_method="awq", group_size=128)
+    awq = config.model_copy(update={"quantization_config": packed})
+    options = EngineOptions(slots=1, context_tokens=4096, vocoder="none")
+    assert refused(awq, options, int(11.5 * GIB), monkeypatch) == ""
+    assert "use a device with more memory" in refused(awq, options, 10 * GIB, monkeypatch)

@@ -1,0 +1,154 @@
+"""Checkpoints whose linear weights are packed 4-bit values, from three programs: AutoAWQ (gemm), GPTQ
+and compressed-tensors (pack-quantized). Each becomes a QuantizedWeight.
+
+All pack eight values into an int32, the first in its lowest bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from antiphon.inference_worker.engines.minicpmo.config import ModelConfig, QuantizationConfig
+from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
+    QuantizedWeight,
+    pack_int4,
+)
+from antiphon.inference_worker.engines.types import EngineLoadError
+
+AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
+"""Which of the eight values of an int32 is output n: AutoAWQ stores outputs 0, 2, 4, 6, 1, 3, 5, 7."""
+
+MIN_GROUP = 32
+"""A product on tensor cores needs 16 values, and the halves of a group are multiplied separately."""
+
+Parts = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFormat:
+    """Names of the tensors in place of `weight`; `repack` makes a weight of them."""
+
+    required: frozenset[str]
+    optional: frozenset[str]
+    repack: Callable[[Parts], QuantizedWeight]
+
+    def names(self, module: str, found: Collection[str]) -> set[str]:
+        """The tensors of `module` that the checkpoint must have."""
+        optional = {f"{module}.{part}" for part in self.optional}
+        return {f"{module}.{part}" for part in self.required} | (optional & set(found))
+
+
+def packed_format(config: ModelConfig) -> PackedFormat | None:
+    """The format of the checkpoint; None if its weights are not quantised.
+
+    Raises EngineLoadError for a format that the engine does not read.
+    """
+    given = config.quantization_config
+    if given is None:
+        return None
+    make = {"awq": _awq, "gptq": _gptq, "compressed-tensors": _compressed_tensors}.get(
+        given.quant_method
+    )
+    if make is None:
+        raise _unread(given, f"quant_method {given.quant_method}")
+    return make(given)
+
+
+def _awq(given: QuantizationConfig) -> PackedFormat:
+    if given.bits != 4 or given.version.lower() != "gemm":
+        raise _unread(given, f"AWQ of {given.bits} bits, version {given.version}")
+    return PackedFormat(frozenset({"qweight", "qzeros", "scales"}), frozenset(), _repack_awq)
+
+
+def _gptq(given: QuantizationConfig) -> PackedFormat:
+    if given.bits != 4:
+        raise _unread(given, f"GPTQ of {given.bits} bits")
+    # The first version stores each zero less one.
+    less = 0 if given.checkpoint_format == "gptq_v2" else 1
+
+    def repack(parts: Parts) -> QuantizedWeight:
+        return _repack_gptq(parts, less)
+
+    names = frozenset({"qweight", "qzeros", "scales"})
+    return PackedFormat(names, frozenset({"g_idx"}), repack)
+
+
+def _compressed_tensors(given: QuantizationConfig) -> PackedFormat:
+    schemes = [group.weights for group in given.config_groups.values()]
+    if given.format != "pack-quantized" or any(s is None or s.num_bits != 4 for s in schemes):
+        raise _unread(given, f"compressed-tensors {given.format} of other than 4 bits")
+    return PackedFormat(
+        frozenset({"weight_packed", "weight_scale", "weight_shape"}),
+        frozenset({"weight_zero_point", "weight_g_idx"}),
+        _repack_compressed,
+    )
+
+
+def _unread(given: QuantizationConfig, what: str) -> EngineLoadError:
+    return EngineLoadError(
+        f"the checkpoint is quantised as {what}, which this engine does not read; it reads 4 bits of "
+        "AWQ (gemm), GPTQ and compressed-tensors (pack-quantized), or quantises the official "
+        f"checkpoint itself with the option quantize=int8; config.json says {given.quant_method}"
+    )
+
+
+def _repack_awq(parts: Parts) -> QuantizedWeight:
+    """`qweight` (inputs, outputs / 8), `qzeros` (groups, outputs / 8), `scales` (groups, outputs)."""
+    values, zeros = (
+        _unpacked(parts[name], 1).view(len(parts[name]), -1, 8)[..., AWQ_ORDER].flatten(1)
+        for name in ("qweight", "qzeros")
+    )
+    return _grouped(values.T, parts["scales"].T, zeros.T)
+
+
+def _repack_gptq(parts: Parts, less: int) -> QuantizedWeight:
+    """`qweight` (inputs / 8, outputs), `qzeros` (groups, outputs / 8), `scales` (groups, outputs)."""
+    values, scales = _unpacked(parts["qweight"], 0), parts["scales"]
+    _check_order(parts.get("g_idx"), values.shape[0], scales.shape[0])
+    return _grouped(values.T, scales.T, _unpacked(parts["qzeros"], 1).T + less)
+
+
+def _repack_compressed(parts: Parts) -> QuantizedWeight:
+    """`weight_packed` (outputs, inputs / 8) and `weight_zero_point` (outputs / 8, groups), both stored
+    with 8 added; `weight_scale` (outputs, groups), where one group is the whole row.
+    """
+    outputs, inputs = parts["weight_shape"].tolist()
+    values, scales = _unpacked(parts["weight_packed"], 1)[:, :inputs], parts["weight_scale"]
+    _check_order(parts.get("weight_g_idx"), inputs, scales.shape[1])
+    zeros = torch.full_like(scales, 8, dtype=torch.uint8)
+    if (packed := parts.get("weight_zero_point")) is not None:
+        zeros = _unpacked(packed, 0)[:outputs]
+    return _grouped(values, scales, zeros)
+
+
+def _unpacked(packed: Tensor, dim: int) -> Tensor:
+    """The eight values of 0 to 15 of each int32, along `dim`: one per byte."""
+    values = [(packed >> shift & 15).to(torch.uint8) for shift in range(0, 32, 4)]
+    return torch.stack(values, dim + 1).flatten(dim, dim + 1)
+
+
+def _check_order(groups: Tensor | None, inputs: int, count: int) -> None:
+    """Raise EngineLoadError if inputs do not belong to groups in order."""
+    if groups is None:
+        return
+    if not torch.equal(groups.cpu().long(), torch.arange(inputs) // (inputs // count)):
+        raise EngineLoadError(
+            "the checkpoint was quantised with desc_act (activation order), which this engine does "
+            "not read: choose one without"
+        )
+
+
+def _grouped(values: Tensor, scales: Tensor, zeros: Tensor) -> QuantizedWeight:
+    """With groups that the Triton program can multiply: a row of one group is split into many."""
+    inputs, group = values.shape[1], values.shape[1] // scales.shape[1]
+    size = next((size for size in (128, 64, 32) if group % size == 0), 0)
+    if not size or inputs % scales.shape[1]:
+        raise EngineLoadError(
+            f"the checkpoint has groups of {group} weights; this engine reads multiples of {MIN_GROUP}"
+        )
+    scales, zeros = (each.repeat_interleave(group // size, dim=1) for each in (scales, zeros))
+    return pack_int4(values, scales, zeros)

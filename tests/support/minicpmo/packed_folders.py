@@ -1,0 +1,144 @@
+"""Writes the tiny checkpoint as AutoAWQ, GPTQ and compressed-tensors pack it: with plain loops, from the
+descriptions of the formats, not with the engine's code.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from support.minicpmo.golden_set import CHECKPOINT
+
+GROUP = 64
+"""The tiny network has inner widths of 256 and 192."""
+
+FORMATS = ("awq", "gptq", "gptq_v2", "compressed", "compressed_asymmetric")
+
+CONFIGS: dict[str, dict[str, Any]] = {
+    "awq": {
+        "quant_method": "awq",
+        "bits": 4,
+        "group_size": GROUP,
+        "version": "gemm",
+        "zero_point": True,
+    },
+    "gptq": {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "desc_act": False},
+    "gptq_v2": {
+        "quant_method": "gptq",
+        "bits": 4,
+        "group_size": GROUP,
+        "checkpoint_format": "gptq_v2",
+    },
+    "compressed": {
+        "quant_method": "compressed-tensors",
+        "format": "pack-quantized",
+        "config_groups": {
+            "group_0": {
+                "targets": ["Linear"],
+                "weights": {"num_bits": 4, "strategy": "group", "group_size": GROUP},
+                "input_activations": None,
+            }
+        },
+    },
+}
+CONFIGS["compressed_asymmetric"] = CONFIGS["compressed"]
+
+Grid = list[list[int]]
+
+
+def quantized(weight: Tensor, *, symmetric: bool) -> tuple[Grid, Tensor, Grid]:
+    """Values of 0 to 15 (outputs, inputs), float16 scales and integer zeros (outputs, groups)."""
+    grouped = weight.float().unflatten(1, (-1, GROUP))
+    low, high = grouped.amin(2).clamp(max=0), grouped.amax(2).clamp(min=0)
+    if symmetric:
+        high = torch.maximum(high, -low)
+        low = -high
+    scales = ((high - low) / 15 + 1e-6).half()
+    zeros = torch.full_like(low, 8) if symmetric else (-low / scales).round().clamp(0, 15)
+    values = (grouped / scales.float()[..., None] + zeros[..., None]).round().clamp(0, 15)
+    return values.int().flatten(1).tolist(), scales, zeros.int().tolist()
+
+
+def exact(values: Grid, scales: Tensor, zeros: Grid) -> Tensor:
+    """The weight (outputs, inputs) that these mean, by the definition."""
+    return torch.tensor(
+        [
+            [
+                (value - zeros[n][k // GROUP]) * float(scales[n, k // GROUP])
+                for k, value in enumerate(row)
+            ]
+            for n, row in enumerate(values)
+        ]
+    )
+
+
+def word(eight: Sequence[int]) -> int:
+    """Eight values as a signed 32-bit integer, the first in the lowest bits."""
+    total = 0
+    for place, value in enumerate(eight):
+        total |= value << 4 * place
+    return total - 2**32 if total >= 2**31 else total
+
+
+def words(rows: Grid, order: Sequence[int] = range(8)) -> Tensor:
+    """Each eight neighbours of a row as one word, in this order."""
+    packed = [
+        [word([row[start + k] for k in order]) for start in range(0, len(row), 8)] for row in rows
+    ]
+    return torch.tensor(packed, dtype=torch.int32)
+
+
+def turned(rows: Grid) -> Grid:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def packed(weight: Tensor, form: str) -> tuple[dict[str, Tensor], Tensor]:
+    """The tensors of a linear module in the format, and the weight that they mean."""
+    values, scales, zeros = quantized(weight, symmetric=form == "compressed")
+    meant = exact(values, scales, zeros)
+    if form == "awq":
+        order = [0, 2, 4, 6, 1, 3, 5, 7]
+        return {
+            "qweight": words(turned(values), order),
+            "qzeros": words(turned(zeros), order),
+            "scales": scales.T.contiguous(),
+        }, meant
+    if form.startswith("gptq"):
+        less = 1 if form == "gptq" else 0
+        stored = [[(zero - less) % 16 for zero in row] for row in turned(zeros)]
+        return {
+            "qweight": words(values).T.contiguous(),
+            "qzeros": words(stored),
+            "scales": scales.T.contiguous(),
+            "g_idx": torch.tensor([k // GROUP for k in range(len(values[0]))], dtype=torch.int32),
+        }, meant
+    parts = {
+        "weight_packed": words(values),
+        "weight_scale": scales.bfloat16(),
+        "weight_shape": torch.tensor(weight.shape),
+    }
+    if form == "compressed_asymmetric":
+        parts["weight_zero_point"] = words(turned(zeros)).T.contiguous()
+    return parts, exact(values, scales.bfloat16(), zeros)
+
+
+def write_folder(folder: Path, form: str) -> dict[str, Tensor]:
+    """The tiny checkpoint in the format; returns the weights that the packed tensors mean."""
+    shutil.copy(CHECKPOINT / "tokenizer.json", folder)
+    config = json.loads((CHECKPOINT / "config.json").read_bytes())
+    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": CONFIGS[form]}))
+    stored, meant = load_file(CHECKPOINT / "model.safetensors"), dict[str, Tensor]()
+    for name in list(stored):
+        module = name.removesuffix(".weight")
+        if module.startswith("llm.model.layers.") and module.endswith("_proj"):
+            parts, meant[name] = packed(stored.pop(name), form)
+            stored |= {f"{module}.{leaf}": tensor for leaf, tensor in parts.items()}
+    save_file(stored, folder / "model.safetensors")
+    return meant
