@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from antiphon.broker.settings import StatusSettings
 
@@ -46,9 +46,8 @@ class WorkerSettings(StatusSettings):
     stop_grace_s: float | None = Field(default=None, gt=0)
     """time between SIGTERM and SIGKILL of the service manager; sessions move to other workers before"""
 
-    @model_validator(mode="after")
-    def _add_quantize(self) -> Self:
-        """The engine reads `quantize` from its options."""
-        if self.quantize is not None:
-            self.engine_options = {**self.engine_options, "quantize": self.quantize}
-        return self
+    @property
+    def all_engine_options(self) -> dict[str, Any]:
+        """`engine_options`, and the options that are settings of their own."""
+        own = {} if self.quantize is None else {"quantize": self.quantize}
+        return self.engine_options | own

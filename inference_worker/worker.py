@@ -52,7 +52,7 @@ async def run(
         settings.engine,
         slots=settings.slots,
         model_path=settings.model_path,
-        options=settings.engine_options,
+        options=settings.all_engine_options,
     )
     worker_id = new_process_id("worker")
     bind_contextvars(instance=worker_id)

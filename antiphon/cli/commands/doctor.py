@@ -100,7 +100,8 @@ def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
         yield ok("antiphon up", f"runs in this folder at {stack.edge_url} (process {stack.pid})")
     if worker.transcribe:
         yield examine_recogniser()
-    yield from examine_engine(worker.engine, worker.slots, worker.model_path, worker.engine_options)
+    options = worker.all_engine_options
+    yield from examine_engine(worker.engine, worker.slots, worker.model_path, options)
 
 
 def _examine_redis(redis_url: str | None) -> list[Finding]:

@@ -140,7 +140,7 @@ def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan
         redis_port=redis_port,
         drain_s=worker.drain_s if "drain_s" in worker.model_fields_set else DRAIN_S,
         stop_grace_s=worker.stop_grace_s,
-        engine_options=worker.engine_options,
+        engine_options=worker.all_engine_options,
     )
 
 

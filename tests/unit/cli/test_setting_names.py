@@ -105,5 +105,5 @@ def test_a_value_that_must_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_quantize_is_an_option_of_the_engine() -> None:
     settings = WorkerSettings(quantize="int8", engine_options={"seed": 1})
-    assert settings.engine_options == {"seed": 1, "quantize": "int8"}
-    assert "quantize" not in WorkerSettings().engine_options
+    assert settings.all_engine_options == {"seed": 1, "quantize": "int8"}
+    assert WorkerSettings().all_engine_options == {}

@@ -18,6 +18,9 @@ from support.minicpmo.fake_gpu import GPU, fake_gpu
 from support.minicpmo.fake_serving import CODE, CONTEXT, kinds_of_step, serving
 from support.minicpmo.offline_triton import compiled_offline, stack_bytes
 
+# The compiler takes seconds of CPU time per program, which a busy machine stretches.
+pytestmark = pytest.mark.timeout(300)
+
 LONGEST = 40960
 """Maximum tokens of a slot."""
 
