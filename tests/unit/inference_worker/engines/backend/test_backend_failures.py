@@ -53,14 +53,16 @@ def test_a_lost_connection_ends_its_session_only(connect: Connect) -> None:
 def test_a_server_that_has_died_is_used_when_it_answers_again(connect: Connect) -> None:
     server = ScriptedBackend(is_llama=False)
     with server.running():
-        engine = connect(server, open_timeout_s=0.2)
+        engine = connect(server)
         view = open_duplex(engine)
     with pytest.raises(EngineLost, match="is lost"):
         step(view)
     view.cleanup()
     assert engine.unusable_slots == 1
+    impatient = engine.set_duplex_mode()
+    impatient.stop()
     with pytest.raises(EngineLost, match=f"no backend server is free: .*{server.address}"):
-        open_duplex(engine)
+        impatient.prepare("", CONFIG)
     with server.running(int(server.address.rpartition(":")[2])):
         wait_for_slots(engine, 0)
         view = engine.set_duplex_mode()
