@@ -37,6 +37,7 @@ class LocalProcessor(UnifiedProcessor):
     def __init__(self, options: LocalOptions) -> None:
         self._options = options
         self._models: LocalModels | None = None
+        self._calls_tools = False
         self._slots = SlotPool(options.slots)
         self._views: dict[int, SessionView] = {}
         self._pool = ThreadPoolExecutor(
@@ -56,10 +57,12 @@ class LocalProcessor(UnifiedProcessor):
             clones_voice=False,
             hears=_RECOGNISED,
             speaks=(self._options.language,),
+            calls_tools=self._calls_tools,
         )
 
     def load(self, report: LoadProgress) -> None:
         self._models = LocalModels.load(self._options, report)
+        self._calls_tools = self._models.llm.knows_tools(slot=0)
         _log.info("local_engine_loaded", model=self.info.model, slots=self._options.slots)
 
     def set_duplex_mode(self) -> LocalDuplexView:

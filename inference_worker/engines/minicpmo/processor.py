@@ -69,6 +69,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
             clones_voice=find_token2wav(self._folder, self._options) is not None,
             hears=_LANGUAGES,
             speaks=_LANGUAGES,
+            calls_tools=self._parts is not None and self._parts.tokenizer.knows_tools,
             replayed_audio=self._options.context_tokens // _LEAST_UNIT_TOKENS,
         )
 
