@@ -1,6 +1,7 @@
 """Reads the recorded facts (json), tensors, waveforms and images of the tiny checkpoint."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from safetensors.torch import load_file
 
 from antiphon.shared_schemas.audio import Samples
 
-FOLDER = Path(__file__).parent / "golden"
+FOLDER = Path(os.environ.get("MINICPMO_GOLDEN_SET", Path(__file__).parent / "golden"))
 CHECKPOINT = FOLDER / "ckpt"
 LONG_WAVE = ("w_duplex_audio", "w_window", "w_omni", "w62", "w_user", "w31")
 

@@ -69,7 +69,8 @@ def feeds_text(runner: Runner) -> Answer:
 
 def decodes_speech(runner: Runner) -> Answer:
     """A condition of given states, and the scores of codes after it."""
-    states = torch.randn(3, 256, generator=torch.Generator().manual_seed(0))
+    width = runner.network.config.tts_config.llm_dim
+    states = torch.randn(3, width, generator=torch.Generator().manual_seed(0))
     given = list(states.to(runner.network.device, runner.network.dtype))
     [condition] = runner.run([SpeechCondition([5, 6, 7], given)])
     row = CodeRow(SpeechSettings(), (), may_end=True)

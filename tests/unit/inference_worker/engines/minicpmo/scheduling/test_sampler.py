@@ -39,7 +39,8 @@ def row_of(case: Any) -> Any:
         repetition_window=s["text_repetition_window_size"],
         length_penalty=s["length_penalty"],
     )
-    early = 0.0 if case.get("first_draw_forced_to") == 436 else 1.0
+    chunk_end = golden_set.facts("tokenizer")["special"]["<|chunk_eos|>"]
+    early = 0.0 if case.get("first_draw_forced_to") == chunk_end else 1.0
     return TokenRow(settings, case["history"], (early, 0.0))
 
 
