@@ -203,10 +203,10 @@ def _changes_that_fit(
     while context > SHORTEST_CONTEXT and not fitting(context_tokens=context):
         context //= 2
     unchanged = fitting()
-    found = [
-        (f"the engine option context_tokens to {context}", fitting(context_tokens=context)),
-        ("the engine option vocoder to none (text only)", fitting(voices=False)),
-    ]
+    found = [("the engine option vocoder to none (text only)", fitting(voices=False))]
+    if context >= SHORTEST_CONTEXT:
+        change = f"the engine option context_tokens to {context}"
+        found.insert(0, (change, fitting(context_tokens=context)))
     if options.quantize == "none" and config.quantization_config is None:
         found.insert(0, ("--quantize to int8", fitting(quantize="int8")))
     remedies = [f"set --slots to {unchanged}"] if unchanged else []

@@ -460,7 +460,7 @@ def test_load_reports_what_is_missing(tmp_path: Any) -> None:
     with pytest.raises(EngineLoadError, match="positions end at 40960"):
         MiniCPMOProcessor(CHECKPOINT, too_long).load(ignore)
     greedy_for_memory = OPTIONS.model_copy(update={"slots": 10**7})
-    with pytest.raises(EngineLoadError, match="lower slots or context_tokens"):
+    with pytest.raises(EngineLoadError, match="set --slots to"):
         MiniCPMOProcessor(CHECKPOINT, greedy_for_memory).load(ignore)
     voiced = OPTIONS.model_copy(update={"vocoder": tmp_path})
     with pytest.raises(EngineLoadError, match="vocoder=none"):
