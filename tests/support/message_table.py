@@ -1,6 +1,6 @@
 """Writes docs/message-table.md from the edge's decoders and machines.
 
-`python tests/message_table.py` writes the file.
+`PYTHONPATH=tests python -m support.message_table` writes the file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE = Path(__file__).parents[2] / "docs" / "message-table.md"
 _HEAD = """# Message × state
 
 What the edge answers to every message of a client in every state of its session. The states are those that its
-errors name. Written by `python tests/message_table.py`; a test holds every cell.
+errors name. Written by `PYTHONPATH=tests python -m support.message_table`; a test holds every cell.
 
 - *taken*: goes to the worker, which answers later. *kept*: waits for the worker, or a frame for its chunk.
 - *ignored*: the session is closing; its client may not have received that yet.

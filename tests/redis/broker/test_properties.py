@@ -521,7 +521,7 @@ def test_the_queue_equals_its_model(redis_url: str) -> None:
     run_state_machine_as_test(
         lambda: QueueMachine(redis_url),
         settings=settings(
-            max_examples=100,
+            max_examples=200,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),

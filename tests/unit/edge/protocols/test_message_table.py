@@ -46,7 +46,7 @@ async def test_answer(path: str, message: str, state: str, expected: str) -> Non
 
 
 def test_the_document_is_complete() -> None:
-    assert FILE.read_text() == render(), "run: python tests/message_table.py"
+    assert FILE.read_text() == render(), "run: PYTHONPATH=tests python -m support.message_table"
 
 
 def _states(machine: type[SessionMachine[Any]]) -> set[str]:
