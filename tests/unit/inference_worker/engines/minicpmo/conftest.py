@@ -2,6 +2,8 @@
 
 import importlib.util
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ else:
     from antiphon.inference_worker.engines.minicpmo.model.load import load_network
     from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
     from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+    from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import SlotLease
     from support.minicpmo.golden_set import CHECKPOINT
 
     torch.set_num_threads(1)
@@ -27,3 +30,17 @@ else:
     @pytest.fixture(scope="session")
     def tokenizer() -> Tokenizer:
         return Tokenizer(CHECKPOINT)
+
+    @pytest.fixture
+    def releases_slots(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        """For tests that share an engine: a test that fails leaves no slot taken."""
+        leases, create = list[SlotLease](), SlotLease.__init__
+
+        def recorded(lease: SlotLease, *given: Any, **named: Any) -> None:
+            create(lease, *given, **named)
+            leases.append(lease)
+
+        monkeypatch.setattr(SlotLease, "__init__", recorded)
+        yield
+        for lease in leases:
+            lease.close()

@@ -27,6 +27,8 @@ from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CHECKPOINT, LOGITS
 from support.minicpmo.step_recorder import GREEDY, Recorder, session_of
 
+pytestmark = pytest.mark.usefixtures("releases_slots")
+
 GENERATION = GenerationConfig(max_new_tokens=24, temperature=0.0)
 HALF_DUPLEX = HalfDuplexConfig(generation=GENERATION, tts=TtsConfig(enabled=False))
 SYSTEM = ConversationMessage(Role.SYSTEM, (TextPart("You are a helpful assistant."),))

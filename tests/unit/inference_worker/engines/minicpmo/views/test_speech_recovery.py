@@ -25,6 +25,8 @@ from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CHECKPOINT, CLOSE
 from support.minicpmo.tone_vocoder import Tone
 
+pytestmark = pytest.mark.usefixtures("releases_slots")
+
 OPTIONS = EngineOptions(slots=2, context_tokens=1024, speech_tokens=256, device="cpu")
 SPEAKING = DuplexConfig(temperature=0.0, force_listen_count=0)
 WAVES = golden_set.waves()
