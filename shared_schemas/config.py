@@ -54,7 +54,8 @@ class GenerationConfig(_Options):
     length_penalty: float = Field(default=1.1, gt=0.0, le=5.0)
     temperature: float = Field(default=0.7, ge=0.0, le=2.0)
     top_p: Probability = 0.8
-    top_k: int = Field(default=100, ge=0, le=1000)
+    top_k: int | None = Field(default=None, ge=0, le=1000)
+    """None: the engine's own value. 0: no limit."""
 
 
 class TtsConfig(_Options):

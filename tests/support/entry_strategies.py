@@ -49,7 +49,7 @@ generation = st.builds(
     max_new_tokens=st.integers(1, 4096),
     length_penalty=st.floats(0.1, 5.0),
     temperature=st.floats(0, 2),
-    top_k=st.integers(0, 1000),
+    top_k=st.none() | st.integers(0, 1000),
 )
 speaking = st.builds(TtsConfig, enabled=st.booleans())
 

@@ -31,6 +31,9 @@ because it also forbids the words of the question.
 
 _SILENT = -1
 
+_TOP_K = 20
+"""Of answers, unless the client gives it; the same as the default of full-duplex sessions."""
+
 _NO_CHARACTER = "\ufffd"
 """The server's replacement for invalid UTF-8, which a small model sometimes generates."""
 
@@ -50,7 +53,8 @@ class Sampling:
     @classmethod
     def of(cls, config: DuplexConfig | GenerationConfig) -> Sampling:
         penalty = config.length_penalty if isinstance(config, GenerationConfig) else 1.0
-        return cls(config.temperature, config.top_p, config.top_k, penalty)
+        top_k = _TOP_K if config.top_k is None else config.top_k
+        return cls(config.temperature, config.top_p, top_k, penalty)
 
 
 class Generation:

@@ -29,6 +29,9 @@ from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import GenerationConfig
 from antiphon.shared_schemas.token_usage import TokenUsage
 
+_TOP_K = 100
+"""The reference's default for answers."""
+
 UNFINISHED = "\ufffd"
 """Ends a text whose last character is incomplete."""
 
@@ -173,7 +176,7 @@ def answer_sampling(generation: GenerationConfig, *, spoken: bool) -> SamplingSe
     return SamplingSettings(
         greedy=generation.temperature == 0.0,
         temperature=generation.temperature,
-        top_k=generation.top_k,
+        top_k=_TOP_K if generation.top_k is None else generation.top_k,
         top_p=generation.top_p,
         repetition_penalty=1.02,
         repetition_window=0,

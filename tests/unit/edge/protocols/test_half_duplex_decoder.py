@@ -64,7 +64,7 @@ async def test_defaults_are_those_of_the_reference_client() -> None:
             "length_penalty": 1.1,
             "temperature": 0.7,
             "top_p": 0.8,
-            "top_k": 100,
+            "top_k": None,
         },
         "tts": {"enabled": True},
         "session": {"timeout_s": 180.0},
