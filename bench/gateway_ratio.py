@@ -26,7 +26,7 @@ import uvloop
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.load.plan import LoadPlan
 from antiphon.edge.protocols.duplex import result_message
-from antiphon.shared_schemas.duplex_messages import Prepared
+from antiphon.shared_schemas.messages.duplex import Prepared
 from antiphon.shared_schemas.wire import Stopped, encode
 from edge_load import answer, load_of, measure, run_edge
 from processes import ROOT, process, wait_for

@@ -17,7 +17,7 @@ from antiphon.client.link import ClientOptions, check_options, with_options
 from antiphon.client.recordings import Recordings
 from antiphon.client.sound import check_samples, load_wav, save_wav
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
-from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
+from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

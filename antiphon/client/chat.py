@@ -16,14 +16,6 @@ from antiphon.client.link import ClientOptions, Link, open_link, with_options
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Piece
 from antiphon.client.session import Session, run_session
-from antiphon.shared_schemas.chat_messages import (
-    ChatGeneration,
-    ChatServerMessage,
-    ChatTts,
-    PrefillDone,
-    PrefillProgress,
-    UnstreamedChatDone,
-)
 from antiphon.shared_schemas.content import (
     AudioPart,
     ConversationMessage,
@@ -33,6 +25,14 @@ from antiphon.shared_schemas.content import (
     VideoPart,
 )
 from antiphon.shared_schemas.media import Raw
+from antiphon.shared_schemas.messages.chat import (
+    ChatGeneration,
+    ChatServerMessage,
+    ChatTts,
+    PrefillDone,
+    PrefillProgress,
+    UnstreamedChatDone,
+)
 from antiphon.shared_schemas.wire import Queued
 
 __all__ = ["Answer", "Piece", "ask"]

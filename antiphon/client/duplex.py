@@ -26,7 +26,7 @@ from antiphon.client.session import Session, run_session
 from antiphon.client.sound import check_samples
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.duplex_messages import (
+from antiphon.shared_schemas.messages.duplex import (
     DEFAULT_SYSTEM_PROMPT,
     DuplexServerMessage,
     Paused,

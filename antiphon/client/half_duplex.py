@@ -23,8 +23,8 @@ from antiphon.client.results import Piece
 from antiphon.client.session import Session, run_session
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import HalfDuplexConfig
-from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
-from antiphon.shared_schemas.half_duplex_messages import (
+from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT
+from antiphon.shared_schemas.messages.half_duplex import (
     Generating,
     HalfDuplexPrepared,
     HalfDuplexServerMessage,

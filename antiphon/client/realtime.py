@@ -20,8 +20,8 @@ from antiphon.client.parsing import Parser
 from antiphon.client.results import Spoken
 from antiphon.client.session import Session, run_session
 from antiphon.shared_schemas.audio import Samples
-from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
-from antiphon.shared_schemas.realtime_messages import (
+from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT
+from antiphon.shared_schemas.messages.realtime import (
     Listen,
     RealtimeServerEvent,
     SessionClosed,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from antiphon.shared_schemas.audio import Samples
-from antiphon.shared_schemas.chat_messages import ChatChunk
-from antiphon.shared_schemas.duplex_messages import Result
-from antiphon.shared_schemas.half_duplex_messages import TurnChunk
-from antiphon.shared_schemas.realtime_messages import AudioDelta
+from antiphon.shared_schemas.messages.chat import ChatChunk
+from antiphon.shared_schemas.messages.duplex import Result
+from antiphon.shared_schemas.messages.half_duplex import TurnChunk
+from antiphon.shared_schemas.messages.realtime import AudioDelta
 from antiphon.shared_schemas.wire import ServerMessage
 
 

@@ -20,15 +20,15 @@ from antiphon.client.errors import (
 from antiphon.client.link import CLOSE_TIMEOUT_S, Link
 from antiphon.client.parsing import Parser
 from antiphon.client.results import CONVERSIONS
-from antiphon.shared_schemas.chat_messages import PrefillDone, PrefillProgress, UnstreamedChatDone
-from antiphon.shared_schemas.duplex_messages import Timeout
-from antiphon.shared_schemas.half_duplex_messages import (
+from antiphon.shared_schemas.messages.chat import PrefillDone, PrefillProgress, UnstreamedChatDone
+from antiphon.shared_schemas.messages.duplex import Timeout
+from antiphon.shared_schemas.messages.half_duplex import (
     Generating,
     HalfDuplexTimeout,
     TurnDone,
     VadState,
 )
-from antiphon.shared_schemas.realtime_messages import (
+from antiphon.shared_schemas.messages.realtime import (
     ErrorEvent,
     Listen,
     SessionClosed,

@@ -34,26 +34,6 @@ from antiphon.edge.protocols.machine import (
 )
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE
-from antiphon.shared_schemas.chat_messages import (
-    AudioItem,
-    ChatChunk,
-    ChatDone,
-    ChatGeneration,
-    ChatImage,
-    ChatProblem,
-    ChatRequest,
-    ChatResponse,
-    ChatTts,
-    ContentItem,
-    HttpBody,
-    ImageItem,
-    PrefillDone,
-    PrefillProgress,
-    TextItem,
-    TokenStats,
-    UnstreamedChatDone,
-    parse_chat_request,
-)
 from antiphon.shared_schemas.config import ChatOptions, GenerationConfig, TtsConfig
 from antiphon.shared_schemas.content import (
     AudioPart,
@@ -80,6 +60,26 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.media import Payload
+from antiphon.shared_schemas.messages.chat import (
+    AudioItem,
+    ChatChunk,
+    ChatDone,
+    ChatGeneration,
+    ChatImage,
+    ChatProblem,
+    ChatRequest,
+    ChatResponse,
+    ChatTts,
+    ContentItem,
+    HttpBody,
+    ImageItem,
+    PrefillDone,
+    PrefillProgress,
+    TextItem,
+    TokenStats,
+    UnstreamedChatDone,
+    parse_chat_request,
+)
 from antiphon.shared_schemas.states import EndReason, WaitReason, wait_reason_text
 from antiphon.shared_schemas.wire import QueueDone, ServerMessage
 

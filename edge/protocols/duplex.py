@@ -22,22 +22,6 @@ from antiphon.edge.protocols.machine import (
 )
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.config import with_consent
-from antiphon.shared_schemas.duplex_messages import (
-    MAX_FRAMES,
-    AudioChunk,
-    ClientDiagnostic,
-    Pause,
-    Paused,
-    PlaybackAck,
-    Prepare,
-    Prepared,
-    Result,
-    Resume,
-    Stop,
-    Timeout,
-    VideoFrame,
-    parse_duplex_message,
-)
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     DiagnosticIn,
@@ -58,6 +42,22 @@ from antiphon.shared_schemas.entries import (
     user_transcript,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.messages.duplex import (
+    MAX_FRAMES,
+    AudioChunk,
+    ClientDiagnostic,
+    Pause,
+    Paused,
+    PlaybackAck,
+    Prepare,
+    Prepared,
+    Result,
+    Resume,
+    Stop,
+    Timeout,
+    VideoFrame,
+    parse_duplex_message,
+)
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.wire import Notice, Resumed
 

@@ -25,7 +25,6 @@ from antiphon.shared_schemas.content import (
     TextPart,
     flatten,
 )
-from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT, Stop
 from antiphon.shared_schemas.entries import (
     BreakIn,
     ChunkIn,
@@ -44,7 +43,8 @@ from antiphon.shared_schemas.entries import (
     user_transcript,
 )
 from antiphon.shared_schemas.events import SessionCommand
-from antiphon.shared_schemas.half_duplex_messages import (
+from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT, Stop
+from antiphon.shared_schemas.messages.half_duplex import (
     Generating,
     HalfDuplexAudioChunk,
     HalfDuplexPrepare,

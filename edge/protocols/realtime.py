@@ -46,7 +46,7 @@ from antiphon.shared_schemas.entries import (
     TimeoutOut,
 )
 from antiphon.shared_schemas.errors import ErrorCode
-from antiphon.shared_schemas.realtime_messages import (
+from antiphon.shared_schemas.messages.realtime import (
     CONTEXT_TOKENS,
     MIN_SAMPLES,
     Append,
@@ -66,7 +66,7 @@ from antiphon.shared_schemas.realtime_messages import (
     SessionUpdate,
     parse_realtime_event,
 )
-from antiphon.shared_schemas.realtime_v2_messages import (
+from antiphon.shared_schemas.messages.realtime_v2 import (
     InputAppend,
     OutputDelta,
     SessionClosedV2,

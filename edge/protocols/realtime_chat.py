@@ -27,8 +27,8 @@ from antiphon.shared_schemas.entries import (
     StopIn,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.realtime_messages import ClosedReason, SessionClose
-from antiphon.shared_schemas.realtime_v2_messages import (
+from antiphon.shared_schemas.messages.realtime import ClosedReason, SessionClose
+from antiphon.shared_schemas.messages.realtime_v2 import (
     ChatAppend,
     OutputDelta,
     ResponseDone,

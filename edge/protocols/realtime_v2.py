@@ -10,7 +10,6 @@ from antiphon.edge.media.voices import decode_voice
 from antiphon.edge.protocols.decoding import InputReader
 from antiphon.edge.protocols.machine import Phase
 from antiphon.shared_schemas.config import with_consent
-from antiphon.shared_schemas.duplex_messages import DEFAULT_SYSTEM_PROMPT
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     InEntry,
@@ -19,7 +18,8 @@ from antiphon.shared_schemas.entries import (
     ResultOut,
     StopIn,
 )
-from antiphon.shared_schemas.realtime_v2_messages import DuplexInput, InitPayload, OutputDelta
+from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT
+from antiphon.shared_schemas.messages.realtime_v2 import DuplexInput, InitPayload, OutputDelta
 from antiphon.shared_schemas.token_usage import TokenUsage
 
 WIRE_NAMES: Mapping[type[InEntry], str] = {

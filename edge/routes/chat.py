@@ -32,10 +32,10 @@ from antiphon.edge.session.session import ProtocolSpec, serve_session
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.transport.connection import Encoding
 from antiphon.shared_schemas.apps import TURNBASED
-from antiphon.shared_schemas.chat_messages import ChatProblem, ChatRequest, ChatResponse, HttpBody
 from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.messages.chat import ChatProblem, ChatRequest, ChatResponse, HttpBody
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.wire import ServerMessage, encode
 

@@ -28,13 +28,13 @@ from antiphon.edge.transport.connection import ClientConnection, choose_encoding
 from antiphon.shared_schemas.apps import REALTIME
 from antiphon.shared_schemas.entries import StopIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.realtime_messages import (
+from antiphon.shared_schemas.messages.realtime import (
     ClosedReason,
     SessionClose,
     SessionCreated,
     SessionQueueDone,
 )
-from antiphon.shared_schemas.realtime_v2_messages import SessionClosedV2, SessionInit
+from antiphon.shared_schemas.messages.realtime_v2 import SessionClosedV2, SessionInit
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.wire import ServerMessage
 

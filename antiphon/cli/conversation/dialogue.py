@@ -24,7 +24,7 @@ from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.duplex_messages import Prepared
+from antiphon.shared_schemas.messages.duplex import Prepared
 from antiphon.shared_schemas.states import wait_reason_text
 from antiphon.shared_schemas.wire import Queued, QueueUpdate
 

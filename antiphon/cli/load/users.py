@@ -22,7 +22,7 @@ from antiphon.client.link import ClientOptions
 from antiphon.client.pacing import paced
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
-from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone
+from antiphon.shared_schemas.messages.half_duplex import Generating, TurnDone
 
 QUESTION = "What is the capital of Italy?"
 _CHUNK = int(INPUT_RATE * CHUNK_S)

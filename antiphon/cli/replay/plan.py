@@ -13,7 +13,6 @@ from antiphon.cli.recordings.errors import CannotLoad
 from antiphon.cli.recordings.load import LoadedRecording, load_pcm, read_file
 from antiphon.cli.replay.compare import ReplayOutcome
 from antiphon.shared_schemas.audio import Samples, float_bytes
-from antiphon.shared_schemas.chat_messages import ChatGeneration, ChatTts
 from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import (
     AudioPart,
@@ -25,6 +24,7 @@ from antiphon.shared_schemas.content import (
     ToolCall,
     VideoPart,
 )
+from antiphon.shared_schemas.messages.chat import ChatGeneration, ChatTts
 from antiphon.shared_schemas.recording import (
     ChunkRecord,
     DuplexRecording,

@@ -20,7 +20,7 @@ from antiphon.client.errors import ClientError, ServerError
 from antiphon.client.half_duplex import HalfDuplexSession, connect_half_duplex
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.errors import ErrorCode
-from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone
+from antiphon.shared_schemas.messages.half_duplex import Generating, TurnDone
 
 _MAX_TAIL_CHUNKS = 5
 _RETRY_S = 1.0

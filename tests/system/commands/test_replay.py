@@ -14,7 +14,6 @@ import pytest
 from antiphon.client.chat import ask
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.half_duplex import connect_half_duplex
-from antiphon.shared_schemas.chat_messages import ChatGeneration
 from antiphon.shared_schemas.config import (
     DuplexConfig,
     GenerationConfig,
@@ -22,7 +21,8 @@ from antiphon.shared_schemas.config import (
     VadConfig,
 )
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
-from antiphon.shared_schemas.half_duplex_messages import TurnDone
+from antiphon.shared_schemas.messages.chat import ChatGeneration
+from antiphon.shared_schemas.messages.half_duplex import TurnDone
 from support.fork_server import run_antiphon
 from support.speech import say, seconds
 from support.stack import Stack, until

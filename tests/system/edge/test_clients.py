@@ -17,7 +17,6 @@ from antiphon.client.link import ClientOptions
 from antiphon.client.realtime import Listen, Spoken, connect_realtime
 from antiphon.client.results import Piece
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, float_bytes
-from antiphon.shared_schemas.chat_messages import ChatTts
 from antiphon.shared_schemas.content import (
     AudioPart,
     ConversationMessage,
@@ -41,7 +40,8 @@ from antiphon.shared_schemas.entries import (
     TurnDoneOut,
     VadOut,
 )
-from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone, VadState
+from antiphon.shared_schemas.messages.chat import ChatTts
+from antiphon.shared_schemas.messages.half_duplex import Generating, TurnDone, VadState
 from antiphon.shared_schemas.states import EndReason
 from support.edge_harness import (
     SPEECH,

@@ -15,9 +15,9 @@ from antiphon.client.half_duplex import Piece, TurnDone, connect_half_duplex
 from antiphon.client.link import ClientOptions
 from antiphon.client.realtime import Spoken, connect_realtime
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples, float_bytes
-from antiphon.shared_schemas.chat_messages import ChatTts
 from antiphon.shared_schemas.config import HalfDuplexConfig, VadConfig
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
+from antiphon.shared_schemas.messages.chat import ChatTts
 from antiphon.shared_schemas.states import EndReason
 from support.stack import Stack
 from support.synthetic_speech import ITALY, silence, spoken, units_of

@@ -12,7 +12,7 @@ import pytest
 from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, PcmFormat, Samples
 from antiphon.shared_schemas.config import GenerationConfig, HalfDuplexConfig, VadConfig
-from antiphon.shared_schemas.half_duplex_messages import Generating, TurnDone, VadState
+from antiphon.shared_schemas.messages.half_duplex import Generating, TurnDone, VadState
 from support.raw_client import Wire, open_path
 from support.redis_server import free_port
 from support.speech import say, share_voiced, words

@@ -7,7 +7,7 @@ import typing
 import orjson
 import pytest
 
-from antiphon.shared_schemas.duplex_messages import DuplexServerMessage, Prepared, Result
+from antiphon.shared_schemas.messages.duplex import DuplexServerMessage, Prepared, Result
 from antiphon.shared_schemas.states import WaitReason
 from antiphon.shared_schemas.wire import Error, Queued, QueueDone, QueueUpdate, Stopped, encode
 

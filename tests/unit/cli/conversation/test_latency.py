@@ -19,7 +19,7 @@ from antiphon.cli.conversation.latency import (
     percentile,
 )
 from antiphon.client.duplex import PARSER, Unit
-from antiphon.shared_schemas.duplex_messages import Result
+from antiphon.shared_schemas.messages.duplex import Result
 
 
 def unit(current_time: int, received_at: float, **fields: Any) -> Unit:

@@ -16,7 +16,7 @@ from antiphon.cli.conversation.dialogue import Transcript, summary_lines, unit_l
 from antiphon.cli.conversation.latency import UnitLatency
 from antiphon.client.duplex import PARSER, Unit
 from antiphon.client.errors import ServerError
-from antiphon.shared_schemas.duplex_messages import Prepared, Result
+from antiphon.shared_schemas.messages.duplex import Prepared, Result
 from antiphon.shared_schemas.wire import Error, Queued, QueueUpdate
 
 

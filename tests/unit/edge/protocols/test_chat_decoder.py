@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from antiphon.edge.errors import NotJson
 from antiphon.edge.protocols.chat import ChatDecoder, decode_body, decode_request
 from antiphon.edge.settings import EdgeSettings
-from antiphon.shared_schemas.chat_messages import ChatRequest
 from antiphon.shared_schemas.config import ChatOptions
 from antiphon.shared_schemas.content import (
     AudioPart,
@@ -27,6 +26,7 @@ from antiphon.shared_schemas.content import (
 )
 from antiphon.shared_schemas.entries import ChatIn, StopIn, pack, unpack
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.messages.chat import ChatRequest
 from support.edge_harness import picture
 from support.tools import WEATHER, asks_weather, calls_weather, weather_result
 

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from antiphon.edge.routes.realtime_schema import schema_for
 from antiphon.edge.session.admission import ConnectOptions
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.realtime_messages import (
+from antiphon.shared_schemas.messages.realtime import (
     ClosedReason,
     PlaybackEvent,
     RealtimeClientEvent,

@@ -10,11 +10,11 @@ from jsonschema import Draft202012Validator
 
 from antiphon.edge.routes.realtime_schema import schema_for
 from antiphon.edge.session.admission import ConnectOptions
-from antiphon.shared_schemas.chat_messages import ChatRequest
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.realtime_messages import ClosedReason
-from antiphon.shared_schemas.realtime_v2_messages import (
+from antiphon.shared_schemas.messages.chat import ChatRequest
+from antiphon.shared_schemas.messages.realtime import ClosedReason
+from antiphon.shared_schemas.messages.realtime_v2 import (
     DuplexInput,
     InitPayload,
     OutputDelta,

@@ -8,9 +8,9 @@ import pytest
 from antiphon.client.chat import ask
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import ServerError
-from antiphon.shared_schemas.chat_messages import ChatGeneration
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, VideoPart
+from antiphon.shared_schemas.messages.chat import ChatGeneration
 from support.minicpmo import golden_set
 from support.redis_server import RedisServer
 from support.stack import Stack

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.duplex_messages import (
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.messages.duplex import (
     MAX_FRAMES,
     AudioChunk,
     ClientDiagnostic,
@@ -18,7 +19,6 @@ from antiphon.shared_schemas.duplex_messages import (
     VideoFrame,
     parse_duplex_message,
 )
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from support.entry_strategies import json_values
 
 TYPES = ["prepare", "audio_chunk", "video_frame", "pause", "resume", "stop", "client_diagnostic"]

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from antiphon.shared_schemas.duplex_messages import MAX_FRAMES, PlayedMs, Slices
 from antiphon.shared_schemas.media import Media, Payload
+from antiphon.shared_schemas.messages.duplex import MAX_FRAMES, PlayedMs, Slices
 from antiphon.shared_schemas.wire import ClientMessage, MessageReader, Notice, ServerMessage
 
 MIN_SAMPLES = 4000

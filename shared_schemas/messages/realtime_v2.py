@@ -7,9 +7,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.duplex_messages import MAX_FRAMES, Slices
 from antiphon.shared_schemas.media import Media, Payload
-from antiphon.shared_schemas.realtime_messages import (
+from antiphon.shared_schemas.messages.duplex import MAX_FRAMES, Slices
+from antiphon.shared_schemas.messages.realtime import (
     ClosedReason,
     PlaybackEvent,
     SessionClose,

@@ -1,0 +1,1 @@
+"""The messages of each protocol, between clients and edges."""
