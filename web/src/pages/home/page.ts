@@ -88,7 +88,8 @@ function startLink(app: AppEntry): TemplateResult {
 }
 
 function mode(app: AppEntry, able: Capabilities | null): TemplateResult {
-  const blind = app.app_id === "omni" && able?.sees === false && able.model !== null;
+  const blind =
+    app.app_id === "omni" && able?.sees === false && able.model !== null && !able.simulated;
   const about: Readonly<Record<string, string>> = homeStrings().about;
   return html`<li>
     <a class="card mode" href=${app.route}>
