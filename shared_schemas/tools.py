@@ -16,12 +16,21 @@ MAX_TOOL_BYTES = 64 * 1024
 _MAX_DEPTH = 32
 
 
-def _check_arguments(text: str) -> str:
+def are_arguments(text: str) -> bool:
+    """Whether this is the text of a JSON object that the history of a request may have."""
     try:
-        arguments = orjson.loads(text)
+        return is_usable_object(orjson.loads(text))
     except orjson.JSONDecodeError:
-        arguments = None
-    if not (isinstance(arguments, dict) and _is_flat(arguments, _MAX_DEPTH)):
+        return False
+
+
+def is_usable_object(value: object) -> bool:
+    """Whether this is a JSON object that is not nested too deep."""
+    return isinstance(value, dict) and _fits(value, _MAX_DEPTH)
+
+
+def _check_arguments(text: str) -> str:
+    if not are_arguments(text):
         raise ValueError(
             f"must be the text of a JSON object, nested at most {_MAX_DEPTH} deep; "
             "send the arguments back as they came"
@@ -32,16 +41,16 @@ def _check_arguments(text: str) -> str:
 def _check_parameters(schema: dict[str, Any]) -> dict[str, Any]:
     if schema.get("type", "object") != "object":
         raise ValueError("must be a JSON Schema whose `type` is `object`")
-    if not _is_flat(schema, _MAX_DEPTH):
+    if not is_usable_object(schema):
         raise ValueError(f"nested more than {_MAX_DEPTH} deep; send a flatter schema")
     return schema
 
 
-def _is_flat(value: object, levels: int) -> bool:
+def _fits(value: object, levels: int) -> bool:
     if not isinstance(value, dict | list):
         return True
     items = value.values() if isinstance(value, dict) else value
-    return levels > 0 and all(_is_flat(item, levels - 1) for item in items)
+    return levels > 0 and all(_fits(item, levels - 1) for item in items)
 
 
 FunctionName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]

@@ -94,7 +94,7 @@ class RealtimeChat:
         await self._send(SessionCreated(session_id=self._sid, prompt_length=0))
 
     async def serve(self) -> None:
-        """Raises ClientGone, and whatever must be reported to the client."""
+        """Raises ClientGone, and the errors that must be reported to the client."""
         try:
             await self._serve_events()
         except TimeoutError:

@@ -46,7 +46,7 @@ def down(
                 with suppress(ProcessLookupError):
                     os.kill(stack.pid, signal.SIGTERM)
     except KeyboardInterrupt:
-        typer.echo("it goes on stopping; `antiphon down --now` ends it at once")
+        typer.echo("it is still stopping; `antiphon down --now` ends it at once")
         raise typer.Exit(130) from None
     typer.echo("everything has stopped")
 

@@ -6,8 +6,8 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-import pybase64
 from PIL import Image
+from pybase64 import b64encode_as_string
 
 from antiphon.inference_worker.engines.types import UnsupportedContent
 from antiphon.shared_schemas.audio import Samples, float_bytes
@@ -29,11 +29,7 @@ _NOT_SENT = {"record", "max_slice_nums"}
 
 def encode_audio(samples: Samples) -> str:
     """Base64 of float32 little-endian; the rate of all sound to a server is 16 kHz."""
-    return encode(float_bytes(samples))
-
-
-def encode(data: bytes) -> str:
-    return pybase64.b64encode_as_string(data)
+    return b64encode_as_string(float_bytes(samples))
 
 
 def full_duplex_init(
@@ -74,7 +70,7 @@ def unit_input(
     sent = frames[-1:] if is_llama else frames
     return {
         "audio": encode_audio(audio),
-        "video_frames": [encode(frame) for frame in sent],
+        "video_frames": [b64encode_as_string(frame) for frame in sent],
         "max_slice_nums": max_slice_nums,
         "force_listen": force_listen,
     }
@@ -136,9 +132,13 @@ def _part(part: Part) -> dict[str, Any]:
         case AudioPart():
             return {"type": "audio", "data": encode_audio(part.samples())}
         case ImagePart(data):
-            return {"type": "image", "data": encode(_jpeg(data))}
+            return {"type": "image", "data": b64encode_as_string(_jpeg(data))}
         case VideoPart(data, stack_frames):
-            return {"type": "video", "data": encode(data), "stack_frames": stack_frames}
+            return {
+                "type": "video",
+                "data": b64encode_as_string(data),
+                "stack_frames": stack_frames,
+            }
 
 
 def _jpeg(data: bytes) -> bytes:

@@ -11,24 +11,20 @@ from collections.abc import Collection, Generator
 from contextlib import closing
 from dataclasses import replace
 
+import orjson
+
 from antiphon.inference_worker.engines.types import Delta
 from antiphon.shared_schemas.content import ToolCall
+from antiphon.shared_schemas.tools import is_usable_object
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
-
-
-def is_json_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except ValueError:
-        return False
 
 
 class ToolCallReader:
     """Splits a text that arrives in pieces into text and calls of the tools `names`.
 
-    Anything between the marks that is not such a call stays text. Space around a call is dropped, and
-    so is a call whose end never arrives.
+    Anything between the marks that is not such a call stays text, also one that a message cannot carry.
+    Space around a call is dropped, and so is a call whose end never arrives.
     """
 
     def __init__(self, names: Collection[str]) -> None:
@@ -79,16 +75,16 @@ class ToolCallReader:
 
     def _read(self, text: str) -> ToolCall | None:
         try:
-            call = json.loads(text)
-        except ValueError:
+            call = orjson.loads(text)
+        except orjson.JSONDecodeError:
             return None
-        if not isinstance(call, dict) or call.get("name") not in self._names:
+        if not isinstance(call, dict):
             return None
-        arguments = call.get("arguments", {})
-        if not isinstance(arguments, dict):
+        name, arguments = call.get("name"), call.get("arguments", {})
+        if not (isinstance(name, str) and name in self._names and is_usable_object(arguments)):
             return None
         written = json.dumps(arguments, ensure_ascii=False)
-        return ToolCall(f"call_{uuid.uuid4().hex[:24]}", call["name"], written)
+        return ToolCall(f"call_{uuid.uuid4().hex[:24]}", name, written)
 
 
 def read_tool_calls(

@@ -14,12 +14,12 @@ from queue import SimpleQueue
 from typing import Any
 
 from antiphon.inference_worker.engines.common.token_counter import TokenCounter
-from antiphon.inference_worker.engines.common.tool_calls import is_json_object
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, EngineLoadError
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
 from antiphon.shared_schemas.content import ToolCall
+from antiphon.shared_schemas.tools import are_arguments
 
 _STEADYING = {"min_p": 0.7, "dry_multiplier": 0.8, "dry_allowed_length": 4}
 """Keeps a very small model on its subject and out of loops. Applied to every client's sampling.
@@ -114,7 +114,7 @@ class Generation:
         return tuple(
             ToolCall(f"call_{uuid.uuid4().hex[:24]}", call["name"], call["arguments"])
             for call in self._calls.values()
-            if is_json_object(call["arguments"])
+            if are_arguments(call["arguments"])
         )
 
     @property

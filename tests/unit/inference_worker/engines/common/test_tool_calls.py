@@ -14,6 +14,19 @@ NAMES = {"get_weather", "add"}
 ROME = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome"}}\n</tool_call>'
 ADD = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": [2, {"c": "</x>"}]}}</tool_call>'
 
+UNUSABLE = [
+    f"<tool_call>{text}</tool_call>"
+    for text in (
+        '{"name": ["add"]}',
+        '{"name": {"add": 1}, "arguments": {}}',
+        '{"name": "add", "arguments": {"a": "\\ud800"}}',
+        '{"name": "add", "arguments": {"a": NaN}}',
+        '{"name": "add", "arguments": {"a": ' + "[" * 40 + "]" * 40 + "}}",
+        '{"name": "add", "arguments": {"a": ' + "[" * 2000 + "]" * 2000 + "}}",
+    )
+]
+"""What a history would refuse when it comes back, or no message can have."""
+
 Found = tuple[str, list[tuple[str, str]]]
 
 
@@ -51,6 +64,7 @@ def read(pieces: list[str]) -> Found:
             '<tool_call>{"name": "add", "arguments": 3}</tool_call>',
             [],
         ),
+        *((call, call, []) for call in UNUSABLE),
         (f"Wait. {ROME[:-20]}", "Wait.", []),
         ("<tool_", "<tool_", []),
     ],
