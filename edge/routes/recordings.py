@@ -216,7 +216,8 @@ async def download(session: Readable) -> StreamingResponse:
     files = await run_blocking(session.store.files, session.recording)
     token = session.name if session.is_shared else None
     blocks = zip_blocks(session.store, session.recording, files, session.name, token)
-    headers = {"Content-Disposition": f'attachment; filename="{session.name}.zip"'}
+    # No file name: the id opens the recording, and the page chooses a better name.
+    headers = {"Content-Disposition": "attachment"}
     return StreamingResponse(blocks, media_type="application/zip", headers=headers)
 
 

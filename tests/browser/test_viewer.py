@@ -86,6 +86,7 @@ async def play_browser_recording(page: Page) -> None:
     await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
     player = own.locator("video")
     await expect(player).to_have_class("playing")
+    await expect(player).not_to_have_js_property("readyState", 0)
     assert await player.evaluate("(it) => it.duration") == pytest.approx(3.0, abs=0.01)
     await page.get_by_role("button", name="Play", exact=True).click()
     await expect(player).to_have_js_property("paused", True)
@@ -164,6 +165,49 @@ async def test_playback_and_navigation(stack: Stack, visitor: Visitor) -> None:
     await expect(page.get_by_role("slider", name="Position")).not_to_have_value("0")
 
 
+async def test_a_link_names_a_moment(stack: Stack, visitor: Visitor) -> None:
+    recording = store(stack, talk())
+    page = await visitor.open(f"/s/{recording}#t=9.2")
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await until(is_at(page, 9.2))
+    await expect(page.locator("li[aria-current]")).to_contain_text("Three million")
+    await expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+    await expect(page.locator("main")).not_to_contain_text("unit")
+    await page.get_by_role("heading", level=1).click()
+    await page.keyboard.press("ArrowLeft")
+    await expect(page).to_have_url(re.compile(r"#t=7\.2$"))
+    await page.get_by_role("button", name="Copy link to this moment").click()
+    await expect(page.get_by_text("Link copied")).to_be_visible()
+    assert (await page.evaluate("navigator.clipboard.readText()")).endswith(f"{recording}#t=7.2")
+    await page.evaluate("location.hash = '#t=1.5'")
+    await until(is_at(page, 1.5))
+
+
+async def test_the_whole_recording_is_shown_and_silence_is_skipped(
+    stack: Stack, visitor: Visitor
+) -> None:
+    call = TimedTalk.prepared(SessionKind.AUDIO_DUPLEX)
+    for second in range(20):
+        call.chunk(second + 1.0, tone(1.0, 300, 16_000, level=0.2 if second == 8 else 0.0))
+        call.listen(second + 1.1)
+    page = await visitor.open(f"/s/{store(stack, call)}")
+    await until(is_at(page, 7.5, within=0.3))
+    assert "#" not in page.url
+    shown = page.get_by_role("group", name="Timeline")
+    assert await shown.evaluate("(it) => it.scrollWidth - it.clientWidth") <= 1
+    part = page.locator("an-overview .window")
+    await expect(part).to_be_hidden()
+    await page.get_by_role("button", name="Zoom in").click(click_count=3)
+    await expect(part).to_be_visible()
+    strip = page.get_by_role("img", name="Overview")
+    box = await strip.bounding_box()
+    assert box is not None
+    await strip.click(position={"x": box["width"] * 0.9, "y": 10})
+    await until(is_at(page, 18.0, within=0.6))
+    inside = await part.evaluate("(it) => it.offsetLeft / it.parentElement.clientWidth")
+    assert inside > 0.3, "the timeline follows the overview"
+
+
 async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: Visitor) -> None:
     recording = store(stack, talk(SessionKind.OMNI_DUPLEX))
     add_browser_recording(stack, recording)
@@ -202,6 +246,8 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
     assert (await saving.value).suggested_filename == "frontend_replay.wav"
     async with guest.expect_download() as saving:
         await guest.get_by_role("button", name="Download", exact=True).click()
+    name = (await saving.value).suggested_filename
+    assert re.fullmatch(r"antiphon-omni_duplex-[\d-]{15}\.zip", name), name
     assert Path(await (await saving.value).path()).read_bytes()[:2] == b"PK"
 
     await dialog.get_by_role("button", name="Revoke link").click()

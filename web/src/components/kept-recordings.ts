@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
 import { formatDateTime } from "../i18n/format.ts";
-import { saveRecording } from "../session/browser-recording.ts";
+import { savedName, saveRecording } from "../session/browser-recording.ts";
 import { showError } from "../shell/errors.ts";
 import {
   deleteKept,
@@ -52,7 +52,7 @@ export class KeptRecordings extends BaseElement {
 
   async #save(one: KeptRecording): Promise<void> {
     try {
-      saveRecording(`conversation-${one.startedAt}`, await loadKept(one));
+      saveRecording(savedName("conversation", one.startedAt), await loadKept(one));
       this.#drop(one);
     } catch (error) {
       showError(error);

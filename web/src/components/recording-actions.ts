@@ -1,6 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import { saveRecording, uploadRecording } from "../session/browser-recording.ts";
+import { savedName, saveRecording, uploadRecording } from "../session/browser-recording.ts";
 import { showError } from "../shell/errors.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { dialog } from "../ui/dialog.ts";
@@ -16,10 +16,7 @@ export class RecordingActions extends BaseElement {
   @property({ attribute: false }) recordingId: string | null = null;
   @property({ attribute: false }) audio: Blob | null = null;
   @property({ attribute: false }) video: Blob | null = null;
-  /**
-   * Prefix of saved file names. It must not contain the recording id, which gives access to the
-   * recording.
-   */
+  /** Part of the names of saved files, see `savedName`. */
   @property() namePrefix = "conversation";
 
   @state() private sharing = false;
@@ -52,7 +49,7 @@ export class RecordingActions extends BaseElement {
       html`<button
           class="button small"
           aria-label=${t.saveWhat(title)}
-          @click=${() => saveRecording(`${this.namePrefix}-${stamp()}`, take)}
+          @click=${() => saveRecording(savedName(this.namePrefix), take)}
         >
           ${icon("download")} ${t.save}
         </button>
@@ -129,10 +126,4 @@ function row(sign: IconName, title: string, hint: string, actions: TemplateResul
     </div>
     <div class="row tight still">${actions}</div>
   </div>`;
-}
-
-/** Local time as `2026-11-21-1412`. */
-function stamp(now: Date = new Date()): string {
-  const local = new Date(now.getTime() - now.getTimezoneOffset() * 60_000).toISOString();
-  return local.slice(0, 16).replace("T", "-").replace(":", "");
 }

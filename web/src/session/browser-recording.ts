@@ -2,37 +2,52 @@ import { fetchApi } from "../api/http.ts";
 import { forgetSaved } from "../storage/kept-recordings.ts";
 
 const EXTENSIONS: Record<string, string> = {
-  "application/zip": "zip",
   "audio/wav": "wav",
   "audio/webm": "webm",
   "video/mp4": "mp4",
   "video/webm": "webm",
 };
 
-/** Returns the file name of a saved recording. */
-export function recordingName(recordingId: string, recording: Blob): string {
-  return `antiphon-${recordingId}.${EXTENSIONS[mediaType(recording)] ?? "bin"}`;
+/**
+ * The name of a saved file without its extension, such as `antiphon-omni-2026-11-21-1412`. `kind`
+ * must not contain the recording id, which gives access to the recording.
+ */
+export function savedName(kind: string, when: number | string | Date = new Date()): string {
+  const date = new Date(when);
+  const local = new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString();
+  return `antiphon-${kind}-${local.slice(0, 16).replace("T", "-").replace(":", "")}`;
 }
 
 /** Uploads a recording of the browser to the server's recording. Rejects with ApiError. */
 export async function uploadRecording(recordingId: string, recording: Blob): Promise<void> {
   const form = new FormData();
-  form.append("file", recording, recordingName(recordingId, recording));
+  form.append("file", recording, `recording.${extension(recording)}`);
   const path = `/api/sessions/${encodeURIComponent(recordingId)}/upload-recording`;
   await fetchApi(path, { method: "POST", body: form });
   forgetSaved(recording);
 }
 
-/** Saves a recording as a file. */
-export function saveRecording(recordingId: string, recording: Blob): void {
-  const anchor = document.createElement("a");
-  anchor.href = URL.createObjectURL(recording);
-  anchor.download = recordingName(recordingId, recording);
-  anchor.click();
+/** Saves a recording of this browser as a file. `name` has no extension. */
+export function saveRecording(name: string, recording: Blob): void {
+  saveBlob(`${name}.${extension(recording)}`, recording);
   forgetSaved(recording);
-  setTimeout(() => URL.revokeObjectURL(anchor.href), 60_000); // the browser reads the URL after the click
 }
 
-function mediaType(blob: Blob): string {
-  return blob.type.split(";")[0] ?? "";
+/** Saves a file that the page has. */
+export function saveBlob(name: string, file: Blob): void {
+  const url = URL.createObjectURL(file);
+  saveUrl(name, url);
+  setTimeout(() => URL.revokeObjectURL(url), 60_000); // the browser reads the URL after the click
+}
+
+/** Saves what an address of this server or of this page contains. */
+export function saveUrl(name: string, url: string): void {
+  const anchor = document.createElement("a");
+  anchor.href = url;
+  anchor.download = name;
+  anchor.click();
+}
+
+function extension(blob: Blob): string {
+  return EXTENSIONS[blob.type.split(";")[0] ?? ""] ?? "bin";
 }

@@ -15,7 +15,7 @@ export interface Page {
   /** Title of the window before “· Antiphon”. */
   readonly title: () => string;
   readonly content: () => TemplateResult;
-  /** The viewer is opened by a link and has no menu. */
+  /** Without the menu, for users of a share link. */
   readonly bare?: boolean;
 }
 

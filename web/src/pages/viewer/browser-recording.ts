@@ -1,13 +1,13 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, query, state } from "lit/decorators.js";
 import { type BrowserUpload, browserUpload } from "../../api/recordings.ts";
+import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatBytes } from "../../i18n/format.ts";
 import { showError } from "../../shell/errors.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import type { Assets } from "./assets.ts";
 import { browserRecordingStrings } from "./browser-recording-strings.ts";
-import type { ReplayPlayer } from "./replay-player.ts";
 import { downloadFile } from "./save-archive.ts";
 
 /**

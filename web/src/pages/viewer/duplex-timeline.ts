@@ -119,7 +119,7 @@ function userLines(units: readonly RecordedUnit[]): SpokenLine[] {
     if (text === "") continue;
     const width = text.length + 2 * (text.match(WIDE)?.length ?? 0);
     const atMs = Math.max(lines.at(-1)?.untilMs ?? 0, untilMs - LETTER_MS * width - PAUSE_MS);
-    lines.push({ role: "user", text, atMs, untilMs });
+    lines.push({ role: "user", text, atMs, untilMs, estimated: true });
   }
   return lines;
 }

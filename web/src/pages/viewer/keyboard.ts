@@ -1,4 +1,4 @@
-import type { ReplayPlayer } from "./replay-player.ts";
+import type { ReplayPlayer } from "../../components/replay-player.ts";
 
 const STEP_MS = 2000;
 const LONG_STEP_MS = 10_000;

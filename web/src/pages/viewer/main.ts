@@ -1,10 +1,11 @@
 import { html } from "lit";
 import { mount } from "../../shell/shell.ts";
+import { isShareToken } from "./assets.ts";
 import "./page.ts";
 import { viewerStrings } from "./strings.ts";
 
 mount({
-  bare: true,
+  bare: isShareToken(location.pathname.split("/")[2] ?? ""),
   title: () => viewerStrings().title,
   content: () => html`<an-viewer-page></an-viewer-page>`,
 });

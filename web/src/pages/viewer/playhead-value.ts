@@ -1,5 +1,5 @@
 import type { ReactiveController, ReactiveControllerHost } from "lit";
-import type { ReplayPlayer } from "./replay-player.ts";
+import type { ReplayPlayer } from "../../components/replay-player.ts";
 
 /** The value at the playhead. Renders its host only when the value changes. */
 export class PlayheadValue<T> implements ReactiveController {

@@ -9,22 +9,30 @@ import { StoreController } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { dialog } from "../../ui/dialog.ts";
 import { icon } from "../../ui/icon.ts";
+import { toast } from "../../ui/toasts.ts";
 import { Assets, isShareToken } from "./assets.ts";
+import { DeepLink, momentHash } from "./deep-link.ts";
 import { recordingDetails } from "./details.ts";
 import "./comment-box.ts";
 import "./unit-costs.ts";
+import { playerControlsStrings } from "../../components/player-controls-strings.ts";
+import { ReplayPlayer, type ReplayState } from "../../components/replay-player.ts";
 import { handleKey } from "./keyboard.ts";
 import { recordingNotices } from "./notices.ts";
 import type { LoadState } from "./recording-loader.ts";
-import { ReplayPlayer, type ReplayState } from "./replay-player.ts";
 import "./browser-recording.ts";
 import "./transcript.ts";
 import { downloadArchive } from "./save-archive.ts";
-import { adjacentTurn } from "./timeline.ts";
+import { alignToSound, firstSoundMs } from "./sound-runs.ts";
+import { adjacentTurn, type Timeline } from "./timeline.ts";
 import "./replay-media.ts";
 import "./timeline-view.ts";
-import "./player-controls.ts";
+import "../../components/player-controls.ts";
 import { viewerStrings } from "./strings.ts";
+
+/** More silence than this at the start is skipped. */
+const LEAD_MS = 1500;
+const BEFORE_SOUND_MS = 500;
 
 /** A loaded recording: player, timeline, transcript and actions. */
 @customElement("an-recording")
@@ -32,12 +40,14 @@ export class RecordingView extends BaseElement {
   #replay = new ReplayPlayer(0);
   #assets = new Assets("");
   #state: StoreController<ReplayState> | null = null;
+  #link: DeepLink | null = null;
 
   /** Recording id or share token. */
   @property() name = "";
   @property({ attribute: false }) loaded!: LoadState & { is: "open" };
 
   @state() private shape: Waveform | null = null;
+  @state() private timeline!: Timeline;
   @state() private sharing = false;
   @state() private downloading = false;
 
@@ -48,6 +58,7 @@ export class RecordingView extends BaseElement {
 
   override disconnectedCallback(): void {
     document.removeEventListener("keydown", this.#onKey);
+    this.#link?.close();
     super.disconnectedCallback();
   }
 
@@ -57,13 +68,15 @@ export class RecordingView extends BaseElement {
     if (this.#state === null) {
       this.#replay = new ReplayPlayer(this.loaded.timeline.lengthMs);
       this.#state = new StoreController(this, this.#replay.state);
+      this.#link = new DeepLink(this.#replay);
     }
+    this.timeline = this.loaded.timeline;
     const file = this.loaded.meta.merged_replay;
     if (file && this.shape === null) void this.#readWaveform(file);
   }
 
   protected override render(): TemplateResult {
-    const { meta, timeline, comment } = this.loaded;
+    const { meta, comment } = this.loaded;
     const isShared = isShareToken(this.name);
     const isChat = meta.app_type === "chat";
     const hasReplay = Boolean(meta.merged_replay);
@@ -72,7 +85,7 @@ export class RecordingView extends BaseElement {
       <div class="split">
         ${this.#player(
           meta,
-          timeline.costs.some(({ total }) => total > 0),
+          this.timeline.costs.some(({ total }) => total > 0),
         )}
         ${isChat ? this.#transcript(!hasReplay, "wide") : this.#transcript(!hasReplay, "beside")}
         <section class="stack ${isChat ? "beside" : ""}">${this.#footer(meta, isShared, comment)}</section>
@@ -83,20 +96,21 @@ export class RecordingView extends BaseElement {
   #head(meta: RecordingMeta, isShared: boolean): TemplateResult {
     const t = viewerStrings();
     const length = meta.duration_s ?? this.#replay.lengthMs / 1000;
-    const count =
-      meta.chunks != null ? t.units(meta.chunks) : meta.turns != null ? t.turns(meta.turns) : "";
+    const answers = this.timeline.lines.filter(({ role }) => role === "model").length;
+    const count = meta.turns != null ? t.turns(meta.turns) : t.answers(answers);
     return html`<div class="page-head">
       <div>
         <h1>${t.kinds[meta.app_type]}</h1>
         <p class="row tight small">
           <span>${formatDateTime(meta.created_at)}</span>
           <span class="number">${formatClock(length)}</span>
-          ${count === "" ? nothing : html`<span>${count}</span>`}
+          <span>${count}</span>
           ${meta.state === "interrupted" ? html`<span class="badge caution">${t.interrupted}</span>` : nothing}
           ${isShared ? html`<span class="badge accent">${t.shared}</span>` : nothing}
         </p>
       </div>
       <div class="row tight">
+        ${this.#replay.lengthMs > 0 ? this.#momentButton() : nothing}
         <button class="button" ?disabled=${this.downloading} @click=${() => this.#download()}>
           ${this.downloading ? html`<span class="spinner"></span>` : icon("download")}
           ${this.downloading ? t.downloading : t.download}
@@ -117,11 +131,23 @@ export class RecordingView extends BaseElement {
     </div>`;
   }
 
+  #momentButton(): TemplateResult {
+    const t = viewerStrings();
+    return html`<button
+      class="button square"
+      aria-label=${t.copyMoment}
+      title=${t.copyMoment}
+      @click=${() => this.#copyMoment()}
+    >
+      ${icon("link")}
+    </button>`;
+  }
+
   #player(meta: RecordingMeta, hasCosts: boolean): TemplateResult | typeof nothing {
-    const { timeline } = this.loaded;
+    const { timeline } = this;
     const isEmpty = timeline.lengthMs === 0 || meta.app_type === "chat";
     if (!meta.merged_replay && isEmpty) return nothing;
-    return html`<section class="card flush player" aria-label=${viewerStrings().player.label}>
+    return html`<section class="card flush player" aria-label=${playerControlsStrings().label}>
       <an-replay-media .meta=${meta} .timeline=${timeline} .replay=${this.#replay} .assets=${this.#assets}></an-replay-media>
       ${
         meta.merged_replay
@@ -142,7 +168,7 @@ export class RecordingView extends BaseElement {
     return html`<an-viewer-transcript
       class="card flush ${style}"
       ?playable=${playable}
-      .timeline=${this.loaded.timeline}
+      .timeline=${this.timeline}
       .replay=${this.#replay}
       .assets=${this.#assets}
     ></an-viewer-transcript>`;
@@ -151,7 +177,7 @@ export class RecordingView extends BaseElement {
   #footer(meta: RecordingMeta, isShared: boolean, comment: string): TemplateResult {
     return html`<an-browser-recording name=${this.name} .assets=${this.#assets} .replay=${this.#replay}></an-browser-recording>
       <an-comment-box name=${this.name} comment=${comment} ?fixed=${isShared}></an-comment-box>
-      ${recordingDetails(meta, this.loaded.timeline)}`;
+      ${recordingDetails(meta, this.timeline)}`;
   }
 
   #shareDialog(): TemplateResult {
@@ -166,7 +192,7 @@ export class RecordingView extends BaseElement {
   }
 
   readonly #step = (by: -1 | 1): void => {
-    const to = adjacentTurn(this.loaded.timeline, this.#replay.at.value, by);
+    const to = adjacentTurn(this.timeline, this.#replay.at.value, by);
     if (to !== null) this.#replay.seek(to);
   };
 
@@ -179,16 +205,34 @@ export class RecordingView extends BaseElement {
       await readWaveform(await this.#assets.stream(file), (shape) => {
         this.#replay.reach(shape.seconds * 1000);
         this.shape = shape;
+        this.#skipSilence(shape);
       });
+      if (this.shape) this.timeline = alignToSound(this.timeline, this.shape);
     } catch (error) {
       showError(error, viewerStrings().waveFailed);
+    }
+  }
+
+  #skipSilence(shape: Waveform): void {
+    const soundMs = firstSoundMs(shape);
+    if (soundMs !== null && soundMs > LEAD_MS) this.#link?.start(soundMs - BEFORE_SOUND_MS);
+  }
+
+  async #copyMoment(): Promise<void> {
+    const t = viewerStrings();
+    try {
+      const hash = momentHash(this.#replay.at.value);
+      await navigator.clipboard.writeText(new URL(hash, location.href).href);
+      toast({ tone: "good", title: t.momentCopied });
+    } catch (error) {
+      showError(error, t.notCopied);
     }
   }
 
   async #download(): Promise<void> {
     this.downloading = true;
     try {
-      await downloadArchive(this.name, this.#assets);
+      await downloadArchive(this.name, this.loaded.meta, this.#assets);
     } catch (error) {
       showError(error);
     } finally {

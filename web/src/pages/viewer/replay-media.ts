@@ -2,12 +2,12 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { ref } from "lit/directives/ref.js";
 import type { RecordingMeta } from "../../api/recordings.ts";
+import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatClock } from "../../i18n/format.ts";
 import { showError } from "../../shell/errors.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import type { Assets } from "./assets.ts";
 import { PlayheadValue } from "./playhead-value.ts";
-import type { ReplayPlayer } from "./replay-player.ts";
 import { viewerStrings } from "./strings.ts";
 import { latest, type Timeline } from "./timeline.ts";
 

@@ -1,24 +1,20 @@
 import { fetchApi } from "../../api/http.ts";
-import { archivePath } from "../../api/recordings.ts";
+import { archivePath, type RecordingMeta } from "../../api/recordings.ts";
+import { saveBlob, savedName, saveUrl } from "../../session/browser-recording.ts";
 import type { Assets } from "./assets.ts";
 
 /** Saves the recording as a ZIP. With a key the file is fetched first. Rejects with ApiError. */
-export async function downloadArchive(name: string, assets: Assets): Promise<void> {
-  if (assets.areOpen) return save(archivePath(name), `${name}.zip`);
-  const archive = await (await fetchApi(archivePath(name))).blob();
-  const url = URL.createObjectURL(archive);
-  save(url, `${name}.zip`);
-  setTimeout(() => URL.revokeObjectURL(url), 60_000); // the browser reads the URL after the click
+export async function downloadArchive(
+  name: string,
+  { app_type, created_at }: RecordingMeta,
+  assets: Assets,
+): Promise<void> {
+  const file = `${savedName(app_type, created_at)}.zip`;
+  if (assets.areOpen) saveUrl(file, archivePath(name));
+  else saveBlob(file, await (await fetchApi(archivePath(name))).blob());
 }
 
 /** Saves a single file. */
 export async function downloadFile(file: string, assets: Assets): Promise<void> {
-  save(await assets.url(file), file);
-}
-
-function save(href: string, name: string): void {
-  const anchor = document.createElement("a");
-  anchor.href = href;
-  anchor.download = name;
-  anchor.click();
+  saveUrl(file, await assets.url(file));
 }

@@ -1,7 +1,9 @@
 import { html, nothing, svg, type TemplateResult } from "lit";
 import { customElement, property, query, state } from "lit/decorators.js";
 import type { Waveform } from "../../audio/waveform.ts";
+import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatClock } from "../../i18n/format.ts";
+import { Store } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import type { Assets } from "./assets.ts";
@@ -14,23 +16,24 @@ import {
   tickS,
   waveformPath,
 } from "./lanes.ts";
-import type { ReplayPlayer } from "./replay-player.ts";
+import "./overview.ts";
+import type { VisiblePart } from "./overview.ts";
 import { viewerStrings } from "./strings.ts";
 import type { SpeakerRole, SpokenLine, Timeline } from "./timeline.ts";
 import "./timeline-view.css";
 
-const USUAL_PX_PER_S = 40;
 const MOST_PX_PER_S = 160;
 const WIDEST_PX = 24_000;
 const MOST_THUMBS = 120;
 const LEAST_WORDS_PX = 28;
 const SIDES: readonly ("user" | "model")[] = ["user", "model"];
 
-/** The timeline: waveforms, speaker segments, transcript, frames and costs. A click seeks. */
+/** The timeline: overview, waveforms, speaker segments, transcript, frames and costs. A click seeks. */
 @customElement("an-timeline")
 export class TimelineView extends BaseElement {
   #unsubscribe: () => void = () => undefined;
   #paths: readonly string[] = [];
+  readonly #visible = new Store<VisiblePart>({ from: 0, until: 1 });
   #sizes = new ResizeObserver(([entry]) => {
     this.room = entry?.contentRect.width ?? 0;
   });
@@ -42,7 +45,7 @@ export class TimelineView extends BaseElement {
   @property({ attribute: false }) shape: Waveform | null = null;
 
   @state() private room = 0;
-  /** Null selects the zoom by the length. */
+  /** Pixels per second. Null shows the whole recording. */
   @state() private zoom: number | null = null;
 
   @query(".scroller") private readonly scroller!: HTMLElement;
@@ -64,7 +67,7 @@ export class TimelineView extends BaseElement {
   }
 
   protected override willUpdate(changed: ReadonlyMap<PropertyKey, unknown>): void {
-    if (!["shape", "room", "zoom", "score"].some((name) => changed.has(name))) return;
+    if (!["shape", "room", "zoom", "timeline"].some((name) => changed.has(name))) return;
     const { shape, lanes } = this;
     const half = lanes.wave / 2 - 3;
     this.#paths = SIDES.map((side, channel) =>
@@ -92,8 +95,7 @@ export class TimelineView extends BaseElement {
 
   private get pxPerS(): number {
     const most = Math.min(MOST_PX_PER_S, (WIDEST_PX * 1000) / Math.max(1, this.replay.lengthMs));
-    const wanted = this.zoom ?? USUAL_PX_PER_S;
-    return Math.max(this.fit, Math.min(most, wanted));
+    return Math.max(this.fit, Math.min(most, this.zoom ?? 0));
   }
 
   protected override render(): TemplateResult {
@@ -107,7 +109,8 @@ export class TimelineView extends BaseElement {
           ${this.#zoomButton("plus", t.zoomIn, pxPerS * 1.6, pxPerS >= MOST_PX_PER_S)}
         </span>
       </div>
-      <div class="scroller" role="group" aria-label=${t.label} tabindex="0">
+      <an-overview .replay=${this.replay} .shape=${this.shape} .visible=${this.#visible}></an-overview>
+      <div class="scroller" role="group" @scroll=${() => this.#showVisible()} aria-label=${t.label} tabindex="0">
         <div
           class="space"
           .style=${`width: ${width}px; height: ${lanes.height}px`}
@@ -216,6 +219,14 @@ export class TimelineView extends BaseElement {
     const { scrollLeft, clientWidth } = this.scroller;
     const isBeyond = x < scrollLeft || x > scrollLeft + clientWidth * 0.92;
     if (isBeyond) this.scroller.scrollLeft = x - clientWidth * 0.12;
+    this.#showVisible();
+  }
+
+  #showVisible(): void {
+    const { scrollLeft, clientWidth, scrollWidth } = this.scroller;
+    const [from, until] = [scrollLeft / scrollWidth, (scrollLeft + clientWidth) / scrollWidth];
+    const { value } = this.#visible;
+    if (from !== value.from || until !== value.until) this.#visible.set({ from, until });
   }
 }
 

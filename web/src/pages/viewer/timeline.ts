@@ -13,6 +13,8 @@ export interface SpokenLine {
   readonly atMs: number;
   readonly untilMs: number;
   readonly text: string;
+  /** The times are estimated from the length of the text. */
+  readonly estimated?: true;
   readonly status?: LineStatus;
   /** Files and texts of a chat message, in order. */
   readonly parts?: readonly RecordedPart[];

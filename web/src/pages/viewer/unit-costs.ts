@@ -1,9 +1,9 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
+import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatDuration, formatNumber } from "../../i18n/format.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { PlayheadValue } from "./playhead-value.ts";
-import type { ReplayPlayer } from "./replay-player.ts";
 import { viewerStrings } from "./strings.ts";
 import { latest, type Timeline } from "./timeline.ts";
 

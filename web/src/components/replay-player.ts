@@ -1,4 +1,4 @@
-import { Store } from "../../state/store.ts";
+import { Store } from "../state/store.ts";
 
 export const RATES = [0.5, 0.75, 1, 1.25, 1.5, 2] as const;
 
@@ -9,7 +9,10 @@ export interface ReplayState {
   readonly broken: boolean;
 }
 
-/** Playback position and state. Without a media file only the position exists. */
+/**
+ * Playback position and state. Without a media file only the position exists. If the media element
+ * or its source is replaced, playback continues at the same position.
+ */
 export class ReplayPlayer {
   /** Milliseconds. */
   readonly at = new Store(0);
@@ -17,6 +20,8 @@ export class ReplayPlayer {
   #media: HTMLMediaElement | null = null;
   #lengthMs: number;
   #frame = 0;
+  /** The source was replaced during playback. */
+  #continues = false;
 
   constructor(lengthMs: number) {
     this.#lengthMs = lengthMs;
@@ -29,6 +34,7 @@ export class ReplayPlayer {
   /** The media element. Null when it is removed. */
   attach(media: HTMLMediaElement | null): void {
     if (media === this.#media) return;
+    this.#onNewSource();
     this.#media = media;
     if (media === null) return;
     media.preservesPitch = true;
@@ -37,9 +43,8 @@ export class ReplayPlayer {
     media.onended = () => this.#changed();
     media.onseeked = () => this.#updatePosition();
     media.onerror = () => this.#patch({ broken: true, playing: false });
-    media.onloadedmetadata = () => {
-      if (this.at.value > 0) media.currentTime = this.at.value / 1000;
-    };
+    media.onemptied = () => this.#onNewSource();
+    media.onloadedmetadata = () => this.#restore(media);
   }
 
   /** Never throws. A file that the browser cannot play sets `broken`. */
@@ -65,9 +70,28 @@ export class ReplayPlayer {
     this.#patch({ rate });
   }
 
+  /** Another source may have another length. */
+  resize(lengthMs: number): void {
+    this.#lengthMs = lengthMs;
+  }
+
   /** The file may be slightly longer than its metadata says. */
   reach(lengthMs: number): void {
     this.#lengthMs = Math.max(this.#lengthMs, lengthMs);
+  }
+
+  #onNewSource(): void {
+    this.#continues ||= this.state.value.playing;
+    cancelAnimationFrame(this.#frame);
+    this.#patch({ playing: false });
+  }
+
+  #restore(media: HTMLMediaElement): void {
+    this.#patch({ broken: false });
+    media.playbackRate = this.state.value.rate;
+    if (this.at.value > 0) media.currentTime = this.at.value / 1000;
+    if (this.#continues) this.#play(media);
+    this.#continues = false;
   }
 
   #play(media: HTMLMediaElement): void {
@@ -92,7 +116,8 @@ export class ReplayPlayer {
   }
 
   #updatePosition(): void {
-    if (this.#media && !this.#media.seeking) this.at.set(this.#media.currentTime * 1000);
+    const media = this.#media;
+    if (media && media.readyState > 0 && !media.seeking) this.at.set(media.currentTime * 1000);
   }
 
   #patch(change: Partial<ReplayState>): void {

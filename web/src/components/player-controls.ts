@@ -1,12 +1,13 @@
-import { html, type TemplateResult } from "lit";
+import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, query } from "lit/decorators.js";
 import { live } from "lit/directives/live.js";
-import { formatClock, formatNumber } from "../../i18n/format.ts";
-import { StoreController } from "../../state/store.ts";
-import { BaseElement } from "../../ui/base-element.ts";
-import { icon } from "../../ui/icon.ts";
+import { formatClock, formatNumber } from "../i18n/format.ts";
+import { StoreController } from "../state/store.ts";
+import { BaseElement } from "../ui/base-element.ts";
+import { icon } from "../ui/icon.ts";
+import { playerControlsStrings } from "./player-controls-strings.ts";
 import { RATES, type ReplayPlayer, type ReplayState } from "./replay-player.ts";
-import { viewerStrings } from "./strings.ts";
+import "./player-controls.css";
 
 /** Playback controls: play, position, speed, previous and next turn. */
 @customElement("an-player-controls")
@@ -15,8 +16,8 @@ export class PlayerControls extends BaseElement {
   #state: StoreController<ReplayState> | null = null;
 
   @property({ attribute: false }) replay!: ReplayPlayer;
-  /** Go to the previous or next turn. */
-  @property({ attribute: false }) step: (by: -1 | 1) => void = () => undefined;
+  /** Goes to the previous or next turn. Without it there are no buttons for turns. */
+  @property({ attribute: false }) step: ((by: -1 | 1) => void) | null = null;
 
   @query("input") private readonly range!: HTMLInputElement;
   @query("output") private readonly time!: HTMLElement;
@@ -37,7 +38,8 @@ export class PlayerControls extends BaseElement {
   }
 
   protected override render(): TemplateResult {
-    const t = viewerStrings().player;
+    const { step } = this;
+    const t = playerControlsStrings();
     const { playing, broken } = this.#state?.value ?? this.replay.state.value;
     return html`<button
         class="button primary square large"
@@ -48,12 +50,8 @@ export class PlayerControls extends BaseElement {
       >
         ${icon(playing ? "pause" : "play")}
       </button>
-      <button class="button quiet square back" aria-label=${t.previous} title=${t.previous} @click=${() => this.step(-1)}>
-        ${icon("chevron")}
-      </button>
-      <button class="button quiet square on" aria-label=${t.next} title=${t.next} @click=${() => this.step(1)}>
-        ${icon("chevron")}
-      </button>
+      ${step ? this.#stepButton("back", t.previous, () => step(-1)) : nothing}
+      ${step ? this.#stepButton("on", t.next, () => step(1)) : nothing}
       <input
         class="grow"
         type="range"
@@ -67,8 +65,14 @@ export class PlayerControls extends BaseElement {
       ${this.#speed()}`;
   }
 
+  #stepButton(style: "back" | "on", label: string, run: () => void): TemplateResult {
+    return html`<button class="button quiet square ${style}" aria-label=${label} title=${label} @click=${run}>
+      ${icon("chevron")}
+    </button>`;
+  }
+
   #speed(): TemplateResult {
-    const t = viewerStrings().player;
+    const t = playerControlsStrings();
     const rate = this.#state?.value.rate ?? 1;
     return html`<select
       class="input speed"
@@ -91,6 +95,6 @@ export class PlayerControls extends BaseElement {
     if (this.time.dataset["now"] === now && this.time.dataset["whole"] === whole) return;
     Object.assign(this.time.dataset, { now, whole });
     this.time.textContent = `${now} / ${whole}`;
-    this.range.setAttribute("aria-valuetext", viewerStrings().player.of(now, whole));
+    this.range.setAttribute("aria-valuetext", playerControlsStrings().of(now, whole));
   }
 }
