@@ -25,7 +25,7 @@ from PIL import Image
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.recording import TIMELINE_FILE, Meta
+from antiphon.shared_schemas.recording import PEAKS_FILE, TIMELINE_FILE, Meta
 from antiphon.shared_schemas.states import SessionKind
 from processes import private_redis, spent
 from recorder_peer import (
@@ -144,7 +144,8 @@ async def record_an_hour(
 
 
 def _outcome(folder: Path, meta: Meta) -> dict[str, Any]:
-    names = ("recording.json", meta.merged_replay, meta.merged_replay_video)
+    replays = (meta.merged_replay, meta.merged_replay_opus, meta.merged_replay_video)
+    names = ("recording.json", PEAKS_FILE, *replays)
     sizes = {name: (folder / name).stat().st_size for name in names if name}
     return {
         "state": meta.state,

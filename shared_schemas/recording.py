@@ -20,7 +20,9 @@ from antiphon.shared_schemas.token_usage import TokenUsage
 META_FILE = "meta.json"
 RECORDING_FILE = "recording.json"
 REPLAY_WAV = "merged_replay.wav"
+REPLAY_OPUS = "merged_replay.opus"
 REPLAY_VIDEO = "merged_replay.mp4"
+PEAKS_FILE = "peaks.json"
 TIMELINE_FILE = "timeline.jsonl"
 """The recorder's journal; it exists only while a session is being recorded or merged."""
 
@@ -105,7 +107,8 @@ class Meta(Record):
     """`meta.json`. `reason` is why the session ended, None if unknown.
 
     `chunks` counts the chunks of a duplex session, `turns` the turns of other kinds. `replay` is None
-    while the session is recorded; `merged_replay`, `merged_replay_video` are file names.
+    while the session is recorded; `merged_replay`, `merged_replay_video` and `merged_replay_opus` are
+    file names.
     `missing` and `degraded` list what was lost, what was late, and why.
     """
 
@@ -128,6 +131,7 @@ class Meta(Record):
     replay_error: str | None = None
     merged_replay: str | None = None
     merged_replay_video: str | None = None
+    merged_replay_opus: str | None = None
 
     @property
     def is_busy(self) -> bool:

@@ -45,6 +45,7 @@ _MEDIA_TYPES = {
     ".wav": "audio/wav",
     ".mp3": "audio/mpeg",
     ".ogg": "audio/ogg",
+    ".opus": "audio/ogg",
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
     ".png": "image/png",
@@ -153,10 +154,14 @@ class RecordingStore:
         if not data:
             self.remove(recording, COMMENT_FILE)
             return
+        self.write(recording, COMMENT_FILE, data)
+
+    def write(self, recording: str, name: str, data: bytes) -> None:
+        """Replace a small file of the recording's directory."""
         file = AtomicFile(self)
         try:
             file.write(data)
-            file.commit(recording, COMMENT_FILE)
+            file.commit(recording, name)
         finally:
             file.discard()
 

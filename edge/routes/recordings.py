@@ -25,6 +25,7 @@ from antiphon.edge.recordings.download import (
     zip_blocks,
 )
 from antiphon.edge.recordings.index import index_of
+from antiphon.edge.recordings.peaks import make_peaks
 from antiphon.edge.recordings.store import (
     DiskFull,
     InvalidName,
@@ -62,8 +63,9 @@ from antiphon.edge.routes.models import (
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.ids import is_recording_id, is_session_id, is_share_token
-from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, Meta
+from antiphon.shared_schemas.recording import META_FILE, PEAKS_FILE, RECORDING_FILE, Meta
 from antiphon.shared_schemas.recording_list import RecordingPage, RecordingQuery
+from antiphon.shared_schemas.waveform import WaveformPeaks
 
 log = structlog.get_logger()
 
@@ -208,6 +210,19 @@ async def recording(session: Readable) -> Response:
 async def asset(session: Readable, asset_path: str) -> Response:
     """One file of the recording, such as `user_audio/000.wav`; supports `Range` and conditions."""
     return await _asset(session, asset_path)
+
+
+@router.get("/{session_id}/peaks", response_model=WaveformPeaks)
+@router.head("/{session_id}/peaks", include_in_schema=False)
+async def peaks(session: Readable) -> Response:
+    """The waveform of the merged replay: `peaks.json`. 404 without a replay, or until it is made.
+
+    A recording that has none is read once, and keeps them if the server may write.
+    """
+    made = await run_blocking(make_peaks, session.store, session.recording)
+    if made is not None:
+        return Response(made, media_type="application/json")
+    return await _asset(session, PEAKS_FILE)
 
 
 @router.get("/{session_id}/download", responses=_ZIP_RESPONSES, response_class=StreamingResponse)

@@ -22,11 +22,14 @@ from antiphon.recorder_service.journal.steady import without_clock_jumps
 from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.recorder_service.manifest.plan import plan_replay
 from antiphon.recorder_service.metrics import RecorderMetrics
+from antiphon.recorder_service.replay.compressed import write_opus
 from antiphon.recorder_service.replay.mix import StopCheck, write_replay
 from antiphon.recorder_service.replay.video import write_video
 from antiphon.shared_schemas.recording import (
     META_FILE,
+    PEAKS_FILE,
     RECORDING_FILE,
+    REPLAY_OPUS,
     REPLAY_VIDEO,
     REPLAY_WAV,
     TIMELINE_FILE,
@@ -36,6 +39,7 @@ from antiphon.shared_schemas.recording import (
     encode_meta,
 )
 from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.waveform import WaveformPeaks
 
 log = structlog.get_logger()
 
@@ -121,6 +125,9 @@ def _write_replay(folder: Path, meta: Meta, check: StopCheck) -> tuple[float | N
         contents = without_clock_jumps(read_finished_journal(folder / TIMELINE_FILE))
         plan = plan_replay(meta.app_type, JournalState.of(meta.ticket, contents), contents)
         write_replay(folder, REPLAY_WAV, plan, check)
+        with (folder / REPLAY_WAV).open("rb") as wav:
+            write_atomic(folder / PEAKS_FILE, WaveformPeaks.of_wav(wav).encode(), durable=True)
+        write_opus(folder, REPLAY_OPUS, REPLAY_WAV, check)
         if meta.app_type is SessionKind.OMNI_DUPLEX:
             write_video(folder, REPLAY_VIDEO, REPLAY_WAV, plan, check)
     except (OSError, MergeStopped, MemoryError):  # FFmpeg reports a refusing disk as OSError
@@ -136,8 +143,8 @@ def _name_replay(folder: Path, meta: Meta, lead_ms: float | None, error: str | N
 
     Not before: a recorder that merges the same session needs them until the meta names the replay.
     """
-    wav = REPLAY_WAV if (folder / REPLAY_WAV).exists() else None
-    video = REPLAY_VIDEO if (folder / REPLAY_VIDEO).exists() else None
+    names = (REPLAY_WAV, REPLAY_VIDEO, REPLAY_OPUS)
+    wav, video, opus = (name if (folder / name).exists() else None for name in names)
     done = ReplayState.READY if wav else ReplayState.NONE
     merged = meta.model_copy(
         update={
@@ -145,6 +152,7 @@ def _name_replay(folder: Path, meta: Meta, lead_ms: float | None, error: str | N
             "replay_error": error,
             "merged_replay": wav,
             "merged_replay_video": video,
+            "merged_replay_opus": opus,
         }
     )
     _name_in_recording(folder, wav, video, lead_ms)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import soxr
+from av.audio.frame import AudioFrame
 from numpy.typing import NDArray
 
 from antiphon.recorder_service.journal.files import atomic_file
@@ -99,3 +101,20 @@ def _samples(path: Path, first: int, count: int) -> Pcm16:
     except FileNotFoundError:
         return np.zeros(0, dtype=np.int16)
     return np.frombuffer(data[: len(data) // 2 * 2], dtype="<i2").astype(np.int16, copy=False)
+
+
+def read_seconds(wav: Path) -> Iterator[AudioFrame]:
+    """The finished replay, a second at a time, for FFmpeg's encoders."""
+    start = 0
+    with wav.open("rb") as file:
+        file.seek(HEADER_BYTES)
+        while data := file.read(4 * OUTPUT_RATE):
+            samples = np.frombuffer(data, dtype="<i2").reshape(1, -1)
+            frame = AudioFrame.from_ndarray(samples, format="s16", layout="stereo")
+            frame.sample_rate, frame.pts, frame.time_base = (
+                OUTPUT_RATE,
+                start,
+                Fraction(1, OUTPUT_RATE),
+            )
+            start += frame.samples
+            yield frame

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import av
 import numpy as np
-from av.audio.frame import AudioFrame
 from av.audio.resampler import AudioResampler
 from av.audio.stream import AudioStream
 from av.container import OutputContainer
@@ -26,9 +25,8 @@ from PIL import Image
 
 from antiphon.recorder_service.journal.files import atomic_file
 from antiphon.recorder_service.manifest.plan import Caption, ReplayPlan, TimedFrame
-from antiphon.recorder_service.media import HEADER_BYTES
 from antiphon.recorder_service.replay.frames import Size, canvas_size, decode_frames, on_canvas
-from antiphon.recorder_service.replay.mix import StopCheck
+from antiphon.recorder_service.replay.mix import StopCheck, read_seconds
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 
 _MS = Fraction(1, 1000)
@@ -95,7 +93,7 @@ class _Video:
     def write(self, wav: Path, check: StopCheck) -> None:
         """Mux everything in order of time, a second at a time."""
         resampler = AudioResampler(format="fltp", layout="stereo", rate=OUTPUT_RATE)
-        for second, block in enumerate(_seconds(wav)):
+        for second, block in enumerate(read_seconds(wav)):
             check()
             self._show(until_ms=(second + 1) * 1000)
             for frame in resampler.resample(block):
@@ -146,19 +144,3 @@ def _caption_stream(container: OutputContainer) -> SubtitleStream:
     stream.time_base = _MS
     stream.codec_context.subtitle_header = _ASS_HEADER
     return stream
-
-
-def _seconds(wav: Path) -> Iterator[AudioFrame]:
-    start = 0
-    with wav.open("rb") as file:
-        file.seek(HEADER_BYTES)
-        while data := file.read(4 * OUTPUT_RATE):
-            samples = np.frombuffer(data, dtype="<i2").reshape(1, -1)
-            frame = AudioFrame.from_ndarray(samples, format="s16", layout="stereo")
-            frame.sample_rate, frame.pts, frame.time_base = (
-                OUTPUT_RATE,
-                start,
-                Fraction(1, OUTPUT_RATE),
-            )
-            start += frame.samples
-            yield frame

@@ -29,7 +29,7 @@ from antiphon.recorder_service.sessions.status import (
     session_status,
 )
 from antiphon.recorder_service.settings import RecorderSettings
-from antiphon.shared_schemas.entries import Entry, StreamPosition
+from antiphon.shared_schemas.entries import Entry, StoppedOut, StreamPosition, TimeoutOut
 from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, RecordingState
 from antiphon.shared_schemas.states import SessionState
@@ -39,6 +39,9 @@ log = structlog.get_logger()
 LONGEST_RETRY_S = 30.0
 _UNREAD_LIMIT = 64
 """Entries held in memory per stream; further entries are read from Redis again."""
+
+_LAST_ENTRIES = (StoppedOut, TimeoutOut)
+"""A worker publishes nothing after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class SessionRecorder:
         self._worker = ""
         self._allowed = False
         self._assigned = asyncio.Event()
+        self._last_saved = asyncio.Event()
         self._ended: asyncio.Future[SessionEnding] = asyncio.get_running_loop().create_future()
         self._folder: RecordingFolder | None = None
         self._retry = DiskRetry(
@@ -131,11 +135,21 @@ class SessionRecorder:
             else:
                 self._metrics.declined.inc()
                 await self._settled()
-            await retry_until_available(self._discard_streams, "discard a recorded session")
-            await self._retry.run(self._merge)
+            await self._merge_and_discard()
         except TooManyAttempts as error:
             await self._set_aside(str(error))
         await retry_until_available(self._clear_progress, "forget a recorded session")
+
+    async def _merge_and_discard(self) -> None:
+        """Merge at once. The streams stay for a client that reconnects to read the last messages."""
+        discard = retry_until_available(self._discard_streams, "discard a recorded session")
+        discarding = asyncio.create_task(discard, name=f"discard-{self.job.sid}")
+        try:
+            await self._retry.run(self._merge)
+            await discarding
+        finally:
+            discarding.cancel()
+            await asyncio.gather(discarding, return_exceptions=True)
 
     async def _ask_consent(self) -> None:
         """A recording that has begun had the client's consent."""
@@ -188,6 +202,8 @@ class SessionRecorder:
         async for position, entry in entries:
             await self._shared.writer.add(folder, side, position, entry)
             self._retry.recorded(entry.at)
+            if isinstance(entry, _LAST_ENTRIES):
+                self._last_saved.set()
 
     async def _open(self) -> RecordingFolder:
         args = (self._root, self.job, self._worker, self._retry.outages)
@@ -205,12 +221,16 @@ class SessionRecorder:
             raise
 
     async def _settled(self) -> None:
-        """Wait for the end, and `recorder_settle_s` longer: a worker may be publishing its last unit."""
+        """Wait for the end, and for the last entry: a worker may be publishing its last unit.
+
+        Not every session has a last entry, so this waits `recorder_settle_s` for it.
+        """
         ending = await asyncio.shield(self._ended)
         if ending.at is not None:
             settle_s = self._settings.recorder_settle_s
             since_s = (self._broker.clock.now_ms() - ending.at) / 1000
-            await asyncio.sleep(min(settle_s, max(0.0, settle_s - since_s)))
+            left_s = min(settle_s, max(0.0, settle_s - since_s))
+            await first_of(asyncio.sleep(left_s), self._last_saved.wait())
 
     async def _finish(self, folder: RecordingFolder) -> None:
         state = await asyncio.to_thread(folder.finish, self._ended.result())

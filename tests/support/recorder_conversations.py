@@ -30,7 +30,7 @@ from antiphon.shared_schemas.entries import (
     ResultOut,
     StreamPosition,
 )
-from antiphon.shared_schemas.ids import new_recording_id
+from antiphon.shared_schemas.ids import ResumeToken, new_recording_id
 from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, Meta
 from antiphon.shared_schemas.registry import Claim
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
@@ -104,10 +104,16 @@ class LiveTalk:
 
     @classmethod
     async def queue(
-        cls, broker: Broker, sid: str = "", kind: SessionKind = SessionKind.AUDIO_DUPLEX
+        cls,
+        broker: Broker,
+        sid: str = "",
+        kind: SessionKind = SessionKind.AUDIO_DUPLEX,
+        *,
+        resumable: bool = False,
     ) -> LiveTalk:
         sid, recording = sid or f"adx_{uuid.uuid4().hex[:10]}", new_recording_id()
-        ticket = await broker.queue.join(sid, kind, edge="e1", recording=recording)
+        token = ResumeToken(sid, "secret") if resumable else None
+        ticket = await broker.queue.join(sid, kind, edge="e1", recording=recording, resume=token)
         return cls(broker, sid, ticket.number, recording, kind)
 
     @classmethod

@@ -24,7 +24,7 @@ from antiphon.shared_schemas.entries import (
     StopIn,
     StoppedOut,
 )
-from antiphon.shared_schemas.recording import RecordingState
+from antiphon.shared_schemas.recording import REPLAY_WAV, RecordingState, ReplayState
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.recorder_conversations import (
     LiveTalk,
@@ -34,6 +34,7 @@ from support.recorder_conversations import (
     read_wav,
     result,
     sound,
+    unacknowledged,
     until,
     until_acknowledged,
     until_finished,
@@ -255,6 +256,32 @@ async def test_results_after_the_end_are_recorded(
         await talk.exchange(2)
         await until_finished(settings.data_dir, talk)
     assert len(load(settings, talk)["chunks"]) == 2
+
+
+async def test_the_replay_is_made_while_the_client_may_still_reconnect(
+    broker: Broker, quickly: RecorderSettings
+) -> None:
+    """A stopped session is merged before its streams are discarded, and once."""
+    waits = {"recorder_settle_s": 3600.0, "resume_grace_s": 3600.0, "recorder_drain_s": 0.1}
+    patient = quickly.model_copy(update=waits)
+    talk = await LiveTalk.queue(broker, resumable=True)
+    await talk.assign()
+    await talk.prepare()
+    async with in_process(patient):
+        await talk.exchange(2)
+        await talk.out.append(StoppedOut())
+        await talk.end()
+        (meta,) = await until_finished(patient.data_dir, talk)
+        assert meta.replay is ReplayState.READY
+        assert await talk.script() == talk.said
+        assert await unacknowledged(broker) == 1
+    assert_undisturbed(quickly.data_dir, talk)
+    replay = quickly.data_dir / "sessions" / talk.recording / REPLAY_WAV
+    merged = replay.stat().st_ino
+    async with in_process(quickly.model_copy(update={"resume_grace_s": 0.1})):
+        await until_acknowledged(broker)
+    assert await talk.script() == []
+    assert replay.stat().st_ino == merged
 
 
 async def test_a_worker_cannot_publish_what_the_recording_will_not_have(

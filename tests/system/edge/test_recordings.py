@@ -17,14 +17,30 @@ import pytest
 
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.ids import new_recording_id, new_share_token
-from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, TIMELINE_FILE, USED_FILE
+from antiphon.shared_schemas.recording import (
+    META_FILE,
+    PEAKS_FILE,
+    RECORDING_FILE,
+    REPLAY_WAV,
+    TIMELINE_FILE,
+    USED_FILE,
+)
+from antiphon.shared_schemas.waveform import WaveformPeaks
 from support.edge_harness import RunningEdge, running_edge
 from support.recordings import read_json, recorded
 from support.redis_server import RedisServer
 
 KEY, TOKEN = "client-key-0123456789", "admin-token-0123456789"
 AUDIO = "user_audio/000.wav"
-READS = ("", "/recording", f"/assets/{AUDIO}", "/download", "/comment", "/upload-recording")
+READS = (
+    "",
+    "/recording",
+    "/peaks",
+    f"/assets/{AUDIO}",
+    "/download",
+    "/comment",
+    "/upload-recording",
+)
 
 
 @pytest.fixture
@@ -166,6 +182,43 @@ async def test_a_file_replaced_during_a_download_is_sent_completely(
         path.with_name("next").replace(path)
         got += b"".join([piece async for piece in pieces])
     assert got == old
+
+
+async def test_the_replay_as_opus(http: httpx.AsyncClient, root: Path, recording: str) -> None:
+    url = api(recording, f"/assets/{(await http.get(api(recording))).json()['merged_replay_opus']}")
+    whole = (root / recording / "merged_replay.opus").read_bytes()
+    assert whole.startswith(b"OggS")
+    answer = await http.get(url)
+    assert (answer.headers["content-type"], answer.content) == ("audio/ogg", whole)
+    part = await http.get(url, headers={"Range": "bytes=100-"})
+    assert (part.status_code, part.content) == (206, whole[100:])
+
+
+async def test_the_peaks_of_a_replay(http: httpx.AsyncClient, root: Path, recording: str) -> None:
+    answer = await http.get(api(recording, "/peaks"))
+    assert answer.content == (root / recording / PEAKS_FILE).read_bytes()
+    with (root / recording / REPLAY_WAV).open("rb") as wav:
+        assert answer.json() == WaveformPeaks.of_wav(wav).model_dump()
+    same = {"If-None-Match": answer.headers["etag"]}
+    assert (await http.get(api(recording, "/peaks"), headers=same)).status_code == 304
+    head = await http.head(api(recording, "/peaks"))
+    assert (head.status_code, head.headers["etag"]) == (200, answer.headers["etag"])
+
+
+async def test_peaks_of_an_older_recording_are_made_and_kept(
+    http: httpx.AsyncClient, root: Path, recording: str
+) -> None:
+    kept = root / recording / PEAKS_FILE
+    made = kept.read_bytes()
+    kept.unlink()
+    answer = await http.get(api(recording, "/peaks"))
+    assert (answer.content, kept.read_bytes()) == (made, made)
+    assert (await http.get(api(recording, "/peaks"))).headers["etag"] == answer.headers["etag"]
+    (root / recording / REPLAY_WAV).write_bytes(b"RIFF")
+    kept.unlink()
+    assert (await http.get(api(recording, "/peaks"))).status_code == 404
+    (root / recording / REPLAY_WAV).unlink()
+    assert (await http.get(api(recording, "/peaks"))).status_code == 404
 
 
 async def test_a_running_session_has_no_timeline(

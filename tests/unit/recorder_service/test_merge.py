@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 import soxr
 
 from antiphon.recorder_service.attempts import MergeStopped
@@ -20,8 +22,9 @@ from antiphon.shared_schemas.audio import Samples, to_pcm16
 from antiphon.shared_schemas.entries import BreakIn, ChatDoneOut, DeltaOut, StreamPosition
 from antiphon.shared_schemas.recording import RecordingState, ReplayState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.waveform import PEAKS_PER_S, WaveformPeaks
 from support.recorder_conversations import keep_going, result, sound, tree
-from support.timed_conversations import T0, TICKET, TimedTalk, noise
+from support.timed_conversations import T0, TICKET, TimedTalk, noise, tone
 from support.turn_conversations import chat_request, delta, half_prepare
 
 IN, OUT = 16_000, 24_000
@@ -171,6 +174,44 @@ def test_a_chat_begins_with_the_users_audio(tmp_path: Path) -> None:
     )
     np.testing.assert_array_equal(replay[:, 1], model)
     assert_user_is(replay[:, 0], (0.0, sound(1, 1600)), (0.1, sound(2, 801)))
+
+
+def test_the_opus_file_has_the_sound_of_the_replay(tmp_path: Path) -> None:
+    talk = TimedTalk.prepared()
+    talk.chunk(3.0, tone(2.0, 300, IN))
+    talk.speak(4.0, tone(2.0, 700, OUT), end=True)
+    recorded = talk.record(tmp_path)
+    assert recorded.meta.merged_replay_opus == "merged_replay.opus"
+    replay = recorded.replay()
+    path = recorded.folder / "merged_replay.opus"
+    about = soundfile.info(path)
+    assert (about.format, about.subtype, about.channels) == ("OGG", "OPUS", 2)
+    decoded, rate = soundfile.read(path)
+    decoded = decoded[:: rate // OUT]
+    assert len(decoded) == pytest.approx(len(replay), abs=OUT // 50)
+    for side, hz in enumerate((300, 700)):
+        heard = np.abs(np.fft.rfft(decoded[:, side]))
+        assert heard.argmax() * OUT / len(decoded) == pytest.approx(hz, abs=1)
+
+
+def test_a_loud_minute_takes_less_than_300_kb(tmp_path: Path) -> None:
+    talk = TimedTalk.prepared()
+    for second in range(60):
+        talk.chunk(1.0 + second, noise(second, 1.0, IN))
+    talk.speak(0.5, noise(99, 59.0, OUT), end=True)
+    folder = talk.record(tmp_path, ended_s=90.0).folder
+    assert (folder / "merged_replay.opus").stat().st_size < 300_000
+    assert len(gzip.compress((folder / "peaks.json").read_bytes())) < 10_000
+
+
+def test_the_peaks_are_those_of_the_replay(tmp_path: Path) -> None:
+    talk = TimedTalk.prepared()
+    talk.chunk(2.0, tone(1.0, 300, IN, level=0.5))
+    recorded = talk.record(tmp_path)
+    peaks = WaveformPeaks.model_validate_json((recorded.folder / "peaks.json").read_bytes())
+    silent, loud = peaks.user[: PEAKS_PER_S - 1], peaks.user[PEAKS_PER_S + 1 :]
+    assert max(silent) < 10 < 120 < min(loud)
+    assert not any(peaks.model)
 
 
 def test_without_audio_there_is_no_replay(tmp_path: Path) -> None:
