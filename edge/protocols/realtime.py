@@ -375,7 +375,9 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         return [*actions, Finish(fault.close or Close.POLICY, reason)]
 
     def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
-        return encode_v2_error(fault) if self._second else encode_realtime_error(fault)
+        if not self._second:
+            return encode_realtime_error(fault)
+        return encode_v2_error(fault, self._sid)
 
     def _result(self, entry: ResultOut, now_ms: float) -> list[Action]:
         messages: Sequence[AudioDelta | Listen | OutputDelta] = (
@@ -406,7 +408,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         message: ServerMessage = SessionClosed(reason=closed)
         if self._second:
             text, used = diagnostic or _DIAGNOSTICS[reason], self._responses.count(None)
-            message = SessionClosedV2(reason=closed, diagnostic=text, usage=used)
+            message = SessionClosedV2.of(closed, text, self._sid, used)
         return self._finish(message, code, reason)
 
 
@@ -450,13 +452,13 @@ def encode_realtime_error(fault: Fault) -> Sequence[ServerMessage]:
     return [SessionClosed(reason=ClosedReason.ERROR)]
 
 
-def encode_v2_error(fault: Fault) -> Sequence[ServerMessage]:
+def encode_v2_error(fault: Fault, sid: str | None = None) -> Sequence[ServerMessage]:
     """An `error`, then `session.closed`. A shutdown is no error."""
     text, code = fault.message.message, fault.message.code
     if fault.close is Close.RESTART:
-        return [SessionClosedV2(reason=ClosedReason.SERVER_SHUTDOWN, diagnostic=text)]
+        return [SessionClosedV2.of(ClosedReason.SERVER_SHUTDOWN, text, sid)]
     known = _CODES.get(code, RealtimeCode.SERVICE_UNAVAILABLE)
     if code in _NOT_REPORTED:
         known = RealtimeCode.INVALID_PAYLOAD
-    closed = SessionClosedV2(reason=ClosedReason.ERROR, diagnostic=text)
+    closed = SessionClosedV2.of(ClosedReason.ERROR, text, sid)
     return [ErrorEvent.of(known, text), closed]

@@ -78,6 +78,7 @@ class RealtimeChatMachine(ChatMachine):
     def __init__(self, request: ChatIn, sid: str, number: int) -> None:
         super().__init__(request, recording="")
         self.closing = False
+        self._sid = sid
         self._ids: dict[str, Any] = {
             "response_id": f"resp_{sid.removeprefix('chat_')}_{number}",
             "session_id": sid,
@@ -110,7 +111,7 @@ class RealtimeChatMachine(ChatMachine):
         return [*actions, Finish(fault.close or Close.POLICY, reason)]
 
     def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
-        return encode_v2_error(fault)
+        return encode_v2_error(fault, self._sid)
 
     def _delta(self, entry: DeltaOut) -> list[Action]:
         deltas: list[Action] = []
@@ -129,8 +130,8 @@ class RealtimeChatMachine(ChatMachine):
         return ResponseDone(
             text=entry.text,
             audio=entry.audio or None,
-            reason="stopped" if entry.stopped else "completed",
-            usage=usage_fields(entry.usage),
+            reason="stopped" if entry.stopped else "turn_end",
+            usage=usage_fields(entry.usage, video=False),
             tool_calls=entry.tool_calls or None,
             **self._ids,
         )
@@ -146,5 +147,5 @@ class RealtimeChatMachine(ChatMachine):
 
     def _closed(self, reason: ClosedReason, diagnostic: str) -> list[Action]:
         ends = EndReason.CONTEXT_FULL if reason is ClosedReason.CONTEXT_FULL else EndReason.STOPPED
-        message = SessionClosedV2(reason=reason, diagnostic=diagnostic)
+        message = SessionClosedV2.of(reason, diagnostic, self._sid)
         return self._finish(message, Close.NORMAL, ends)

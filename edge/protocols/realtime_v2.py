@@ -101,9 +101,10 @@ async def read_init(
 
 
 async def _voice(payload: InitPayload, name: str, max_reference_s: float) -> bytes:
-    voice = getattr(payload.voice, name)
-    if voice is not None:
-        return await decode_voice(voice, f"payload.voice.{name}", max_reference_s)
+    for key in (name, name.removesuffix("_base64")):
+        voice = getattr(payload.voice, key)
+        if voice is not None:
+            return await decode_voice(voice, f"payload.voice.{key}", max_reference_s)
     return await decode_voice(getattr(payload, name), f"payload.{name}", max_reference_s)
 
 
@@ -116,8 +117,11 @@ def read_input(reader: InputReader, asked: DuplexInput, *, video: bool) -> Chunk
     )
 
 
-def usage_fields(usage: TokenUsage | None) -> dict[str, Any] | None:
-    """Token counts under the names of OpenAI's realtime API; None if the engine does not count."""
+def usage_fields(usage: TokenUsage | None, *, video: bool = True) -> dict[str, Any] | None:
+    """Token counts under the names of the public demo; None if the engine does not count.
+
+    `video`: what the model saw were frames of a video, not pictures of a chat.
+    """
     if usage is None:
         return None
     read = usage.input_text + usage.input_audio + usage.input_vision
@@ -129,7 +133,9 @@ def usage_fields(usage: TokenUsage | None) -> dict[str, Any] | None:
         "input_token_details": {
             "text_tokens": usage.input_text,
             "audio_tokens": usage.input_audio,
-            "image_tokens": usage.input_vision,
+            "image_tokens": 0 if video else usage.input_vision,
+            "video_tokens": usage.input_vision if video else 0,
+            "cached_tokens": 0,
         },
         "output_token_details": {
             "text_tokens": usage.output_text,

@@ -31,10 +31,13 @@ from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.messages.realtime import (
     ClosedReason,
     SessionClose,
-    SessionCreated,
     SessionQueueDone,
 )
-from antiphon.shared_schemas.messages.realtime_v2 import SessionClosedV2, SessionInit
+from antiphon.shared_schemas.messages.realtime_v2 import (
+    SessionClosedV2,
+    SessionCreatedV2,
+    SessionInit,
+)
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.wire import ServerMessage
 
@@ -91,7 +94,7 @@ class RealtimeChat:
     async def create(self) -> None:
         """Answer the `session.init`."""
         self._created = True
-        await self._send(SessionCreated(session_id=self._sid, prompt_length=0))
+        await self._send(SessionCreatedV2(session_id=self._sid, prompt_length=0, mode="turn_based"))
 
     async def serve(self) -> None:
         """Raises ClientGone, and the errors that must be reported to the client."""
@@ -99,7 +102,7 @@ class RealtimeChat:
             await self._serve_events()
         except TimeoutError:
             text = f"no message within {self._idle_s:g} s"
-            await self._close(SessionClosedV2(reason=ClosedReason.TIMEOUT, diagnostic=text))
+            await self._close(ClosedReason.TIMEOUT, text)
 
     async def _serve_events(self) -> None:
         requests = 0
@@ -112,9 +115,7 @@ class RealtimeChat:
                 del frame
                 if isinstance(event, SessionClose):
                     text = "the client closed the session"
-                    return await self._close(
-                        SessionClosedV2(reason=ClosedReason.STOPPED, diagnostic=text)
-                    )
+                    return await self._close(ClosedReason.STOPPED, text)
                 if isinstance(event, SessionInit) is self._created:
                     name = "session.init" if self._created else "input.append"
                     when = "twice" if self._created else "before session.init"
@@ -163,8 +164,8 @@ class RealtimeChat:
     async def _send(self, message: ServerMessage) -> None:
         await self._connection.send(self._connection.encoding.encode(message))
 
-    async def _close(self, message: SessionClosedV2) -> None:
-        await self._send(message)
+    async def _close(self, reason: ClosedReason, text: str) -> None:
+        await self._send(SessionClosedV2.of(reason, text, self._sid))
         await self._connection.close(Close.NORMAL)
 
 

@@ -19,12 +19,21 @@ from antiphon.shared_schemas.wire import ClientMessage, MessageReader, ServerMes
 
 MAX_PROMPT_CHARS = 20_000
 
+Mode = Literal["full_duplex", "turn_based"]
+
 
 class VoiceReferences(ClientMessage):
     """Reference voices: base64 of float32 PCM at 16 kHz, or of a WAV file."""
 
     ref_audio_base64: Media | None = None
     tts_ref_audio_base64: Media | None = None
+
+
+class NamedVoices(VoiceReferences):
+    """`voice`, in which the references have shorter names too."""
+
+    ref_audio: Media | None = None
+    tts_ref_audio: Media | None = None
 
 
 class InitPayload(VoiceReferences):
@@ -36,9 +45,9 @@ class InitPayload(VoiceReferences):
     system_prompt: str | None = Field(default=None, max_length=MAX_PROMPT_CHARS)
     instructions: str | None = Field(default=None, max_length=MAX_PROMPT_CHARS)
     config: DuplexConfig = DuplexConfig()
-    voice: VoiceReferences = VoiceReferences()
+    voice: NamedVoices = NamedVoices()
     use_tts: bool = True
-    mode: Literal["full_duplex", "turn_based"] | None = None
+    mode: Mode | None = None
     max_slice_nums: Slices | None = None
     deferred_finalize: bool = True
     record: bool = True
@@ -109,6 +118,7 @@ def parse_chat_mode_event(data: object, payload: Payload | None = None) -> ChatM
 class SessionCreatedV2(SessionCreated, type="session.created", bears_token=True):
     """`usage`: the tokens of the prompt, if the engine counts."""
 
+    mode: Mode = "full_duplex"
     usage: dict[str, Any] | None = None
 
 
@@ -135,11 +145,11 @@ class OutputDelta(ServerMessage, type="response.output.delta"):
 class ResponseDone(ServerMessage, type="response.done"):
     """A chat answer is complete. `audio` only if it was not streamed.
 
-    `reason`: `completed`, or `stopped` if an operator or the client's page stopped the answer.
+    `reason`: `turn_end`, or `stopped` if an operator or the client's page stopped the answer.
     """
 
     text: str
-    reason: Literal["completed", "stopped"]
+    reason: Literal["turn_end", "stopped"]
     response_id: str
     session_id: str
     audio: bytes | None = None
@@ -148,8 +158,19 @@ class ResponseDone(ServerMessage, type="response.done"):
 
 
 class SessionClosedV2(ServerMessage, type="session.closed"):
-    """Last event of a session; `diagnostic` is a text for people."""
+    """Last event of a session; `diagnostic` has a `message` for people."""
 
     reason: ClosedReason
-    diagnostic: str
+    diagnostic: dict[str, str]
+    session_id: str | None = None
     usage: dict[str, Any] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        reason: ClosedReason,
+        text: str,
+        session_id: str | None,
+        usage: dict[str, Any] | None = None,
+    ) -> SessionClosedV2:
+        return cls(reason=reason, diagnostic={"message": text}, session_id=session_id, usage=usage)

@@ -49,7 +49,7 @@ class V2Client(Client):
         closed = await self.expect("session.closed", skip=WAITING)
         assert closed["reason"] == reason
         assert await self.close_code() == code
-        return str(closed["diagnostic"])
+        return str(closed["diagnostic"]["message"])
 
 
 @asynccontextmanager

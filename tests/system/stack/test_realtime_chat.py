@@ -95,7 +95,7 @@ async def test_several_requests_are_answered_in_turn(stack: Stack) -> None:
         deltas, first = await client.answer()
         assert {delta["kind"] for delta in deltas} == {"text"}
         assert _joined(deltas, "text") == first["text"] != ""
-        assert (first["reason"], first.get("audio")) == ("completed", None)
+        assert (first["reason"], first.get("audio")) == ("turn_end", None)
 
         await client.ask(streaming=False)
         deltas, second = await client.answer()
@@ -137,7 +137,7 @@ async def test_a_close_stops_the_answer(stack: Stack) -> None:
             pass
         assert (event["type"], event["reason"]) in [
             ("session.closed", "stopped"),
-            ("response.done", "completed"),  # the answer was faster
+            ("response.done", "turn_end"),  # the answer was faster
         ]
 
 

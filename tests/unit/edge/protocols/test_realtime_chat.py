@@ -32,11 +32,13 @@ from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.token_usage import TokenUsage
+from support.edge_harness import base64_audio
 from support.protocol_driver import wires_of
 from support.realtime_schema import CLIENT_V2, SERVER_V2, is_valid
 from support.tools import WEATHER, calls_weather, weather_result
 
 REQUEST = ChatIn(content=[], options=ChatOptions())
+VOICE = base64_audio(8000)
 IDS = {"response_id": "resp_7_2", "session_id": "chat_7"}
 
 
@@ -57,6 +59,42 @@ def _wires(actions: Actions) -> list[dict[str, Any]]:
     wires = wires_of(actions)
     assert all(is_valid(wire, SERVER_V2) for wire in wires), wires
     return wires
+
+
+CLIENTS: dict[str, dict[str, Any]] = {
+    "the documentation of the public demo": {
+        "messages": [{"role": "user", "content": "Say: test"}],
+        "streaming": True,
+        "generation": {"max_new_tokens": 64, "length_penalty": 1.1},
+        "image": {"max_slice_nums": 1},
+        "omni_mode": False,
+        "tts": {"enabled": False},
+        "use_tts_template": False,
+        "enable_thinking": False,
+    },
+    "a page that speaks its answers": {
+        "messages": [{"role": "user", "content": "Say: test"}],
+        "streaming": True,
+        "generation": {"max_new_tokens": 64, "do_sample": True, "length_penalty": 1.1},
+        "image": {"max_slice_nums": 1},
+        "omni_mode": False,
+        "tts": {"enabled": True, "mode": "audio_assistant", "ref_audio_data": VOICE},
+        "use_tts_template": True,
+    },
+}
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+async def test_the_requests_of_known_clients(name: str) -> None:
+    event = {"type": "input.append", "input": CLIENTS[name]}
+    assert is_valid(event, CLIENT_V2)
+    request = await decode_chat_event(json.dumps(event), EdgeSettings(), no_uploaded_voices)
+    assert isinstance(request, ChatIn)
+    [message] = request.messages()
+    assert message.text == "Say: test"
+    assert (request.options.streaming, request.options.generation.max_new_tokens) == (True, 64)
+    assert request.options.generation.length_penalty == 1.1
+    assert request.options.tts.enabled is CLIENTS[name]["tts"]["enabled"]
 
 
 def test_places_in_the_queue_are_not_reported() -> None:
@@ -84,16 +122,18 @@ def test_deltas_have_one_kind_of_output(entry: OutEntry, sent: list[dict[str, An
 def test_an_answer_ends_with_its_text() -> None:
     machine = _machine()
     actions = machine.deliver(_done(audio=bytes(4)), 0)
-    done = {"type": "response.done", **IDS, "text": "Hi.", "reason": "completed"}
+    done = {"type": "response.done", **IDS, "text": "Hi.", "reason": "turn_end"}
     assert _wires(actions) == [{**done, "audio": "AAAAAA=="}]
     assert actions[-1] == Finish(Close.NORMAL, EndReason.STOPPED)
     assert not machine.closing
 
 
 def test_an_answer_has_the_tokens_of_its_request() -> None:
-    entry = replace(_done(), usage=TokenUsage(input_text=9, output_text=2))
+    entry = replace(_done(), usage=TokenUsage(input_text=9, input_vision=64, output_text=2))
     [done] = _wires(_machine().deliver(entry, 0))
-    assert (done["usage"]["input_tokens"], done["usage"]["output_tokens"]) == (9, 2)
+    assert (done["usage"]["input_tokens"], done["usage"]["output_tokens"]) == (73, 2)
+    details = done["usage"]["input_token_details"]
+    assert (details["image_tokens"], details["video_tokens"]) == (64, 0)
 
 
 def test_calls_of_tools_come_with_the_end() -> None:

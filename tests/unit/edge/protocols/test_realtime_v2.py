@@ -88,6 +88,8 @@ async def test_the_prompt_has_two_names() -> None:
 async def test_voices_are_raw_samples_or_wav() -> None:
     raw = await _init(voice={"ref_audio_base64": RAW_VOICE, "tts_ref_audio_base64": RAW_VOICE})
     assert raw.ref_audio == raw.tts_ref_audio == VOICE.tobytes()
+    short = await _init(voice={"ref_audio": RAW_VOICE, "tts_ref_audio": RAW_VOICE})
+    assert (short.ref_audio, short.tts_ref_audio) == (raw.ref_audio, raw.tts_ref_audio)
     wav = await _init(voice={"ref_audio_base64": _wav(VOICE, 16_000)})
     assert np.allclose(np.frombuffer(wav.ref_audio, "<f4"), VOICE, atol=1e-3)
     assert wav.tts_ref_audio == b""
@@ -203,6 +205,33 @@ CLIENTS: dict[str, tuple[list[dict[str, Any]], PrepareIn, ChunkIn]] = {
         PrepareIn(system_prompt="Streaming.", config=DuplexConfig()),
         ChunkIn(audio=bytes(64_000), force_listen=True, max_slice_nums=1),
     ),
+    "the example programs of the public demo": (
+        [
+            {"type": "session.init", "payload": {"system_prompt": "Look."}},
+            {
+                "type": "input.append",
+                "input": {
+                    "audio": AUDIO,
+                    "video_frames": [JPEG],
+                    "force_listen": False,
+                    "max_slice_nums": 1,
+                },
+            },
+        ],
+        PrepareIn(system_prompt="Look.", config=DuplexConfig()),
+        ChunkIn(audio=bytes(64_000), frames=(picture(),), max_slice_nums=1),
+    ),
+    "a console with half-duplex input": (
+        [
+            {"type": "session.init", "payload": {}},
+            {
+                "type": "input.append",
+                "input": {"audio": AUDIO, "max_new_speak_tokens": 20, "force_speak": True},
+            },
+        ],
+        PrepareIn(system_prompt="You are a helpful assistant.", config=DuplexConfig()),
+        ChunkIn(audio=bytes(64_000)),
+    ),
 }
 
 
@@ -300,7 +329,13 @@ async def test_tokens_are_counted_by_unit_and_by_session() -> None:
         "input_tokens": 81,
         "output_tokens": 28,
         "total_tokens": 109,
-        "input_token_details": {"text_tokens": 7, "audio_tokens": 10, "image_tokens": 64},
+        "input_token_details": {
+            "text_tokens": 7,
+            "audio_tokens": 10,
+            "image_tokens": 0,
+            "video_tokens": 64,
+            "cached_tokens": 0,
+        },
         "output_token_details": {"text_tokens": 3, "audio_tokens": 25},
     }
     again = RealtimeMachine(SID, "rec")
@@ -330,7 +365,8 @@ async def test_entries_that_end_a_session(
     *before, closed = _wires(actions)
     assert [event["type"] for event in before] == errors
     assert (closed["type"], closed["reason"]) == ("session.closed", reason)
-    assert closed["diagnostic"]
+    assert closed["diagnostic"]["message"]
+    assert closed["session_id"] == SID
     assert isinstance(actions[-1], Finish)
     assert actions[-1].close is close
 
@@ -356,7 +392,9 @@ async def test_every_error_ends_the_session(error: Exception, reason: str, close
     actions = machine.report(explain(error))
     [report, closed] = _wires(actions)
     assert report["type"] == "error"
-    assert (closed["reason"], closed["diagnostic"]) == (reason, report["error"]["message"])
+    diagnostic = {"message": report["error"]["message"]}
+    assert (closed["reason"], closed["diagnostic"]) == (reason, diagnostic)
+    assert closed["session_id"] == SID
     assert actions[-1] == Finish(close, EndReason.ERROR)
     assert machine.phase is Phase.OVER
 
@@ -422,5 +460,6 @@ async def test_input_in_flight_of_a_closing_session_is_ignored() -> None:
 async def test_the_prepared_session_is_created_once() -> None:
     machine = await _machine(Phase.PREPARING)
     [created] = _wires(machine.deliver(PREPARED, 0))
-    assert created == {"type": "session.created", "session_id": SID, "prompt_length": 7}
+    expected = {"session_id": SID, "prompt_length": 7, "mode": "full_duplex"}
+    assert created == {"type": "session.created", **expected}
     assert machine.deliver(PREPARED, 0) == []

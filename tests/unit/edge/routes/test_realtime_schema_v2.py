@@ -117,7 +117,8 @@ DELTA = {"type": "response.output.delta", "response_id": "resp_1", "session_id":
         ({**DELTA, "kind": "listen", "text": ""}, False),
         ({**DELTA, "kind": "audio", "audio": "AAAA"}, True),
         ({"type": "response.output.delta", "kind": "listen", "session_id": "rt_1"}, False),
-        ({"type": "session.closed", "reason": "bored", "diagnostic": ""}, False),
+        ({"type": "session.closed", "reason": "bored", "diagnostic": {"message": ""}}, False),
+        ({"type": "session.closed", "reason": "error", "diagnostic": "text"}, False),
         ({"type": "session.notice", "limit": "context", "seconds_left": 1}, False),
     ],
 )
