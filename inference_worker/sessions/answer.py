@@ -71,7 +71,7 @@ class AnswerStream:
         return self._view.generate
 
     def _count(self, delta: Delta) -> None:
-        if not (self.text or self.tokens):
+        if not (self.text or self.tokens) and (delta.text or delta.n_tokens or len(delta.audio)):
             waited_s = self.elapsed_s
             kind = self._session.claim.kind
             self._context.metrics.first_piece.labels(kind).observe(waited_s)

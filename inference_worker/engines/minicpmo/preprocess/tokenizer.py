@@ -43,6 +43,9 @@ class SpecialIds:
     answer_ends: tuple[int, ...] = ()
     """Tokens that end a written answer; they are not fed."""
 
+    chat_ends: tuple[int, ...] = ()
+    """Tokens that end the answer of a chat that is not streamed."""
+
     unspeakable: tuple[int, ...] = ()
     """Tokens that a spoken answer must not contain."""
 
@@ -72,9 +75,13 @@ class Tokenizer:
         bad: list[int] = settings.get("bad_token_ids", [])
         unknown = ids["unknown"]
         ends = (ids["tts_eos"], ids["eos"], self._find("</s>", unknown))
+        chat_ends = (ids["eos"], self._find("<|endoftext|>", ids["eos"]))
         unspeakable = [self._find(mark, unknown) for mark in UNSPEAKABLE]
         self.ids = SpecialIds(
-            **ids, answer_ends=ends, unspeakable=tuple(sorted({*unspeakable, *bad}))
+            **ids,
+            answer_ends=ends,
+            chat_ends=chat_ends,
+            unspeakable=tuple(sorted({*unspeakable, *bad})),
         )
         self.forbidden: tuple[int, ...] = (self.ids.tts_pad, *bad)
         """Ids that the duplex decoder must not produce."""

@@ -17,6 +17,7 @@ from antiphon.inference_worker.engines.minicpmo.device import (
 from antiphon.inference_worker.engines.minicpmo.model.audio import trim_redundant
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import GraphPool
+from antiphon.inference_worker.engines.minicpmo.scheduling.ranking import rank_tokens
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     Sampler,
     sample_codes,
@@ -35,11 +36,14 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     Feed,
     FeedForStates,
     FeedResult,
+    RankedTokens,
+    RankTokens,
     SampleToken,
     SampleWrittenToken,
     ShiftCache,
     SpeechCondition,
 )
+from antiphon.inference_worker.engines.types import EngineError
 
 
 class Runner:
@@ -91,6 +95,7 @@ class Runner:
             FeedForStates: self._each(self._feed_for_states),
             SampleToken: self._sample,
             SampleWrittenToken: self._sample,
+            RankTokens: self._each(self._rank),
             EncodeAudio: self._encode_audio,
             EncodeClips: self._each(self._encode_clips),
             EncodeImages: self._each(self._encode_images),
@@ -151,6 +156,9 @@ class Runner:
         sampler = self._written_sampler if written else self._sampler
         logits = torch.stack([choice.logits for choice in choices])
         return sampler.sample(logits, [choice.row for choice in choices])
+
+    def _rank(self, step: RankTokens) -> RankedTokens | EngineError:
+        return rank_tokens(torch.stack(list(step.logits)), step.written, step.settings)
 
     def _decode_speech(self, steps: Sequence[DecodeSpeech]) -> Sequence[Any]:
         return sample_codes(self.speech_logits(steps), [u.row for u in steps])

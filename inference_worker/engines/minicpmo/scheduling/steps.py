@@ -10,6 +10,9 @@ from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -24,6 +27,16 @@ MAX_RAGGED_TOKENS = 128
 
 MAX_STEP_TOKENS = 512
 """Tokens of a ragged batch. More would delay every session in it by more than reading the weights."""
+
+
+BEAMS = 3
+CANDIDATES = 9
+"""Continuations per step of a beam search: a beam may end in two ways, and three have to continue."""
+
+RankedTokens = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
+"""Scores and ids (beams, n) of the tokens that may follow each beam, in falling order of the scores.
+The score of a token that may not is -inf.
+"""
 
 
 MAX_DRAWS = 26
@@ -188,6 +201,20 @@ class SampleToken(EngineStep):
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleWrittenToken(SampleToken):
     """Sample a token of a written answer by plain sampling."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankTokens(EngineStep):
+    """The tokens that may follow each beam of a session, by the `logits` (vocabulary,) of each beam and
+    the tokens `written` in it; returns RankedTokens.
+    """
+
+    logits: Sequence[Tensor]
+    written: Sequence[Sequence[int]]
+    settings: SamplingSettings
+
+    # Runs alone: the history and the candidates of each beam have their own length.
+    batchable: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,6 +26,12 @@ TOKENS_PER_CONDITION = 10
 MAX_CONDITION_CODES = 500
 """Codes of one condition of a written answer; the model draws an end code before that."""
 
+MIN_TEXT_CODES, MAX_TEXT_CODES = 50, 2048
+"""Codes of a whole text that is spoken at once."""
+
+MAX_WHOLE_TOKENS = 256
+"""Texts up to this length are spoken at once. Longer ones may need more than `MAX_TEXT_CODES`."""
+
 CODES_PER_SECOND = 25
 PENALTY_CODES = 16
 """Codes of a written answer that its repetition penalty counts."""
@@ -73,14 +79,14 @@ class SpeechContext:
         self.position += len(condition) + len(codes)
         return codes
 
-    def make_room(self, condition: int) -> int:
-        """How many codes may follow a condition of this length. A context that is too full for
-        `MAX_CONDITION_CODES` begins again.
+    def make_room(self, condition: int, most: int = MAX_CONDITION_CODES) -> int:
+        """How many codes may follow a condition of this length, at most `most`. A context that is too
+        full for them begins again.
         """
-        wanted = min(MAX_CONDITION_CODES, self.capacity // 2)
+        wanted = min(most, self.capacity // 2)
         if self.position + condition + wanted > self.capacity:
             self.reset()
-        return min(MAX_CONDITION_CODES, self.capacity - self.position - condition)
+        return min(most, self.capacity - self.position - condition)
 
     def append_codes(
         self, tokens: list[int], states: list[Tensor], codes: list[int]
@@ -127,15 +133,31 @@ class AnswerSpeech:
         self.on_codes(self._second, True)
         self.speech.reset()
 
-    def _speak(self, *, text_ends: bool) -> Steps[None]:
+    def speak_text(self, tokens: list[int], states: list[Tensor]) -> Steps[None]:
+        """Speak a whole text, which is one condition of its own. A text that is too long for one is
+        spoken ten tokens at a time.
+        """
+        if len(tokens) <= min(MAX_WHOLE_TOKENS, self.speech.capacity // 8):
+            self._words, self._states = tokens, states
+            if tokens:
+                yield from self._speak(text_ends=True, least=MIN_TEXT_CODES, most=MAX_TEXT_CODES)
+        else:
+            for token, state in zip(tokens, states, strict=True):
+                yield from self.continue_text()
+                self.add_token(token, state)
+        yield from self.finish(text_ends=True)
+
+    def _speak(
+        self, *, text_ends: bool, least: int = 0, most: int = MAX_CONDITION_CODES
+    ) -> Steps[None]:
         speech = self.speech
         condition = yield SpeechCondition(self._words, self._states, text_ends=text_ends)
         self._words, self._states = [], []
         feed: Tensor | int = condition
-        for _ in range(speech.make_room(len(condition))):
+        for drawn in range(speech.make_room(len(condition), most)):
             if self.stopped():
                 return
-            row = CodeRow(speech.settings, tuple(self._recent), True, speech.rng.random())
+            row = CodeRow(speech.settings, tuple(self._recent), drawn >= least, speech.rng.random())
             step = DecodeSpeech(speech.slot, speech.position, feed, row)
             code: int = yield step
             speech.position += step.size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -13,12 +13,17 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import TemplateMessage
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     FeedResult,
+    RankTokens,
     SampledToken,
     SampleWrittenToken,
     SamplingSettings,
     ShiftCache,
     Steps,
     TokenRow,
+)
+from antiphon.inference_worker.engines.minicpmo.sessions.beam_search import (
+    BeamCursor,
+    BeamSearch,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.context import Piece, TextContext
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
@@ -30,7 +35,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
     message_text,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
-from antiphon.inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.types import ContextFull, EngineError
 
 NO_CALLS: Mapping[int, Sequence[dict[str, Any]]] = {}
 
@@ -47,11 +52,14 @@ PENALTY_TOKENS = 128
 
 @dataclass(frozen=True, slots=True)
 class WrittenAnswer:
-    """The text and tokens of an answer; `cut` if it was interrupted before its end."""
+    """The text and tokens of an answer; `cut` if it was interrupted before its end. A searched answer
+    has the hidden `states` (width,) of its tokens.
+    """
 
     text: str
     tokens: tuple[int, ...]
     cut: bool
+    states: tuple[Tensor, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +220,48 @@ class TurnConversation(TextContext):
         self._opening = NEXT_USER_OPENING
         return WrittenAnswer(self._tokenizer.decode(written), tuple(written), cut)
 
+    def search_answer(
+        self,
+        settings: SamplingSettings,
+        limit: int,
+        on_step: Callable[[], None] = lambda: None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Steps[WrittenAnswer]:
+        """Write an answer of at most `limit` tokens by beam search.
+
+        The text is complete when the search ends; `on_step` is called after each of its steps.
+        """
+        if self._pending is None:
+            raise EngineError("a prompt must come before its answer")
+        room = min(limit, self._capacity - self.length)
+        if room < 1:
+            raise ContextFull(f"the context of {self._capacity} tokens is full")
+        logits, self._pending, ids = [self._pending], None, self._tokenizer.ids
+        cursor = BeamCursor(self, self.length)
+        search = BeamSearch(ids.chat_ends, room, self._rng, greedy=settings.greedy)
+        while not stopped():
+            written = [beam.tokens for beam in search.running]
+            search.advance((yield RankTokens(logits, written, settings)))
+            on_step()
+            if search.done:
+                break
+            results = yield from cursor.feed([beam.tokens for beam in search.running])
+            search.add_states([result.hidden for result in results])
+            logits = [result.logits for result in results if result.logits is not None]
+        best = search.best
+        cut = not best.tokens or best.tokens[-1] not in ids.chat_ends
+        tokens = best.tokens if cut else best.tokens[:-1]
+        states = list(best.states[: len(tokens)])
+        if len(states) < len(tokens):
+            [result] = yield from cursor.feed([tokens])
+            states.append(result.hidden)
+        return WrittenAnswer(self._tokenizer.decode(tokens), tokens, cut, tuple(states))
+
+    def speak_answer(self, answer: WrittenAnswer, speech: AnswerSpeech) -> Steps[None]:
+        """Speak an answer of `search_answer`, up to the mark that ends its speech."""
+        end = _last_index(answer.tokens, self._tokenizer.ids.tts_eos)
+        yield from speech.speak_text(list(answer.tokens[:end]), list(answer.states[:end]))
+
     def bookmark(self) -> Bookmark:
         audio_input = self.audio_input
         return Bookmark(
@@ -241,3 +291,8 @@ class TurnConversation(TextContext):
         fed = yield from self.feed(pieces)
         self._pending = fed.logits
         return fed
+
+
+def _last_index(tokens: Sequence[int], token: int) -> int:
+    """Where `token` is last; the length if it is not there."""
+    return max((n for n, other in enumerate(tokens) if other == token), default=len(tokens))

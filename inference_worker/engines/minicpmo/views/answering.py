@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 from antiphon.inference_worker.engines.common.token_counter import TokenCounter
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SamplingSettings, Steps
@@ -56,6 +57,15 @@ class AnswerQueue:
         self._unsent_tokens += 1
         if not whole.endswith(UNFINISHED):
             self._send(whole)
+
+    def put_step(self) -> None:
+        """Report that the search for an answer continues, so that its reader can stop it."""
+        self._pieces.put(Delta())
+
+    def put_answer(self, answer: WrittenAnswer) -> None:
+        """Queue an answer whose text arrives at once."""
+        self._unsent_tokens = len(answer.tokens)
+        self.finish(answer.text)
 
     def finish(self, whole: str) -> None:
         """Queue the rest of the answer that was held back."""
@@ -155,10 +165,7 @@ class MiniCPMOAnsweringView(AnsweringView):
     def _write(
         self, generation: GenerationConfig, output: AnswerQueue, said: list[int]
     ) -> Steps[WrittenAnswer]:
-        speech = None
-        if self._voice is not None:
-            context = self._parts.new_speech_context(self._lease, ANSWER_SPEECH)
-            speech = AnswerSpeech(context, output.put_codes, lambda: self._broken)
+        speech = self._speech(output)
         answer = yield from self._session.generate(
             answer_sampling(generation, spoken=speech is not None),
             generation.max_new_tokens,
@@ -169,6 +176,12 @@ class MiniCPMOAnsweringView(AnsweringView):
         )
         output.finish(answer.text)
         return answer
+
+    def _speech(self, output: AnswerQueue) -> AnswerSpeech | None:
+        if self._voice is None:
+            return None
+        context = self._parts.new_speech_context(self._lease, ANSWER_SPEECH)
+        return AnswerSpeech(context, output.put_codes, lambda: self._broken)
 
 
 def answer_sampling(generation: GenerationConfig, *, spoken: bool) -> SamplingSettings:
@@ -183,3 +196,9 @@ def answer_sampling(generation: GenerationConfig, *, spoken: bool) -> SamplingSe
         length_penalty=generation.length_penalty,
         speakable=spoken,
     )
+
+
+def search_sampling(generation: GenerationConfig) -> SamplingSettings:
+    """Settings of the beam search for an answer that is not streamed."""
+    sampling = answer_sampling(generation, spoken=False)
+    return replace(sampling, repetition_penalty=1.2) if sampling.greedy else sampling

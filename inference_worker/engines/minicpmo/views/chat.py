@@ -21,7 +21,12 @@ from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, PromptPart
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
-from antiphon.inference_worker.engines.minicpmo.views.answering import MiniCPMOAnsweringView
+from antiphon.inference_worker.engines.minicpmo.sessions.turns import WrittenAnswer
+from antiphon.inference_worker.engines.minicpmo.views.answering import (
+    AnswerQueue,
+    MiniCPMOAnsweringView,
+    search_sampling,
+)
 from antiphon.inference_worker.engines.processor import ChatView
 from antiphon.inference_worker.engines.types import (
     Delta,
@@ -67,6 +72,17 @@ def _template_call(call: ToolCall) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
+def _opens_speech(options: ChatOptions, content: Sequence[PromptPart]) -> bool:
+    """Whether `<|tts_bos|>` opens the answer. The reference writes it in each streamed answer, and in
+    each other one to audio; it has no tools, and does not think in streamed answers.
+    """
+    if options.tts.enabled or options.use_tts_template:
+        return True
+    if options.tools or options.enable_thinking:
+        return False
+    return options.streaming or any(isinstance(part, AudioClip) for part in content)
+
+
 class MiniCPMOChatView(MiniCPMOAnsweringView, ChatView):
     """One chat request in its slot."""
 
@@ -102,18 +118,18 @@ class MiniCPMOChatView(MiniCPMOAnsweringView, ChatView):
             parts = read_message(message, reading, f"messages.{index}.content")
             history.append((str(message.role), parts))
             on_progress((index + 1) / len(messages) / 2)
+        content = [part for _, parts in history for part in parts]
         prompt = self._session.chat(
             history,
             joint="" if options.omni_mode else "\n",
             thinking=options.enable_thinking,
-            speak=options.use_tts_template or options.tts.enabled,
+            speak=_opens_speech(options, content),
             tools=options.tools,
             tool_calls={
                 index: [_template_call(call) for call in message.tool_calls]
                 for index, message in enumerate(messages)
             },
         )
-        content = [part for _, parts in history for part in parts]
         with self._counting_input(content):
             self._lease.run(_with_progress(prompt, _expected_steps(content), on_progress))
         self._options = options
@@ -127,6 +143,23 @@ class MiniCPMOChatView(MiniCPMOAnsweringView, ChatView):
         tools = self._options.tools if self._options else []
         names = {tool["function"]["name"] for tool in tools}
         return read_tool_calls(pieces, names) if names else pieces
+
+    def _write(
+        self, generation: GenerationConfig, output: AnswerQueue, said: list[int]
+    ) -> Steps[WrittenAnswer]:
+        if said or self._options is None or self._options.streaming:
+            return (yield from super()._write(generation, output, said))
+        answer = yield from self._session.search_answer(
+            search_sampling(generation),
+            generation.max_new_tokens,
+            output.put_step,
+            lambda: self._broken,
+        )
+        output.put_answer(answer)
+        speech = self._speech(output)
+        if speech is not None:
+            yield from self._session.speak_answer(answer, speech)
+        return answer
 
     def _generation(self) -> GenerationConfig:
         if self._options is None:

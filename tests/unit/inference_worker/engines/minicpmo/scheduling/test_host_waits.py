@@ -23,6 +23,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     DecodeSpeech,
     EngineStep,
     Feed,
+    RankTokens,
     SampleToken,
     SampleWrittenToken,
     SamplingSettings,
@@ -94,6 +95,16 @@ def test_sampling_reads_once(
     rows = [TokenRow(settings, history, (0.3, 0.6)) for history in ([], [5, 5, 9])]
     waits, _ = ran(runner, [kind(logits, row) for row in rows])
     assert (waits.reads, waits.copies) == (["tolist"], [])
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+def test_a_step_of_a_beam_search_reads_once(runner: Runner, *, greedy: bool) -> None:
+    logits = [torch.randn(runner.network.config.vocab_size) for _ in range(3)]
+    settings = SamplingSettings(greedy=greedy, top_k=100)
+    waits, [(scores, tokens)] = ran(runner, [RankTokens(logits, [[1, 2], [1], [3]], settings)])
+    assert len(waits.reads) == 1
+    assert waits.copies == []
+    assert scores.shape == tokens.shape
 
 
 def test_a_step_of_speech_reads_once(runner: Runner) -> None:

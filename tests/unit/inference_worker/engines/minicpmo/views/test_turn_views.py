@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,6 +43,7 @@ from support.video_files import video
 OPTIONS = EngineOptions(slots=3, context_tokens=640, speech_tokens=256, device="cpu")
 GENERATION = GenerationConfig(max_new_tokens=6, temperature=0.0)
 TEXT_ONLY = HalfDuplexConfig(generation=GENERATION, tts=TtsConfig(enabled=False))
+HELLO = ConversationMessage(Role.USER, (TextPart("hello the world"),))
 SYSTEM = ConversationMessage(Role.SYSTEM, (TextPart("You are a helpful assistant."),))
 
 
@@ -258,9 +260,8 @@ def test_unreadable_content_is_refused_by_name(
 
 def test_conversations_of_all_kinds_share_the_engine(processor: MiniCPMOProcessor) -> None:
     alone = processor.set_chat_mode()
-    hello = [ConversationMessage(Role.USER, (TextPart("hello the world"),))]
     options = ChatOptions(generation=GENERATION)
-    alone.prefill(hello, options)
+    alone.prefill([HELLO], options)
     want = "".join(delta.text for delta in alone.generate())
     alone.cleanup()
     chats = [processor.set_chat_mode() for _ in range(3)]
@@ -268,7 +269,7 @@ def test_conversations_of_all_kinds_share_the_engine(processor: MiniCPMOProcesso
     got: list[str] = []
 
     def ask(n: int) -> None:
-        history = hello if n == 0 else [SYSTEM, *hello]
+        history = [HELLO] if n == 0 else [SYSTEM, HELLO]
         chats[n].prefill(history, options)
         together.wait()
         text = "".join(delta.text for delta in chats[n].generate())
@@ -302,6 +303,63 @@ def test_answers_are_spoken_with_a_vocoder(processor: MiniCPMOProcessor) -> None
     first_sound = next(n for n, piece in enumerate(pieces) if len(piece.audio))
     assert sum(piece.n_tokens for piece in pieces[:first_sound]) <= 10
     assert text
+
+
+def test_an_answer_that_is_not_streamed_arrives_at_once(processor: MiniCPMOProcessor) -> None:
+    assert processor._parts is not None
+    processor._parts = replace(processor._parts, vocoder=Tone())
+    options = ChatOptions(
+        streaming=False,
+        generation=GenerationConfig(max_new_tokens=8, temperature=0.0),
+        tts=TtsConfig(enabled=True),
+    )
+    view = processor.set_chat_mode()
+    view.prefill([SYSTEM, HELLO], options, ref_audio=golden_set.waves()["w_ref"])
+    pieces = list(view.generate())
+    [written] = [piece for piece in pieces if piece.n_tokens]
+    assert written.n_tokens == 8
+    before = pieces[: pieces.index(written)]
+    assert len(before) == 8  # one for each step, so that the reader can stop the search
+    assert not any(piece.text or len(piece.audio) for piece in before)
+    samples = sum(len(piece.audio) for piece in pieces)
+    assert samples >= 50 * SAMPLES_PER_CODE
+    usage = view.take_usage()
+    assert (usage.output_text, usage.output_audio) == (8, samples // SAMPLES_PER_CODE)
+    view.cleanup()
+
+
+def test_the_search_for_an_answer_stops_when_its_reader_leaves(
+    processor: MiniCPMOProcessor,
+) -> None:
+    view = processor.set_chat_mode()
+    generation = GenerationConfig(max_new_tokens=500, temperature=0.0)
+    view.prefill([SYSTEM, HELLO], ChatOptions(streaming=False, generation=generation))
+    answer = view.resume("")
+    assert next(answer).text == ""
+    answer.close()
+    assert view._session._pending is None
+    assert view._session.length < 500
+    view.cleanup()
+
+
+def test_which_answers_of_a_chat_open_as_speech(processor: MiniCPMOProcessor) -> None:
+    """By the length of the prompt, which `<|tts_bos|>` makes longer by a token."""
+
+    def length(*parts: Part, **options: Any) -> int:
+        view = processor.set_chat_mode()
+        message = ConversationMessage(Role.USER, parts)
+        read = view.prefill([message], ChatOptions(generation=GENERATION, **options))
+        view.cleanup()
+        return read
+
+    text, audio = TextPart("hello the world"), sound("w_user")
+    plain = length(text, streaming=False)
+    assert length(text) == plain + 1
+    assert length(text, streaming=False, use_tts_template=True) == plain + 1
+    assert length(text, tools=[WEATHER]) == plain
+    assert length(audio) == length(audio, streaming=False)
+    thinking = length(text, streaming=False, enable_thinking=True)
+    assert length(text, enable_thinking=True) == thinking
 
 
 def test_a_failed_answer_raises_in_its_reader(processor: MiniCPMOProcessor) -> None:
