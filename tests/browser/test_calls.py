@@ -82,6 +82,7 @@ async def test_barge_in_silences_the_model(visitor: Visitor, tmp_path: Path) -> 
     await page.add_init_script(OBSERVE_BARGE_IN)
     call = CallPage(page)
     await call.start("/audio_duplex", forceListen=1, delayMs=800)
+    await call.show("Transcript")
     await page.wait_for_function(MODEL_IS_AUDIBLE)
     await speak(page, spoken(ITALY, lead_s=0.0))
     await expect(page.get_by_text("interrupted").first).to_be_visible()
@@ -243,6 +244,7 @@ async def test_a_file_replaces_the_microphone(visitor: Visitor, tmp_path: Path) 
     soundfile.write(tmp_path / "question.wav", question, INPUT_RATE)
     page = await visitor.open("/audio_duplex", speaks=True)
     call = CallPage(page)
+    await call.show("Settings")
     await page.get_by_role("radio", name="File").check(force=True)
     await page.locator("#call-file").set_input_files(tmp_path / "question.wav")
     await call.press("Start call with file")
@@ -257,15 +259,23 @@ async def test_a_file_replaces_the_microphone(visitor: Visitor, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("phone", "dark"), [(False, True), (True, False)])
-async def test_the_side_panel_is_accessible(visitor: Visitor, phone: bool, dark: bool) -> None:
+async def test_the_panels_are_accessible(visitor: Visitor, phone: bool, dark: bool) -> None:
     page = await visitor.open("/omni", phone=phone, dark=dark, locale="zh-CN")
-    await expect(page.get_by_role("heading", level=1)).to_have_text("视频通话")
-    if phone:
-        await page.get_by_role("button", name="转写与设置").click()
-    for tab in ("转写", "音频", "指标", "设置"):
-        await page.get_by_role("tab", name=tab).click()
-        assert await a11y_findings(page, part=".side-panel") == []
-    for fold in await page.locator(".side-panel details > summary").all():
+    await expect(page.get_by_role("heading", level=1)).to_have_text("边听边说的 AI，自然对话。")
+    chosen = page.get_by_role("navigation", name="模式").locator("[aria-current]")
+    await expect(chosen).to_have_text("视频")
+    for name in ("转写", "开发者", "设置"):
+        await page.get_by_role("button", name=name, exact=True).click()
+        panel = page.get_by_role("complementary", name=name)
+        await expect(panel).to_be_focused()
+        for tab in await panel.get_by_role("tab").all():
+            await tab.click()
+            assert await a11y_findings(page, part=".call-panel") == []
+        assert await a11y_findings(page, part=".call-panel") == []
+        if name != "设置":
+            await page.keyboard.press("Escape")
+            await expect(page.get_by_role("button", name=name, exact=True)).to_be_focused()
+    for fold in await page.locator(".call-panel details > summary").all():
         if await fold.is_visible():
             await fold.click()
     assert await a11y_findings(page) == []

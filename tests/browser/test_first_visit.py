@@ -20,11 +20,11 @@ new PerformanceObserver((list) => {
 }).observe({ type: "layout-shift", buffered: true });"""
 
 READY = {
-    "/": "simulated",
+    "/": "Assistant",
     "/turnbased": "Helpful answers",
     "/half_duplex": "Helpful answers",
-    "/audio_duplex": "Helpful answers",
-    "/omni": "Helpful answers",
+    "/audio_duplex": "Assistant",
+    "/omni": "Assistant",
     "/admin": "Live",
 }
 """What each page shows when its data has arrived."""

@@ -1,4 +1,4 @@
-"""The home page, the menu, disabled pages, API keys and the device check."""
+"""The start page, the menu, disabled pages, API keys and the device check."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from support.browser_user import Visitor, a11y_findings, contrast_findings
 from support.redis_server import free_port
@@ -37,7 +37,9 @@ def stack(simulated: Stack) -> Stack:
 
 async def test_home_links_to_every_enabled_page(stack: Stack, visitor: Visitor) -> None:
     page = await visitor.open("/")
-    await expect(page.get_by_role("status")).to_have_text("2 free slots · Simulated engine")
+    await expect(page.locator("an-service-badge")).to_have_text("2 free slots · Simulated engine")
+    for name in ("API", "Admin"):
+        await expect(page.get_by_role("link", name=name)).to_be_visible()
     links = page.get_by_role("navigation", name="Main").get_by_role("link")
     await expect(links).to_have_text(["Chat", "Half-duplex", "Video call", "Voice call"])
     for name in ("Chat", "Half-duplex", "Video call", "Voice call"):
@@ -98,16 +100,21 @@ async def test_the_microphone_check_reports_denied_access_and_echo(
     """First denied, then allowed by the browser."""
     page = await visitor.open("/")
     await page.evaluate(DENY_MICROPHONE)
-    await page.get_by_role("button", name="Check microphone").click()
-    await page.get_by_role("button", name="Allow microphone").click()
-    dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("Microphone access is blocked.")
+    check = await _open_device_check(page)
+    await expect(check).to_contain_text("Microphone access is blocked.")
     assert await a11y_findings(page) == []
     await page.evaluate("allow()")
-    await dialog.get_by_role("button", name="Try again").click()
-    await expect(dialog).to_contain_text("Your microphone works.")
-    await dialog.get_by_role("button", name="Test echo").click()
-    await expect(dialog).to_contain_text("The model will not hear itself")
+    await check.get_by_role("button", name="Try again").click()
+    await expect(check).to_contain_text("Your microphone works.")
+    await check.get_by_role("button", name="Test echo").click()
+    await expect(check).to_contain_text("The model will not hear itself")
+
+
+async def _open_device_check(page: Page) -> Locator:
+    await page.get_by_role("button", name="Settings", exact=True).click()
+    await page.locator("summary", has_text="Check devices").click()
+    await page.get_by_role("button", name="Allow microphone").click()
+    return page.locator("an-device-check")
 
 
 async def test_a_server_with_keys_asks_for_a_key_once(stack: Stack, visitor: Visitor) -> None:
@@ -136,9 +143,8 @@ async def test_home_is_accessible_on_every_screen(visitor: Visitor, phone: bool)
     page = await visitor.open("/", phone=phone, animated=not phone)
     await expect(page.get_by_role("link", name="Voice call").last).to_be_visible()
     await _is_accessible(page)
-    await page.get_by_role("button", name="Check microphone").click()
-    await page.get_by_role("button", name="Allow microphone").click()
-    await expect(page.get_by_role("dialog")).to_contain_text("Your microphone works.")
+    check = await _open_device_check(page)
+    await expect(check).to_contain_text("Your microphone works.")
     await _is_accessible(page)
 
 

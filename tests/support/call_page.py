@@ -68,8 +68,8 @@ class CallPage:
     page: Page
 
     async def start(self, path: str, **settings: object) -> None:
-        """Starts a call with these settings and without the device check."""
-        await self.store_settings(path, checked=True, **settings)
+        """Starts a call with these settings."""
+        await self.store_settings(path, **settings)
         await self.press("Start call")
 
     async def store_settings(self, path: str, **settings: object) -> None:
@@ -86,8 +86,21 @@ class CallPage:
         stage = self.page.locator(f".stage.{phase}")
         await expect(stage).to_be_visible(timeout=within_s * 1000)
 
-    async def show(self, tab: str) -> None:
-        await self.page.get_by_role("tab", name=tab).click()
+    async def show(self, name: str) -> None:
+        """Opens the panel "Transcript" or "Settings", or a tab of "Developer"."""
+        panel = name if name in ("Transcript", "Settings") else "Developer"
+        button = self.page.get_by_role("button", name=panel, exact=True)
+        if await button.get_attribute("aria-expanded") == "false":
+            await self.hide()
+            await button.click()
+        if panel == "Developer":
+            await self.page.get_by_role("tab", name=name).click()
+
+    async def hide(self) -> None:
+        """Closes the open panel, which covers the stage of a phone."""
+        if await self.page.locator(".call-panel").is_visible():
+            await self.page.locator(".call-panel").get_by_role("button", name="Close").click()
+            await expect(self.page.locator(".call-panel")).to_be_hidden()
 
     async def units(self) -> int:
         await self.show("Metrics")
@@ -106,6 +119,7 @@ class CallPage:
         )
 
     async def end(self) -> None:
+        await self.hide()
         await self.press("End call")
         await self.is_in("ended")
 
@@ -137,5 +151,6 @@ class CallPage:
         return await self._text_of("user"), await self._text_of("model")
 
     async def _text_of(self, role: str) -> str:
+        await self.show("Transcript")
         lines = self.page.locator(f"an-transcript .line.{role} p")
         return " ".join(await lines.all_text_contents())

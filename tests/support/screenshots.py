@@ -54,7 +54,7 @@ async def show(stack: Stack, visitor: Visitor, folder: Path) -> None:
 
 
 async def _voice_call(visitor: Visitor, folder: Path) -> str:
-    page = await visitor.open("/audio_duplex", microphone=QUESTIONS, repeat=True, animated=True)
+    page = await visitor.open("/", microphone=QUESTIONS, repeat=True, animated=True)
     call = CallPage(page)
     await call.start("/audio_duplex", **STEADY)
     await call.finish_answer()
@@ -79,7 +79,7 @@ async def _video_call(visitor: Visitor, folder: Path) -> None:
     call = CallPage(page)
     await call.start("/omni", **STEADY)
     await expect(page.locator(".stage .title")).to_have_text("Speaking", timeout=40_000)
-    await expect(page.locator(".caption")).to_be_visible()
+    await expect(page.locator(".caption.model")).to_be_visible()
     await _save(page, folder / "video-call-phone.png", width=390)
     await call.end()
 

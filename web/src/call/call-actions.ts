@@ -8,9 +8,9 @@ import type { SessionActions } from "./call-view.ts";
 import type { KeyAction } from "./keyboard.ts";
 
 /** The actions of a running call. */
-export function sessionActions(call: CallController, settings: CallSettings): SessionActions {
+export function sessionActions(call: CallController, settings: () => CallSettings): SessionActions {
   const sessionState = () => call.state.value.sessionState;
-  const openCamera = (): void => void call.openCamera(settings.value);
+  const openCamera = (): void => void call.openCamera(settings().value);
   return {
     endCall: () => call.endCall(),
     retry: () => call.session?.retryNow(),
@@ -23,7 +23,8 @@ export function sessionActions(call: CallController, settings: CallSettings): Se
     camera: () => (call.camera.state.value.stream === null ? openCamera() : call.closeCamera()),
     switchCamera: () => {
       devices.update({ camera: null }); // select by direction instead of a device
-      settings.update({ facing: settings.value.facing === "user" ? "environment" : "user" });
+      const { facing } = settings().value;
+      settings().update({ facing: facing === "user" ? "environment" : "user" });
       openCamera();
     },
     useMicrophone: () => void switchToMicrophone(call),

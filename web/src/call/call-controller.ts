@@ -65,9 +65,9 @@ export interface CallEvents {
  * DOM.
  */
 export class CallController extends TypedEvents<CallEvents> {
-  readonly kind: CallKind;
   readonly state = new Store<CallState>(NEW_CALL);
   readonly camera = new CallCamera();
+  #kind: CallKind = "audio";
   #history = new UnitHistory();
   #session: DuplexSession | null = null;
   #recorder: CallRecorder | null = null;
@@ -75,9 +75,16 @@ export class CallController extends TypedEvents<CallEvents> {
   #releaseScreen: () => void = () => undefined;
   #releaseRecordings: () => void = () => undefined;
 
-  constructor(kind: CallKind) {
-    super();
-    this.kind = kind;
+  get kind(): CallKind {
+    return this.#kind;
+  }
+
+  /** Kind of the next call. It discards what is left of the last one. */
+  setKind(kind: CallKind): void {
+    if (kind === this.#kind) return;
+    this.#kind = kind;
+    this.camera.close();
+    this.#reset();
   }
 
   /** Null before the first call. */

@@ -1,5 +1,5 @@
-import { html, type TemplateResult } from "lit";
-import { state } from "lit/decorators.js";
+import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
+import { customElement, state } from "lit/decorators.js";
 import { MediaFile } from "../audio/media-file.ts";
 import { allowChimes } from "../components/chimes.ts";
 import { deviceErrorText } from "../components/device-error.ts";
@@ -7,45 +7,64 @@ import { problemText } from "../components/session-end.ts";
 import { common } from "../i18n/common.ts";
 import { capabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
+import { address, menu } from "../shell/menu.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
-import { dialog } from "../ui/dialog.ts";
-import { icon } from "../ui/icon.ts";
 import { LeaveGuard } from "../ui/leave-guard.ts";
 import { clearToasts, toast } from "../ui/toasts.ts";
+import { aboutAntiphon } from "./about.ts";
 import { actionForKey, sessionActions } from "./call-actions.ts";
 import { CallController } from "./call-controller.ts";
 import { loadFrontendDefaults } from "./call-presets.ts";
-import { type CallKind, type CallSettings, callSettings } from "./call-settings.ts";
-import { type CallActions, type CallView, isBusy, type PanelTab } from "./call-view.ts";
+import { type CallSettings, callSettings } from "./call-settings.ts";
+import {
+  type CallActions,
+  type CallView,
+  type DeveloperTab,
+  isBusy,
+  type Panel,
+} from "./call-view.ts";
+import { FocusKeeper } from "./focus-keeper.ts";
 import { keyAction } from "./keyboard.ts";
+import { kindOf } from "./mode-switch.ts";
 import { callPanel } from "./panel.ts";
 import { callStage } from "./stage.ts";
 import { callStrings } from "./strings.ts";
 import "./call-page.css";
 
-/** A full-duplex voice or video call. */
-export abstract class CallPage extends BaseElement {
-  readonly #call: CallController;
-  readonly #settings: CallSettings;
+/** Where the focus goes if the focused element disappears. */
+const SUCCESSORS = [".call-control.mute", "an-queue-panel button", ".start > .button.primary"];
+
+/** The start page and both call pages: a full-duplex voice or video call. */
+@customElement("an-call-page")
+export class CallPage extends BaseElement {
+  readonly #call = new CallController();
+  readonly #settingsOf = { audio: callSettings("audio"), omni: callSettings("omni") };
   readonly #actions: CallActions;
 
-  @state() private tab: PanelTab = "settings";
+  @state() private panel: Panel | null = null;
+  @state() private tab: DeveloperTab = "metrics";
   @state() private source: "microphone" | "file" = "microphone";
   @state() private file: File | null = null;
-  /** State of the device check. `ready`: everything that a call needs is available. */
-  @state() private checking: "no" | "asking" | "ready" = "no";
+  @state() private checking = false;
 
-  constructor(kind: CallKind) {
+  constructor() {
     super();
-    this.#call = new CallController(kind);
-    this.#settings = callSettings(kind);
-    new StoreController(this, this.#call.state);
-    new StoreController(this, this.#call.camera.state);
-    new StoreController(this, this.#settings);
+    const { audio, omni } = this.#settingsOf;
+    const { state, camera } = this.#call;
+    new StoreController(this, state);
+    new StoreController(this, camera.state);
+    new StoreController(this, audio);
+    new StoreController(this, omni);
     new StoreController(this, capabilities);
+    new StoreController(this, menu);
+    new StoreController(this, address);
     new LeaveGuard(this, () => isBusy(this.#call.state.value));
-    this.#actions = { ...sessionActions(this.#call, this.#settings), ...this.#pageActions() };
+    new FocusKeeper(this, SUCCESSORS);
+    this.#actions = {
+      ...sessionActions(this.#call, () => this.#settings),
+      ...this.#pageActions(),
+    };
     this.#call.on("problem", (problem) => toast({ tone: "caution", ...problemText(problem) }));
     this.#call.on("cameraError", showCameraError);
     this.#call.on("resumed", () => toast({ tone: "good", title: common().session.resumed }));
@@ -63,55 +82,63 @@ export abstract class CallPage extends BaseElement {
     super.disconnectedCallback();
   }
 
+  protected override willUpdate(): void {
+    if (!isBusy(this.#call.state.value)) this.#call.setKind(kindOf(address.value));
+  }
+
   protected override render(): TemplateResult {
     const view = this.#view;
-    return html`<div class="call">${callStage(view)} ${callPanel(view)}</div>
-      ${this.#deviceCheck()}`;
+    const busy = isBusy(view.state);
+    return html`<div class="call ${busy ? "live" : ""}">${callStage(view)} ${callPanel(view)}</div>
+      ${busy ? nothing : aboutAntiphon()}`;
+  }
+
+  protected override updated(changed: PropertyValues): void {
+    if (!changed.has("panel")) return;
+    const opened = this.querySelector<HTMLElement>(".call-panel:not([hidden])");
+    const closed = this.querySelector<HTMLElement>(`[data-panel="${changed.get("panel")}"]`);
+    (opened ?? closed)?.focus();
+  }
+
+  get #settings(): CallSettings {
+    return this.#settingsOf[this.#call.kind];
   }
 
   get #view(): CallView {
-    const [call, settings] = [this.#call, this.#settings];
-    const { tab, source, file } = this;
-    const values = settings.value;
-    return {
-      call,
-      state: call.state.value,
-      settings,
-      values,
-      actions: this.#actions,
-      tab,
-      source,
-      file,
-    };
+    const [call, settings, actions] = [this.#call, this.#settings, this.#actions];
+    const { panel, tab, source, file, checking } = this;
+    const [state, values] = [call.state.value, settings.value];
+    return { call, state, settings, values, actions, panel, tab, source, file, checking };
   }
 
   #pageActions(): Omit<CallActions, keyof ReturnType<typeof sessionActions>> {
     return {
-      start: () => this.#start(),
-      check: () => this.#checkDevices(),
+      start: () => void this.#start(),
+      check: (open) => {
+        if (open) void import("../components/device-check.ts");
+        this.checking = open;
+      },
       selectSource: (from) => {
         this.source = from;
       },
       selectFile: (file) => {
         this.file = file;
       },
-      open: (tab) => {
+      show: (panel) => {
+        this.panel = panel;
+      },
+      selectTab: (tab) => {
         this.tab = tab;
       },
     };
   }
 
-  #start(): void {
-    if (this.source === "microphone" && !this.#settings.value.checked) this.#checkDevices();
-    else void this.#begin();
-  }
-
-  async #begin(): Promise<void> {
+  async #start(): Promise<void> {
     if (isBusy(this.#call.state.value)) return;
     allowChimes();
     clearToasts();
-    this.checking = "no";
-    this.tab = "transcript";
+    this.checking = false; // closes its microphone
+    if (this.panel === "settings") this.panel = null;
     try {
       const file = this.source === "file" && this.file ? await MediaFile.open(this.file) : null;
       if (isBusy(this.#call.state.value)) file?.close();
@@ -121,46 +148,19 @@ export abstract class CallPage extends BaseElement {
     }
   }
 
-  #checkDevices(): void {
-    void import("../components/device-check.ts");
-    this.checking = "asking";
-  }
-
-  #deviceCheck(): TemplateResult {
-    const t = callStrings();
-    const omni = this.#call.kind === "omni";
-    return dialog({
-      open: this.checking !== "no",
-      title: t.checkTitle,
-      body: html`<an-device-check
-        ?camera=${omni}
-        @ready=${() => {
-          this.checking = "ready";
-        }}
-      ></an-device-check>`,
-      footer: html`<button
-        class="button primary"
-        ?disabled=${this.checking !== "ready"}
-        @click=${() => {
-          this.#settings.update({ checked: true });
-          void this.#begin();
-        }}
-      >
-        ${icon("phone")} ${t.start}
-      </button>`,
-      onClose: () => {
-        this.checking = "no";
-      },
-    });
-  }
-
   readonly #onKey = (event: KeyboardEvent): void => {
+    if (event.key === "Escape" && !event.defaultPrevented && !inDialog(event)) this.panel = null;
     const key = this.#settings.value.keys ? keyAction(event) : null;
     const run = key && actionForKey(this.#actions, this.#call, key);
     if (!run) return;
     event.preventDefault();
     run();
   };
+}
+
+/** A dialog uses the key itself. */
+function inDialog({ target }: Event): boolean {
+  return target instanceof Element && target.closest("dialog") !== null;
 }
 
 function showCameraError(error: unknown): void {

@@ -7,8 +7,6 @@ export type CallKind = "audio" | "omni";
 
 /** The server accepts wider limits (`shared_schemas/config.py`). These limits suit the page. */
 const FIELDS = {
-  /** The device check before the first call is done. */
-  checked: flag(false),
   preset: optional(64),
   prompt: text("", 8000),
   voice: optional(64),

@@ -1,8 +1,9 @@
 import type { CallController, CallState } from "./call-controller.ts";
 import type { CallSettings, CallValues } from "./call-settings.ts";
 
-export const TABS = ["transcript", "audio", "metrics", "settings"] as const;
-export type PanelTab = (typeof TABS)[number];
+export type Panel = "transcript" | "settings" | "developer";
+export const DEVELOPER_TABS = ["metrics", "audio"] as const;
+export type DeveloperTab = (typeof DEVELOPER_TABS)[number];
 
 /** Actions during a call. */
 export interface SessionActions {
@@ -22,10 +23,13 @@ export interface SessionActions {
 /** All actions of a call page. */
 export interface CallActions extends SessionActions {
   start(): void;
-  check(): void;
+  /** Opens or closes the device check. */
+  check(open: boolean): void;
   selectSource(from: "microphone" | "file"): void;
   selectFile(file: File): void;
-  open(tab: PanelTab): void;
+  /** Null closes the open panel. */
+  show(panel: Panel | null): void;
+  selectTab(tab: DeveloperTab): void;
 }
 
 /** The data that the parts of the page render. */
@@ -35,7 +39,10 @@ export interface CallView {
   readonly settings: CallSettings;
   readonly values: CallValues;
   readonly actions: CallActions;
-  readonly tab: PanelTab;
+  readonly panel: Panel | null;
+  readonly tab: DeveloperTab;
+  /** Whether the device check is open. */
+  readonly checking: boolean;
   /** Audio source of the next call. */
   readonly source: "microphone" | "file";
   readonly file: File | null;

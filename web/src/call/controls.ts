@@ -1,9 +1,9 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { ifDefined } from "lit/directives/if-defined.js";
-import { segmented, toggle } from "../ui/controls.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import type { CallView } from "./call-view.ts";
 import { type KeyAction, keyName } from "./keyboard.ts";
+import { isEnabled, modeSwitch } from "./mode-switch.ts";
 import { callStrings } from "./strings.ts";
 import "./controls.css";
 
@@ -11,7 +11,7 @@ interface Control {
   readonly iconName: IconName;
   readonly label: string;
   readonly hint?: string;
-  readonly tone?: "end" | "go";
+  readonly tone?: "end" | "go" | "mute";
   readonly pressed?: boolean;
   readonly disabled?: boolean;
   readonly key?: KeyAction;
@@ -23,7 +23,8 @@ export function callControls(view: CallView): TemplateResult {
   const { phase } = view.state.sessionState;
   const usable = phase === "active" || phase === "paused";
   const others = [...cameraControls(view), ...audioControls(view)];
-  // All controls are there from the start, so that End does not move under the pointer.
+  // All controls are there from the start, so that End does not move under the pointer. They keep
+  // the focus while they are disabled.
   return html`<div class="call-controls" role="group" aria-label=${callStrings().controls}>
     ${others.map((one) => control({ ...one, disabled: !usable || (one.disabled ?? false) }))}
     ${control(endControl(view))}
@@ -37,6 +38,7 @@ function audioControls({ state: { sessionState }, actions }: CallView): Control[
     {
       iconName: sessionState.muted ? "micOff" : "mic",
       label: t.mute,
+      tone: "mute",
       pressed: sessionState.muted,
       key: "mute",
       run: actions.mute,
@@ -104,8 +106,8 @@ function control({
     title=${ifDefined(hint)}
     aria-pressed=${ifDefined(pressed)}
     aria-keyshortcuts=${ifDefined(key && keyName(key))}
-    ?disabled=${disabled ?? false}
-    @click=${run}
+    aria-disabled=${disabled ? "true" : nothing}
+    @click=${() => disabled || run()}
   >
     <span class="circle">${icon(iconName)}</span><span class="name">${label}</span>
   </button>`;
@@ -114,44 +116,17 @@ function control({
 /** Controls before a call. */
 export function startControls(view: CallView): TemplateResult {
   const t = callStrings();
-  const { source, file, state, actions } = view;
+  const { call, source, file, state, actions } = view;
   const again = state.since !== null;
   const label = source === "file" ? t.startFile : again ? t.again : t.start;
+  const usable = isEnabled(call.kind) && (source === "microphone" || file !== null);
   return html`<div class="start">
-    <button
-      class="button primary large"
-      ?disabled=${source === "file" && file === null}
-      @click=${actions.start}
-    >
+    <button class="button primary large" ?disabled=${!usable} @click=${actions.start}>
       ${icon(source === "file" ? "play" : "phone")} ${label}
     </button>
-    ${inputSourceSelect(view)}
+    ${modeSwitch(view)}
+    ${call.kind === "omni" && source === "microphone" ? previewButton(call.camera.state.value.stream !== null, actions.camera) : nothing}
   </div>`;
-}
-
-function inputSourceSelect({ call, state, source, file, actions }: CallView): TemplateResult {
-  const t = callStrings();
-  return html`${segmented({
-    name: "source",
-    label: t.source,
-    value: source,
-    options: [
-      { value: "microphone", label: t.microphone, icon: "mic" },
-      { value: "file", label: t.file, icon: "file" },
-    ],
-    onChange: actions.selectSource,
-  })}
-  ${
-    source === "file"
-      ? html`<div class="file">
-          ${filePicker(call.kind, file, actions.selectFile)}
-          ${toggle({ label: t.playFile, checked: state.monitored, onChange: actions.monitor })}
-        </div>`
-      : html`<div class="row tight">
-          <button class="button quiet small" @click=${actions.check}>${t.check}</button>
-          ${call.kind === "omni" ? previewButton(call.camera.state.value.stream !== null, actions.camera) : nothing}
-        </div>`
-  }`;
 }
 
 function previewButton(shown: boolean, toggle: () => void): TemplateResult {
@@ -159,27 +134,4 @@ function previewButton(shown: boolean, toggle: () => void): TemplateResult {
   return html`<button class="button quiet small" @click=${toggle}>
     ${shown ? t.hidePreview : t.showPreview}
   </button>`;
-}
-
-function filePicker(
-  kind: "audio" | "omni",
-  file: File | null,
-  onChoose: (file: File) => void,
-): TemplateResult {
-  const t = callStrings();
-  return html`<div class="row still">
-      <label class="button" for="call-file">${icon("upload")} ${file ? t.otherFile : t.chooseFile}</label>
-      ${file ? html`<span class="small truncate">${file.name}</span>` : nothing}
-    </div>
-    <input
-      id="call-file"
-      class="visually-hidden"
-      type="file"
-      accept="audio/*,video/*"
-      @change=${({ target }: Event) => {
-        const chosen = (target as HTMLInputElement).files?.[0];
-        if (chosen) onChoose(chosen);
-      }}
-    />
-    <p class="tiny soft">${t.fileHint[kind]}</p>`;
 }

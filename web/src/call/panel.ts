@@ -1,47 +1,80 @@
-import { html, type TemplateResult } from "lit";
-import "../components/device-select.ts";
+import { html, nothing, type TemplateResult } from "lit";
 import "../components/audio-mixer.ts";
-import { sidePanel } from "../ui/side-panel.ts";
+import { common } from "../i18n/common.ts";
+import { icon } from "../ui/icon.ts";
 import { tabPanel, tabs } from "../ui/tabs.ts";
+import { type CallView, DEVELOPER_TABS, isBusy, type Panel } from "./call-view.ts";
 import { metricsPanel } from "./metrics-panel.ts";
 import { settingsPanel } from "./settings-panel.ts";
-import "./transcript-view.ts";
-import { type CallView, isBusy, TABS } from "./call-view.ts";
 import { callStrings } from "./strings.ts";
+import "./transcript-view.ts";
 import "./panel.css";
 
-const ID = "call";
+const ID = "call-panel";
+const BODIES: Record<Panel, (view: CallView) => TemplateResult> = {
+  transcript: ({ state }) =>
+    html`<an-transcript .lines=${state.sessionState.transcript}></an-transcript>`,
+  settings: settingsPanel,
+  developer,
+};
 
-/** The side panel of a call: transcript, audio, metrics, settings. */
+/** The open panel: beside the stage, or on narrow screens a sheet over it. */
 export function callPanel(view: CallView): TemplateResult {
+  const { panel, actions } = view;
+  const close = (): void => actions.show(null);
+  const title = panel === null ? "" : callStrings().panels[panel];
+  return html`<div class="panel-backdrop" ?hidden=${panel === null} @click=${close}></div>
+    <aside
+      class="call-panel ${panel ?? ""}"
+      id=${ID}
+      tabindex="-1"
+      aria-label=${title}
+      ?hidden=${panel === null}
+    >
+      ${
+        panel === null
+          ? nothing
+          : html`<header>
+                <h2>${title}</h2>
+                <button class="button quiet square" aria-label=${common().close} @click=${close}>
+                  ${icon("close")}
+                </button>
+              </header>
+              <div class="body">${BODIES[panel](view)}</div>`
+      }
+    </aside>`;
+}
+
+const ICONS = { transcript: "chat", settings: "settings", developer: "code" } as const;
+
+/** Buttons that open and close the panels. */
+export function panelButtons({ panel, actions }: CallView): TemplateResult[] {
+  return (Object.keys(ICONS) as Panel[]).map((name) => {
+    const label = callStrings().panels[name];
+    return html`<button
+      class="button quiet square"
+      data-panel=${name}
+      title=${label}
+      aria-label=${label}
+      aria-controls=${ID}
+      aria-expanded=${panel === name}
+      @click=${() => actions.show(panel === name ? null : name)}
+    >
+      ${icon(ICONS[name])}
+    </button>`;
+  });
+}
+
+function developer(view: CallView): TemplateResult {
   const t = callStrings();
-  const group = { id: ID, value: view.tab };
-  const body = html`${tabs({
+  const group = { id: "developer", value: view.tab };
+  const audio = isBusy(view.state) ? view.call.session?.audio : undefined;
+  return html`${tabs({
     ...group,
-    label: t.panel,
-    options: TABS.map((value) => ({ value, label: t.tabs[value] })),
-    onChange: view.actions.open,
+    label: t.panels.developer,
+    options: DEVELOPER_TABS.map((value) => ({ value, label: t.tabs[value] })),
+    onChange: view.actions.selectTab,
   })}
-  ${tabPanel(group, "transcript", transcript(view))} ${tabPanel(group, "audio", audio(view))}
   ${tabPanel(group, "metrics", metricsPanel(view))}
-  ${tabPanel(group, "settings", settingsPanel(view))}`;
-  return sidePanel({ label: t.panel, body });
-}
-
-function transcript({ state: { sessionState } }: CallView): TemplateResult {
-  return html`<an-transcript .lines=${sessionState.transcript}></an-transcript>`;
-}
-
-function audio(view: CallView): TemplateResult {
-  const { call, state, actions } = view;
-  const asleep = state.sessionState.phase === "opening" || state.sessionState.phase === "stopping";
-  return html`<div class="stack loose">
-    <an-audio-mixer .audio=${isBusy(state) ? call.session?.audio : undefined}></an-audio-mixer>
-    <hr />
-    <an-device-select
-      ?camera=${call.kind === "omni"}
-      ?disabled=${asleep}
-      @change=${(event: CustomEvent<string>) => actions.changed(event.detail)}
-    ></an-device-select>
-  </div>`;
+  ${tabPanel(group, "audio", html`<an-audio-mixer .audio=${audio}></an-audio-mixer>`)}`;
 }

@@ -1,13 +1,18 @@
 import { html, nothing, type TemplateResult } from "lit";
+import "../components/device-select.ts";
 import "../components/preset-selector.ts";
 import "../components/voice-picker.ts";
 import type { Preset } from "../api/catalog.ts";
 import type { VoiceSelection } from "../components/voice-list.ts";
 import { formatDuration, formatNumber } from "../i18n/format.ts";
+import { menu } from "../shell/menu.ts";
+import { withPreset } from "../shell/preset-link.ts";
 import { segmented, slider, textArea, toggle } from "../ui/controls.ts";
+import { icon } from "../ui/icon.ts";
 import { applyPreset, suggestedDelayMs } from "./call-presets.ts";
 import type { CallValues } from "./call-settings.ts";
 import { type CallView, isBusy } from "./call-view.ts";
+import { filePicker } from "./file-picker.ts";
 import { callSettingsStrings } from "./settings-strings.ts";
 
 type Change = (change: Partial<CallValues>) => void;
@@ -34,6 +39,8 @@ export function settingsPanel(view: CallView): TemplateResult {
       .value=${{ model: values.voice, speech: values.speech }}
       @change=${({ detail }: CustomEvent<VoiceSelection>) => change({ voice: detail.model, speech: detail.speech })}
     ></an-voice-picker>
+    ${inputSourceSelect(view)} ${fold(callSettingsStrings().devices, deviceSettings(view))}
+    ${isBusy(state) ? nothing : deviceCheck(view)}
     ${fold(callSettingsStrings().talking, talking(values, change))}
     ${call.kind === "omni" ? fold(callSettingsStrings().camera, camera(values, change)) : nothing}
     ${fold(callSettingsStrings().recording, recording(view, change))}
@@ -48,7 +55,58 @@ function fold(title: string, body: TemplateResult): TemplateResult {
   </details>`;
 }
 
-function talking({ bargeIn, delayMs }: CallValues, change: Change): TemplateResult {
+function inputSourceSelect({ call, state, source, file, actions }: CallView): TemplateResult {
+  const t = callSettingsStrings();
+  return html`${segmented({
+    name: "source",
+    label: t.source,
+    value: source,
+    options: [
+      { value: "microphone", label: t.microphone, icon: "mic" },
+      { value: "file", label: t.file, icon: "file" },
+    ],
+    onChange: actions.selectSource,
+  })}
+  ${
+    source === "file"
+      ? html`${filePicker(call.kind, file, actions.selectFile)}
+        ${toggle({ label: t.playFile, checked: state.monitored, onChange: actions.monitor })}`
+      : nothing
+  }`;
+}
+
+function deviceSettings({ call, state, actions }: CallView): TemplateResult {
+  const { phase } = state.sessionState;
+  return html`<an-device-select
+    ?camera=${call.kind === "omni"}
+    ?disabled=${phase === "opening" || phase === "stopping"}
+    @change=${(event: CustomEvent<string>) => actions.changed(event.detail)}
+  ></an-device-select>`;
+}
+
+function deviceCheck({ call, checking, actions }: CallView): TemplateResult {
+  return html`<details
+    class="fold"
+    ?open=${checking}
+    @toggle=${({ target }: Event) => actions.check((target as HTMLDetailsElement).open)}
+  >
+    <summary>${callSettingsStrings().check}</summary>
+    ${checking ? html`<an-device-check ?camera=${call.kind === "omni"}></an-device-check>` : nothing}
+  </details>`;
+}
+
+/** Half-duplex conversations have a page of their own. */
+function takeTurns(preset: string | null): TemplateResult | typeof nothing {
+  const page = menu.value.find(({ app_id }) => app_id === "half_duplex_audio");
+  if (!page) return nothing;
+  const t = callSettingsStrings();
+  return html`<div class="field">
+    <a class="button" href=${withPreset(page.route, preset)}>${icon("turns")} ${t.takeTurns}</a>
+    <span class="hint">${t.takeTurnsHint}</span>
+  </div>`;
+}
+
+function talking({ bargeIn, delayMs, preset }: CallValues, change: Change): TemplateResult {
   const t = callSettingsStrings();
   const suggested = suggestedDelayMs.value;
   const isOwn = delayMs !== null;
@@ -67,7 +125,8 @@ function talking({ bargeIn, delayMs }: CallValues, change: Change): TemplateResu
     step: 20,
     format: (ms) => (isOwn ? formatDuration(ms) : t.delayAutomatic(formatDuration(ms))),
     onInput: (ms) => change({ delayMs: ms }),
-  })}`;
+  })}
+  ${takeTurns(preset)}`;
 }
 
 function camera({ mirror, facing, slices }: CallValues, change: Change): TemplateResult {

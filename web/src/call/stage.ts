@@ -1,25 +1,36 @@
 import { html, nothing, type TemplateResult } from "lit";
+import { keyed } from "lit/directives/keyed.js";
 import "../components/timer.ts";
+import "../components/preset-selector.ts";
 import "../components/queue-panel.ts";
+import type { Preset } from "../api/catalog.ts";
 import { capabilities, limitations } from "../shell/capabilities.ts";
-import { icon } from "../ui/icon.ts";
+import { menu } from "../shell/menu.ts";
+import { applyPreset } from "./call-presets.ts";
 import "./call-orb.ts";
 import { callStatus, statusAnnouncement } from "./call-status.ts";
-import type { CallView } from "./call-view.ts";
+import { type CallView, isBusy } from "./call-view.ts";
+import { captions } from "./captions.ts";
 import { callControls, startControls } from "./controls.ts";
 import { endedScreen } from "./ended-screen.ts";
+import { isEnabled } from "./mode-switch.ts";
 import { callNotices } from "./notices.ts";
+import { panelButtons } from "./panel.ts";
+import "./service-badge.ts";
 import { callStrings } from "./strings.ts";
 import { showsVideo, videoPreview } from "./video-preview.ts";
 import "./stage.css";
 import "./landscape.css";
 
-/** The main area of a call: status, video or orb, notices and controls. */
+/** The main area: status, video or orb, captions, notices and controls. It fills the window in a call. */
 export function callStage(view: CallView): TemplateResult {
   const { sessionState } = view.state;
   const waits = sessionState.queue === null ? "" : "queued";
   return html`<section class="stage ${sessionState.phase} ${waits} ${showsVideo(view) ? "has-video" : ""}">
-    <div class="top">${head(view)} ${panelButton(view)}</div>
+    <div class="top">
+      <div class="grow">${isBusy(view.state) ? head(view) : html`<an-service-badge></an-service-badge>`}</div>
+      <div class="tools">${panelButtons(view)}</div>
+    </div>
     ${callNotices(view)}
     <div class="middle">${middle(view)}</div>
     <div class="bottom">${bottom(view)}</div>
@@ -30,8 +41,7 @@ export function callStage(view: CallView): TemplateResult {
 function head({ call, state }: CallView): TemplateResult {
   const t = callStrings();
   const { since, until, sessionState } = state;
-  return html`<div class="grow">
-    <div class="row tight">
+  return html`<div class="row tight">
       <h1>${t.title[call.kind]}</h1>
       ${
         since !== null
@@ -46,8 +56,7 @@ function head({ call, state }: CallView): TemplateResult {
           ? html`<span class="badge caution" title=${t.simulatedHint}>${t.simulated}</span>`
           : nothing
       }
-    </div>
-  </div>`;
+    </div>`;
 }
 
 function consent(recorded: boolean): TemplateResult {
@@ -56,22 +65,10 @@ function consent(recorded: boolean): TemplateResult {
   return html`<span class="badge ${recorded ? "danger dot" : ""}" title=${hint}>${text}</span>`;
 }
 
-/** Opens the panel where it has no room beside the stage. */
-function panelButton({ state, actions }: CallView): TemplateResult {
-  const talks = state.sessionState.phase !== "idle";
-  return html`<button
-    class="button quiet square opens-panel"
-    aria-label=${callStrings().openTranscript}
-    popovertarget="side-panel"
-    @click=${() => actions.open(talks ? "transcript" : "settings")}
-  >
-    ${icon(talks ? "chat" : "settings")}
-  </button>`;
-}
-
 function middle(view: CallView): TemplateResult {
   const { sessionState } = view.state;
   if (sessionState.phase === "ended") return endedScreen(view);
+  if (sessionState.phase === "idle") return invitation(view);
   const { mode, title, hint } = callStatus(sessionState);
   const orb = html`${showsVideo(view) ? videoPreview(view) : nothing}
     <an-call-orb .call=${view.call} .mode=${mode}></an-call-orb>`;
@@ -81,24 +78,40 @@ function middle(view: CallView): TemplateResult {
   return html`${orb}
     <div class="call-status">
       <p class="title">${title}</p>
-      <p class="soft">${sessionState.phase === "idle" ? invitation(view) : hint}</p>
+      <p class="soft">${hint}</p>
     </div>
-    ${caption(view)}`;
+    ${captions(sessionState.transcript)}`;
 }
 
-/** What the model cannot do replaces what it can, so that nothing moves when it becomes known. */
-function invitation({ call }: CallView): TemplateResult {
-  const limits = limitations(capabilities.value, { camera: call.kind === "omni" });
-  return limits
-    ? html`<span class="limits">${limits}</span>`
-    : html`${callStrings().invitation[call.kind]}`;
+/** Before a call. What the model cannot do replaces what it can, so that nothing moves. */
+function invitation(view: CallView): TemplateResult {
+  const t = callStrings();
+  const { kind } = view.call;
+  const limits = limitations(capabilities.value, { camera: kind === "omni" });
+  return html`<div class="presets">${presetChips(view)}</div>
+    ${showsVideo(view) ? videoPreview(view) : html`<an-call-orb .call=${view.call}></an-call-orb>`}
+    <div class="call-status">
+      <h1>${t.headline}</h1>
+      ${isEnabled(kind) ? html`<p class="soft ${limits ? "limits" : ""}">${limits || t.invitation[kind]}</p>` : unavailable()}
+    </div>`;
 }
 
-/** The model's latest words, shown while the transcript is hidden. */
-function caption({ state }: CallView): TemplateResult | typeof nothing {
-  const last = state.sessionState.transcript.at(-1);
-  if (state.sessionState.phase !== "active" || last?.role !== "model") return nothing;
-  return html`<p class="caption" aria-hidden="true"><span>${last.text}</span></p>`;
+function presetChips({ call, settings, values }: CallView): unknown {
+  return keyed(
+    call.kind,
+    html`<an-preset-selector
+      chips
+      .page=${call.kind === "omni" ? "omni" : "audio_duplex"}
+      .chosen=${values.preset}
+      @choose=${({ detail }: CustomEvent<Preset>) => applyPreset(settings, detail)}
+    ></an-preset-selector>`,
+  );
+}
+
+function unavailable(): TemplateResult {
+  const t = callStrings();
+  return html`<p class="strong">${t.noCalls}</p>
+    <p class="soft">${menu.value.length === 0 ? t.noPages : t.otherPages}</p>`;
 }
 
 function bottom(view: CallView): TemplateResult {

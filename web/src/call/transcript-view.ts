@@ -28,7 +28,7 @@ export class TranscriptView extends BaseElement {
         role="list"
         class="lines"
         tabindex="0"
-        aria-label=${callStrings().tabs.transcript}
+        aria-label=${callStrings().panels.transcript}
         @scroll=${this.#look}
       >
         ${repeat(this.lines, ({ id }) => id, line)}

@@ -7,7 +7,7 @@ import { capabilities, isUsable, loadCapabilities } from "../shell/capabilities.
 import { showError } from "../shell/errors.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
-import { select } from "../ui/controls.ts";
+import { choiceChips, select } from "../ui/controls.ts";
 
 /**
  * Selects the preset of a session.
@@ -23,6 +23,8 @@ export class PresetSelector extends BaseElement {
   /** Id of the selected preset. Null selects the first usable one in the user's language. */
   @property({ attribute: false }) chosen: string | null = null;
   @property({ type: Boolean }) disabled = false;
+  /** Shows all presets side by side instead of a dropdown. */
+  @property({ type: Boolean }) chips = false;
 
   @state() private all: readonly Preset[] | null = null;
 
@@ -35,10 +37,25 @@ export class PresetSelector extends BaseElement {
     const { label } = common().presets;
     if (this.all !== null && this.#usable.length === 0) return html`${nothing}`;
     const now = this.#now;
+    const options = this.#usable.map(({ id, name, description }) => ({
+      value: id,
+      label: name,
+      title: description,
+    }));
+    const value = now?.id ?? "";
+    if (this.chips) {
+      return choiceChips({
+        name: "preset",
+        label,
+        value,
+        options,
+        onChange: (id) => this.#choose(id),
+      });
+    }
     return select({
       label,
-      value: now?.id ?? "",
-      options: this.#usable.map(({ id, name }) => ({ value: id, label: name })),
+      value,
+      options,
       hint: now?.description ?? "\u00a0", // keeps its place while the presets load
       disabled: this.disabled || this.all === null,
       onChange: (id) => this.#choose(id),

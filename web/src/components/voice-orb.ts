@@ -16,7 +16,7 @@ export type OrbMode =
 
 const FRAME_MS = 33;
 const CALM_FRAME_MS = 66; // slow frame rate while nobody speaks, to save battery
-const CALM: ReadonlySet<OrbMode> = new Set(["paused", "ended"]);
+const CALM: ReadonlySet<OrbMode> = new Set(["idle", "paused", "ended"]); // no animation
 
 /**
  * Animated picture of both voices: the body is the model, the line around it is the user.

@@ -7,7 +7,7 @@ import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
 import { type Theme, theme } from "../ui/theme.ts";
-import { menu, pageName } from "./menu.ts";
+import { address, menu, pageName } from "./menu.ts";
 import "./header.css";
 
 const NEXT: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" };
@@ -17,6 +17,7 @@ const THEME_ICONS = { system: "system", light: "sun", dark: "moon" } as const;
 @customElement("an-header")
 export class Header extends BaseElement {
   readonly #menu = new StoreController(this, menu);
+  readonly #address = new StoreController(this, address);
   readonly #theme = new StoreController(this, theme);
 
   /** Hides the menu for users of a share link. */
@@ -38,7 +39,7 @@ export class Header extends BaseElement {
 
   #nav(): TemplateResult {
     return html`<nav id="main-nav" aria-label=${common().nav.label} class=${this.open ? "open" : ""}>
-      ${this.#menu.value.map(link)}
+      ${this.#menu.value.map((app) => link(app, this.#address.value))}
     </nav>`;
   }
 
@@ -83,9 +84,8 @@ export class Header extends BaseElement {
   }
 }
 
-function link(app: AppEntry): TemplateResult {
-  const here = location.pathname === app.route;
-  return html`<a href=${app.route} aria-current=${here ? "page" : nothing}>${pageName(app)}</a>`;
+function link(app: AppEntry, path: string): TemplateResult {
+  return html`<a href=${app.route} aria-current=${path === app.route ? "page" : nothing}>${pageName(app)}</a>`;
 }
 
 /** The logo: two waveforms. */

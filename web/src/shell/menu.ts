@@ -18,6 +18,15 @@ const ICONS: Record<string, IconName> = {
   audio_duplex: "phone",
 };
 
+/** The path of this page. */
+export const address = new Store(location.pathname);
+
+/** Changes the path without loading a page. */
+export function moveTo(path: string): void {
+  history.replaceState(null, "", path);
+  address.set(path);
+}
+
 /** Loads the enabled pages. Rejects with ApiError. */
 export async function loadMenu(): Promise<void> {
   menu.set(await apps());

@@ -8,7 +8,7 @@ import { frontendDefaults } from "../api/catalog.ts";
 import { language, suggest, tag } from "../i18n/language.ts";
 import { loadCapabilities } from "./capabilities.ts";
 import { showError } from "./errors.ts";
-import { loadMenu } from "./menu.ts";
+import { address, loadMenu } from "./menu.ts";
 
 /** A page without the shell. */
 export interface Page {
@@ -28,6 +28,7 @@ export function mount(page: Page): void {
   };
   document.querySelector("noscript")?.remove();
   language.subscribe(draw);
+  address.subscribe(draw);
   draw();
   if (!page.bare) begin().catch((error: unknown) => showError(error));
 }

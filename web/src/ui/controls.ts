@@ -79,6 +79,28 @@ export function segmented<T extends string>(spec: Segmented<T>): TemplateResult 
   </fieldset>`;
 }
 
+interface Chips<T extends string> extends Omit<Segmented<T>, "options"> {
+  readonly options: readonly (SelectOption<T> & { readonly title?: string })[];
+}
+
+/** A choice in one row, which scrolls if it is too long. */
+export function choiceChips<T extends string>(spec: Chips<T>): TemplateResult {
+  return html`<fieldset class="chips">
+    <legend class="visually-hidden">${spec.label}</legend>
+    ${spec.options.map(
+      ({ value, label, title }) => html`<label title=${title ?? nothing}>
+        <input
+          type="radio"
+          name=${spec.name}
+          value=${value}
+          .checked=${live(value === spec.value)}
+          @change=${() => spec.onChange(value)}
+        />${label}</label
+      >`,
+    )}
+  </fieldset>`;
+}
+
 interface Toggle extends Labelled {
   readonly checked: boolean;
   readonly onChange: (checked: boolean) => void;

@@ -1,6 +1,9 @@
 import { html } from "lit";
+import { adoptPreset } from "../../shell/preset-link.ts";
 import { mount } from "../../shell/shell.ts";
 import "./page.ts";
+import { chatSettings } from "./settings.ts";
 import { chatStrings } from "./strings.ts";
 
+adoptPreset(chatSettings);
 mount({ title: () => chatStrings().title, content: () => html`<an-chat-page></an-chat-page>` });

@@ -1,13 +1,7 @@
-import { defineStrings } from "../../i18n/strings.ts";
+import { defineStrings } from "../i18n/strings.ts";
 
-export const homeStrings = defineStrings(
+export const aboutStrings = defineStrings(
   {
-    title: "",
-    headline: "Talk to an AI that listens while it speaks.",
-    lead: "Interrupt, think out loud, or show your camera. The model listens all the time, so you can talk naturally.",
-    start: "Start voice call",
-    check: "Check microphone",
-
     modes: "Modes",
     about: {
       audio_duplex: "Talk naturally and interrupt at any time.",
@@ -15,8 +9,6 @@ export const homeStrings = defineStrings(
       half_duplex_audio: "Take turns: the model answers when you finish.",
       turnbased: "Type, or attach audio, images or video. Get written and spoken answers.",
     },
-    noModes: "No pages available",
-    noModesHint: "The server's operator turned off all pages.",
 
     service: "Server status",
     free: (places: number) => (places === 1 ? "1 free slot" : `${places} free slots`),
@@ -39,15 +31,8 @@ export const homeStrings = defineStrings(
 
     footer: "Antiphon: a song in two answering voices.",
     api: "API",
-    admin: "Admin",
   },
   {
-    title: "",
-    headline: "边听边说的 AI，自然对话。",
-    lead: "随时打断、边想边说，或打开摄像头。模型一直在听，您可以自然地交谈。",
-    start: "开始语音通话",
-    check: "检查麦克风",
-
     modes: "模式",
     about: {
       audio_duplex: "自然地说话，随时打断。",
@@ -55,8 +40,6 @@ export const homeStrings = defineStrings(
       half_duplex_audio: "轮流说话：您说完后模型回答。",
       turnbased: "输入文字，或添加音频、图片或视频，获得文字和语音回答。",
     },
-    noModes: "没有可用页面",
-    noModesHint: "管理员已停用所有页面。",
 
     service: "服务器状态",
     free: (places) => `${places} 个空闲名额`,
@@ -77,6 +60,5 @@ export const homeStrings = defineStrings(
 
     footer: "Antiphon（应答歌）：两个声音彼此应和。",
     api: "API",
-    admin: "管理",
   },
 );

@@ -1,10 +1,10 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
-import { type ServiceStatus, serviceStatus } from "../../api/catalog.ts";
-import { capabilities } from "../../shell/capabilities.ts";
-import { StoreController } from "../../state/store.ts";
-import { BaseElement } from "../../ui/base-element.ts";
-import { homeStrings } from "./strings.ts";
+import { type ServiceStatus, serviceStatus } from "../api/catalog.ts";
+import { capabilities } from "../shell/capabilities.ts";
+import { StoreController } from "../state/store.ts";
+import { BaseElement } from "../ui/base-element.ts";
+import { aboutStrings } from "./about-strings.ts";
 
 interface GateDecision {
   readonly tone: "good" | "caution" | "danger" | "";
@@ -32,7 +32,7 @@ export class ServiceBadge extends BaseElement {
   protected override render(): TemplateResult {
     const { tone, text } = verdict(this.status);
     const able = this.#able.value;
-    const model = able?.simulated ? homeStrings().simulated : able?.model;
+    const model = able?.simulated ? aboutStrings().simulated : able?.model;
     return html`<span class="badge dot ${able?.simulated ? "caution" : tone}" role="status"
       >${text}${model ? html` · <span class="truncate">${model}</span>` : nothing}</span
     >`;
@@ -52,7 +52,7 @@ export class ServiceBadge extends BaseElement {
 }
 
 function verdict(status: ServiceStatus | null): GateDecision {
-  const t = homeStrings();
+  const t = aboutStrings();
   if (status === null) return { tone: "", text: t.unknown };
   const places = status.slots_total - status.slots_used;
   if (status.slots_total === 0 && status.loading_workers > 0) {

@@ -1,0 +1,118 @@
+"""The start page is the call: one press starts it, and then only the stage is there."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.async_api import Page, expect
+
+from support.browser_user import Visitor, a11y_findings
+from support.call_page import CallPage
+from support.stack import Stack
+
+pytestmark = pytest.mark.timeout(300)
+
+COUNT_FRAMES = """
+window.frames_drawn = 0;
+const draw = requestAnimationFrame;
+window.requestAnimationFrame = (call) => { frames_drawn += 1; return draw(call); };"""
+
+MOVES = """() => document.getAnimations().filter((one) =>
+  one.playState === "running" && one.effect.getComputedTiming().endTime === Infinity).length"""
+"""The number of endless animations."""
+
+BACKGROUNDS = """(all) => all.map((one) => [
+  one.ariaCurrent !== null || one.querySelector(":checked") !== null || one.ariaSelected === "true",
+  getComputedStyle(one).backgroundColor])"""
+"""Whether each element is chosen, and its colour."""
+
+
+@pytest.fixture
+def stack(simulated: Stack) -> Stack:
+    return simulated
+
+
+async def test_one_press_starts_a_call_and_keeps_the_focus(visitor: Visitor) -> None:
+    page = await visitor.open("/")
+    call = CallPage(page)
+    await page.get_by_role("button", name="Start call").press("Enter")
+    await call.is_in("active")
+    await expect(page.get_by_role("button", name="Mute")).to_be_focused()
+    await expect(page.locator("an-header")).to_be_hidden()
+    await expect(page.get_by_role("heading", name="Modes")).to_have_count(0)
+    await expect(page.locator(".call-panel")).to_be_hidden()
+    await expect(page.locator(".caption.model")).to_be_visible()
+    assert await a11y_findings(page) == []
+    await page.get_by_role("button", name="End call").press("Enter")
+    await call.is_in("ended")
+    await expect(page.get_by_role("button", name="Start new call")).to_be_focused()
+    await expect(page.locator("an-header")).to_be_visible()
+
+
+async def test_modes_change_in_place_and_text_keeps_the_preset(visitor: Visitor) -> None:
+    page = await visitor.open("/")
+    modes = page.get_by_role("navigation", name="Mode")
+    await expect(modes.get_by_role("link")).to_have_text(["Voice", "Video", "Text"])
+    await page.evaluate("window.same = true")
+    await modes.get_by_role("link", name="Video").click()
+    await expect(page).to_have_title("Video call · Antiphon")
+    await expect(modes.locator("[aria-current]")).to_have_text("Video")
+    await expect(page.get_by_role("button", name="Preview camera")).to_be_visible()
+    await modes.get_by_role("link", name="Voice").click()
+    await expect(page).to_have_title("Voice call · Antiphon")
+    assert await page.evaluate("window.same")
+    await page.get_by_role("radio", name="Storyteller").check(force=True)
+    await modes.get_by_role("link", name="Text").click()
+    await expect(page.get_by_role("combobox", name="Preset")).to_have_value("storyteller")
+    assert urlsplit(page.url)[2:4] == ("/turnbased", "")
+
+
+@pytest.mark.parametrize(("width", "height"), [(320, 568), (844, 390)])
+async def test_everything_is_in_reach_on_a_small_phone(
+    visitor: Visitor, width: int, height: int
+) -> None:
+    page = await visitor.open("/", phone=True)
+    await page.set_viewport_size({"width": width, "height": height})
+    start = page.get_by_role("button", name="Start call")
+    await expect(page.get_by_role("radio", name="Storyteller")).to_be_attached()
+    for part in (start, page.get_by_role("navigation", name="Mode"), page.locator("h1")):
+        await expect(part).to_be_in_viewport(ratio=1)
+    await start.click()
+    for name in ("Mute", "Interrupt", "Pause", "End call"):
+        await expect(page.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
+    await expect(page.locator(".caption.model")).to_be_in_viewport(ratio=1)
+    assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    await CallPage(page).end()
+
+
+async def test_nothing_moves_before_a_call(visitor: Visitor) -> None:
+    page = await visitor.open("/", animated=True)
+    await page.add_init_script(COUNT_FRAMES)
+    await page.reload()
+    await expect(page.get_by_role("radio", name="Storyteller")).to_be_attached()
+    await page.wait_for_function(f"async () => ({MOVES})() === 0")
+    drawn = await _frames_in_a_second(page)
+    for _ in range(10):  # the page may still load
+        if drawn == 0:
+            break
+        drawn = await _frames_in_a_second(page)
+    assert drawn == 0
+
+
+async def _frames_in_a_second(page: Page) -> int:
+    before = int(await page.evaluate("frames_drawn"))
+    await page.wait_for_timeout(1000)
+    return int(await page.evaluate("frames_drawn")) - before
+
+
+async def test_forced_colours_show_what_is_chosen(visitor: Visitor) -> None:
+    page = await visitor.open("/")
+    await page.emulate_media(forced_colors="active")
+    await page.get_by_role("button", name="Developer").click()
+    await expect(page.get_by_role("radio", name="Storyteller")).to_be_attached()
+    for parts in (".mode-switch a", ".chips label", ".tabs [role=tab]"):
+        found = await page.locator(parts).evaluate_all(BACKGROUNDS)
+        chosen = {colour for is_chosen, colour in found if is_chosen}
+        assert len(chosen) == 1
+        assert chosen.isdisjoint(colour for is_chosen, colour in found if not is_chosen), parts

@@ -1,0 +1,11 @@
+import { html } from "lit";
+import "../../call/call-page.ts";
+import { kindOf } from "../../call/mode-switch.ts";
+import { callStrings } from "../../call/strings.ts";
+import { address } from "../../shell/menu.ts";
+import { mount } from "../../shell/shell.ts";
+
+mount({
+  title: () => (address.value === "/" ? "" : callStrings().title[kindOf(address.value)]),
+  content: () => html`<an-call-page></an-call-page>`,
+});
