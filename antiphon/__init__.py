@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from antiphon.client.half_duplex import connect_half_duplex
     from antiphon.client.realtime import connect_realtime
+    from antiphon.client.realtime_chat import connect_realtime_chat
 
 __all__ = [
     "CannotConnect",
@@ -39,6 +40,7 @@ __all__ = [
     "connect_duplex",
     "connect_half_duplex",
     "connect_realtime",
+    "connect_realtime_chat",
 ]
 
 _MODULES = {
@@ -48,6 +50,7 @@ _MODULES = {
     "connect_duplex": "duplex",
     "connect_half_duplex": "half_duplex",
     "connect_realtime": "realtime",
+    "connect_realtime_chat": "realtime_chat",
 }
 
 

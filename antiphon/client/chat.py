@@ -39,6 +39,9 @@ __all__ = ["Answer", "Piece", "ask"]
 
 ChatItem = Piece | PrefillProgress | PrefillDone | UnstreamedChatDone
 
+History = str | Iterable[ConversationMessage | Mapping[str, Any]]
+"""One question, or messages."""
+
 PARSER = Parser(ChatServerMessage)
 
 
@@ -94,7 +97,7 @@ class Answer(Session[Queued, ChatItem]):
 @asynccontextmanager
 async def ask(
     url: str,
-    history: str | Iterable[ConversationMessage | Mapping[str, Any]],
+    history: History,
     *,
     streaming: bool = True,
     generation: ChatGeneration | None = None,
@@ -111,6 +114,22 @@ async def ask(
     `tools` are definitions in the form of OpenAI's API; `done.tool_calls` are the model's calls.
     `options` are further fields of the request, such as `omni_mode`. Raises CannotConnect.
     """
+    request = request_fields(history, streaming, generation, tts, tools, options)
+    link = await open_link(url, "/ws/chat", how, progress="1" if on_progress else None)
+    async with run_session(Answer(link, on_progress)) as answer:
+        await answer._send(request)  # noqa: SLF001
+        yield answer
+
+
+def request_fields(
+    history: History,
+    streaming: bool,
+    generation: ChatGeneration | None,
+    tts: ChatTts | None,
+    tools: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """A chat request as it is sent."""
     request: dict[str, Any] = {
         **(options or {}),
         "messages": _messages(history),
@@ -122,15 +141,10 @@ async def ask(
         request["tts"] = tts.model_dump(exclude_none=True)
     if tools:
         request["tools"] = list(tools)
-    link = await open_link(url, "/ws/chat", how, progress="1" if on_progress else None)
-    async with run_session(Answer(link, on_progress)) as answer:
-        await answer._send(request)  # noqa: SLF001
-        yield answer
+    return request
 
 
-def _messages(
-    history: str | Iterable[ConversationMessage | Mapping[str, Any]],
-) -> list[Mapping[str, Any]]:
+def _messages(history: History) -> list[Mapping[str, Any]]:
     if isinstance(history, str):
         return [{"role": "user", "content": history}]
     return [each if isinstance(each, Mapping) else _message(each) for each in history]

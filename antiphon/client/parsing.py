@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, get_args, get_type_hints
 
 import orjson
@@ -29,7 +29,8 @@ class _Kind:
     def of(cls, kind: type[ServerMessage]) -> _Kind:
         hints = get_type_hints(kind)
         names = [item.name for item in fields(kind)]
-        blanks = {name: _BLANKS.get(hints[name]) for name in names}
+        required = [item.name for item in fields(kind) if item.default is MISSING]
+        blanks = {name: _BLANKS.get(hints[name]) for name in required}
         return cls(TypeAdapter(kind), blanks, tuple(n for n in names if hints[n] in _SOUND))
 
 

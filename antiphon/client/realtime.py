@@ -11,7 +11,7 @@ async with connect_realtime("ws://127.0.0.1:8006", mode="audio") as session:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Unpack
 
@@ -29,6 +29,11 @@ from antiphon.shared_schemas.messages.realtime import (
     SessionQueued,
     SessionQueueUpdate,
 )
+from antiphon.shared_schemas.messages.realtime_v2 import (
+    RealtimeV2ServerEvent,
+    SessionClosedV2,
+    SessionCreatedV2,
+)
 
 __all__ = ["Listen", "RealtimeSession", "Spoken", "connect_realtime"]
 
@@ -36,18 +41,22 @@ RealtimePlace = SessionQueued | SessionQueueUpdate
 RealtimeItem = Spoken | Listen
 
 PARSER = Parser(RealtimeServerEvent)
+PARSER_V2 = Parser(RealtimeV2ServerEvent)
 
 
 class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
     """One connected session. `connect_realtime` creates it; calls may raise ServerError or SessionOver.
 
     After the server has closed it, `ended_by` is the reason: `stopped`, `timeout`, `context_full`,
-    `server_shutdown` or `error`.
+    `server_shutdown` or `error`. `usage` are the token counts of the session in version 2, if the engine
+    counts. In version 2 every error ends the session.
     """
 
-    def __init__(self, link: Link) -> None:
-        super().__init__(link, PARSER)
-        self.created: SessionCreated | None = None
+    def __init__(self, link: Link, version: Literal[1, 2] = 1) -> None:
+        super().__init__(link, PARSER if version == 1 else PARSER_V2)
+        self.created: SessionCreated | SessionCreatedV2 | None = None
+        self.usage: dict[str, Any] | None = None
+        self._version = version
 
     @property
     def recording_id(self) -> str | None:
@@ -61,39 +70,57 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
         ref_audio: Samples | None = None,
         tts_ref_audio: Samples | None = None,
         max_slice_nums: int | None = None,
+        config: Mapping[str, Any] | None = None,
     ) -> SessionCreated:
-        """Configure the session once it has its turn. The references are float32 mono at 16 kHz."""
-        settings: dict[str, Any] = {"instructions": instructions}
+        """Configure the session once it has its turn. The references are float32 mono at 16 kHz.
+
+        `config` are settings of version 2, such as `{"length_penalty": 1.05}`.
+        """
+        if config is not None and self._version == 1:
+            raise ValueError("config: needs connect_realtime(..., version=2)")
         references = {"ref_audio": ref_audio, "tts_ref_audio": tts_ref_audio}
         sound = self._link.sound
-        settings |= {name: sound(pcm) for name, pcm in references.items() if pcm is not None}
-        if max_slice_nums is not None:
-            settings["max_slice_nums"] = max_slice_nums
-        message = {"type": "session.update", "session": settings}
-        self.created = await self._request(message, SessionCreated)
+        voices = {name: sound(pcm) for name, pcm in references.items() if pcm is not None}
+        slices = {} if max_slice_nums is None else {"max_slice_nums": max_slice_nums}
+        if self._version == 1:
+            settings = {"instructions": instructions, **voices, **slices}
+            message = {"type": "session.update", "session": settings}
+            self.created = await self._request(message, SessionCreated)
+        else:
+            named = {f"{name}_base64": pcm for name, pcm in voices.items()}
+            payload = {"system_prompt": instructions, "voice": named, **slices}
+            message = {"type": "session.init", "payload": {**payload, "config": config or {}}}
+            self.created = await self._request(message, SessionCreatedV2)
         return self.created
 
     async def append(
         self, samples: Samples, *, frames: Sequence[bytes] = (), force_listen: bool = False
     ) -> None:
         """Send a second of audio (float32 mono 16 kHz, at least 4000 samples) with its JPEG frames."""
-        message: dict[str, Any] = {
-            "type": "input_audio_buffer.append",
-            "audio": self._link.sound(samples),
-        }
+        unit: dict[str, Any] = {"audio": self._link.sound(samples)}
         if frames:
-            message["video_frames"] = list(frames)
+            unit["video_frames"] = list(frames)
         if force_listen:
-            message["force_listen"] = True
-        await self._send(message)
+            unit["force_listen"] = True
+        if self._version == 1:
+            await self._send({"type": "input_audio_buffer.append", **unit})
+        else:
+            await self._send({"type": "input.append", "input": unit})
 
     async def playback_ack(self, played_ms: float) -> None:
         """As `DuplexSession.playback_ack`; needs `connect_realtime(..., playback_ack=True)`."""
         await self._send({"type": "output_audio_buffer.playback_ack", "played_ms": played_ms})
 
-    async def stop(self, reason: str = "user_stop") -> SessionClosed:
+    async def stop(self, reason: str = "user_stop") -> SessionClosed | SessionClosedV2:
         """End the session."""
-        return await self._request({"type": "session.close", "reason": reason}, SessionClosed)
+        message = {"type": "session.close", "reason": reason}
+        if self._version == 1:
+            return await self._request(message, SessionClosed)
+        return await self._request(message, SessionClosedV2)
+
+    async def _take(self, message: Any) -> None:
+        self.usage = getattr(message, "usage", None) or self.usage
+        await super()._take(message)
 
 
 @with_options
@@ -102,14 +129,20 @@ async def connect_realtime(
     url: str,
     *,
     mode: Literal["video", "audio"] = "video",
+    version: Literal[1, 2] = 1,
     playback_ack: bool = False,
     **how: Unpack[ClientOptions],
 ) -> AsyncIterator[RealtimeSession]:
     """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block ends the session.
 
-    Raises CannotConnect.
+    `version` is that of the realtime API. Version 2 cannot be resumed by this client: its server ends a
+    session that is configured twice. `mode=chat` is `connect_realtime_chat`. Raises CannotConnect.
     """
+    if version == 2 and how.get("resume"):
+        raise ValueError(
+            "resume: needs version=1; a repeated session.init ends a session of version 2"
+        )
     asked = "1" if playback_ack else None
     link = await open_link(url, "/v1/realtime", how, mode=mode, notices="1", playback_ack=asked)
-    async with run_session(RealtimeSession(link)) as session:
+    async with run_session(RealtimeSession(link, version)) as session:
         yield session

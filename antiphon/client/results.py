@@ -13,7 +13,8 @@ from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.messages.chat import ChatChunk
 from antiphon.shared_schemas.messages.duplex import Result
 from antiphon.shared_schemas.messages.half_duplex import TurnChunk
-from antiphon.shared_schemas.messages.realtime import AudioDelta
+from antiphon.shared_schemas.messages.realtime import AudioDelta, Listen
+from antiphon.shared_schemas.messages.realtime_v2 import OutputDelta
 from antiphon.shared_schemas.wire import ServerMessage
 
 
@@ -67,7 +68,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Spoken:
-    """Speech of a realtime session: text and audio. `received_at` is `time.monotonic()`."""
+    """Speech of a realtime session. `received_at` is `time.monotonic()`.
+
+    In version 2 it has text or audio, and no end of the turn: that is the next `Listen`.
+    """
 
     text: str
     audio: Samples = field(repr=False)
@@ -86,6 +90,19 @@ class Spoken:
         )
 
 
+def _output(message: OutputDelta) -> Spoken | Listen:
+    tokens = (message.metrics or {}).get("kv_cache_length", 0)
+    if message.kind == "listen":
+        return Listen(kv_cache_length=tokens)
+    return Spoken(
+        text=message.text or "",
+        audio=_samples(message.audio or b""),
+        end_of_turn=False,
+        kv_cache_length=tokens,
+        received_at=time.monotonic(),
+    )
+
+
 def _samples(data: bytes) -> Samples:
     """The parser has converted the audio to float32."""
     return np.frombuffer(data, dtype="<f4").astype(np.float32, copy=False)
@@ -96,5 +113,6 @@ CONVERSIONS: dict[type[ServerMessage], Callable[[Any], Any]] = {
     TurnChunk: Piece.of,
     ChatChunk: Piece.of,
     AudioDelta: Spoken.of,
+    OutputDelta: _output,
 }
 """Messages with audio, and how each becomes a result."""

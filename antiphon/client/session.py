@@ -36,6 +36,7 @@ from antiphon.shared_schemas.messages.realtime import (
     SessionQueueDone,
     SessionQueueUpdate,
 )
+from antiphon.shared_schemas.messages.realtime_v2 import ResponseDone, SessionClosedV2
 from antiphon.shared_schemas.states import WaitReason, wait_reason_text
 from antiphon.shared_schemas.wire import Error, Queued, QueueDone, ServerMessage, Stopped
 
@@ -47,7 +48,9 @@ _PLACES: tuple[type[Any], ...] = (Queued, SessionQueued, SessionQueueUpdate)
 _GRANTED = (QueueDone, SessionQueueDone, PrefillProgress, PrefillDone)
 _ENDINGS: tuple[type[Any], ...] = (Stopped, Timeout, HalfDuplexTimeout, UnstreamedChatDone)
 _UNCHANGED = (VadState, Generating, TurnDone, Listen, PrefillProgress, PrefillDone)
-_ITEMS = CONVERSIONS | dict.fromkeys((*_UNCHANGED, UnstreamedChatDone), lambda message: message)
+_ITEMS = CONVERSIONS | dict.fromkeys(
+    (*_UNCHANGED, UnstreamedChatDone, ResponseDone), lambda message: message
+)
 """Messages of the conversation in every protocol, and what becomes of each."""
 
 Place = TypeVar("Place", bound=Queued | SessionQueued | SessionQueueUpdate)
@@ -198,7 +201,7 @@ class Session(ABC, Generic[Place, Item]):
         else:
             if isinstance(message, _ENDINGS):
                 self.ended_by = message.type
-            elif isinstance(message, SessionClosed):
+            elif isinstance(message, SessionClosed | SessionClosedV2):
                 self.ended_by = str(message.reason)
             if (waiting := self._replies.get(type(message))) is not None:
                 _settle(waiting, message)

@@ -11,9 +11,13 @@ from antiphon.shared_schemas.media import Media, Payload
 from antiphon.shared_schemas.messages.duplex import MAX_FRAMES, Slices
 from antiphon.shared_schemas.messages.realtime import (
     ClosedReason,
+    ErrorEvent,
     PlaybackEvent,
     SessionClose,
     SessionCreated,
+    SessionQueued,
+    SessionQueueDone,
+    SessionQueueUpdate,
 )
 from antiphon.shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
 
@@ -161,7 +165,7 @@ class SessionClosedV2(ServerMessage, type="session.closed"):
     """Last event of a session; `diagnostic` has a `message` for people."""
 
     reason: ClosedReason
-    diagnostic: dict[str, str]
+    diagnostic: dict[str, str] | None = None
     session_id: str | None = None
     usage: dict[str, Any] | None = None
 
@@ -174,3 +178,15 @@ class SessionClosedV2(ServerMessage, type="session.closed"):
         usage: dict[str, Any] | None = None,
     ) -> SessionClosedV2:
         return cls(reason=reason, diagnostic={"message": text}, session_id=session_id, usage=usage)
+
+
+RealtimeV2ServerEvent = (
+    SessionQueued
+    | SessionQueueUpdate
+    | SessionQueueDone
+    | SessionCreatedV2
+    | OutputDelta
+    | ResponseDone
+    | SessionClosedV2
+    | ErrorEvent
+)

@@ -23,7 +23,7 @@ class Wire:
         self.socket = socket
         self.received: list[dict[str, Any]] = []
 
-    async def send(self, kind: str, **fields: Any) -> None:
+    async def send(self, kind: str, /, **fields: Any) -> None:
         await self.socket.send(orjson.dumps({"type": kind, **fields}).decode())
 
     async def next(self) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Any
 import pybase64
 import pytest
 
+from antiphon.client.realtime_chat import connect_realtime_chat
+from antiphon.shared_schemas.messages.chat import ChatGeneration, ChatTts
 from support.edge_harness import base64_audio, picture
 from support.raw_client import Wire, open_path
 from support.realtime_schema import CLIENT_V2, SERVER_V2
@@ -112,6 +114,16 @@ async def test_several_requests_are_answered_in_turn(stack: Stack) -> None:
         assert (await client.answer())[1]["audio"]
         await client.send(type="session.close", reason="user_stop")
         await client.expect_end("stopped", 1000)
+
+
+async def test_the_client_library(stack: Stack) -> None:
+    async with connect_realtime_chat(stack.ws_url) as chat:
+        pieces = [piece async for piece in chat.ask("Hello.", tts=ChatTts(enabled=True))]
+        assert chat.done is not None
+        assert "".join(piece.text for piece in pieces) == chat.done.text != ""
+        assert any(piece.audio.size for piece in pieces)
+        done = await chat.whole([QUESTION], generation=ChatGeneration(max_new_tokens=2))
+        assert (done.reason, done.session_id) == ("turn_end", chat.created.session_id)
 
 
 async def test_the_next_request_may_come_at_once(stack: Stack) -> None:

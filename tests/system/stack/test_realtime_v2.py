@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from antiphon.client.realtime import Listen, Spoken, connect_realtime
 from antiphon.shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.messages.realtime_v2 import SessionCreatedV2
 from support.raw_client import Wire, open_path
 from support.realtime_schema import SERVER_V2
 from support.stack import Stack
@@ -72,3 +74,13 @@ async def test_a_strict_client_listens_and_is_answered(stack: Stack) -> None:
             assert {delta["session_id"] for delta in deltas} == {sid}
             assert {delta["kind"] for delta in deltas} == {"listen", "text", "audio"}
             await client.close()
+    async with connect_realtime(stack.ws_url, mode="audio", version=2) as session:
+        await session.wait_for_turn()
+        created = await session.update("Be brief.", config={"force_listen_count": 0})
+        assert isinstance(created, SessionCreatedV2)
+        kinds = set()
+        events = session.events()
+        while kinds != {Spoken, Listen}:
+            await session.append(np.zeros(INPUT_RATE, np.float32))
+            kinds.add(type(await anext(events)))
+        assert (await session.stop()).reason == "stopped"
