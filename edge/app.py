@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi.middleware.gzip import GZipMiddleware
 from starlette.exceptions import HTTPException
 
 from antiphon.broker.errors import BrokerUnavailable
@@ -125,6 +126,14 @@ def _guarded_routes() -> APIRouter:
 _ROUTES = _guarded_routes()
 """Shared by all applications of a process, because FastAPI takes long to analyse them."""
 
+_LARGE_BYTES = 2000
+_COMPRESSION_LEVEL = 6
+_NOT_COMPRESSED = (
+    *("audio/*", "image/*", "video/*", "font/*"),
+    *("application/octet-stream", "application/zip", "text/event-stream"),
+)
+"""Media types of responses that are small already, or that must not wait for more."""
+
 _BODY_ROUTES = body_routes(_CLIENT, CLIENT) + body_routes(_ADMIN, ADMIN)
 
 
@@ -135,6 +144,12 @@ def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:
         recordings.UPLOAD_PATH: settings.max_upload_bytes + more,
         chat.PATH: None,
     }
+    app.add_middleware(
+        GZipMiddleware,
+        minimum_size=_LARGE_BYTES,
+        compresslevel=_COMPRESSION_LEVEL,
+        exclude_content_types=_NOT_COMPRESSED,
+    )
     app.add_middleware(
         RequestBodies, routes=_BODY_ROUTES, limit=settings.max_body_bytes, limits=limits
     )

@@ -28,8 +28,7 @@ FILES_WITH_ID = (META_FILE, RECORDING_FILE)
 
 _BLOCK_BYTES = 256 * 1024
 _ZIP64_BYTES = 2**31
-_COMPRESSED = frozenset({".json", ".txt", ".vtt", ".srt"})
-"""Audio and images do not shrink enough to be worth the time."""
+_TEXTS = frozenset({".json", ".txt", ".vtt", ".srt"})
 _FIRST_ZIP_YEAR = 1980
 _MISSING_NOTE = "MISSING.txt"
 
@@ -59,6 +58,8 @@ class AssetResponse(FileResponse):
             stat_result=os.fstat(file.fileno()),
             content_disposition_type="inline" if known else "attachment",
         )
+        if is_text(path):  # the server may compress it, so its bytes can differ
+            self.headers["etag"] = f"W/{self.headers['etag']}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -71,11 +72,16 @@ class AssetResponse(FileResponse):
             self._file.close()
 
 
+def is_text(path: str) -> bool:
+    """Audio and images do not shrink enough to be worth the time."""
+    return PurePosixPath(path).suffix.lower() in _TEXTS
+
+
 def is_unchanged(response: Headers, request: Headers) -> bool:
     """True if a condition of the request says that the client has this file already."""
     if (tags := request.get("if-none-match")) is not None:
         known = {tag.strip().removeprefix("W/") for tag in tags.split(",")}
-        return "*" in known or response["etag"] in known
+        return "*" in known or response["etag"].removeprefix("W/") in known
     try:
         since = parsedate_to_datetime(request["if-modified-since"])
         return parsedate_to_datetime(response["last-modified"]) <= since
@@ -175,8 +181,7 @@ def _add(
     date = (max(modified.year, _FIRST_ZIP_YEAR), *modified.timetuple()[1:6])
     entry = zipfile.ZipInfo(name, date)
     entry.external_attr = 0o644 << 16
-    is_text = PurePosixPath(name).suffix.lower() in _COMPRESSED
-    entry.compress_type = zipfile.ZIP_DEFLATED if is_text else zipfile.ZIP_STORED
+    entry.compress_type = zipfile.ZIP_DEFLATED if is_text(name) else zipfile.ZIP_STORED
     with archive.open(entry, "w", force_zip64=file.size >= _ZIP64_BYTES) as target:
         while block := source.read(_BLOCK_BYTES):
             target.write(block)

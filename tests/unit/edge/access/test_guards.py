@@ -255,7 +255,7 @@ def test_every_route_and_every_socket_has_a_guard() -> None:
     assert shared == {recording} | {
         f"{recording}/{rest}"
         for rest in (
-            *("recording", "assets/{asset_path:path}", "download"),
+            *("recording", "peaks", "assets/{asset_path:path}", "download"),
             *("comment", "upload-recording"),
         )
     }
