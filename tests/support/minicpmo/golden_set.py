@@ -24,8 +24,26 @@ def facts(name: str) -> Any:
     return json.loads((FOLDER / f"{name}.json").read_text())
 
 
+def facts_if_recorded(name: str) -> Any:
+    """Empty if the set does not have them: a parametrized test is then skipped."""
+    return facts(name) if (FOLDER / f"{name}.json").is_file() else {}
+
+
 def tensors(name: str) -> dict[str, torch.Tensor]:
     return load_file(FOLDER / f"{name}.safetensors")
+
+
+def pixels() -> dict[str, torch.Tensor]:
+    """Every 97th byte of the patches of each slice. A set has some of them whole, or thinned like the
+    others.
+    """
+    thinned = tensors("b_vision")
+    whole = FOLDER / "b_vision_pixels.npz"
+    if not whole.is_file():
+        return thinned | tensors("b_vision_pixels")
+    with np.load(whole) as stored:
+        more = {f"{key}.every97th": torch.from_numpy(stored[key].ravel()[::97]) for key in stored}
+    return thinned | more
 
 
 def waves() -> dict[str, Samples]:

@@ -91,7 +91,9 @@ def test_sampling_reads_once(
     runner: Runner, kind: type[SampleToken | SampleWrittenToken], *, greedy: bool
 ) -> None:
     settings = SamplingSettings(greedy=greedy, listen_top_k=2)
-    logits = torch.randn(466, generator=torch.Generator().manual_seed(0))
+    logits = torch.randn(
+        runner.network.config.vocab_size, generator=torch.Generator().manual_seed(0)
+    )
     rows = [TokenRow(settings, history, (0.3, 0.6)) for history in ([], [5, 5, 9])]
     waits, _ = ran(runner, [kind(logits, row) for row in rows])
     assert (waits.reads, waits.copies) == (["tolist"], [])
@@ -108,7 +110,8 @@ def test_a_step_of_a_beam_search_reads_once(runner: Runner, *, greedy: bool) -> 
 
 
 def test_a_step_of_speech_reads_once(runner: Runner) -> None:
-    waits, [condition] = ran(runner, [SpeechCondition([5, 6], [torch.ones(256), torch.ones(256)])])
+    states = list(torch.ones(2, runner.network.config.hidden_size))
+    waits, [condition] = ran(runner, [SpeechCondition([5, 6], states)])
     assert (waits.reads, waits.copies) == ([], [])
     row = CodeRow(SpeechSettings(), (3, 3, 4), may_end=False, draw=0.4)
     for what in (condition, 7):

@@ -132,7 +132,7 @@ def test_draws_follow_the_probabilities(sampler: Sampler) -> None:
 
 def test_fixed_penalises_negative_logits_and_scales_listening(tokenizer: Tokenizer) -> None:
     fixed = Sampler(tokenizer.ids, tokenizer.forbidden, "fixed")
-    logits = torch.full((1, 466), -1.0)
+    logits = torch.full((1, len(tokenizer)), -1.0)
     logits[0, 20] = 2.0
     row = TokenRow(SamplingSettings(repetition_penalty=2.0, listen_prob_scale=0.5), [20, 21])
     out = fixed.adjust(logits, [row])[0]

@@ -23,7 +23,8 @@ def runner(request: pytest.FixtureRequest, network: MiniCPMO, tokenizer: Tokeniz
 
 @pytest.mark.parametrize("tokens", [1, 2, 5, 32])
 def test_no_session_uses_a_new_shape(runner: Runner, tokens: int) -> None:
-    body, piece = runner._text, torch.zeros(tokens, 256)
+    body = runner._text
+    piece = torch.zeros(tokens, runner.network.config.hidden_size)
     known = set(body._shapes(1 << (tokens - 1).bit_length()))
     met = {
         body._shape([SlotInput(slot, end - tokens, piece), SlotInput(0, 0, piece[:1])])
