@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from playwright.async_api import Dialog, Page, expect
 
 from support.browser_user import Visitor, a11y_findings
 from support.call_page import CallPage
+from support.recordings import change_meta
 from support.stack import Stack, until
 from support.turn_page import accept_dialogs, positions, watch_position
 
@@ -79,6 +81,80 @@ async def test_leaving_a_call_asks_and_the_recording_of_the_browser_is_kept(
     await expect(kept).to_have_count(0)
     await _has_rows(page, "recordings", 0, 0)
     await _has_rows(page, "parts", 0, 0)
+
+
+async def test_a_call_replays_at_once_and_later_from_the_server(
+    visitor: Visitor, stack: Stack
+) -> None:
+    page = await visitor.open("/audio_duplex")
+    call = CallPage(page)
+    await call.start("/audio_duplex")
+    await call.is_in("active")
+    await _has_rows(page, "parts", 3)
+    await _has_rows(page, "conversations", 1)
+    await call.end()
+    replay = page.get_by_role("group", name="Replay")
+    audio = replay.locator("audio")
+    await expect(audio).to_have_attribute("src", re.compile("^blob:"))
+    await replay.get_by_role("button", name="Play", exact=True).click()
+    await until(lambda: _is_past(page, 0.2), within_s=60)
+    await replay.get_by_role("button", name="Pause", exact=True).click()
+    at = await _position(page)
+    await expect(audio).to_have_attribute("src", re.compile("/assets/merged_replay"))
+    await expect(audio).not_to_have_js_property("readyState", 0)
+    assert abs(await _position(page) - at) < 0.1
+
+    recording, sessions = await call.recording_id(), stack.data_dir / "sessions"
+    change_meta(sessions, recording, replay="merging", merged_replay=None)
+    await page.goto(f"{visitor.url}/s/{recording}")
+    await page.evaluate("window.isSamePage = true")
+    await expect(page.get_by_role("note")).to_contain_text("Recording of this browser")
+    await page.get_by_role("button", name="Play", exact=True).click()
+    await until(lambda: _is_past(page, 0.4), within_s=60)
+    await page.get_by_role("button", name="Pause", exact=True).click()
+    at = await _position(page)
+    change_meta(sessions, recording, replay="ready", merged_replay="merged_replay.wav")
+    await expect(page.get_by_role("note")).to_have_count(0)
+    await expect(page.locator("audio")).to_have_attribute("src", re.compile("/assets/"))
+    await expect(page.locator("audio")).not_to_have_js_property("readyState", 0)
+    assert abs(await _position(page) - at) < 0.1
+    assert await page.evaluate("window.isSamePage")
+
+
+async def test_a_browser_lists_its_conversations(visitor: Visitor) -> None:
+    page = await visitor.open("/audio_duplex", phone=True)
+    call = CallPage(page)
+    await call.start("/audio_duplex", record=False)
+    await call.is_in("active")
+    await _has_rows(page, "parts", 3)
+    await call.end()
+    await page.reload()
+    await page.get_by_role("button", name="Your conversations").click()
+    dialog = page.get_by_role("dialog", name="Your conversations")
+    row = dialog.get_by_role("listitem")
+    await expect(row).to_contain_text("Voice call")
+    await expect(row).to_contain_text("On this device")
+    await expect(row).not_to_contain_text("On the server")
+    assert await a11y_findings(page) == []
+    await row.get_by_role("link").click()
+    await expect(page.get_by_role("note")).to_contain_text("The server has no recording")
+    await page.get_by_role("button", name="Play", exact=True).click()
+    await until(lambda: _is_past(page, 0.4), within_s=60)
+    assert await a11y_findings(page) == []
+    await page.get_by_role("button", name="Your conversations").click()
+    await row.get_by_role("button", name="Delete from this device").click()
+    await expect(dialog).to_contain_text("No conversations yet")
+    for store in ("conversations", "recordings", "parts"):
+        await _has_rows(page, store, 0, 0)
+
+
+async def _position(page: Page) -> float:
+    """Position of the player in seconds."""
+    return float(await page.locator("audio").evaluate("(it) => it.currentTime"))
+
+
+async def _is_past(page: Page, second: float) -> bool:
+    return await _position(page) > second
 
 
 async def test_a_chat_survives_a_reload(visitor: Visitor) -> None:

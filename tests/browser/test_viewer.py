@@ -19,7 +19,7 @@ from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.browser_user import Visitor, a11y_findings
 from support.recorder_conversations import record_in_order
-from support.recordings import recorded
+from support.recordings import change_meta, recorded
 from support.redis_server import free_port
 from support.stack import Stack, until
 from support.timed_conversations import TimedTalk, jpeg, tone
@@ -64,12 +64,6 @@ def rename(folder: Path, old: str, new: str) -> str:
     """Renames a recording so that its id is unique."""
     (folder / old).rename(folder / new)
     return new
-
-
-def change_meta(stack: Stack, recording: str, **values: object) -> None:
-    """Writes the metadata of an active or failed recorder."""
-    path = stack.data_dir / "sessions" / recording / "meta.json"
-    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | values))
 
 
 def add_browser_recording(stack: Stack, recording: str) -> None:
@@ -263,26 +257,26 @@ async def test_missing_and_unfinished_recordings_are_explained(
     stack: Stack, visitor: Visitor
 ) -> None:
     merging = store(stack, talk())
-    change_meta(stack, merging, replay="merging", merged_replay=None)
+    change_meta(stack.data_dir / "sessions", merging, replay="merging", merged_replay=None)
     gap = {"stream": "in", "first": 3, "last": 4, "why": "the disk was full"}
     hurt = recorded(stack.data_dir / "sessions", kind=SessionKind.AUDIO_DUPLEX)
-    change_meta(stack, hurt, state="interrupted", missing=[gap])
+    change_meta(stack.data_dir / "sessions", hurt, state="interrupted", missing=[gap])
     live = recorded(stack.data_dir / "sessions", kind=SessionKind.AUDIO_DUPLEX)
-    change_meta(stack, live, state="recording", replay=None, merged_replay=None)
+    change_meta(stack.data_dir / "sessions", live, state="recording", replay=None, merged_replay=None)
     page = await visitor.open(f"/s/{NO_SUCH}")
     heading = page.get_by_role("heading", level=1)
     await expect(heading).to_have_text("Recording not found")
     assert await a11y_findings(page) == []
     await page.goto(f"{stack.http_url}/s/{live}")
     await expect(heading).to_have_text("This session is still active")
-    change_meta(stack, live, state="complete", replay="ready", merged_replay="merged_replay.wav")
+    change_meta(stack.data_dir / "sessions", live, state="complete", replay="ready", merged_replay="merged_replay.wav")
     await expect(heading).to_have_text("Voice call")
     await page.goto(f"{stack.http_url}/s/{hurt}")
     await expect(page.get_by_role("note")).to_contain_text("the disk was full")
     await page.goto(f"{stack.http_url}/s/{merging}")
     await expect(page.get_by_role("note")).to_contain_text("Merging audio")
     await expect(page.locator("an-viewer-transcript")).to_contain_text("It is Rome.")
-    change_meta(stack, merging, replay="ready", merged_replay="merged_replay.wav")
+    change_meta(stack.data_dir / "sessions", merging, replay="ready", merged_replay="merged_replay.wav")
     await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
     await expect(page.get_by_role("note")).to_have_count(0)
     expect_statuses(visitor, "404")

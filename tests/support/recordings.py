@@ -57,3 +57,9 @@ def recorded(
 def read_json(path: Path) -> dict[str, Any]:
     content: dict[str, Any] = orjson.loads(path.read_bytes())
     return content
+
+
+def change_meta(folder: Path, recording: str, **values: object) -> None:
+    """Writes the metadata of an active or failed recorder."""
+    path = folder / recording / "meta.json"
+    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | values))

@@ -38,7 +38,7 @@ export class StereoRecorder {
   }
 
   blob(): Blob {
-    return wavBlob(this.#parts, { channels: 2, rate: OUTPUT_RATE });
+    return wavFile([new Blob(this.#parts)], { channels: 2, rate: OUTPUT_RATE });
   }
 
   #write(): void {
@@ -72,9 +72,9 @@ export interface WavFormat {
   rate: number;
 }
 
-/** Creates a 16-bit WAV file from interleaved samples. */
-export function wavBlob(parts: readonly Int16Array<ArrayBuffer>[], format: WavFormat): Blob {
-  const bytes = parts.reduce((total, part) => total + part.byteLength, 0);
+/** Creates a 16-bit WAV file from parts with interleaved samples. */
+export function wavFile(parts: readonly Blob[], format: WavFormat): Blob {
+  const bytes = parts.reduce((total, part) => total + part.size, 0);
   return new Blob([wavHeader(bytes, format), ...parts], { type: "audio/wav" });
 }
 

@@ -1,5 +1,5 @@
 import { expect, it, test } from "vitest";
-import { wavBlob } from "./stereo-recorder.ts";
+import { wavFile } from "./stereo-recorder.ts";
 import { peaksOf, readWaveform, type Waveform } from "./waveform.ts";
 
 /** One second with the right side half as loud, in pieces that split samples. */
@@ -23,7 +23,7 @@ test("returns the peaks of both sides for any split of the bytes", async () => {
     samples[2 * i] = i % 2 ? size : -size;
     samples[2 * i + 1] = size / 2;
   }
-  const blob = wavBlob([samples], { channels: 2, rate });
+  const blob = wavFile([new Blob([samples])], { channels: 2, rate });
   for (const piece of [7, 1000, 100_000]) {
     let shape: Waveform | null = null;
     await readWaveform(

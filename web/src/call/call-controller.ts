@@ -12,6 +12,7 @@ import type { Phase, Problem } from "../session/session-state.ts";
 import { devices } from "../settings/devices.ts";
 import { Store } from "../state/store.ts";
 import { TypedEvents } from "../state/typed-events.ts";
+import { keepConversation } from "../storage/conversations.ts";
 import { CallCamera } from "./call-camera.ts";
 import { suggestedDelayMs } from "./call-presets.ts";
 import { CallRecorder, type CallRecordings, NO_CALL_RECORDINGS } from "./call-recorder.ts";
@@ -181,11 +182,13 @@ export class CallController extends TypedEvents<CallEvents> {
     await session.start();
   }
 
-  #subscribe(session: DuplexSession, { keep }: CallValues): void {
+  #subscribe(session: DuplexSession, { keep, record }: CallValues): void {
+    keepConversation(session.state, `${this.kind}_duplex`, record);
     session.on("audio", (audio) => {
       applyMixer(audio);
       this.monitor(this.state.value.monitored);
       this.#recorder = new CallRecorder(audio, {
+        conversation: session.state.value.sessionId,
         audio: keep !== "none",
         video: keep === "film" && this.kind === "omni",
         videoElement: () => this.videoElement,

@@ -14,6 +14,8 @@ export interface CallRecordings {
 export const NO_CALL_RECORDINGS: CallRecordings = { audio: null, video: null };
 
 export interface CallRecorderOptions {
+  /** The id of the session. */
+  readonly conversation: string;
   readonly audio: boolean;
   readonly video: boolean;
   readonly videoElement: () => HTMLVideoElement | undefined;
@@ -67,7 +69,7 @@ export class CallRecorder {
   }
 
   #kept(type: string): RecordingKeeper {
-    const keeper = this.#keepers.get(type) ?? new RecordingKeeper(type);
+    const keeper = this.#keepers.get(type) ?? new RecordingKeeper(type, this.#options.conversation);
     this.#keepers.set(type, keeper);
     return keeper;
   }

@@ -3,34 +3,38 @@ import { customElement, state } from "lit/decorators.js";
 import { formatDateTime } from "../i18n/format.ts";
 import { savedName, saveRecording } from "../session/browser-recording.ts";
 import { showError } from "../shell/errors.ts";
+import { ownConversations } from "../storage/conversations.ts";
 import {
+  abandonedRecordings,
   deleteKept,
   type KeptRecording,
-  keptRecordings,
   loadKept,
 } from "../storage/kept-recordings.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
+import "./own-conversations.ts";
 import { recordingActionsStrings } from "./recording-actions-strings.ts";
 
-/** Offers the newest recording of this browser that was not saved before its page was closed. */
+/**
+ * Offers the newest recording of this browser that was not saved before its page was closed, and the
+ * list of this browser's conversations.
+ */
 @customElement("an-kept-recordings")
 export class KeptRecordings extends BaseElement {
   @state() private kept: readonly KeptRecording[] = [];
+  @state() private hasConversations = false;
 
   override connectedCallback(): void {
     super.connectedCallback();
-    keptRecordings().then(
-      (kept) => {
-        this.kept = kept;
-      },
-      () => undefined, // a browser without a database keeps nothing
-    );
+    this.#load().catch(() => undefined); // a browser without a database keeps nothing
   }
 
-  protected override render(): TemplateResult | typeof nothing {
+  protected override render(): TemplateResult {
     const [newest] = this.kept;
-    if (!newest) return nothing;
+    const list = this.hasConversations
+      ? html`<an-own-conversations></an-own-conversations>`
+      : nothing;
+    if (!newest) return html`${list}`;
     const t = recordingActionsStrings();
     const name = newest.type.startsWith("video") ? t.video : t.audio;
     return html`<div class="callout" role="region" aria-label=${t.kept}>
@@ -45,9 +49,16 @@ export class KeptRecordings extends BaseElement {
           <button class="button small quiet" @click=${() => this.#remove(newest)}>
             ${icon("trash")} ${t.discard}
           </button>
+          ${list}
         </div>
       </div>
     </div>`;
+  }
+
+  async #load(): Promise<void> {
+    const all = await ownConversations();
+    this.hasConversations = all.length > 0;
+    this.kept = await abandonedRecordings();
   }
 
   async #save(one: KeptRecording): Promise<void> {

@@ -3,6 +3,7 @@ import { defineStrings } from "../i18n/strings.ts";
 export const recordingActionsStrings = defineStrings(
   {
     title: "Recordings",
+    replay: "Replay",
     audio: "Audio",
     audioHint: "Both voices: you on the left, the model on the right.",
     video: "Video",
@@ -24,6 +25,7 @@ export const recordingActionsStrings = defineStrings(
   },
   {
     title: "录制",
+    replay: "回放",
     audio: "音频",
     audioHint: "双方的声音：左声道是您，右声道是模型。",
     video: "视频",

@@ -7,6 +7,7 @@ import { dialog } from "../ui/dialog.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
 import { recordingActionsStrings } from "./recording-actions-strings.ts";
+import "./instant-replay.ts";
 import "./recording-actions.css";
 
 /** Actions after a session: save browser recordings, open and share the server recording. */
@@ -32,6 +33,7 @@ export class RecordingActions extends BaseElement {
   protected override render(): TemplateResult {
     const t = recordingActionsStrings();
     return html`<section class="card" aria-label=${t.title}>
+      ${this.audio ? html`<an-instant-replay .audio=${this.audio} .recordingId=${this.recordingId}></an-instant-replay>` : nothing}
       ${this.audio ? this.#take("voice", t.audio, t.audioHint, this.audio) : nothing}
       ${this.video ? this.#take("camera", t.video, t.videoHint, this.video) : nothing}
       ${this.recordingId === null ? this.#nothing() : this.#server(this.recordingId)}
@@ -45,7 +47,7 @@ export class RecordingActions extends BaseElement {
     return row(
       sign,
       title,
-      hint,
+      { hint },
       html`<button
           class="button small"
           aria-label=${t.saveWhat(title)}
@@ -79,7 +81,7 @@ export class RecordingActions extends BaseElement {
     return row(
       "record",
       t.server,
-      t.serverHint,
+      { hint: t.serverHint, shown: true },
       html`<a class="button small" href=${path} target="_blank" rel="noopener">${t.open}</a>
         <button class="button small" @click=${() => this.#share()}>${icon("share")} ${t.share}</button>`,
     );
@@ -117,12 +119,17 @@ export class RecordingActions extends BaseElement {
   }
 }
 
-function row(sign: IconName, title: string, hint: string, actions: TemplateResult): TemplateResult {
+function row(
+  sign: IconName,
+  title: string,
+  { hint, shown = false }: { hint: string; shown?: boolean },
+  actions: TemplateResult,
+): TemplateResult {
   return html`<div class="recording-item">
     ${icon(sign)}
-    <div class="grow">
+    <div class="grow" title=${hint}>
       <p class="small strong">${title}</p>
-      <p class="tiny soft">${hint}</p>
+      ${shown ? html`<p class="tiny soft">${hint}</p>` : nothing}
     </div>
     <div class="row tight still">${actions}</div>
   </div>`;

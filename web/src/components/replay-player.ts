@@ -72,12 +72,14 @@ export class ReplayPlayer {
 
   /** Another source may have another length. */
   resize(lengthMs: number): void {
+    if (lengthMs === this.#lengthMs) return;
     this.#lengthMs = lengthMs;
+    this.#patch({}); // the controls show the length
   }
 
   /** The file may be slightly longer than its metadata says. */
   reach(lengthMs: number): void {
-    this.#lengthMs = Math.max(this.#lengthMs, lengthMs);
+    this.resize(Math.max(this.#lengthMs, lengthMs));
   }
 
   #onNewSource(): void {

@@ -1,23 +1,46 @@
-const STORES = 1; // version of the list below
+const STORES = 2; // version of the list below
 
-export type StoreName = "recordings" | "parts" | "chats";
+export type StoreName = "recordings" | "parts" | "chats" | "conversations";
+
+const OPTIONS: Record<StoreName, IDBObjectStoreParameters> = {
+  recordings: { keyPath: "id" },
+  parts: {}, // by [id of the recording, number]
+  chats: { keyPath: "id" },
+  conversations: { keyPath: "id" },
+};
 
 let opening: Promise<IDBDatabase> | undefined;
 
 /** The IndexedDB of all pages. Rejects if the browser has none, as in some private windows. */
 function database(): Promise<IDBDatabase> {
-  opening ??= new Promise((resolve, reject) => {
+  opening ??= openDatabase();
+  opening.catch(() => {
+    opening = undefined;
+  });
+  return opening;
+}
+
+function openDatabase(): Promise<IDBDatabase> {
+  return new Promise((resolve, reject) => {
     const request = indexedDB.open("antiphon", STORES);
     request.onupgradeneeded = () => {
       const { result } = request;
-      result.createObjectStore("recordings", { keyPath: "id" });
-      result.createObjectStore("parts"); // by [id of the recording, number]
-      result.createObjectStore("chats", { keyPath: "id" });
+      for (const [name, options] of Object.entries(OPTIONS)) {
+        if (!result.objectStoreNames.contains(name)) result.createObjectStore(name, options);
+      }
     };
-    request.onsuccess = () => resolve(request.result);
+    request.onsuccess = () => {
+      const { result } = request;
+      // A page of a newer version waits until this one has closed the database.
+      result.onversionchange = () => {
+        result.close();
+        opening = undefined;
+      };
+      resolve(result);
+    };
     request.onerror = () => reject(request.error);
+    request.onblocked = () => reject(new Error("another tab uses an older version of this page"));
   });
-  return opening;
 }
 
 /** Runs one request. Resolves to its result when the transaction is complete. */

@@ -1,5 +1,5 @@
 import { OUTPUT_RATE } from "../audio/pcm.ts";
-import { wavBlob } from "../audio/stereo-recorder.ts";
+import { wavFile } from "../audio/stereo-recorder.ts";
 import { inStore } from "./database.ts";
 
 const KEPT_MS = 24 * 3600 * 1000;
@@ -12,6 +12,8 @@ export interface KeptRecording {
   /** `audio/wav`: its parts are stereo samples at 24 kHz. */
   readonly type: string;
   readonly startedAt: number;
+  /** The id of its session. Recordings of older pages have none. */
+  readonly conversation?: string;
 }
 
 type RecordedPart = Blob | Int16Array<ArrayBuffer>;
@@ -29,8 +31,8 @@ export class RecordingKeeper {
   #flushing: ReturnType<typeof setTimeout> | undefined;
   #release: () => void = () => undefined;
 
-  constructor(type: string) {
-    this.#row = { id: crypto.randomUUID(), type, startedAt: Date.now() };
+  constructor(type: string, conversation: string) {
+    this.#row = { id: crypto.randomUUID(), type, startedAt: Date.now(), conversation };
     // Other tabs must not offer what this page still has.
     void navigator.locks?.request(LOCK + this.#row.id, () => {
       return new Promise<void>((resolve) => {
@@ -74,25 +76,27 @@ export class RecordingKeeper {
   }
 }
 
-/** The recordings of other pages that are gone, the newest first. Deletes what is older than a day. */
+/** All recordings that this browser keeps, the newest first. Deletes what is older than a day. */
 export async function keptRecordings(): Promise<KeptRecording[]> {
   const all = await inStore<KeptRecording[]>("recordings", "readonly", (store) => store.getAll());
-  const { held = [] } = (await navigator.locks?.query()) ?? {};
-  const open = new Set(held.map(({ name }) => name));
-  const kept = all.filter(({ id }) => !open.has(LOCK + id));
-  const old = kept.filter(({ startedAt }) => Date.now() - startedAt > KEPT_MS);
+  const old = all.filter(({ startedAt }) => Date.now() - startedAt > KEPT_MS);
   await Promise.all(old.map(({ id }) => deleteKept(id)));
-  return kept.filter((one) => !old.includes(one)).sort((a, b) => b.startedAt - a.startedAt);
+  return all.filter((one) => !old.includes(one)).sort((a, b) => b.startedAt - a.startedAt);
 }
 
+/** Like `keptRecordings`, without those that another page still has. */
+export async function abandonedRecordings(): Promise<KeptRecording[]> {
+  const { held = [] } = (await navigator.locks?.query()) ?? {};
+  const open = new Set(held.map(({ name }) => name));
+  return (await keptRecordings()).filter(({ id }) => !open.has(LOCK + id));
+}
+
+/** The recording as a file. Its bytes stay in the database until they are read. */
 export async function loadKept({ id, type }: KeptRecording): Promise<Blob> {
   const parts = await inStore<Blob[]>("parts", "readonly", (store) => store.getAll(partsOf(id)));
   const whole =
     type === "audio/wav"
-      ? wavBlob([new Int16Array(await new Blob(parts).arrayBuffer())], {
-          channels: 2,
-          rate: OUTPUT_RATE,
-        })
+      ? wavFile(parts, { channels: 2, rate: OUTPUT_RATE })
       : new Blob(parts, { type });
   idOf.set(whole, id);
   return whole;

@@ -13,6 +13,7 @@ import type {
 import type { Instructions } from "../../session/instructions.ts";
 import type { TurnAudio } from "../../session/turn-audio.ts";
 import { showError } from "../../shell/errors.ts";
+import { keepConversation } from "../../storage/conversations.ts";
 import { LeaveGuard } from "../../ui/leave-guard.ts";
 import { toast } from "../../ui/toasts.ts";
 import { halfDuplexSettings, prepareHalfDuplex } from "./settings.ts";
@@ -74,7 +75,9 @@ export class SessionController implements ReactiveController {
     try {
       const prepare = await prepareHalfDuplex(halfDuplexSettings.value, this.#instructions);
       const connection = { protocols: socketProtocols() };
-      this.#begin(new HalfDuplexSession({ prepare, connection, audio: selectedDevices() }));
+      const session = new HalfDuplexSession({ prepare, connection, audio: selectedDevices() });
+      keepConversation(session.state, "half_duplex_audio", prepare.record !== false);
+      this.#begin(session);
     } catch (error) {
       showError(error);
     }

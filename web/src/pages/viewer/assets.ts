@@ -14,11 +14,13 @@ export class Assets {
   readonly #urls = new Map<string, Promise<string>>();
   readonly #shown = new Map<string, Promise<string>>();
 
-  constructor(name: string) {
+  /** `own`: files that this browser has. */
+  constructor(name: string, own: ReadonlyMap<string, Blob> = new Map()) {
     this.#name = name;
+    for (const [file, blob] of own) this.#cache.set(file, Promise.resolve(blob));
   }
 
-  /** Whether a file can be played while it loads. */
+  /** Whether the server's files can be played while they load. */
   get areOpen(): boolean {
     return isShareToken(this.#name) || keyFor("client") === null;
   }
@@ -34,12 +36,13 @@ export class Assets {
 
   /** Rejects with ApiError. */
   url(file: string): Promise<string> {
-    return this.areOpen ? Promise.resolve(assetPath(this.#name, file)) : this.#url(file);
+    const streams = this.areOpen && !this.#cache.has(file);
+    return streams ? Promise.resolve(assetPath(this.#name, file)) : this.#url(file);
   }
 
   /** Streams the file. Rejects with ApiError. */
   async stream(file: string): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
-    if (!this.areOpen) return (await this.#blob(file)).stream();
+    if (!this.areOpen || this.#cache.has(file)) return (await this.#blob(file)).stream();
     const { body } = await fetchApi(assetPath(this.#name, file));
     return body ?? new Blob([]).stream();
   }

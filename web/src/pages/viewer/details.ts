@@ -12,7 +12,7 @@ export function recordingDetails(meta: RecordingMeta, timeline: Timeline): Templ
     <h2 class="small strong">${t.title}</h2>
     <dl class="facts">
       ${fact(t.length, formatClock(meta.duration_s ?? 0))}
-      ${fact(t.ended, viewerStrings().reasons[meta.reason ?? "unknown"])}
+      ${meta.reason === undefined ? nothing : fact(t.ended, viewerStrings().reasons[meta.reason ?? "unknown"])}
       ${costs(meta, timeline)}
     </dl>
     <div>
@@ -24,10 +24,14 @@ export function recordingDetails(meta: RecordingMeta, timeline: Timeline): Templ
               <p class="text small">${prompt}</p>
             </details>`
       }
-      <details class="fold">
-        <summary>${t.settings}</summary>
-        <pre tabindex="0" aria-label=${t.settings}>${JSON.stringify(meta.config, null, 2)}</pre>
-      </details>
+      ${
+        Object.keys(meta.config).length === 0
+          ? nothing
+          : html`<details class="fold">
+              <summary>${t.settings}</summary>
+              <pre tabindex="0" aria-label=${t.settings}>${JSON.stringify(meta.config, null, 2)}</pre>
+            </details>`
+      }
     </div>
   </section>`;
 }

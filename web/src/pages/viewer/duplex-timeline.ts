@@ -15,7 +15,7 @@ import {
 } from "./timeline.ts";
 
 /** Estimated time to say a letter. Wide characters such as Chinese count three times. */
-const LETTER_MS = 70;
+export const LETTER_MS = 70;
 /** Silence by which an engine detects the end of speech. */
 const PAUSE_MS = 1000;
 const WIDE = /[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]/g;
@@ -112,14 +112,17 @@ function modelLine(
 }
 
 /** A transcript arrives after speech. Its start is estimated from its length. */
+export function estimatedUserLine(text: string, untilMs: number, earliestMs: number): SpokenLine {
+  const width = text.length + 2 * (text.match(WIDE)?.length ?? 0);
+  const atMs = Math.max(earliestMs, untilMs - LETTER_MS * width - PAUSE_MS);
+  return { role: "user", text, atMs, untilMs, estimated: true };
+}
+
 function userLines(units: readonly RecordedUnit[]): SpokenLine[] {
   const lines: SpokenLine[] = [];
   for (const { publish_ts_ms: untilMs, user_text } of units) {
     const text = user_text?.trim() ?? "";
-    if (text === "") continue;
-    const width = text.length + 2 * (text.match(WIDE)?.length ?? 0);
-    const atMs = Math.max(lines.at(-1)?.untilMs ?? 0, untilMs - LETTER_MS * width - PAUSE_MS);
-    lines.push({ role: "user", text, atMs, untilMs, estimated: true });
+    if (text !== "") lines.push(estimatedUserLine(text, untilMs, lines.at(-1)?.untilMs ?? 0));
   }
   return lines;
 }

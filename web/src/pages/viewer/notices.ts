@@ -6,6 +6,7 @@ import { formatClock } from "../../i18n/format.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
 import { isShareToken } from "./assets.ts";
 import { noticeStrings } from "./notice-strings.ts";
+import type { LoadState, OwnFiles } from "./recording-loader.ts";
 import { viewerStrings } from "./strings.ts";
 
 interface Notice {
@@ -16,8 +17,9 @@ interface Notice {
 }
 
 /** Notices about an incomplete or unfinished recording. */
-export function recordingNotices(meta: RecordingMeta, isBroken: boolean): TemplateResult {
-  return html`${[...lost(meta), ...replay(meta, isBroken)].map(
+export function recordingNotices(loaded: LoadState & { is: "open" }, isBroken: boolean) {
+  const { meta, own } = loaded;
+  return html`${[...onDevice(own), ...lost(meta), ...replay(meta, isBroken)].map(
     ({ tone, sign, title, why }) =>
       html`<div class="callout ${tone}" role="note">
         ${icon(sign)}
@@ -27,6 +29,13 @@ export function recordingNotices(meta: RecordingMeta, isBroken: boolean): Templa
         </div>
       </div>`,
   )}`;
+}
+
+function* onDevice(own: OwnFiles | null): Generator<Notice> {
+  const t = noticeStrings();
+  if (own?.why === "merging") {
+    yield { tone: "", sign: "clock", title: t.own, why: t.ownMerging };
+  } else if (own) yield { tone: "", sign: "info", title: t.own, why: t.ownOnly };
 }
 
 function* lost(meta: RecordingMeta): Generator<Notice> {

@@ -4,6 +4,7 @@ import type { RecordingMeta } from "../../api/recordings.ts";
 import { readWaveform, type Waveform } from "../../audio/waveform.ts";
 import "../../components/share-links.ts";
 import { formatClock, formatDateTime } from "../../i18n/format.ts";
+import { savedName, saveRecording } from "../../session/browser-recording.ts";
 import { showError } from "../../shell/errors.ts";
 import { StoreController } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
@@ -15,6 +16,7 @@ import { DeepLink, momentHash } from "./deep-link.ts";
 import { recordingDetails } from "./details.ts";
 import "./comment-box.ts";
 import "./unit-costs.ts";
+import "../../components/own-conversations.ts";
 import { playerControlsStrings } from "../../components/player-controls-strings.ts";
 import { ReplayPlayer, type ReplayState } from "../../components/replay-player.ts";
 import { handleKey } from "./keyboard.ts";
@@ -63,16 +65,22 @@ export class RecordingView extends BaseElement {
   }
 
   protected override willUpdate(changed: ChangedProperties<this>): void {
-    if (changed.has("name")) this.#assets = new Assets(this.name);
     if (!changed.has("loaded")) return;
+    const { meta, timeline, own } = this.loaded;
     if (this.#state === null) {
-      this.#replay = new ReplayPlayer(this.loaded.timeline.lengthMs);
+      this.#replay = new ReplayPlayer(timeline.lengthMs);
       this.#state = new StoreController(this, this.#replay.state);
       this.#link = new DeepLink(this.#replay);
     }
-    this.timeline = this.loaded.timeline;
-    const file = this.loaded.meta.merged_replay;
-    if (file && this.shape === null) void this.#readWaveform(file);
+    const before = changed.get("loaded");
+    if (!before || before.own !== own) {
+      this.#assets = new Assets(this.name, own?.files);
+      this.#replay.resize(timeline.lengthMs);
+    }
+    this.timeline = timeline;
+    if (meta.merged_replay && meta.merged_replay !== before?.meta.merged_replay) {
+      void this.#readWaveform(meta.merged_replay);
+    }
   }
 
   protected override render(): TemplateResult {
@@ -81,7 +89,7 @@ export class RecordingView extends BaseElement {
     const isChat = meta.app_type === "chat";
     const hasReplay = Boolean(meta.merged_replay);
     return html`${this.#head(meta, isShared)}
-      ${recordingNotices(meta, this.#state?.value.broken ?? false)}
+      ${recordingNotices(this.loaded, this.#state?.value.broken ?? false)}
       <div class="split">
         ${this.#player(
           meta,
@@ -100,8 +108,9 @@ export class RecordingView extends BaseElement {
     const count = meta.turns != null ? t.turns(meta.turns) : t.answers(answers);
     return html`<div class="page-head">
       <div>
-        <h1>${t.kinds[meta.app_type]}</h1>
+        <h1>${this.loaded.title || t.kinds[meta.app_type]}</h1>
         <p class="row tight small">
+          ${this.loaded.title ? html`<span>${t.kinds[meta.app_type]}</span>` : nothing}
           <span>${formatDateTime(meta.created_at)}</span>
           <span class="number">${formatClock(length)}</span>
           <span>${count}</span>
@@ -110,13 +119,14 @@ export class RecordingView extends BaseElement {
         </p>
       </div>
       <div class="row tight">
+        ${isShared ? nothing : html`<an-own-conversations></an-own-conversations>`}
         ${this.#replay.lengthMs > 0 ? this.#momentButton() : nothing}
         <button class="button" ?disabled=${this.downloading} @click=${() => this.#download()}>
           ${this.downloading ? html`<span class="spinner"></span>` : icon("download")}
           ${this.downloading ? t.downloading : t.download}
         </button>
         ${
-          isShared
+          isShared || this.loaded.own?.why === "not_on_server"
             ? nothing
             : html`<button
                 class="button primary"
@@ -175,8 +185,9 @@ export class RecordingView extends BaseElement {
   }
 
   #footer(meta: RecordingMeta, isShared: boolean, comment: string): TemplateResult {
-    return html`<an-browser-recording name=${this.name} .assets=${this.#assets} .replay=${this.#replay}></an-browser-recording>
-      <an-comment-box name=${this.name} comment=${comment} ?fixed=${isShared}></an-comment-box>
+    const { own } = this.loaded;
+    return html`${own ? nothing : html`<an-browser-recording name=${this.name} .assets=${this.#assets} .replay=${this.#replay}></an-browser-recording>`}
+      ${own ? nothing : html`<an-comment-box name=${this.name} comment=${comment} ?fixed=${isShared}></an-comment-box>`}
       ${recordingDetails(meta, this.timeline)}`;
   }
 
@@ -201,16 +212,24 @@ export class RecordingView extends BaseElement {
   };
 
   async #readWaveform(file: string): Promise<void> {
+    const { loaded } = this;
+    this.shape = null;
     try {
       await readWaveform(await this.#assets.stream(file), (shape) => {
-        this.#replay.reach(shape.seconds * 1000);
-        this.shape = shape;
-        this.#skipSilence(shape);
+        if (this.loaded.meta.merged_replay === file) this.#showWaveform(shape);
       });
-      if (this.shape) this.timeline = alignToSound(this.timeline, this.shape);
+      if (this.shape && this.loaded === loaded) {
+        this.timeline = alignToSound(this.timeline, this.shape);
+      }
     } catch (error) {
       showError(error, viewerStrings().waveFailed);
     }
+  }
+
+  #showWaveform(shape: Waveform): void {
+    this.#replay.reach(shape.seconds * 1000);
+    this.shape = shape;
+    this.#skipSilence(shape);
   }
 
   #skipSilence(shape: Waveform): void {
@@ -232,7 +251,11 @@ export class RecordingView extends BaseElement {
   async #download(): Promise<void> {
     this.downloading = true;
     try {
-      await downloadArchive(this.name, this.loaded.meta, this.#assets);
+      const { meta, own } = this.loaded;
+      if (own === null) await downloadArchive(this.name, meta, this.#assets);
+      for (const file of own?.files.values() ?? []) {
+        saveRecording(savedName(meta.app_type, meta.created_at), file);
+      }
     } catch (error) {
       showError(error);
     } finally {

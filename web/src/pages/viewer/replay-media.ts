@@ -58,7 +58,7 @@ export class ReplayMedia extends BaseElement {
       preload="metadata"
       aria-label=${viewerStrings().timeline.video}
       src=${this.source || nothing}
-      ${ref((element) => this.#attach(element))}
+      ${ref(this.#attach)}
       @click=${() => this.replay.toggle()}
     ></video>`;
   }
@@ -75,13 +75,14 @@ export class ReplayMedia extends BaseElement {
     return html`<audio
       preload="metadata"
       src=${this.source || nothing}
-      ${ref((element) => this.#attach(element))}
+      ${ref(this.#attach)}
     ></audio>`;
   }
 
-  #attach(element: globalThis.Element | undefined): void {
+  /** The same function for all renderings, so that it is called only when the element changes. */
+  readonly #attach = (element: globalThis.Element | undefined): void => {
     this.replay.attach(element instanceof HTMLMediaElement ? element : null);
-  }
+  };
 
   async #load(): Promise<void> {
     const file = this.meta.merged_replay_video ?? this.meta.merged_replay;
