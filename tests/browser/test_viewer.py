@@ -8,7 +8,6 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-import orjson
 import pytest
 import soundfile
 from playwright.async_api import Page, expect
@@ -262,21 +261,31 @@ async def test_missing_and_unfinished_recordings_are_explained(
     hurt = recorded(stack.data_dir / "sessions", kind=SessionKind.AUDIO_DUPLEX)
     change_meta(stack.data_dir / "sessions", hurt, state="interrupted", missing=[gap])
     live = recorded(stack.data_dir / "sessions", kind=SessionKind.AUDIO_DUPLEX)
-    change_meta(stack.data_dir / "sessions", live, state="recording", replay=None, merged_replay=None)
+    change_meta(
+        stack.data_dir / "sessions", live, state="recording", replay=None, merged_replay=None
+    )
     page = await visitor.open(f"/s/{NO_SUCH}")
     heading = page.get_by_role("heading", level=1)
     await expect(heading).to_have_text("Recording not found")
     assert await a11y_findings(page) == []
     await page.goto(f"{stack.http_url}/s/{live}")
     await expect(heading).to_have_text("This session is still active")
-    change_meta(stack.data_dir / "sessions", live, state="complete", replay="ready", merged_replay="merged_replay.wav")
+    change_meta(
+        stack.data_dir / "sessions",
+        live,
+        state="complete",
+        replay="ready",
+        merged_replay="merged_replay.wav",
+    )
     await expect(heading).to_have_text("Voice call")
     await page.goto(f"{stack.http_url}/s/{hurt}")
     await expect(page.get_by_role("note")).to_contain_text("the disk was full")
     await page.goto(f"{stack.http_url}/s/{merging}")
     await expect(page.get_by_role("note")).to_contain_text("Merging audio")
     await expect(page.locator("an-viewer-transcript")).to_contain_text("It is Rome.")
-    change_meta(stack.data_dir / "sessions", merging, replay="ready", merged_replay="merged_replay.wav")
+    change_meta(
+        stack.data_dir / "sessions", merging, replay="ready", merged_replay="merged_replay.wav"
+    )
     await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
     await expect(page.get_by_role("note")).to_have_count(0)
     expect_statuses(visitor, "404")
