@@ -201,6 +201,32 @@ async def test_the_whole_recording_is_shown_and_silence_is_skipped(
     assert inside > 0.3, "the timeline follows the overview"
 
 
+async def test_a_minute_costs_few_bytes(stack: Stack, visitor: Visitor) -> None:
+    call = TimedTalk.prepared(SessionKind.AUDIO_DUPLEX)
+    for second in range(60):
+        call.chunk(second + 1.0, tone(1.0, 300 + 10 * second, 16_000, level=0.2))
+        call.listen(second + 1.1)
+        if second % 2:
+            call.speak(second + 1.2, tone(1.0, 700 + second, 24_000), text="Yes.", end=True)
+    call.record(stack.data_dir / "sessions", ended_s=61.0)
+    recording = rename(stack.data_dir / "sessions", call.job.recording, new_recording_id())
+    page = await visitor.open("/s/none-yet")
+    visitor.page_errors.clear()
+    network = await page.context.new_cdp_session(page)
+    await network.send("Network.enable")
+    await network.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    received: list[float] = []
+    network.on("Network.dataReceived", lambda event: received.append(event["encodedDataLength"]))
+    await page.goto(f"{visitor.url}/s/{recording}")
+    await expect(page.locator(".wave").last).to_have_attribute("d", re.compile("M.*v"))
+    await page.get_by_role("button", name="Play", exact=True).click()
+    audio = page.locator("audio")
+    loaded = "({ buffered }) => buffered.length > 0 && buffered.end(buffered.length - 1) > 59"
+    await until(lambda: audio.evaluate(loaded), within_s=60, every_s=0.2)
+    assert await audio.evaluate("(it) => it.duration") == pytest.approx(61, abs=1)
+    assert 150_000 < sum(received) < 500_000, sum(received)
+
+
 async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: Visitor) -> None:
     recording = store(stack, talk(SessionKind.OMNI_DUPLEX))
     add_browser_recording(stack, recording)

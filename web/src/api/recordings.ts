@@ -31,6 +31,15 @@ export interface RecordingMeta {
   readonly replay?: "merging" | "ready" | "none" | "failed" | null;
   readonly merged_replay?: string | null;
   readonly merged_replay_video?: string | null;
+  /** The same sound as `merged_replay`, much smaller. Older recordings have none. */
+  readonly merged_replay_opus?: string | null;
+}
+
+/** The loudest sample of each part of a replay, 0 to 255. */
+export interface RecordingPeaks {
+  readonly per_second: number;
+  readonly user: readonly number[];
+  readonly model: readonly number[];
 }
 
 export interface UnitTiming {
@@ -135,6 +144,18 @@ export function recordingMeta(name: string): Promise<RecordingMeta> {
 /** Fails with 404 while the session runs. */
 export function recordingTimeline(name: string): Promise<Recording> {
   return fetchJson(`${path(name)}/recording`);
+}
+
+/** Fails with 404 without a merged replay. */
+export function recordingPeaks(name: string): Promise<RecordingPeaks> {
+  return fetchJson(`${path(name)}/peaks`);
+}
+
+/** The file of the merged sound that this browser can play with the fewest bytes. Null without one. */
+export function replayAudio(meta: RecordingMeta): string | null {
+  const { merged_replay: wav = null, merged_replay_opus: opus } = meta;
+  const plays = document.createElement("audio").canPlayType('audio/ogg; codecs="opus"') !== "";
+  return opus && plays ? opus : wav;
 }
 
 /** Returns the URL of a file. Opening it may need a key. */

@@ -8,6 +8,12 @@ export interface Waveform {
   readonly channels: readonly Float32Array[];
 }
 
+/** A waveform from peaks of 0 to 255. */
+export function waveformOf(channels: readonly (readonly number[])[], rate: number): Waveform {
+  const scaled = channels.map((peaks) => Float32Array.from(peaks, (peak) => peak / 255));
+  return { rate, seconds: (scaled[0]?.length ?? 0) / rate, channels: scaled };
+}
+
 /**
  * Reads a 16-bit WAV stream and computes `rate` peaks per second. Calls `onProgress` every
  * `everyMs` and at the end. Rejects if the file has another format. The audio itself is not kept.

@@ -3,7 +3,7 @@ import { customElement, property, state } from "lit/decorators.js";
 import { ref } from "lit/directives/ref.js";
 import { fetchApi } from "../api/http.ts";
 import { keyFor } from "../api/key.ts";
-import { assetPath, recordingMeta } from "../api/recordings.ts";
+import { assetPath, recordingMeta, replayAudio } from "../api/recordings.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import "./player-controls.ts";
 import { recordingActionsStrings } from "./recording-actions-strings.ts";
@@ -68,8 +68,9 @@ export class InstantReplay extends BaseElement {
     const { recordingId } = this;
     if (recordingId === null || performance.now() > untilMs) return;
     const meta = await recordingMeta(recordingId).catch(() => null);
-    if (meta?.merged_replay) {
-      this.source = await playable(assetPath(recordingId, meta.merged_replay));
+    const file = meta && replayAudio(meta);
+    if (file) {
+      this.source = await playable(assetPath(recordingId, file));
     } else if (meta === null || meta.replay === "merging" || meta.replay == null) {
       this.#timer = window.setTimeout(() => void this.#awaitServer(untilMs), POLL_MS);
     }

@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import type { RecordingMeta } from "../../api/recordings.ts";
-import { readWaveform, type Waveform } from "../../audio/waveform.ts";
+import { type RecordingMeta, recordingPeaks } from "../../api/recordings.ts";
+import { readWaveform, type Waveform, waveformOf } from "../../audio/waveform.ts";
 import "../../components/share-links.ts";
 import { formatClock, formatDateTime } from "../../i18n/format.ts";
 import { savedName, saveRecording } from "../../session/browser-recording.ts";
@@ -78,9 +78,8 @@ export class RecordingView extends BaseElement {
       this.#replay.resize(timeline.lengthMs);
     }
     this.timeline = timeline;
-    if (meta.merged_replay && meta.merged_replay !== before?.meta.merged_replay) {
-      void this.#readWaveform(meta.merged_replay);
-    }
+    const isNew = before?.own !== own || meta.merged_replay !== before?.meta.merged_replay;
+    if (meta.merged_replay && isNew) void this.#loadWaveform(meta.merged_replay);
   }
 
   protected override render(): TemplateResult {
@@ -211,13 +210,19 @@ export class RecordingView extends BaseElement {
     if (handleKey(event, this.#replay, this.#step)) event.preventDefault();
   };
 
-  async #readWaveform(file: string): Promise<void> {
+  /** The server knows the waveform of its recordings. The browser's own is read while it is drawn. */
+  async #loadWaveform(file: string): Promise<void> {
     const { loaded } = this;
     this.shape = null;
     try {
-      await readWaveform(await this.#assets.stream(file), (shape) => {
-        if (this.loaded.meta.merged_replay === file) this.#showWaveform(shape);
-      });
+      if (loaded.own) {
+        await readWaveform(await this.#assets.stream(file), (shape) => {
+          if (this.loaded === loaded) this.#showWaveform(shape);
+        });
+      } else {
+        const { user, model, per_second } = await recordingPeaks(this.name);
+        this.#showWaveform(waveformOf([user, model], per_second));
+      }
       if (this.shape && this.loaded === loaded) {
         this.timeline = alignToSound(this.timeline, this.shape);
       }

@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { ref } from "lit/directives/ref.js";
-import type { RecordingMeta } from "../../api/recordings.ts";
+import { type RecordingMeta, replayAudio } from "../../api/recordings.ts";
 import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatClock } from "../../i18n/format.ts";
 import { showError } from "../../shell/errors.ts";
@@ -85,7 +85,7 @@ export class ReplayMedia extends BaseElement {
   };
 
   async #load(): Promise<void> {
-    const file = this.meta.merged_replay_video ?? this.meta.merged_replay;
+    const file = this.meta.merged_replay_video ?? replayAudio(this.meta);
     if (!file) return;
     try {
       this.source = await this.assets.url(file);
