@@ -1,14 +1,8 @@
-"""The recordings on disk: read and delete them while other processes write and delete there.
-
-A deletion has two steps: first out of readers' sight, then off the disk.
-"""
+"""The recordings on disk: read them, and delete leftovers, while other processes write there."""
 
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -17,13 +11,12 @@ from pathlib import Path
 
 import structlog
 
-from antiphon.broker.settings import PRIVATE_FOLDER
+from antiphon.broker.service.deletion import TRASH, raise_unless_gone, remove_tree
 from antiphon.cleanup_job.retention import StoredSession
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, USED_FILE, Meta, parse_meta
 
 log = structlog.get_logger()
 
-TRASH = ".trash"
 UPLOADS = ".uploads"
 """The folder of incomplete uploads."""
 
@@ -94,22 +87,6 @@ def _stats(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
     return found
 
 
-def discard(folder: Path) -> bool:
-    """Delete a session directory; a reader sees all of it or nothing. False when it has vanished.
-
-    Raises OSError when it cannot be moved away or deleted.
-    """
-    trash = folder.parent / TRASH
-    trash.mkdir(PRIVATE_FOLDER, exist_ok=True)
-    trashed = trash / f"{folder.name}.{secrets.token_hex(4)}"
-    try:
-        folder.rename(trashed)
-    except FileNotFoundError:
-        return False
-    remove_tree(trashed)
-    return True
-
-
 def empty_trash(root: Path) -> int:
     """Delete what an interrupted sweep left in the trash; returns how many directories. May raise OSError."""
     try:
@@ -132,16 +109,3 @@ def drop_uploads(root: Path, silent_s: float) -> int:
         except FileNotFoundError:  # its edge has finished or dropped it
             continue
     return dropped
-
-
-def remove_tree(folder: Path) -> None:
-    """Delete a directory; files that vanish during the call count as deleted. Raises OSError."""
-    if sys.version_info >= (3, 12):
-        shutil.rmtree(folder, onexc=lambda _call, _path, error: raise_unless_gone(error))
-    else:
-        shutil.rmtree(folder, onerror=lambda _call, _path, info: raise_unless_gone(info[1]))
-
-
-def raise_unless_gone(error: BaseException) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error

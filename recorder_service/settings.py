@@ -16,6 +16,8 @@ class RecorderSettings(StatusSettings):
     """the folder whose sessions/ holds the recordings"""
     min_free_disk_gb: float = Field(default=1.0, ge=0)
     """free space on the disk below which recording waits (GiB)"""
+    recorder_opus: bool = True
+    """also write the merged replay as Ogg Opus"""
     recorder_health_port: int = Field(default=22500, ge=0, le=65535)
     """port with /health and /metrics; 0: any free one"""
     recorder_upkeep_s: float = Field(default=2.0, gt=0)

@@ -109,6 +109,7 @@ class Meta(Record):
     `chunks` counts the chunks of a duplex session, `turns` the turns of other kinds. `replay` is None
     while the session is recorded; `merged_replay`, `merged_replay_video` and `merged_replay_opus` are
     file names.
+    `first_words`: of the user, or of the model if there is no transcript of the user.
     `missing` and `degraded` list what was lost, what was late, and why.
     """
 
@@ -124,6 +125,7 @@ class Meta(Record):
     worker_id: str = ""
     chunks: int | None = None
     turns: int | None = None
+    first_words: str = ""
     config: dict[str, Any]
     missing: list[Gap] = Field(default_factory=list)
     degraded: list[DiskOutage] = Field(default_factory=list)

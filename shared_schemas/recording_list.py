@@ -59,6 +59,9 @@ class RecordingInfo(BaseModel):
     worker_id: str
     chunks: int | None
     turns: int | None
+    first_words: str = Field(
+        default="", description="what was said first, by the user if that is transcribed"
+    )
     size_bytes: int
     url: str = Field(description="the viewer's page, on this server")
 

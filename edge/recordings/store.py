@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 import structlog
 
+from antiphon.broker.service.deletion import discard
 from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.shared_schemas.ids import is_recording_id
 from antiphon.shared_schemas.recording import TIMELINE_FILE, USED_FILE
@@ -141,6 +142,11 @@ class RecordingStore:
             suppress(FileNotFoundError),
         ):
             os.unlink(plain, dir_fd=folder)
+
+    def delete(self, recording: str) -> None:
+        """Delete a recording. Raises StoreUnavailable where nothing may be written."""
+        with self.open_folder(recording), _writing():
+            discard(self.root / recording)
 
     def read_comment(self, recording: str) -> str:
         """The comment; '' without one."""

@@ -63,7 +63,13 @@ from antiphon.edge.routes.models import (
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.ids import is_recording_id, is_session_id, is_share_token
-from antiphon.shared_schemas.recording import META_FILE, PEAKS_FILE, RECORDING_FILE, Meta
+from antiphon.shared_schemas.recording import (
+    META_FILE,
+    PEAKS_FILE,
+    RECORDING_FILE,
+    Meta,
+    parse_meta,
+)
 from antiphon.shared_schemas.recording_list import RecordingPage, RecordingQuery
 from antiphon.shared_schemas.waveform import WaveformPeaks
 
@@ -316,6 +322,21 @@ async def revoke(edge: EdgeDep, session: Owned, token: Token) -> ActionResult:
     return ActionResult(success=True)
 
 
+@admin_router.delete("/{session_id}", responses=problem_responses(400, 403, 404, 409))
+async def delete(edge: EdgeDep, session: Owned) -> ActionResult:
+    """Delete a recording with its share links. 409 while it is recorded or merged."""
+    meta = await run_blocking(_read_meta, session)
+    if meta is not None and meta.is_busy:
+        text = "the recording is not finished: end its session, and wait until it is merged"
+        raise HttpError(409, ErrorCode.NOT_READY, text)
+    await edge.broker.shares.forget(session.recording)
+    if meta is not None:  # a recorder that takes the session over must not record it again
+        await edge.broker.streams.discard(meta.session_id, meta.ticket)
+    await run_blocking(session.store.delete, session.recording)
+    log.info("recording_deleted", recording=session.recording)
+    return ActionResult(success=True)
+
+
 @admin_router.get("")
 async def recordings(edge: EdgeDep, query: Annotated[RecordingQuery, Query()]) -> RecordingPage:
     """A page of all recordings, newest first. Listing does not count as use."""
@@ -346,6 +367,14 @@ async def _asset(session: RecordingAccess, path: str) -> Response:
     if session.is_shared and path in FILES_WITH_ID:
         return RedactedResponse(RedactedFile(file, session.recording, session.name))
     return AssetResponse(file, path)
+
+
+def _read_meta(session: RecordingAccess) -> Meta | None:
+    """None if it cannot be read."""
+    try:
+        return parse_meta(session.store.read(session.recording, META_FILE))
+    except (RecordingNotFound, ValueError):
+        return None
 
 
 def _link(share: Share) -> ShareLink:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ log = structlog.get_logger()
 
 _EVENT_FIELDS = frozenset(EventRecord.model_fields) - {"ts_ms", "chunk", "type"}
 _FULL = f"the recording held {MAX_JOURNAL_BYTES // 2**20} MiB of entries"
+_FIRST_CHARS = 120
 _LOST = "Redis did not hold them any more, or not in a form that can be read"
 
 
@@ -202,6 +204,27 @@ def _late_range(side: Side, outage: OutageEntry, entries: JournalEntries) -> Ent
     )
 
 
+def first_words(recording: DuplexRecording | TurnRecording) -> str:
+    """The beginning of what the user said, or of what the model said without a transcript."""
+    if isinstance(recording, DuplexRecording):
+        units = [chunk.result for chunk in recording.chunks if chunk.result is not None]
+        asked, answered = [u.user_text for u in units], [u.text for u in units]
+    else:
+        asked = [turn.input.text for turn in recording.turns]
+        answered = [turn.output.text for turn in recording.turns]
+    return _beginning(asked) or _beginning(answered)
+
+
+def _beginning(texts: Iterable[str | None]) -> str:
+    """Whole words, with one space between them."""
+    words: list[str] = []
+    for word in chain.from_iterable((text or "").split() for text in texts):
+        words.append(word)
+        if sum(map(len, words)) + len(words) > _FIRST_CHARS:
+            break
+    return " ".join(words)[:_FIRST_CHARS]
+
+
 def read_meta(folder: Path) -> Meta | None:
     """A session directory's meta, None when it is missing or unreadable."""
     try:
@@ -255,6 +278,7 @@ def final_meta(
             "duration_s": round((ended_ms - state.start_ms) / 1000, 3),
             "chunks": len(recording.chunks) if isinstance(recording, DuplexRecording) else None,
             "turns": len(recording.turns) if isinstance(recording, TurnRecording) else None,
+            "first_words": first_words(recording),
             "missing": recording.missing or [],
             "degraded": disk_outages(recorded.outages, recorded),
             "replay": ReplayState.MERGING if has_sound else ReplayState.NONE,

@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,16 @@ class MergeQueue:
     """Merges one session after the other, in a thread with a lower priority than the rest."""
 
     def __init__(
-        self, metrics: RecorderMetrics, attempts: Attempts, root: Path, reserve_gb: float
+        self,
+        metrics: RecorderMetrics,
+        attempts: Attempts,
+        root: Path,
+        reserve_gb: float,
+        *,
+        opus: bool = True,
     ) -> None:
         """Nothing is merged while the disk of `root` has less than `reserve_gb` free."""
+        self._opus = opus
         self._metrics = metrics
         self._root = root
         self._reserve_gb = reserve_gb
@@ -72,7 +80,8 @@ class MergeQueue:
         try:
             loop = asyncio.get_running_loop()
             async with self._turn, self._attempts.attempt(folder):
-                meta = await loop.run_in_executor(self._thread, merge, folder, self._check)
+                work = partial(merge, folder, self._check, opus=self._opus)
+                meta = await loop.run_in_executor(self._thread, work)
         finally:
             self._metrics.merges_waiting -= 1
         if meta is not None and meta.replay is ReplayState.FAILED:
@@ -98,8 +107,8 @@ def _lower_priority() -> None:
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
-def merge(folder: Path, check: StopCheck) -> Meta | None:
-    """Merge a session's replay if it is not merged yet. Blocks on the disk.
+def merge(folder: Path, check: StopCheck, *, opus: bool = True) -> Meta | None:
+    """Merge a session's replay if it is not merged yet, with a copy in Opus. Blocks on the disk.
 
     A second call, or a call by two recorders at once, gives the same files. `check` raises to stop
     the work; nothing is lost then. Returns None when the session directory is gone. Raises OSError
@@ -111,11 +120,13 @@ def merge(folder: Path, check: StopCheck) -> Meta | None:
     error: str | None = None
     lead_ms: float | None = None
     if (folder / TIMELINE_FILE).exists():  # else another recorder has just merged it
-        lead_ms, error = _write_replay(folder, meta, check)
+        lead_ms, error = _write_replay(folder, meta, check, opus=opus)
     return _name_replay(folder, meta, lead_ms, error)
 
 
-def _write_replay(folder: Path, meta: Meta, check: StopCheck) -> tuple[float | None, str | None]:
+def _write_replay(
+    folder: Path, meta: Meta, check: StopCheck, *, opus: bool
+) -> tuple[float | None, str | None]:
     """The milliseconds before the session, and the permanent error, if any.
 
     A failing disk or a full memory may recover, so those errors are raised for a retry. Anything
@@ -127,7 +138,8 @@ def _write_replay(folder: Path, meta: Meta, check: StopCheck) -> tuple[float | N
         write_replay(folder, REPLAY_WAV, plan, check)
         with (folder / REPLAY_WAV).open("rb") as wav:
             write_atomic(folder / PEAKS_FILE, WaveformPeaks.of_wav(wav).encode(), durable=True)
-        write_opus(folder, REPLAY_OPUS, REPLAY_WAV, check)
+        if opus:
+            write_opus(folder, REPLAY_OPUS, REPLAY_WAV, check)
         if meta.app_type is SessionKind.OMNI_DUPLEX:
             write_video(folder, REPLAY_VIDEO, REPLAY_WAV, plan, check)
     except (OSError, MergeStopped, MemoryError):  # FFmpeg reports a refusing disk as OSError

@@ -40,7 +40,8 @@ class ActiveRecordings:
         self._on_done = on_done
         self.finished = 0
         attempts = Attempts(settings.recorder_max_attempts)
-        merges = MergeQueue(metrics, attempts, settings.data_dir, settings.min_free_disk_gb)
+        disk = (settings.data_dir, settings.min_free_disk_gb)
+        merges = MergeQueue(metrics, attempts, *disk, opus=settings.recorder_opus)
         self._shared = SharedWork(merges, attempts, metrics, DiskWriter(), asyncio.Lock())
         self._recorders: dict[str, SessionRecorder] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}

@@ -41,6 +41,7 @@ async def test_a_row(http: httpx.AsyncClient, root: Path) -> None:
     assert (row["id"], row["url"], row["chunks"]) == (recording, f"/s/{recording}", 3)
     for name in ("session_id", "app_type", "state", "reason", "duration_s", "worker_id", "turns"):
         assert row[name] == meta[name], name
+    assert row["first_words"] == "word3"  # of the second unit, the only one that speaks
     assert datetime.fromisoformat(row["created_at"]) == NOON
     sizes = [path.stat().st_size for path in (root / recording).rglob("*") if path.is_file()]
     assert row["size_bytes"] == sum(sizes)

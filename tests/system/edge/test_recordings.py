@@ -15,7 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
+from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.entries import StopIn
 from antiphon.shared_schemas.ids import new_recording_id, new_share_token
 from antiphon.shared_schemas.recording import (
     META_FILE,
@@ -24,6 +26,10 @@ from antiphon.shared_schemas.recording import (
     REPLAY_WAV,
     TIMELINE_FILE,
     USED_FILE,
+    Meta,
+    RecordingState,
+    ReplayState,
+    encode_meta,
 )
 from antiphon.shared_schemas.waveform import WaveformPeaks
 from support.edge_harness import RunningEdge, running_edge
@@ -551,6 +557,42 @@ async def test_keys_and_share_links(settings: BrokerSettings, root: Path, record
         assert (await http.get("/api/sessions", headers=admin)).status_code == 200
         revoked = await http.delete(api(recording, f"/shares/{token}"), headers=admin)
         assert revoked.json() == {"success": True}
+
+
+async def test_an_administrator_deletes_a_recording(
+    settings: BrokerSettings, broker: Broker, root: Path, recording: str
+) -> None:
+    options = {"api_keys": [KEY], "admin_token": TOKEN, "data_dir": root.parent}
+    async with running_edge(settings, **options) as edge, edge.http() as http:
+        key, admin = ({"Authorization": f"Bearer {one}"} for one in (KEY, TOKEN))
+        meta = Meta.model_validate_json((await http.get(api(recording), headers=key)).content)
+        token = (await http.post(api(recording, "/shares"), json={}, headers=key)).json()["token"]
+        said = await broker.streams.input_writer(meta.session_id, meta.ticket)
+        await said.append(StopIn())
+        for name, headers, status in (
+            (recording, key, 401),
+            (recording, {}, 401),
+            (token, admin, 403),
+        ):
+            assert (await http.delete(api(name), headers=headers)).status_code == status
+        for busy in ({"state": RecordingState.RECORDING}, {"replay": ReplayState.MERGING}):
+            write_meta(root / recording, meta.model_copy(update=busy))
+            refused = await http.delete(api(recording), headers=admin)
+            assert (refused.status_code, refused.json()["code"]) == (409, "not_ready")
+        write_meta(root / recording, meta)
+        assert (await http.get(api(token))).status_code == 200
+        deleted = await http.delete(api(meta.session_id), headers=admin)
+        assert (deleted.status_code, deleted.json()) == (200, {"success": True})
+        assert not (root / recording).exists()
+        assert [path.name for path in root.iterdir() if list(path.iterdir())] == []
+        assert (await http.get(api(token))).status_code == 404
+        assert (await http.delete(api(recording), headers=admin)).status_code == 404
+        stream = broker.keys.inbound(meta.session_id)
+        assert [item async for item in broker.streams.history(stream, meta.ticket)] == []
+
+
+def write_meta(folder: Path, meta: Meta) -> None:
+    (folder / META_FILE).write_bytes(encode_meta(meta))
 
 
 async def test_share_links_work_on_every_edge_and_survive_restarts(

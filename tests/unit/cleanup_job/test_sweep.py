@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.broker.service.deletion import TRASH, discard
 from antiphon.cleanup_job import service as cleanup_service
 from antiphon.cleanup_job import sweep as cleanup_sweep
-from antiphon.cleanup_job.disk import TRASH, UPLOADS, discard, empty_trash, examine
+from antiphon.cleanup_job.disk import UPLOADS, empty_trash, examine
 from antiphon.cleanup_job.report import SweepReport, SweepStatus
 from antiphon.cleanup_job.retention import DAY_S, GIB, Rule
 from antiphon.cleanup_job.service import run_loop, run_once

@@ -194,6 +194,18 @@ def test_the_opus_file_has_the_sound_of_the_replay(tmp_path: Path) -> None:
         assert heard.argmax() * OUT / len(decoded) == pytest.approx(hz, abs=1)
 
 
+def test_without_opus_the_replay_has_its_peaks(tmp_path: Path) -> None:
+    talk = TimedTalk.prepared()
+    talk.chunk(3.0, tone(2.0, 300, IN))
+    recorded = talk.record(tmp_path)
+    _unmerge(recorded.folder, talk)
+    merge(recorded.folder, keep_going, opus=False)
+    assert recorded.meta.replay is ReplayState.READY
+    assert recorded.meta.merged_replay_opus is None
+    assert not (recorded.folder / "merged_replay.opus").exists()
+    assert (recorded.folder / "peaks.json").exists()
+
+
 def test_a_loud_minute_takes_less_than_300_kb(tmp_path: Path) -> None:
     talk = TimedTalk.prepared()
     for second in range(60):

@@ -249,6 +249,7 @@ def test_every_route_and_every_socket_has_a_guard() -> None:
         *("/api/admin/apps", "/api/admin/apps/{app_id}"),
         *("/api/admin/live", "/api/admin/workers/{worker_id}/drain"),
         *("/api/queue/{ticket_id}", "/api/config/eta", "/api/sessions"),
+        "/api/sessions/{session_id}",
     }
     recording = "/api/sessions/{session_id}"
     shared = {path for path, each in guards.items() if [READER] in each}
