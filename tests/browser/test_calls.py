@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
-from antiphon.shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from support.browser_user import Visitor, a11y_findings
 from support.call_page import CallPage
-from support.page_microphone import speak
+from support.page_microphone import encoded, speak
 from support.raw_client import open_wire
 from support.redis_server import free_port
 from support.shared_stack import TALKATIVE
@@ -22,6 +22,8 @@ from support.synthetic_speech import ITALY, silence, spoken
 from support.tcp_proxy import tcp_proxy
 
 pytestmark = pytest.mark.timeout(300)
+
+BLOCK_SAMPLES = INPUT_RATE // 50
 
 BARGE_IN_S = 0.25
 """A quarter of a unit: only the page can be so fast. The server answers once per unit."""
@@ -56,7 +58,27 @@ AudioBufferSourceNode.prototype.stop = function (when) {
 many blocks the page had processed and played when it stopped the model for the first time."""
 
 MODEL_IS_AUDIBLE = "() => model.blocks.slice(-10).filter(Boolean).length === 10"
+SILERO_IS_LOADED = """() => performance.getEntriesByType("resource")
+  .some(({ name, responseEnd }) => name.includes("silero-v6") && responseEnd > 0)"""
 SILENCE_FOLLOWS = "() => cut && model.blocks.length > cut.modelBlocks + 50"
+
+ASK_WITH_THE_FIRST_CHUNK = """
+const send = WebSocket.prototype.send;
+WebSocket.prototype.send = function (data) {
+  const { question } = window;
+  if (question && typeof data !== "string") {
+    window.question = undefined;
+    void speak(question, 16000);
+  }
+  return send.call(this, data);
+};
+const start = AudioBufferSourceNode.prototype.start;
+AudioBufferSourceNode.prototype.start = function (when) {
+  if (this.context.sampleRate === 24000) window.answerAt ??= user.blocks.length;
+  return start.call(this, when);
+};"""
+"""Speaks `question` as soon as the page sends audio. `answerAt`: how many of the user's blocks the page
+had processed when it played something for the first time."""
 
 RECORD_CHIMES = """
 window.chimes = [];
@@ -76,26 +98,65 @@ def stack(simulated: Stack) -> Stack:
     return simulated
 
 
-async def test_barge_in_silences_the_model(visitor: Visitor, tmp_path: Path) -> None:
+async def test_speech_silences_the_model_and_a_cough_does_not(
+    visitor: Visitor, tmp_path: Path
+) -> None:
     """Counts audio, not time: a busy machine delays the page, but also what the page is given."""
     page = await visitor.open("/audio_duplex", speaks=True)
     await page.add_init_script(OBSERVE_BARGE_IN)
     call = CallPage(page)
     await call.start("/audio_duplex", forceListen=1, delayMs=800)
     await call.show("Transcript")
+    await page.wait_for_function(SILERO_IS_LOADED)
     await page.wait_for_function(MODEL_IS_AUDIBLE)
+    await speak(page, cough())
+    spoken_from = await _hears_blocks(page, 50)
+    assert await page.evaluate("cut") is None
     await speak(page, spoken(ITALY, lead_s=0.0))
     await expect(page.get_by_text("interrupted").first).to_be_visible()
     await page.wait_for_function(SILENCE_FOLLOWS)
     user, model, cut = [await page.evaluate(name) for name in ("user", "model", "cut")]
     await call.end()
-    begun = user["blocks"].index(True)
+    begun = user["blocks"].index(True, spoken_from)
     heard_s = (cut["userBlocks"] - begun) * 0.02
     after = model["blocks"][int(cut["modelBlocks"]) :]
     played_s = next(i for i in range(len(after)) if not any(after[i : i + 25])) * 0.02
     assert heard_s + played_s <= BARGE_IN_S
     audio = await call.audio(tmp_path)
     assert audio.silent_after_s(audio.loud(audio.user).index(True) * 0.02) > 0
+
+
+def cough() -> Samples:
+    """Half a second of noise that fades. It is loud enough to count as speech by its level."""
+    decay = np.exp(-np.arange(INPUT_RATE // 2) / (0.15 * INPUT_RATE))
+    noise = np.random.default_rng(0).normal(scale=0.3, size=len(decay))
+    return (noise * decay).astype(np.float32)
+
+
+async def _hears_blocks(page: Page, more: int) -> int:
+    """Waits for more blocks from the microphone. Returns their number since the start."""
+    before = int(await page.evaluate("user.blocks.length"))
+    await page.wait_for_function("(wanted) => user.blocks.length >= wanted", arg=before + more)
+    return int(await page.evaluate("user.blocks.length"))
+
+
+async def test_an_answer_waits_until_the_user_is_silent(visitor: Visitor) -> None:
+    """The user speaks for five seconds. The engine begins to answer after two."""
+    page = await visitor.open("/audio_duplex", speaks=True)
+    await page.add_init_script(OBSERVE_BARGE_IN)
+    await page.add_init_script(ASK_WITH_THE_FIRST_CHUNK)
+    call = CallPage(page)
+    await call.store_settings("/audio_duplex", checked=True, forceListen=2)
+    question = np.tile(spoken(ITALY, lead_s=0.0), 3)
+    await page.evaluate("(pcm) => { window.question = pcm; }", encoded(question))
+    await call.press("Start call")
+    await page.wait_for_function("() => window.answerAt !== undefined")
+    heard = [bool(loud) for loud in await page.evaluate("user.blocks.slice(0, answerAt)")]
+    assert sum(heard) > 0.7 * len(question) / BLOCK_SAMPLES
+    assert not any(heard[-10:])
+    await expect(page.locator("an-transcript .line.model p").first).to_contain_text("unit 3 unit 4")
+    await call.end()
+    assert not any((await page.evaluate("user.blocks"))[len(heard) :])
 
 
 async def test_the_queue_panel(stack: Stack, visitor: Visitor) -> None:

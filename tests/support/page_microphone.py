@@ -51,5 +51,9 @@ _IS_OPEN = "() => microphones.some(({ context }) => context.state === 'running')
 async def speak(page: Page, speech: Samples) -> None:
     """Speaks as soon as a microphone is open; returns after the last sample."""
     await page.wait_for_function(_IS_OPEN)
-    pcm = base64.b64encode(speech.astype("<f4").tobytes()).decode()
-    await page.evaluate("([pcm, rate]) => speak(pcm, rate)", [pcm, INPUT_RATE])
+    await page.evaluate("([pcm, rate]) => speak(pcm, rate)", [encoded(speech), INPUT_RATE])
+
+
+def encoded(speech: Samples) -> str:
+    """What the page's own `speak` takes, with INPUT_RATE."""
+    return base64.b64encode(speech.astype("<f4").tobytes()).decode()

@@ -1,11 +1,12 @@
-// After `vite build`: writes a compressed copy beside every text file, which the edge sends as it is,
-// and prints what a first visit to each page loads. Fails above the limit.
+// After `vite build`: writes a compressed copy beside every file that gets smaller, which the edge
+// sends as it is, and prints what a first visit to each page loads. Fails above the limit.
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync } from "node:zlib";
 
 const LIMIT_KB = 150;
 const TEXT = /\.(html|js|css|svg)$/;
+const COMPRESSED = /\.(html|js|css|svg|f16)$/;
 const SCRIPT = /\.js$/;
 /** Fonts that browsers load only for letters beyond Western European ones. */
 const RARE = /-latin-ext-/;
@@ -22,7 +23,7 @@ function isOurs(name) {
 /** Size in bytes as it is sent. */
 function compress(name) {
   const body = readFileSync(folder + name);
-  if (!TEXT.test(name)) return body.length;
+  if (!COMPRESSED.test(name)) return body.length;
   const small = brotliCompressSync(body); // the default is the best quality
   writeFileSync(`${folder}${name}.br`, small);
   return small.length;

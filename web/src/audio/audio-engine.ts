@@ -11,7 +11,7 @@ import {
 import { INPUT_RATE, type Samples } from "./pcm.ts";
 import type { Player } from "./player.ts";
 import { Speaker } from "./speaker.ts";
-import { VoiceActivityDetector } from "./voice-activity.ts";
+import { type SpeechNetwork, UserVoice } from "./user-voice.ts";
 
 export interface AudioEngineOptions {
   microphone?: MicrophoneOptions;
@@ -28,6 +28,8 @@ export interface AudioEngineOptions {
    * it, always, or never.
    */
   loopback?: "auto" | "always" | "never";
+  /** Whether speech is detected by the Silero network. Default false: by loudness. */
+  silero?: boolean;
 }
 
 export interface Levels {
@@ -43,7 +45,7 @@ export interface AudioEngineEvents {
    */
   userBlock: Samples;
   modelBlock: Samples;
-  /** The user starts (true) or stops (false) speaking, detected by loudness. */
+  /** The user starts (true) or stops (false) speaking. */
   voice: boolean;
   /** Sent ten times per second. */
   levels: Levels;
@@ -61,7 +63,7 @@ const BLOCKS_PER_LEVEL = 5;
 export class AudioEngine extends TypedEvents<AudioEngineEvents> {
   readonly capture: Capture;
   readonly speaker: Speaker;
-  readonly #onset = new VoiceActivityDetector();
+  readonly #voice: UserVoice;
   #source: AudioSource;
   #blocks = 0;
 
@@ -80,7 +82,7 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
       const speaker = await Speaker.open({ loopback, delayMs: options.delayMs });
       opened.push(speaker);
       if (options.speakerId) await speaker.setSpeaker(options.speakerId);
-      return new AudioEngine(source, capture, speaker, options.autoGain);
+      return new AudioEngine(source, capture, speaker, options);
     } catch (error) {
       for (const part of opened) part.close();
       throw error;
@@ -91,7 +93,7 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
     source: AudioSource,
     capture: Capture,
     speaker: Speaker,
-    autoGain: AudioEngineOptions["autoGain"],
+    { autoGain, silero }: AudioEngineOptions,
   ) {
     super();
     this.#source = source;
@@ -99,6 +101,7 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
     this.speaker = speaker;
     capture.channel.autoGain = autoGain?.user ?? false;
     speaker.channel.autoGain = autoGain?.model ?? false;
+    this.#voice = new UserVoice(silero ? loadSilero() : undefined);
     capture.on("block", (block) => this.#heardUser(block));
     capture.on("chunk", (chunk) => this.emit("chunk", chunk));
     capture.on("end", () => this.emit("sourceEnd", undefined));
@@ -114,12 +117,12 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
   }
 
   get userSpeaks(): boolean {
-    return this.#onset.speaking;
+    return this.#voice.speaking;
   }
 
   /** Time of the last user speech by `performance.now()`. -Infinity before the first. */
   get userLastSpokeAt(): number {
-    return performance.now() - this.#onset.quietMs;
+    return performance.now() - this.#voice.quietMs;
   }
 
   get levels(): Levels {
@@ -148,12 +151,16 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
   }
 
   #heardUser(block: Samples): void {
-    const change = this.#onset.push(block, BLOCK_MS);
+    const change = this.#voice.push(block, BLOCK_MS);
     if (change !== undefined) this.emit("voice", change);
     this.emit("userBlock", block);
     this.#blocks += 1;
     if (this.#blocks % BLOCKS_PER_LEVEL === 0) this.emit("levels", this.levels);
   }
+}
+
+async function loadSilero(): Promise<SpeechNetwork> {
+  return (await import("./silero-network.ts")).load();
 }
 
 function wantsLoopback(

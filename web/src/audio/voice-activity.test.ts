@@ -1,28 +1,31 @@
 import { expect, it } from "vitest";
 import { concatSamples } from "./pcm.ts";
 import { fromDb, noise } from "./test-signals.ts";
-import { VOICE_ACTIVITY_DEFAULTS, VoiceActivityDetector } from "./voice-activity.ts";
+import { LOUDNESS_LIMITS, LoudnessDetector } from "./voice-activity.ts";
 
 const BLOCK_MS = 20;
 const BLOCK = 320;
 
 /** Changes and their times in ms. */
 function changes(...parts: [db: number, seconds: number][]): [boolean, number][] {
-  const onset = new VoiceActivityDetector();
+  const detector = new LoudnessDetector();
   const signal = concatSamples(parts.map(([db, s]) => noise(16_000 * s, fromDb(db))));
   const found: [boolean, number][] = [];
   for (let at = 0; at < signal.length; at += BLOCK) {
-    const change = onset.push(signal.subarray(at, at + BLOCK), BLOCK_MS);
-    if (change !== undefined) found.push([change, ((at + BLOCK) / 16_000) * 1000]);
+    const before = detector.speaking;
+    detector.push(signal.subarray(at, at + BLOCK), BLOCK_MS);
+    if (detector.speaking !== before) {
+      found.push([detector.speaking, ((at + BLOCK) / 16_000) * 1000]);
+    }
   }
   return found;
 }
 
 it("detects speech within 120 ms, and its end after a pause", () => {
   const [begin, end] = changes([-70, 2], [-25, 1], [-70, 2]);
-  expect(begin).toEqual([true, 2000 + VOICE_ACTIVITY_DEFAULTS.onsetMs]);
+  expect(begin).toEqual([true, 2000 + LOUDNESS_LIMITS.onsetMs]);
   expect(end?.[0]).toBe(false);
-  expect(end?.[1]).toBeCloseTo(3000 + VOICE_ACTIVITY_DEFAULTS.hangoverMs, -2);
+  expect(end?.[1]).toBeCloseTo(3000 + LOUDNESS_LIMITS.hangoverMs, -2);
 });
 
 it("ignores clicks and short pauses between words", () => {

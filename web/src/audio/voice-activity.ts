@@ -1,71 +1,95 @@
+/** Samples at 16 kHz of a frame of the Silero network: 32 ms. */
+export const STEP_SAMPLES = 512;
+
 export interface VoiceActivityLimits {
-  /** Level of speech above the background, dB. */
-  aboveFloorDb: number;
   /** Minimum level of speech, dBFS. */
   minDb: number;
-  /** Time above the level until speech starts, ms. */
+  /** Time of activity until speech starts, ms. */
   onsetMs: number;
-  /** Time below the level until speech ends, ms. */
+  /** Time without activity until speech ends, ms. */
   hangoverMs: number;
 }
 
-export const VOICE_ACTIVITY_DEFAULTS: VoiceActivityLimits = {
-  aboveFloorDb: 12,
-  minDb: -45,
-  onsetMs: 120,
-  hangoverMs: 500,
-};
+export const LOUDNESS_LIMITS: VoiceActivityLimits & {
+  /** Level of speech above the background, dB. */
+  aboveFloorDb: number;
+} = { aboveFloorDb: 12, minDb: -45, onsetMs: 120, hangoverMs: 500 };
+
+export const SILERO_LIMITS: VoiceActivityLimits & {
+  /** Probability that starts, and that continues speech. */
+  startAt: number;
+  continueAt: number;
+} = { startAt: 0.5, continueAt: 0.35, minDb: -45, onsetMs: 96, hangoverMs: 352 };
 
 const FLOOR_START_DB = -60;
 const FLOOR_RISE_DB_PER_S = 3; // steady noise such as a fan becomes background after some seconds
 
-/**
- * Voice activity detection by level over an adaptive noise floor. Coarse but immediate, so that
- * barge-in does not wait for the server. Pure.
- */
-export class VoiceActivityDetector {
-  readonly #limits: VoiceActivityLimits;
-  #floorDb = FLOOR_START_DB;
-  #loudMs = 0;
+/** Decides when the user starts and stops to speak. Pure. */
+abstract class VoiceActivityDetector<Limits extends VoiceActivityLimits> {
+  protected readonly limits: Limits;
+  #activeMs = 0;
   #quietMs = Infinity;
   #speaking = false;
 
-  constructor(limits: VoiceActivityLimits = VOICE_ACTIVITY_DEFAULTS) {
-    this.#limits = limits;
+  constructor(limits: Limits) {
+    this.limits = limits;
   }
 
   get speaking(): boolean {
     return this.#speaking;
   }
 
-  /** Time since the last loud block. Infinity before the first. */
+  /** Time since the last activity. Infinity before the first. */
   get quietMs(): number {
     return this.#quietMs;
   }
 
-  /** Returns true if speech starts, false if it ends, undefined if nothing changes. */
-  push(block: Float32Array, blockMs: number): boolean | undefined {
-    const db = levelDb(block);
-    const { aboveFloorDb, minDb } = this.#limits;
-    const loud = db > Math.max(minDb, this.#floorDb + aboveFloorDb);
-    this.#floorDb = Math.min(db, this.#floorDb + (FLOOR_RISE_DB_PER_S * blockMs) / 1000);
-    this.#floorDb = Math.max(this.#floorDb, FLOOR_START_DB);
-    this.#loudMs = loud ? this.#loudMs + blockMs : Math.max(0, this.#loudMs - 2 * blockMs);
-    this.#quietMs = loud ? 0 : this.#quietMs + blockMs;
-    return this.#decide();
-  }
-
-  #decide(): boolean | undefined {
-    const { onsetMs, hangoverMs } = this.#limits;
-    const speaking = this.#speaking ? this.#quietMs < hangoverMs : this.#loudMs >= onsetMs;
-    if (speaking === this.#speaking) return undefined;
+  protected observe(active: boolean, ms: number): void {
+    const { onsetMs, hangoverMs } = this.limits;
+    this.#activeMs = active ? this.#activeMs + ms : Math.max(0, this.#activeMs - 2 * ms);
+    this.#quietMs = active ? 0 : this.#quietMs + ms;
+    const speaking = this.#speaking ? this.#quietMs < hangoverMs : this.#activeMs >= onsetMs;
+    if (speaking !== this.#speaking) this.#activeMs = 0;
     this.#speaking = speaking;
-    this.#loudMs = 0;
-    return speaking;
   }
 }
 
-function levelDb(block: Float32Array): number {
+/** Detects sound above an adaptive noise floor, also coughs and the keyboard. */
+export class LoudnessDetector extends VoiceActivityDetector<typeof LOUDNESS_LIMITS> {
+  #floorDb = FLOOR_START_DB;
+
+  constructor(limits = LOUDNESS_LIMITS) {
+    super(limits);
+  }
+
+  push(block: Float32Array, blockMs: number): void {
+    const db = levelDb(block);
+    const { aboveFloorDb, minDb } = this.limits;
+    this.observe(db > Math.max(minDb, this.#floorDb + aboveFloorDb), blockMs);
+    const floorDb = Math.min(db, this.#floorDb + (FLOOR_RISE_DB_PER_S * blockMs) / 1000);
+    this.#floorDb = Math.max(floorDb, FLOOR_START_DB);
+  }
+}
+
+/**
+ * Detects speech from the probabilities of the Silero network. Quiet speech, such as a
+ * television or an echo of the model, does not count.
+ */
+export class SpeechDetector extends VoiceActivityDetector<typeof SILERO_LIMITS> {
+  constructor(limits = SILERO_LIMITS) {
+    super(limits);
+  }
+
+  /** `probability` of speech and level of a frame. */
+  push(probability: number, db: number, frameMs: number): void {
+    const { startAt, continueAt, minDb } = this.limits;
+    const enough = this.speaking ? continueAt : startAt;
+    this.observe(probability >= enough && db > minDb, frameMs);
+  }
+}
+
+/** RMS level in dBFS. */
+export function levelDb(block: Float32Array): number {
   const power = block.reduce((sum, value) => sum + value * value, 0) / block.length;
   return 10 * Math.log10(power + 1e-12);
 }

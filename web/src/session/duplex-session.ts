@@ -36,7 +36,7 @@ export class DuplexSession extends VoiceSession<
     const sessionId = newSessionId(settings.kind === "audio" ? "adx" : "omni");
     const chunkMs = settings.prepare.config?.chunk_ms ?? 1000;
     const chunkSamples = Math.round((INPUT_RATE * chunkMs) / 1000);
-    super({ ...NEW_DUPLEX, sessionId }, { chunkSamples, ...settings.audio });
+    super({ ...NEW_DUPLEX, sessionId }, { chunkSamples, silero: true, ...settings.audio });
     this.#settings = settings;
     this.#videoElement = settings.videoElement;
   }
@@ -87,9 +87,13 @@ export class DuplexSession extends VoiceSession<
   }
 
   protected override connect(audio: AudioEngine): DuplexClient {
-    this.#voice = new ModelSpeech(audio, (modelSpeaks) => this.#modelSpeaks(modelSpeaks));
+    const { kind, prepare, connection, bargeIn = true } = this.#settings;
+    this.#voice = new ModelSpeech(audio, {
+      waits: bargeIn,
+      onChange: (modelSpeaks) => this.#modelSpeaks(modelSpeaks),
+      onLines: () => this.#showLines(),
+    });
     audio.on("voice", (speaking) => this.#userSpeaks(speaking));
-    const { kind, prepare, connection } = this.#settings;
     const client = connectDuplex(this.state.value.sessionId, connection);
     client.on(
       "connection",
@@ -202,6 +206,10 @@ export class DuplexSession extends VoiceSession<
 
   #silence(): void {
     this.#voice?.silence();
+    this.#showLines();
+  }
+
+  #showLines(): void {
     this.patch({ transcript: this.#voice?.lines ?? [] });
   }
 

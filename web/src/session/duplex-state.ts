@@ -9,7 +9,10 @@ export interface DuplexSessionOptions extends VoiceSessionOptions {
   prepare: DuplexPrepare;
   /** The video element of a camera or file. Video calls only. `setVideoElement` replaces it. */
   videoElement?: HTMLVideoElement | undefined;
-  /** Stop playback as soon as the user speaks, before the server reacts. Default true. */
+  /**
+   * Stop playback as soon as the user speaks, before the server reacts, and start no answer before
+   * the user stops. Default true.
+   */
   bargeIn?: boolean;
 }
 

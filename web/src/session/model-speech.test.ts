@@ -1,5 +1,8 @@
-import { expect, it } from "vitest";
-import { type GateDecision, ResponseTimes, SpeechGate } from "./model-speech.ts";
+import { describe, expect, it } from "vitest";
+import type { AudioEngine } from "../audio/audio-engine.ts";
+import type { DuplexResult } from "../protocol/duplex-messages.ts";
+import { TypedEvents } from "../state/typed-events.ts";
+import { type GateDecision, ModelSpeech, ResponseTimes, SpeechGate } from "./model-speech.ts";
 
 const LISTEN = { is_listen: true, end_of_turn: false };
 const SPEAK = { is_listen: false, end_of_turn: false };
@@ -57,4 +60,99 @@ it("counts only audio that answers speech", () => {
   times.add(5000, 4000);
   times.add(0, 60_000);
   expect(times.last).toBeNull();
+});
+
+/** The audio of a session in which the test is the user; `log` has what reaches the player. */
+class UserAudio extends TypedEvents<{ userBlock: Float32Array }> {
+  readonly log: string[] = [];
+  userSpeaks = false;
+  userLastSpokeAt = 0;
+  readonly player = {
+    stats: { playing: false },
+    on: () => undefined,
+    push: ([first]: Float32Array) => this.log.push(`unit ${first}`),
+    endTurn: () => this.log.push("end"),
+    flush: () => this.log.push("flush"),
+  };
+
+  /** Captures audio for this time. */
+  capture(seconds: number, { speaks }: { speaks: boolean }): void {
+    this.userSpeaks = speaks;
+    for (let n = 0; n < seconds * 50; n++) this.emit("userBlock", new Float32Array(320));
+  }
+}
+
+describe("a turn that begins while the user speaks", () => {
+  function session({ waits = true } = {}) {
+    const audio = new UserAudio();
+    const shown: string[][] = [];
+    const model = new ModelSpeech(audio as unknown as AudioEngine, {
+      waits,
+      onChange: () => undefined,
+      onLines: () => shown.push(model.lines.map(({ text }) => text)),
+    });
+    const unit = (number: number, end = false) =>
+      model.unit({
+        is_listen: false,
+        end_of_turn: end,
+        text: ` ${number}`,
+        user_text: "",
+        audio_data: new Float32Array([number]),
+      } as DuplexResult);
+    const listens = () =>
+      model.unit({ is_listen: true, end_of_turn: false, text: "", user_text: "" } as DuplexResult);
+    return { audio, model, unit, listens, shown };
+  }
+
+  it("makes no sound until the user is silent; then all of it is played, once", () => {
+    const { audio, unit, shown } = session();
+    audio.capture(1, { speaks: true });
+    unit(1);
+    audio.capture(1, { speaks: true });
+    unit(2, true);
+    audio.capture(1, { speaks: true });
+    expect([audio.log, shown]).toEqual([[], []]);
+    audio.capture(0.02, { speaks: false });
+    expect(audio.log).toEqual(["unit 1", "unit 2", "end"]);
+    expect(shown).toEqual([[" 1 2"]]);
+    unit(3);
+    audio.capture(1, { speaks: false });
+    expect(audio.log).toEqual(["unit 1", "unit 2", "end", "unit 3"]);
+  });
+
+  it("waits for four seconds at most", () => {
+    const { audio, unit } = session();
+    audio.capture(10, { speaks: true });
+    unit(1);
+    audio.capture(3.9, { speaks: true });
+    expect(audio.log).toEqual([]);
+    audio.capture(0.2, { speaks: true });
+    unit(2);
+    expect(audio.log).toEqual(["unit 1", "unit 2"]);
+  });
+
+  it("is dropped if the model listens again, or is interrupted", () => {
+    const { audio, model, unit, listens } = session();
+    audio.capture(1, { speaks: true });
+    unit(1);
+    listens();
+    unit(2);
+    model.silence();
+    audio.capture(1, { speaks: false });
+    expect(audio.log).toEqual(["flush", "flush"]);
+    expect(model.lines).toEqual([]);
+  });
+
+  it("does not wait in a turn that is already heard, nor if the user's voice does not count", () => {
+    for (const { audio, unit } of [session(), session({ waits: false })]) {
+      unit(1);
+      audio.capture(1, { speaks: true });
+      unit(2);
+      expect(audio.log).toEqual(["unit 1", "unit 2"]);
+    }
+    const { audio, unit } = session({ waits: false });
+    audio.capture(1, { speaks: true });
+    unit(1);
+    expect(audio.log).toEqual(["unit 1"]);
+  });
 });

@@ -1,23 +1,37 @@
 import type { AudioEngine } from "../audio/audio-engine.ts";
+import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
 import type { DuplexResult } from "../protocol/duplex-messages.ts";
+import { HeldTurn } from "./held-turn.ts";
 import { Transcript, type TranscriptLine } from "./transcript.ts";
+
+export interface ModelSpeechOptions {
+  /** Whether a turn that begins while the user speaks waits until the user stops. */
+  waits: boolean;
+  /** Playback starts or stops. */
+  onChange: (speaks: boolean) => void;
+  /** The transcript has changed because a turn that waited begins. */
+  onLines: () => void;
+}
 
 /** The model's speech: playback, transcript and interruption. */
 export class ModelSpeech {
   readonly #audio: AudioEngine;
+  readonly #options: ModelSpeechOptions;
   readonly #gate = new SpeechGate();
+  readonly #held = new HeldTurn<DuplexResult>();
   readonly #transcript = new Transcript();
   readonly #responses = new ResponseTimes();
 
-  /** `onChange`: playback starts or stops. */
-  constructor(audio: AudioEngine, onChange: (speaks: boolean) => void) {
+  constructor(audio: AudioEngine, options: ModelSpeechOptions) {
     this.#audio = audio;
+    this.#options = options;
     audio.player.on("start", ({ atMs }) => {
       this.#responses.add(audio.userLastSpokeAt, atMs);
-      onChange(true);
+      options.onChange(true);
     });
-    audio.player.on("idle", () => onChange(false));
-    audio.player.on("flush", () => onChange(false));
+    audio.player.on("idle", () => options.onChange(false));
+    audio.player.on("flush", () => options.onChange(false));
+    audio.on("userBlock", (block) => this.#captured(block));
   }
 
   get lines(): readonly TranscriptLine[] {
@@ -35,18 +49,12 @@ export class ModelSpeech {
   }
 
   unit(result: DuplexResult): void {
-    const { player } = this.#audio;
+    const begins = !this.#gate.inTurn;
     const verdict = this.#gate.unit(result);
     this.#transcript.add("user", result.user_text); // the text arrives at the end of an utterance
-    if (verdict === "play") {
-      this.#transcript.say("model", result.text);
-      player.push(result.audio_data);
-    }
     if (verdict === "flush") this.#cut();
-    if (result.end_of_turn) {
-      player.endTurn();
-      this.#transcript.end("model");
-    }
+    if (verdict === "play") this.#playOrKeep(result, begins);
+    else if (result.end_of_turn) this.#endTurn();
   }
 
   /** Interrupts the current speech. */
@@ -55,7 +63,32 @@ export class ModelSpeech {
     this.#cut();
   }
 
+  #playOrKeep(result: DuplexResult, begins: boolean): void {
+    const waits = begins && this.#options.waits && this.#audio.userSpeaks;
+    if (waits || this.#held.waits) this.#held.keep(result);
+    else this.#play(result);
+  }
+
+  #captured(block: Samples): void {
+    const ms = (block.length / INPUT_RATE) * 1000;
+    const units = this.#held.captured(ms, this.#audio.userSpeaks);
+    for (const unit of units) this.#play(unit);
+    if (units.length > 0) this.#options.onLines();
+  }
+
+  #play(result: DuplexResult): void {
+    this.#transcript.say("model", result.text);
+    this.#audio.player.push(result.audio_data);
+    if (result.end_of_turn) this.#endTurn();
+  }
+
+  #endTurn(): void {
+    this.#audio.player.endTurn();
+    this.#transcript.end("model");
+  }
+
   #cut(): void {
+    this.#held.take();
     this.#audio.player.flush();
     this.#transcript.end("model", { cut: true });
   }
