@@ -146,7 +146,7 @@ async def test_an_answer_waits_until_the_user_is_silent(visitor: Visitor) -> Non
     await page.add_init_script(OBSERVE_BARGE_IN)
     await page.add_init_script(ASK_WITH_THE_FIRST_CHUNK)
     call = CallPage(page)
-    await call.store_settings("/audio_duplex", checked=True, forceListen=2)
+    await call.store_settings("/audio_duplex", forceListen=2)
     question = np.tile(spoken(ITALY, lead_s=0.0), 3)
     await page.evaluate("(pcm) => { window.question = pcm; }", encoded(question))
     await call.press("Start call")
@@ -154,6 +154,7 @@ async def test_an_answer_waits_until_the_user_is_silent(visitor: Visitor) -> Non
     heard = [bool(loud) for loud in await page.evaluate("user.blocks.slice(0, answerAt)")]
     assert sum(heard) > 0.7 * len(question) / BLOCK_SAMPLES
     assert not any(heard[-10:])
+    await call.show("Transcript")
     await expect(page.locator("an-transcript .line.model p").first).to_contain_text("unit 3 unit 4")
     await call.end()
     assert not any((await page.evaluate("user.blocks"))[len(heard) :])
