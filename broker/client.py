@@ -32,6 +32,7 @@ from antiphon.broker.stores.shares import ShareStore
 from antiphon.broker.stores.voices import VoiceStore
 from antiphon.broker.stream_reader import StreamReader
 from antiphon.broker.streams import SessionStreams
+from antiphon.broker.worker_connections import WorkerConnections
 
 _SLOWEST_NODE_S = 1.0
 """A server of a cluster that does not report its memory for this long is left out."""
@@ -58,6 +59,7 @@ class Broker:
         self.sessions = Sessions(redis, self.keys, scripts, settings)
         self.resume_registry = ResumeRegistry(redis, self.keys, scripts, settings)
         self.registry = Registry(scripts, settings, metrics)
+        self.worker_connections = WorkerConnections(redis, self.keys, scripts)
         self.eta = EtaStore(redis, self.keys)
         self.apps = AppSwitches(redis, self.keys)
         self.voices = VoiceStore(redis, self.keys)

@@ -65,8 +65,8 @@ def _snapshot(reply: list[Any]) -> QueueSnapshot:
         requeued = _read_waiting([row[:5] for row in on_silent_workers])
         line = sorted([*waiting, *requeued], key=lambda row: row.ticket)
         line = [replace(row, position=position) for position, row in enumerate(line, start=1)]
-        silent = {row[5].decode() for row in on_silent_workers}
-        others = [worker for worker in workers if worker.id not in silent]
+        silent = {row[5] for row in on_silent_workers}  # may be malformed
+        others = [worker for worker in workers if worker.id.encode() not in silent]
         places = _estimated(line, running, others, lengths)
     return QueueSnapshot(
         at=now_ms, waiting=waiting, running=running, workers=workers, places=places

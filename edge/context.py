@@ -22,6 +22,7 @@ from antiphon.edge.notifications import SessionEvents
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.terminator import SessionTerminator
 from antiphon.edge.tracing import SessionTrace
+from antiphon.edge.worker_watch import WorkerWatch
 from antiphon.shared_schemas.ids import new_process_id
 from antiphon.shared_schemas.states import SessionKind
 
@@ -142,7 +143,8 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
         metrics.connections.set_function(lambda: len(events.serving()))
         heartbeat = Heartbeat(edge_id, broker, events)
         await heartbeat.beat()
-        upkeep = asyncio.create_task(_keep_up(events, heartbeat), name="edge-upkeep")
+        watch = WorkerWatch(broker, events.is_empty, heartbeat.beat)
+        upkeep = asyncio.create_task(_keep_up(events, heartbeat, watch), name="edge-upkeep")
         edge = EdgeContext(
             edge_id,
             settings,
@@ -168,10 +170,11 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
             await _sign_off(edge)
 
 
-async def _keep_up(events: SessionEvents, heartbeat: Heartbeat) -> None:
+async def _keep_up(events: SessionEvents, heartbeat: Heartbeat, watch: WorkerWatch) -> None:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(events.run(), name="session-events")
         tasks.create_task(heartbeat.run(), name="edge-heartbeat")
+        tasks.create_task(watch.run(), name="worker-watch")
 
 
 async def _follow_key_files(edge: EdgeContext) -> None:

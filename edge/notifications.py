@@ -253,6 +253,10 @@ class SessionEvents:
         for subscription in self._all():
             subscription.notify(Signal.EDGE_CLOSING)
 
+    def is_empty(self) -> bool:
+        """True while no connection is left."""
+        return self._empty.is_set()
+
     async def wait_until_empty(self) -> None:
         """Return once no connection is left."""
         await self._empty.wait()

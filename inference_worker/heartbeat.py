@@ -50,6 +50,7 @@ class WorkerHeartbeat:
         await asyncio.gather(
             self._each_second(self.beat, "send a heartbeat"),
             self._each_second(self._upkeep, "keep up"),
+            self._context.broker.worker_connections.keep_open(self._context.worker_id),
         )
 
     async def _each_second(self, step: Callable[[], Awaitable[None]], what: str) -> None:

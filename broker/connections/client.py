@@ -13,9 +13,12 @@ from redis.asyncio.connection import AbstractConnection
 
 from antiphon.broker.connections.outages import FAILURES, is_demotion, is_redirection, outage
 from antiphon.broker.connections.pipeline import Pipeline
-from antiphon.broker.connections.pool import ShrinkingPool, require_master
+from antiphon.broker.connections.pool import LONGEST_BLOCK_MS, ShrinkingPool, require_master
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.redis_address import Endpoint
+
+_PING_S = LONGEST_BLOCK_MS / 1000
+"""A connection that waits sends a command at this interval, so that both sides notice its loss."""
 
 
 class RedisNode:
@@ -144,6 +147,26 @@ class BlockingConnection:
             key: [(entry_id, _pairs(fields)) for entry_id, fields in entries]
             for key, entries in reply or ()
         }
+
+    async def subscribe(self, channel: str) -> None:
+        """Subscribe to a channel on which nothing is published. The connection cannot read then.
+
+        Raises BrokerUnavailable, or ResponseError if the user may not subscribe.
+        """
+        try:
+            await self._pipeline.call("SUBSCRIBE", channel)
+        except FAILURES as error:
+            raise outage(error) from error
+
+    async def stay(self, for_s: float) -> None:
+        """Keep a subscription for this time, or until the connection is lost."""
+        for _ in range(round(for_s / _PING_S)):
+            if await self._pipeline.is_lost_within(_PING_S):
+                return
+            try:
+                await self._pipeline.call("PING")
+            except FAILURES:
+                return
 
     def leave_others(self, endpoint: Endpoint) -> None:
         """Disconnect unless this is the server. A read in progress fails."""

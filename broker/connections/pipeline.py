@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import hiredis
@@ -72,6 +73,16 @@ class Pipeline:
             link.server_id = found[1] if found else b""
         return link.server_id
 
+    async def is_lost_within(self, seconds: float) -> bool:
+        """Wait for the loss of the connection, at most for this time."""
+        link = self._link
+        if link is None or not link.is_open:
+            return True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await link.lost.wait()
+        return not link.is_open
+
     def leave_others(self, endpoint: Endpoint) -> None:
         """Disconnect unless this is the server."""
         if self.connection is not None and not leads_to(self.connection, endpoint):
@@ -105,6 +116,7 @@ class _Link(asyncio.Protocol):
     def __init__(self, connection: ReportsLoss) -> None:
         self.connection = connection
         self.is_open = True
+        self.lost = asyncio.Event()
         self.server_id: bytes | None = None
         self._loop = asyncio.get_running_loop()
         self._replies = hiredis.Reader(replyError=DefaultParser.parse_error)
@@ -150,6 +162,7 @@ class _Link(asyncio.Protocol):
     def fail(self, kind: type[RedisError], reason: str) -> None:
         """Close the connection; every caller that waits gets an error."""
         self.is_open = False
+        self.lost.set()
         if self._timer is not None:
             self._timer.cancel()
         self._transport.abort()

@@ -171,17 +171,31 @@ local function accepting(kind)
   return found
 end
 
--- Returns a function of a worker's id: whether its heartbeats have stopped. Its sessions keep their leases.
--- No worker is silent unless the reaper has run as often as it should: after an outage of Redis or of the
--- network, all heartbeats are late.
+-- Returns a function of a worker's id: whether its heartbeats have stopped, an edge has found its connection
+-- closed, or it has no row. Its sessions keep their leases.
+-- No heartbeat counts as missing unless the reaper has run as often as it should: after an outage of Redis or of
+-- the network, all heartbeats are late.
 local function silence_at(at)
   local row = fields(reaper, 'last', 'regular_since')
-  local beating = {}
-  if at - number(row[1], 0) > REAPER_GAP_MS or at - number(row[2], at) < SILENCE_MS then
-    return function() return false end
-  end
+  local is_regular = at - number(row[1], 0) <= REAPER_GAP_MS and at - number(row[2], at) >= SILENCE_MS
+  local beating, ended = {}, {}
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', workers, at - SILENCE_MS, '+inf')) do beating[id] = true end
-  return function(id) return not beating[id] end
+  return function(id)
+    if ended[id] == nil then
+      local worker = fields(worker_key(id or ''), 'slots', 'disconnected')
+      ended[id] = not worker[1] or worker[2] ~= false
+    end
+    return ended[id] or is_regular and not beating[id]
+  end
+end
+
+-- Remove a worker from the registry. Its leases expire now.
+local function remove_worker(id, at)
+  for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do
+    if fields(session_key(sid), 'worker')[1] == id then redis.call('ZADD', leases, at - 1, sid) end
+  end
+  redis.call('ZREM', workers, id)
+  redis.call('DEL', worker_key(id))
 end
 
 -- Free slots of live workers for new sessions of this kind.

@@ -13,5 +13,6 @@ if not is_whole(fields(key, 'used')[1]) then
   redis.call('HSET', key, 'used', used)
 end
 redis.call('HSET', key, 'held', held, 'beat_at', at, unpack(ARGV, row))
+redis.call('HDEL', key, 'disconnected')
 redis.call('ZADD', workers, at, worker_id)
 return redis.call('HGET', key, 'asked') or ''

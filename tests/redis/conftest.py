@@ -23,6 +23,7 @@ ALSO_ON_A_CLUSTER = {
     *("test_eta.py", "test_events.py", "test_leases.py", "test_orphaned_keys.py"),
     *("test_queue.py", "test_registry.py", "test_resume_registry.py", "test_session_commands.py"),
     *("test_shares.py", "test_stream_reader.py", "test_streams.py", "test_voices.py"),
+    "test_worker_connections.py",
 }
 ONLY_ON_A_CLUSTER = {"test_cleanup.py", "test_half_duplex.py", "test_resume.py", "test_turns.py"}
 """One file of each service, so that the cluster costs no more time."""

@@ -80,7 +80,7 @@ def rows(broker: Broker) -> dict[str, tuple[str, ...]]:
     )
     worker = (
         *("engine", "model", "kinds", "slots", "used", "state", "device", "address", "beat_at"),
-        *("open", "detail", "counters", "memory", "latency", "held", "asked"),
+        *("open", "detail", "counters", "memory", "latency", "held", "asked", "disconnected"),
     )
     kinds = [f"{name}:{kind}" for name in ("baseline", "ema", "count") for kind in (AUDIO, "zzz")]
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 
@@ -18,6 +19,7 @@ from antiphon.shared_schemas.voices import Voice, new_voice_id
 from redis import Redis
 from support.control_plane import activate, claim, join, serve
 from support.redis_rights import ROOT, documented_rules, refused, user_of
+from support.stack import until
 
 BY_OTHER_MEANS = {"CONFIG", "QUIT", "SENTINEL", "SHUTDOWN"}
 """Sent to the private server of `antiphon up`, or to a Sentinel."""
@@ -50,6 +52,7 @@ def test_the_rights_are_the_commands_that_the_sources_name(redis_url: str) -> No
 async def test_the_rights_are_enough_for_a_session(limited: BrokerSettings) -> None:
     async with open_broker(limited) as broker:
         await serve(broker)
+        keeping = asyncio.create_task(broker.worker_connections.keep_open("w1"))
         ticket = await join(broker, "adx_1")
         held = await claim(broker)
         await activate(broker, held)
@@ -68,6 +71,13 @@ async def test_the_rights_are_enough_for_a_session(limited: BrokerSettings) -> N
         await broker.sessions.end("adx_1", EndReason.STOPPED)
         await broker.registry.reap()
         await broker.orphaned_keys.sweep()
+
+        async def is_seen() -> bool:
+            return (await broker.worker_connections.look()).workers["w1"].is_open
+
+        await until(is_seen)
+        keeping.cancel()
+        await asyncio.wait([keeping])
     findings = await examine_redis(limited)
     assert FindingStatus.FAILURE not in {finding.verdict for finding in findings}
     assert refused(limited.redis_url) == []

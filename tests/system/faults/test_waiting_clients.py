@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from antiphon.broker.client import open_broker
@@ -20,6 +21,7 @@ from support.stack import until
 Message = dict[str, Any]
 
 _SLOW_ANSWER = '{"prepare_ms":1,"prefill_ms":1,"listen_ms":1,"speak_ms":200,"finalize_ms":1,"answer_pieces":40}'
+_ENDLESS_ANSWER = _SLOW_ANSWER.replace("40", "1000")
 
 
 async def _is(faults: FaultStack, sid: str, state: SessionState) -> None:
@@ -100,7 +102,7 @@ async def test_f1_a_client_that_lost_its_worker_gets_its_place(tmp_path: Path, p
 
 
 async def test_f1_a_silent_worker_is_reported_before_its_leases_expire(tmp_path: Path) -> None:
-    """It is suspended, continues, and is killed at last. No session moves: the leases are long."""
+    """It is suspended and continues. No session moves: the leases are long."""
     async with fault_stack(tmp_path) as faults, AsyncExitStack() as sockets:
         await faults.edge(lease_s=600)
         worker = await faults.worker(slots=4, lease_s=600, engine_options=_SLOW_ANSWER)
@@ -117,13 +119,54 @@ async def test_f1_a_silent_worker_is_reported_before_its_leases_expire(tmp_path:
         await wires.pop("chat").until("done")
         await wires["duplex"].send_second()
         await wires["duplex"].until("result")
-        worker.kill()
-        for position, wire in enumerate(wires.values(), start=1):
-            await _place(wire, position, of=3)
         async with open_broker(faults.stack.settings) as broker:
             row = await broker.sessions.get("adx_1")
             assert row is not None
             assert (row.state, row.epoch, row.attempt) == (SessionState.ACTIVE, 1, 1)
+
+
+async def test_f1_a_killed_worker_is_reported_before_its_heartbeats_are_late(
+    tmp_path: Path,
+) -> None:
+    """Its connection is closed. With this `heartbeat_ttl_s`, no heartbeat counts as late for an hour."""
+    hour = {"lease_s": 3600, "heartbeat_ttl_s": 3600}
+    async with fault_stack(tmp_path) as faults, AsyncExitStack() as sockets:
+        edge = await faults.edge(**hour)
+        worker = await faults.worker(slots=4, engine_options=_ENDLESS_ANSWER, **hour)
+        wires = {}
+        for name, path in _PATHS.items():
+            wires[name] = await sockets.enter_async_context(open_path(faults.stack.ws_url, path))
+            await _begin(wires[name], path)
+        await _edge_sees_connections(faults)
+        worker.kill()
+        for position, wire in enumerate(wires.values(), start=1):
+            await _place(wire, position, of=4)
+        assert "worker_disconnected" in edge.log
+
+
+async def _edge_sees_connections(faults: FaultStack) -> None:
+    """Wait until the edge has seen that the connection of each worker is open."""
+    name = 'antiphon_redis_round_trip_seconds_count{script="worker_connections"}'
+
+    async with (
+        open_broker(faults.stack.settings) as broker,
+        httpx.AsyncClient(base_url=faults.stack.http_url, timeout=30) as http,
+    ):
+
+        async def are_open() -> bool:
+            seen = await broker.worker_connections.look()
+            return all(connection.is_open for connection in seen.workers.values())
+
+        async def looks() -> float:
+            lines = (await http.get("/metrics")).text.splitlines()
+            return next((float(line.split()[-1]) for line in lines if line.startswith(name)), 0.0)
+
+        async def has_looked() -> bool:
+            return await looks() >= enough
+
+        await until(are_open)
+        enough = await looks() + 2  # one of them may have begun before
+        await until(has_looked)
 
 
 async def test_a_free_worker_takes_over_at_once(tmp_path: Path) -> None:
