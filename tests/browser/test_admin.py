@@ -72,7 +72,8 @@ async def test_a_queued_client_is_shown_and_removed(stack: Stack, visitor: Visit
     await expect(recordings.get_by_role("row")).to_contain_text(["Started", "adx_talks"])
     async with page.expect_download() as download:
         await recordings.get_by_role("button", name="Download").click()
-    assert (await download.value).suggested_filename.endswith(".zip")
+    name = (await download.value).suggested_filename
+    assert re.fullmatch(r"antiphon-audio_duplex-[\d-]{15}\.zip", name), name
     await recordings.get_by_label("Search").fill("no recording has this text")
     await expect(recordings.get_by_text("No recordings")).to_be_visible()
 

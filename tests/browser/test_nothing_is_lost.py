@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import av
 import pytest
 import soundfile
 from playwright.async_api import Dialog, Page, expect
@@ -119,6 +120,26 @@ async def test_a_call_replays_at_once_and_later_from_the_server(
     await expect(page.locator("audio")).not_to_have_js_property("readyState", 0)
     assert abs(await _position(page) - at) < 0.1
     assert await page.evaluate("window.isSamePage")
+
+
+async def test_players_can_seek_in_a_saved_film(visitor: Visitor, tmp_path: Path) -> None:
+    page = await visitor.open("/omni")
+    call = CallPage(page)
+    await call.start("/omni", keep="film")
+    await call.is_in("active")
+    await _has_rows(page, "parts", 6)
+    await call.end()
+    with av.open(str(await call.saved(tmp_path, "Video"))) as film:
+        assert film.duration is not None
+        seconds = film.duration / av.time_base
+        assert seconds > 1.5
+        assert film.streams.audio
+        film.seek(int(seconds / 2 * av.time_base))
+        frame = next(film.decode(video=0))
+        assert frame.time is not None
+        assert 0 < frame.time < seconds
+        frames = 1 + sum(1 for _ in film.decode(video=0))
+    assert frames > 3
 
 
 async def test_a_browser_lists_its_conversations(visitor: Visitor) -> None:

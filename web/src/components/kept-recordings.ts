@@ -63,7 +63,7 @@ export class KeptRecordings extends BaseElement {
 
   async #save(one: KeptRecording): Promise<void> {
     try {
-      saveRecording(savedName("conversation", one.startedAt), await loadKept(one));
+      await saveRecording(savedName("conversation", one.startedAt), await loadKept(one));
       this.#drop(one);
     } catch (error) {
       showError(error);

@@ -51,7 +51,7 @@ export class RecordingActions extends BaseElement {
       html`<button
           class="button small"
           aria-label=${t.saveWhat(title)}
-          @click=${() => saveRecording(savedName(this.namePrefix), take)}
+          @click=${() => void saveRecording(savedName(this.namePrefix), take)}
         >
           ${icon("download")} ${t.save}
         </button>

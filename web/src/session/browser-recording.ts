@@ -21,16 +21,27 @@ export function savedName(kind: string, when: number | string | Date = new Date(
 /** Uploads a recording of the browser to the server's recording. Rejects with ApiError. */
 export async function uploadRecording(recordingId: string, recording: Blob): Promise<void> {
   const form = new FormData();
-  form.append("file", recording, `recording.${extension(recording)}`);
+  form.append("file", await finished(recording), `recording.${extension(recording)}`);
   const path = `/api/sessions/${encodeURIComponent(recordingId)}/upload-recording`;
   await fetchApi(path, { method: "POST", body: form });
   forgetSaved(recording);
 }
 
 /** Saves a recording of this browser as a file. `name` has no extension. */
-export function saveRecording(name: string, recording: Blob): void {
-  saveBlob(`${name}.${extension(recording)}`, recording);
+export async function saveRecording(name: string, recording: Blob): Promise<void> {
+  saveBlob(`${name}.${extension(recording)}`, await finished(recording));
   forgetSaved(recording);
+}
+
+/** A film of MediaRecorder has no duration and no index, so that players cannot seek in it. */
+async function finished(recording: Blob): Promise<Blob> {
+  if (!recording.type.startsWith("video")) return recording;
+  try {
+    const { seekableFilm } = await import("../audio/seekable-film.ts");
+    return await seekableFilm(recording);
+  } catch {
+    return recording; // the film as it is, because it is better than none
+  }
 }
 
 /** Saves a file that the page has. */

@@ -10,7 +10,7 @@ import {
   type SessionKind,
 } from "../../api/admin.ts";
 import { formatBytes, formatClock, formatDateTime } from "../../i18n/format.ts";
-import { saveRecording } from "../../session/browser-recording.ts";
+import { saveBlob, savedName } from "../../session/browser-recording.ts";
 import { showError } from "../../shell/errors.ts";
 import { BaseElement, freshId } from "../../ui/base-element.ts";
 import { select } from "../../ui/controls.ts";
@@ -209,7 +209,8 @@ export class AdminRecordings extends BaseElement {
   async #download(row: RecordingInfo): Promise<void> {
     this.loading = new Set([...this.loading, row.id]);
     try {
-      saveRecording(row.id, await recordingArchive(row.id));
+      const archive = await recordingArchive(row.id);
+      saveBlob(`${savedName(row.app_type, row.created_at)}.zip`, archive);
     } catch (error) {
       showError(error);
     } finally {

@@ -259,7 +259,7 @@ export class RecordingView extends BaseElement {
       const { meta, own } = this.loaded;
       if (own === null) await downloadArchive(this.name, meta, this.#assets);
       for (const file of own?.files.values() ?? []) {
-        saveRecording(savedName(meta.app_type, meta.created_at), file);
+        await saveRecording(savedName(meta.app_type, meta.created_at), file);
       }
     } catch (error) {
       showError(error);
