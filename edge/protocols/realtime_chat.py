@@ -51,6 +51,19 @@ async def decode_chat_event(
     return event
 
 
+def check_order(event: SessionInit | ChatIn, *, created: bool) -> None:
+    """Raises InvalidInput for a request before `session.created`, and for a second `session.init`."""
+    if isinstance(event, SessionInit) is created:
+        name = "session.init" if created else "input.append"
+        when = "twice" if created else "before session.init"
+        text = f"{name}: not allowed {when}"
+        raise InvalidInput(text, field="type", code=ErrorCode.NOT_READY)
+
+
+def closed_by_client(sid: str) -> SessionClosedV2:
+    return SessionClosedV2.of(ClosedReason.STOPPED, "the client closed the session", sid)
+
+
 class RealtimeChatDecoder:
     """Decodes what follows a request before it is answered: only `session.close` is legal."""
 

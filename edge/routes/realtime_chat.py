@@ -18,6 +18,8 @@ from antiphon.edge.protocols.realtime import encode_v2_error
 from antiphon.edge.protocols.realtime_chat import (
     RealtimeChatDecoder,
     RealtimeChatMachine,
+    check_order,
+    closed_by_client,
     decode_chat_event,
 )
 from antiphon.edge.session.admission import ConnectOptions, SessionRequest, read_connect_options
@@ -27,7 +29,7 @@ from antiphon.edge.settings import capabilities
 from antiphon.edge.transport.connection import ClientConnection, choose_encoding, choose_subprotocol
 from antiphon.shared_schemas.apps import REALTIME
 from antiphon.shared_schemas.entries import StopIn
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.messages.realtime import (
     ClosedReason,
     SessionClose,
@@ -102,7 +104,7 @@ class RealtimeChat:
             await self._serve_events()
         except TimeoutError:
             text = f"no message within {self._idle_s:g} s"
-            await self._close(ClosedReason.TIMEOUT, text)
+            await self._close(SessionClosedV2.of(ClosedReason.TIMEOUT, text, self._sid))
 
     async def _serve_events(self) -> None:
         requests = 0
@@ -114,13 +116,8 @@ class RealtimeChat:
                 event = await decode_chat_event(frame, settings, uploads)
                 del frame
                 if isinstance(event, SessionClose):
-                    text = "the client closed the session"
-                    return await self._close(ClosedReason.STOPPED, text)
-                if isinstance(event, SessionInit) is self._created:
-                    name = "session.init" if self._created else "input.append"
-                    when = "twice" if self._created else "before session.init"
-                    text = f"{name}: not allowed {when}"
-                    raise InvalidInput(text, field="type", code=ErrorCode.NOT_READY)
+                    return await self._close(closed_by_client(self._sid))
+                check_order(event, created=self._created)
                 if isinstance(event, SessionInit):
                     await self.create()
                     continue
@@ -164,8 +161,8 @@ class RealtimeChat:
     async def _send(self, message: ServerMessage) -> None:
         await self._connection.send(self._connection.encoding.encode(message))
 
-    async def _close(self, reason: ClosedReason, text: str) -> None:
-        await self._send(SessionClosedV2.of(reason, text, self._sid))
+    async def _close(self, message: SessionClosedV2) -> None:
+        await self._send(message)
         await self._connection.close(Close.NORMAL)
 
 

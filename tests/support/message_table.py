@@ -10,9 +10,11 @@ from pathlib import Path
 
 from antiphon.edge.protocols.machine import Action, Finish, Forward, Send
 from antiphon.shared_schemas.wire import ServerMessage
+from support.chat_mode_samples import CHAT_MODE
 from support.protocol_driver import Frame, Protocol
 from support.protocol_samples import PROTOCOLS
 
+TABLE = PROTOCOLS | {CHAT_MODE.name: CHAT_MODE}
 FILE = Path(__file__).parents[2] / "docs" / "message-table.md"
 
 _HEAD = """# Message × state
@@ -40,7 +42,7 @@ def render() -> str:
 
 
 async def _document() -> str:
-    return "\n".join([_HEAD, *[await _section(protocol) for protocol in PROTOCOLS.values()]])
+    return "\n".join([_HEAD, *[await _section(protocol) for protocol in TABLE.values()]])
 
 
 async def _section(protocol: Protocol) -> str:
@@ -63,7 +65,7 @@ async def answer(protocol: Protocol, state: str, frame: Frame) -> str:
     connection = await protocol.at(state)
     actions = await connection.step(frame)
     after = "" if connection.closed or connection.state == state else f" → {connection.state}"
-    silent = "ignored" if connection.state == "closing" else "kept"
+    silent = "ignored" if connection.state in ("closing", "being stopped") else "kept"
     return (", ".join(_word(action) for action in actions) or silent) + after
 
 

@@ -9,14 +9,15 @@ import pytest
 
 from antiphon.edge.protocols import chat, duplex, half_duplex, realtime, realtime_v2
 from antiphon.edge.protocols.machine import Phase, SessionMachine
-from support.message_table import FILE, answer, render, rows
+from antiphon.edge.protocols.realtime_chat import RealtimeChatMachine
+from support import chat_mode_samples
+from support.message_table import FILE, TABLE, answer, render, rows
 from support.protocol_driver import Protocol
 from support.protocol_samples import (
     CHAT,
     DUPLEX,
     HALF_DUPLEX,
     NO_REQUEST,
-    PROTOCOLS,
     REALTIME,
     REALTIME_V2,
 )
@@ -41,7 +42,7 @@ def _row(line: str) -> list[str]:
 
 @pytest.mark.parametrize(("path", "message", "state", "expected"), list(_cells()))
 async def test_answer(path: str, message: str, state: str, expected: str) -> None:
-    protocol = PROTOCOLS[path]
+    protocol = TABLE[path]
     assert await answer(protocol, state, rows(protocol)[message]) == expected
 
 
@@ -63,6 +64,12 @@ def _states(machine: type[SessionMachine[Any]]) -> set[str]:
             REALTIME_V2,
             {text for phase, text in realtime_v2.PHASE_TEXT.items() if phase is not Phase.OVER},
             realtime_v2.WIRE_NAMES.values(),
+        ),
+        (
+            chat_mode_samples.CHAT_MODE,
+            {chat_mode_samples.NOT_CREATED, chat_mode_samples.NO_REQUEST}
+            | _states(RealtimeChatMachine),
+            ("session.init", "input.append", "session.close"),
         ),
         (CHAT, {NO_REQUEST} | _states(chat.ChatMachine), ("the request", "stop")),
     ],
