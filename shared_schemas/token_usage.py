@@ -24,6 +24,10 @@ class TokenUsage(BaseModel):
         mine, theirs = self.model_dump(), other.model_dump()
         return TokenUsage(**{kind: mine[kind] + theirs[kind] for kind in mine})
 
+    def __sub__(self, earlier: TokenUsage) -> TokenUsage:
+        mine, theirs = self.model_dump(), earlier.model_dump()
+        return TokenUsage(**{kind: max(0, mine[kind] - theirs[kind]) for kind in mine})
+
     @classmethod
     def load(cls, value: object) -> TokenUsage | None:
         """From the header of an entry."""

@@ -50,6 +50,8 @@ PHASE_TEXT: Mapping[Phase, str] = {
     Phase.OVER: "closed",
 }
 
+Kind = Literal["listen", "text", "audio"]
+
 _VERSIONS = {
     "session.update": 1,
     "input_audio_buffer.append": 1,
@@ -172,30 +174,32 @@ class ResponseDeltas:
     def messages(self, entry: ResultOut, now_ms: float) -> list[OutputDelta]:
         """At least one event: clients wait for the output of each input.
 
-        A unit with text and audio is two events, and one with neither is an empty text.
+        A unit with text and audio is two events, and one with neither is an empty text. `listen` ends a
+        turn, as in the demo. The first event of a unit has its counts.
         """
-        used = self.count(entry.usage)
+        outputs: list[tuple[Kind, dict[str, Any]]] = []
+        if not entry.is_listen:
+            self._number += not self._speaking
+            if entry.text or not entry.audio:
+                outputs.append(("text", {"text": entry.text}))
+            if entry.audio:
+                outputs.append(("audio", {"audio": entry.audio}))
+        if entry.is_listen or entry.end_of_turn:
+            outputs.append(("listen", {}))
+        self._speaking = not (entry.is_listen or entry.end_of_turn)
+        counts = {
+            "chunk_index": self._units,
+            "chunk_usage": usage_fields(entry.usage),
+            "usage": self.count(entry.usage),
+        }
         self._units += 1
-        if entry.is_listen:
-            self._speaking = False
-            return [self._delta(entry, now_ms, used, "listen")]
-        self._number += not self._speaking
-        self._speaking = not entry.end_of_turn
-        deltas = []
-        if entry.text or not entry.audio:
-            deltas.append(self._delta(entry, now_ms, used, "text", text=entry.text))
-        if entry.audio:
-            deltas.append(self._delta(entry, now_ms, used, "audio", audio=entry.audio))
-        return deltas
+        (first, output), *others = outputs
+        return [
+            self._delta(entry, now_ms, first, **output, **counts),
+            *(self._delta(entry, now_ms, kind, **fields) for kind, fields in others),
+        ]
 
-    def _delta(
-        self,
-        entry: ResultOut,
-        now_ms: float,
-        used: dict[str, Any] | None,
-        kind: Literal["listen", "text", "audio"],
-        **output: Any,
-    ) -> OutputDelta:
+    def _delta(self, entry: ResultOut, now_ms: float, kind: Kind, **fields: Any) -> OutputDelta:
         metrics = {
             "kv_cache_length": entry.kv_cache_length,
             "wall_clock_ms": entry.wall_clock_ms,
@@ -209,8 +213,5 @@ class ResponseDeltas:
             session_id=self._sid,
             metrics=metrics,
             server_send_ts=round(now_ms / 1000, 3),
-            chunk_index=self._units - 1,
-            chunk_usage=usage_fields(entry.usage),
-            usage=used,
-            **output,
+            **fields,
         )

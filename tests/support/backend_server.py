@@ -45,6 +45,16 @@ def listen() -> Event:
     return {"type": "response.output.delta", "kind": "listen"}
 
 
+def counted(event: Event, **chunk: int) -> Event:
+    """With the tokens of its input, as the demo's newer servers count them; others are 0."""
+    given, made = ("text", "audio", "image", "video"), ("text", "audio")
+    usage = {
+        "input_token_details": {f"{k}_tokens": chunk.get(f"input_{k}", 0) for k in given},
+        "output_token_details": {f"{k}_tokens": chunk.get(f"output_{k}", 0) for k in made},
+    }
+    return {**event, "chunk_usage": usage, "chunk_index": 0}
+
+
 def done(words: str = "") -> Event:
     return {"type": "response.done", "text": words, "audio": None, "reason": "turn_end"}
 

@@ -46,7 +46,7 @@ class BackendAnsweringView(BackendView, AnsweringView):
                 if self._interrupted():
                     break
                 raise EngineLost(f"the backend server has sent nothing for {limit_s:g} s")
-            self._note(event.metrics)
+            self._note(event)
             if event.kind == "done":
                 tokens = int(event.metrics.get("n_tokens", 0))
                 text = "" if streamed else event.text

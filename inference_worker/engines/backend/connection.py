@@ -17,6 +17,7 @@ from websockets.sync.client import connect
 from antiphon.inference_worker.engines.backend.http_calls import HttpFailure, call
 from antiphon.inference_worker.engines.types import EngineError, EngineLost
 from antiphon.shared_schemas.audio import SILENCE, PcmFormat, Samples, samples_from_bytes
+from antiphon.shared_schemas.token_usage import TokenUsage
 
 CONNECT_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 10.0
@@ -48,6 +49,10 @@ class BackendEvent:
     audio: Samples = field(default_factory=lambda: SILENCE, repr=False)
     metrics: dict[str, Any] = field(default_factory=dict)
     session_id: str = ""
+    usage: TokenUsage | None = None
+    """Tokens of the session so far, if the server counts."""
+    chunk_usage: TokenUsage | None = None
+    """Tokens since the last event with a count."""
 
 
 class BackendConnection:
@@ -178,6 +183,8 @@ def read_event(raw: str | bytes) -> BackendEvent | None:
             else SILENCE,
             metrics=message.get("metrics") or {},
             session_id=str(message.get("session_id") or ""),
+            usage=_usage(message.get("usage")),
+            chunk_usage=_usage(message.get("chunk_usage")),
         )
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         text = f"the backend server has sent an unreadable message ({error})"
@@ -198,6 +205,23 @@ def _about(message: dict[str, Any]) -> int | None:
         return int(input_id)
     found = _LLAMA_RESPONSE.search(str(message.get("response_id") or ""))
     return int(found[1]) if found else None
+
+
+def _usage(counts: dict[str, Any] | None) -> TokenUsage | None:
+    if not counts:
+        return None
+
+    def count(side: str, *kinds: str) -> int:
+        details = counts.get(f"{side}_token_details") or {}
+        return sum(int(details.get(f"{kind}_tokens") or 0) for kind in kinds)
+
+    return TokenUsage(
+        input_text=count("input", "text"),
+        input_audio=count("input", "audio"),
+        input_vision=count("input", "image", "video"),
+        output_text=count("output", "text"),
+        output_audio=count("output", "audio"),
+    )
 
 
 def _reason(message: dict[str, Any]) -> str:

@@ -161,7 +161,7 @@ class BackendDuplexView(BackendView, DuplexView):
         return self._on_llama and self._config.generate_audio and said and not unit.sound
 
     def _take(self, event: BackendEvent, current: int) -> None:
-        self._note(event.metrics)
+        self._note(event)
         unit = self._unit
         unit.metrics.update(event.metrics)
         if event.kind in ("listen", "done"):

@@ -16,6 +16,7 @@ from antiphon.inference_worker.engines.backend.options import BackendOptions
 from antiphon.inference_worker.engines.backend.server_pool import BackendServer, ServerPool
 from antiphon.inference_worker.engines.processor import SessionView
 from antiphon.inference_worker.engines.types import EngineError
+from antiphon.shared_schemas.token_usage import TokenUsage
 
 
 class BackendView(SessionView):
@@ -28,6 +29,9 @@ class BackendView(SessionView):
         self._connection: BackendConnection | None = None
         self._stopped = threading.Event()
         self._context_tokens = 0
+        self._counted: TokenUsage | None = None
+        """Tokens of the current session on the server, as it counts them."""
+        self._taken = TokenUsage()
 
     def stop(self) -> None:
         self._stopped.set()
@@ -41,6 +45,13 @@ class BackendView(SessionView):
     def kv_cache_length(self) -> int:
         """As the server last reported it."""
         return self._context_tokens
+
+    def take_usage(self) -> TokenUsage | None:
+        counted, taken = self._counted, self._taken
+        if counted is None:
+            return None
+        self._taken = counted
+        return counted - taken
 
     def _interrupted(self) -> bool:
         """The current call shall end."""
@@ -71,7 +82,8 @@ class BackendView(SessionView):
                 self._close_session()
                 self._leave_server(str(error))
             else:
-                self._note(created.metrics)
+                self._counted, self._taken = None, TokenUsage()
+                self._note(created)
                 return created
 
     def _close_session(self) -> None:
@@ -89,7 +101,12 @@ class BackendView(SessionView):
             raise EngineError("the session is not prepared")
         return self._connection
 
-    def _note(self, metrics: dict[str, Any]) -> None:
-        length = metrics.get("kv_cache_length")
+    def _note(self, event: BackendEvent) -> None:
+        """Keep the length of the context and the token counts."""
+        if event.usage is not None:
+            self._counted = event.usage
+        elif event.chunk_usage is not None:
+            self._counted = (self._counted or TokenUsage()) + event.chunk_usage
+        length = event.metrics.get("kv_cache_length")
         if isinstance(length, int):
             self._context_tokens = max(0, min(length, self._options.context_tokens))

@@ -11,12 +11,14 @@ from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import EngineError, PastUnit, UnsupportedContent
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.token_usage import TokenUsage
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.backend_server import (
     TONE,
     Event,
     ScriptedBackend,
     ScriptedSession,
+    counted,
     done,
     listen,
     sound,
@@ -213,3 +215,19 @@ def test_a_unit_without_sound_is_refused(demo: ScriptedBackend, connect: Connect
     view.prepare("", CONFIG)
     with pytest.raises(EngineError, match="without sound"):
         view.prefill(SHORT[:0], [b"\xff\xd8"])
+
+
+def test_the_counts_of_the_server_are_passed_on(demo: ScriptedBackend, connect: Connect) -> None:
+    """Each server event with a count adds to it; a server that counts nothing has none."""
+    view = connect(demo).set_duplex_mode()
+    view.prepare("Be kind.", CONFIG)
+    assert view.take_usage() is None
+    spoken = counted(text("Yes."), input_audio=25, input_video=64, output_text=2)
+    replies(demo, [counted(listen(), input_audio=25)], [spoken, sound(), listen()])
+    step(view)
+    assert view.take_usage() == TokenUsage(input_audio=25)
+    rest_of_turn(view)
+    used = TokenUsage(input_audio=25, input_vision=64, output_text=2)
+    assert view.take_usage() == used
+    assert view.take_usage() == TokenUsage()
+    view.cleanup()

@@ -26,7 +26,8 @@ from antiphon.shared_schemas.content import (
     TextPart,
     VideoPart,
 )
-from support.backend_server import DIE, TONE, ScriptedBackend, done, sound, text
+from antiphon.shared_schemas.token_usage import TokenUsage
+from support.backend_server import DIE, TONE, ScriptedBackend, counted, done, sound, text
 
 from .conftest import Connect
 from .test_backend_duplex import replies
@@ -198,3 +199,17 @@ def test_a_connection_that_is_lost_during_an_answer(
     view.prefill([ask(TextPart("Hi"))], ChatOptions())
     with pytest.raises(EngineLost, match="is lost"):
         list(view.generate())
+
+
+def test_the_counts_of_the_server_are_passed_on(demo: ScriptedBackend, connect: Connect) -> None:
+    """`usage` counts the session so far, and each request is a session."""
+    view = connect(demo).set_chat_mode()
+    read = counted(text("Yes."), input_text=9, input_image=64)
+    total = counted(done("Yes."), input_text=9, input_image=64, output_text=2)["chunk_usage"]
+    replies(demo, [read, {**done("Yes."), "usage": total}])
+    for _ in range(2):
+        view.prefill([ask(TextPart("Well?"))], ChatOptions())
+        assert view.take_usage() is None
+        assert "".join(delta.text for delta in view.generate()) == "Yes."
+        assert view.take_usage() == TokenUsage(input_text=9, input_vision=64, output_text=2)
+    view.cleanup()
