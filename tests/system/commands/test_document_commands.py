@@ -37,7 +37,7 @@ from support.document_commands import (
     commands,
 )
 from support.fork_server import run_antiphon
-from support.redis_server import redis_binary
+from support.redis_server import redis_cli
 from support.stack import Stack, new_stack, until
 
 pytestmark = pytest.mark.timeout(240)
@@ -198,7 +198,7 @@ def _files(stack: Stack, folder: Path) -> None:
     certificate.cert_chain_pems[0].write_to_path(folder / "cert.pem")
     certificate.private_key_pem.write_to_path(folder / "key.pem")
     tools = {
-        "redis-cli": f'exec "{redis_binary().with_name("redis-cli")}" -p {stack.redis.port} "$@"',
+        "redis-cli": f'exec "{redis_cli()}" -p {stack.redis.port} "$@"',
         "antiphon": f'exec "{sys.executable}" -P -m antiphon "$@"',
     }
     (folder / "bin").mkdir()

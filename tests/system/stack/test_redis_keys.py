@@ -24,7 +24,7 @@ from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.voices import Voice, new_voice_id
 from support.control_plane import AUDIO, report
 from support.raw_client import open_wire
-from support.redis_server import redis_binary
+from support.redis_server import redis_cli
 from support.stack import Stack, until
 
 DOC = (Path(__file__).parents[3] / "docs" / "redis-keys.md").read_text()
@@ -51,7 +51,7 @@ class System:
         """The output of a shell command whose `redis-cli` uses this system's Redis."""
         folder = self.stack.folder / "bin"
         folder.mkdir(exist_ok=True)
-        real = Path(redis_binary()).with_name("redis-cli")
+        real = redis_cli()
         wrapper = folder / "redis-cli"
         wrapper.write_text(f'#!/bin/sh\nexec "{real}" -p {self.stack.redis.port} "$@"\n')
         wrapper.chmod(0o755)
