@@ -67,7 +67,12 @@ Its protocols and its API work without them.
 
 _BROTLI_SUFFIX = ".br"
 _HASHED_NAMES = "static/"
-_MEDIA_TYPES = {".js": "text/javascript", ".woff2": "font/woff2", ".wasm": "application/wasm"}
+_MEDIA_TYPES = {
+    ".f16": "application/octet-stream",
+    ".js": "text/javascript",
+    ".wasm": "application/wasm",
+    ".woff2": "font/woff2",
+}
 
 router = APIRouter(include_in_schema=False)
 

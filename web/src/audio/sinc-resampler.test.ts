@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { resample, SincResampler } from "./sinc-resampler.ts";
-import { levelDb, sine } from "./test-signals.ts";
+import { sine } from "./test-signals.ts";
+import { levelDb } from "./voice-activity.ts";
 
 const RATES: [number, number][] = [
   [48_000, 16_000],

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { StereoRecorder } from "./stereo-recorder.ts";
-import { levelDb, sine } from "./test-signals.ts";
+import { sine } from "./test-signals.ts";
+import { levelDb } from "./voice-activity.ts";
 
 interface Wav {
   header: DataView;

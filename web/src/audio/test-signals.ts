@@ -9,11 +9,6 @@ export function sine(hz: number, rate: number, seconds: number, amplitude = 1): 
   return samples;
 }
 
-/** RMS level in dB. */
-export function levelDb(samples: Float32Array): number {
-  return 10 * Math.log10(samples.reduce((sum, value) => sum + value * value, 0) / samples.length);
-}
-
 export function fromDb(db: number): number {
   return 10 ** (db / 20);
 }

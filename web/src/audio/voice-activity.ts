@@ -88,8 +88,8 @@ export class SpeechDetector extends VoiceActivityDetector<typeof SILERO_LIMITS> 
   }
 }
 
-/** RMS level in dBFS. */
+/** RMS level in dBFS. -Infinity for zeros. */
 export function levelDb(block: Float32Array): number {
   const power = block.reduce((sum, value) => sum + value * value, 0) / block.length;
-  return 10 * Math.log10(power + 1e-12);
+  return 10 * Math.log10(power);
 }
