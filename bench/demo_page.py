@@ -184,7 +184,11 @@ async def visit(options: argparse.Namespace, url: str, recorder: Recorder) -> No
 
 async def run(options: argparse.Namespace) -> int:
     async with httpx.AsyncClient(base_url=options.url) as http:
-        answer = await http.get("/v1/realtime/schema.json", params={"version": 2})
+        try:
+            answer = await http.get("/v1/realtime/schema.json", params={"version": 2})
+        except httpx.ConnectError:
+            print(f"{options.url} does not answer: start an edge (antiphon up -d), or name it with --url")
+            return 1
     recorder = Recorder(answer.raise_for_status().json())
     app, port = demo_server(options.checkout / "static", options.url), free_port()
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))

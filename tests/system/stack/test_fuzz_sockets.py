@@ -24,6 +24,7 @@ from websockets.typing import Subprotocol
 from antiphon.broker.keys import Keys
 from antiphon.shared_schemas.media import BINARY_PROTOCOL, split_frame
 from antiphon.shared_schemas.states import SessionState
+from support.chat_mode_samples import CHAT_MODE
 from support.fuzz_frames import Sent, good_frames, hostile_frames, sent
 from support.protocol_driver import Protocol
 from support.protocol_samples import CHAT, PROTOCOLS, REALTIME, REALTIME_V2
@@ -152,7 +153,7 @@ class FuzzClient:
         types = [message["type"] for message in self.messages]
         assert not set(types[:-1]) & self._protocol.terminal
         assert not [message for message in self.messages if message.get("code") == "internal"]
-        if self._protocol in (REALTIME, REALTIME_V2) and self._strict:
+        if self._protocol in (REALTIME, REALTIME_V2, CHAT_MODE) and self._strict:
             events = SERVER if self._protocol is REALTIME else SERVER_V2
             assert all(is_valid(message, events) for message in self.messages)
 
@@ -178,10 +179,11 @@ def _path(protocol: Protocol) -> str:
     return protocol.path.format(session_id=f"adx_{next(_numbers)}")
 
 
+FUZZED = PROTOCOLS | {CHAT_MODE.name: CHAT_MODE}
 OPTIONS = ("timing", "capabilities", "notices", "progress", "playback_ack", "transcript")
 
 
-@pytest.mark.parametrize("path", PROTOCOLS)
+@pytest.mark.parametrize("path", FUZZED)
 @settings(max_examples=60)
 @given(
     data=st.data(),
@@ -199,9 +201,10 @@ async def test_f14_hostile_frames_are_refused(
     prepared: bool,
     end: str,
 ) -> None:
-    protocol = PROTOCOLS[path]
+    protocol = FUZZED[path]
     frames = data.draw(st.lists(hostile_frames(protocol), max_size=8), label="frames")
-    url = f"{stack.ws_url}{_path(protocol)}?{'&'.join(f'{option}=1' for option in sorted(options))}"
+    query = "&".join(f"{option}=1" for option in sorted(options))
+    url = f"{stack.ws_url}{_path(protocol)}{'&' if '?' in protocol.path else '?'}{query}"
     async with connect(url, subprotocols=offered, compression=None, proxy=None) as socket:
         fuzz = FuzzClient(socket, protocol, strict=not options)
         await fuzz.begin(prepared)
@@ -211,13 +214,13 @@ async def test_f14_hostile_frames_are_refused(
     await _is_idle(stack)
 
 
-@pytest.mark.parametrize("path", PROTOCOLS)
+@pytest.mark.parametrize("path", FUZZED)
 @settings(max_examples=30)
 @given(data=st.data(), end=st.sampled_from(["stop", "abort"]))
 async def test_good_messages_in_any_order(
     stack: Stack, path: str, data: st.DataObject, end: str
 ) -> None:
-    protocol = PROTOCOLS[path]
+    protocol = FUZZED[path]
     frames = data.draw(st.lists(good_frames(protocol), min_size=1, max_size=12), label="frames")
     async with connect(stack.ws_url + _path(protocol), compression=None, proxy=None) as socket:
         fuzz = FuzzClient(socket, protocol)

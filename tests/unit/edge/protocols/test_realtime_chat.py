@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from antiphon.edge.errors import BudgetExceeded, Close, Draining, explain
 from antiphon.edge.media.voices import no_uploaded_voices
-from antiphon.edge.protocols.machine import Actions, Finish, Forward, Phase, QueuePlace
+from antiphon.edge.protocols.machine import Action, Actions, Finish, Forward, Phase, QueuePlace
 from antiphon.edge.protocols.realtime_chat import (
     RealtimeChatDecoder,
     RealtimeChatMachine,
@@ -32,8 +34,10 @@ from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.token_usage import TokenUsage
+from support.chat_mode_samples import CHAT_MODE
 from support.edge_harness import base64_audio
-from support.protocol_driver import wires_of
+from support.protocol_driver import Step, wires_of
+from support.protocol_samples import GRANTED
 from support.realtime_schema import CLIENT_V2, SERVER_V2, is_valid
 from support.tools import WEATHER, calls_weather, weather_result
 
@@ -241,3 +245,32 @@ def test_a_shutdown_is_no_error() -> None:
     machine = _machine()
     [closed] = _wires(machine.report(explain(Draining())))[-1:]
     assert closed["type"] == "session.closed"
+
+
+_STEPS = st.sampled_from(
+    [*CHAT_MODE.messages.values(), *CHAT_MODE.messages.values(), *CHAT_MODE.entries, GRANTED]
+)
+_MISTAKES = st.sampled_from([*CHAT_MODE.mistakes.values(), SessionCommand.INTERRUPT])
+
+
+@given(
+    way=st.sampled_from(list(CHAT_MODE.setup.values())),
+    steps=st.lists(_STEPS | _STEPS | _MISTAKES, max_size=30),
+)
+async def test_a_connection_ends_once_and_answers_no_more_than_it_was_asked(
+    way: list[Step], steps: list[Step]
+) -> None:
+    connection = CHAT_MODE.connection(CHAT_MODE)
+    actions: list[Action] = []
+    for step in [*way, *steps]:
+        actions += await connection.step(step)
+        if connection.closed:
+            break
+    wires = _wires(actions)
+    requests = [a for a in actions if isinstance(a, Forward) and isinstance(a.entry, ChatIn)]
+    sent = [wire["type"] for wire in wires]
+    assert sent.count("response.done") <= len(requests)
+    assert sent.count("session.closed") == int(connection.closed)
+    assert sum(isinstance(action, Finish) for action in actions) == int(connection.closed)
+    if connection.closed:
+        assert (sent[-1], type(actions[-1])) == ("session.closed", Finish)
