@@ -187,7 +187,9 @@ async def run(options: argparse.Namespace) -> int:
         try:
             answer = await http.get("/v1/realtime/schema.json", params={"version": 2})
         except httpx.ConnectError:
-            print(f"{options.url} does not answer: start an edge (antiphon up -d), or name it with --url")
+            print(
+                f"{options.url} does not answer: start an edge (antiphon up -d), or name it with --url"
+            )
             return 1
     recorder = Recorder(answer.raise_for_status().json())
     app, port = demo_server(options.checkout / "static", options.url), free_port()
