@@ -13,6 +13,10 @@ class BrokerUnavailable(BrokerError):
     """Redis does not answer; the call may or may not have taken effect."""
 
 
+class MasterChanged(BrokerUnavailable):
+    """Another server than before takes the writes now; the command was not sent to it."""
+
+
 class QueueFull(BrokerError):
     """The queue is at its limit, with `length` sessions."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from typing import Any, Generic, Self
@@ -18,7 +19,7 @@ from antiphon.broker.connections.client import BlockingConnection, RedisClient, 
 from antiphon.broker.connections.pool import LONGEST_BLOCK_MS
 from antiphon.broker.errors import BrokerError, BrokerUnavailable
 from antiphon.broker.keys import EntryT, StreamKey
-from antiphon.shared_schemas.entries import StreamPosition, UnreadableEntry, unpack_one_of
+from antiphon.shared_schemas.entries import StreamPosition, UnreadableEntry, unpack
 
 log = structlog.get_logger()
 
@@ -43,8 +44,11 @@ class Subscription(Generic[EntryT]):
         self.first_round = 0
         """The number of the first XREAD that was made for this subscription."""
         self._ends_before = StreamPosition.before(after.ticket + 1)
-        self._entries: asyncio.Queue[tuple[StreamPosition, EntryT] | None] = asyncio.Queue()
+        self._entries: deque[tuple[StreamPosition, EntryT]] = deque()
         self._limit = limit
+        self._arrived = asyncio.Event()
+        """Set while there are entries, and when no more will come."""
+        self._over = False
         self._failure: BaseException | None = None
 
     def deliver(self, position: StreamPosition, data: dict[bytes, bytes]) -> None:
@@ -52,32 +56,34 @@ class Subscription(Generic[EntryT]):
         self.after = position
         if position >= self._ends_before or self.overflowed:
             return
-        if self._entries.qsize() >= self._limit:
-            self.overflowed = True
-            self._entries.put_nowait(None)
-            return
-        try:
-            self._entries.put_nowait((position, unpack_one_of(data, self.key.entries)))
-        except UnreadableEntry:
-            log.exception("stream_entry_unreadable", key=self.key, id=position.id())
+        if len(self._entries) >= self._limit:
+            self.overflowed = self._over = True
+        else:
+            try:
+                self._entries.append((position, unpack(data, self.key.entries)))
+            except UnreadableEntry:
+                log.exception("stream_entry_unreadable", key=self.key, id=position.id())
+                return
+        self._arrived.set()
 
     def fail(self, error: BaseException) -> None:
         """End with an error, after the entries that were delivered."""
-        self._failure = error
-        self._entries.put_nowait(None)
+        self._failure, self._over = error, True
+        self._arrived.set()
 
     @property
     def unread(self) -> int:
-        return self._entries.qsize()
+        return len(self._entries)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> tuple[StreamPosition, EntryT]:
-        delivered = await self._entries.get()
-        if delivered is not None:
-            return delivered
-        self._entries.put_nowait(None)  # a further call ends again
+        while not (self._entries or self._over):
+            self._arrived.clear()
+            await self._arrived.wait()
+        if self._entries:
+            return self._entries.popleft()
         if self._failure is not None:
             raise BrokerError(f"{self.key} cannot be read: {self._failure}") from self._failure
         raise StopAsyncIteration
@@ -139,11 +145,11 @@ class _Stream:
 
     def __init__(self) -> None:
         self.subscriptions: list[Subscription[Any]] = []
-        self.after = ""
+        self.after: str | bytes = ""
 
     def add(self, subscription: Subscription[Any]) -> None:
         self.subscriptions.append(subscription)
-        self._move()
+        self.after = min(each.after for each in self.subscriptions).id()
 
     def deliver(self, entries: StreamEntries, round_: int) -> None:
         """To the subscribers the read was made for: a newer one may need entries from before these."""
@@ -152,10 +158,10 @@ class _Stream:
             for subscription in self.subscriptions:
                 if subscription.first_round <= round_ and position > subscription.after:
                     subscription.deliver(position, data)
-        self._move()
-
-    def _move(self) -> None:
-        self.after = min(each.after for each in self.subscriptions).id()
+            if len(self.subscriptions) > 1 or position != self.subscriptions[0].after:
+                self.after = min(each.after for each in self.subscriptions).id()
+            else:
+                self.after = entry_id
 
 
 class _SharedRead:

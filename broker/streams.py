@@ -6,9 +6,9 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from weakref import WeakSet
@@ -20,7 +20,7 @@ from redis.exceptions import ResponseError
 from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.connections.clock import RedisClock
 from antiphon.broker.connections.outages import is_redirection
-from antiphon.broker.errors import BrokerUnavailable, StaleFence
+from antiphon.broker.errors import BrokerUnavailable, MasterChanged, StaleFence
 from antiphon.broker.keys import EntryT, Keys, StreamKey
 from antiphon.broker.scripts import Scripts, stream_script
 from antiphon.broker.service.metrics import BrokerMetrics
@@ -32,7 +32,6 @@ from antiphon.shared_schemas.entries import (
     UnreadableEntry,
     pack,
     unpack,
-    unpack_one_of,
 )
 
 log = structlog.get_logger()
@@ -55,8 +54,8 @@ class KeptEntries:
     def __init__(
         self, before: StreamPosition, bytes_before: int, *, max_entries: int, max_bytes: int
     ) -> None:
-        self.oldest = StreamPosition(0, 0, 0)
-        """Entries below this position are trimmed."""
+        self.oldest = StreamPosition(0, 0, 0).id()
+        """Entries below this id are trimmed."""
         self._first = before
         self._sizes = deque([bytes_before])
         self._bytes = bytes_before
@@ -67,28 +66,12 @@ class KeptEntries:
         """Count the writer's next entry."""
         self._sizes.append(size)
         self._bytes += size
-        while len(self._sizes) > 1 and self._is_over():
+        while (count := len(self._sizes)) > 1 and (
+            self._bytes > self._max_bytes or count > self._max_entries
+        ):
             self._bytes -= self._sizes.popleft()
-            self.oldest = self._first = self._first._replace(n=self._first.n + 1)
-
-    def _is_over(self) -> bool:
-        return self._bytes > self._max_bytes or len(self._sizes) > self._max_entries
-
-
-class NewestEntries:
-    """The last entries of a writer, which a new master may not have: replication is asynchronous."""
-
-    def __init__(self) -> None:
-        self._entries: deque[tuple[float, StreamPosition, list[bytes]]] = deque()
-
-    def add(self, position: StreamPosition, fields: list[bytes]) -> None:
-        now = time.monotonic()
-        self._entries.append((now, position, fields))
-        while self._entries[0][0] < now - _REPLICATED_S:
-            self._entries.popleft()
-
-    def __iter__(self) -> Iterator[tuple[StreamPosition, list[bytes]]]:
-        return ((position, fields) for _, position, fields in self._entries)
+            self._first = self._first._replace(n=self._first.n + 1)
+            self.oldest = self._first.id()
 
 
 class StreamWriter:
@@ -120,7 +103,8 @@ class StreamWriter:
         self._refreshed = float("-inf")
         self._seconds = seconds
         self._expiring = (key, *expire_with)
-        self._newest = NewestEntries()
+        self._newest: deque[tuple[float, StreamPosition, list[bytes]]] = deque()
+        """When, where and what was written last. A new master may not have it."""
         self._master = master
         self._reopen = reopen
         self._lock = asyncio.Lock()
@@ -139,34 +123,48 @@ class StreamWriter:
         """
         began = time.perf_counter()
         step_ms = self._clock.offset_ms - self._first_offset_ms
-        stamped = replace(entry, at=round(self._clock.now_ms(), 3), clock_step=round(step_ms, 3))
-        fields = [*pack(stamped), _WRITER, self._token]
+        at = round(self._clock.now_ms(), 3)
+        fields = [*pack(entry, at=at, clock_step=round(step_ms, 3)), _WRITER, self._token]
         async with self._lock:
-            await self._restore()
             while True:
-                position = self._last._replace(n=self._last.n + 1)
+                last, found = self._last, None
+                position = StreamPosition(last.ticket, last.epoch, last.n + 1)
                 try:
-                    await self._add_redirected(position, fields)
-                    found = None
-                except ResponseError as error:
-                    found = await self._written_at(position, error)
+                    await self._add(position, fields, self._master)
+                except (BrokerUnavailable, ResponseError) as error:
+                    found = await self._add_again(position, fields, error)
                 self._last = position
                 written = fields if found is None else [*pack(found), _WRITER, self._token]
                 self._kept.add(sum(map(len, written)))
-                self._newest.add(position, written)
-                if found is None or _same(found, stamped):
+                now = time.monotonic()
+                self._newest.append((now, position, written))
+                while self._newest[0][0] < now - _REPLICATED_S:
+                    self._newest.popleft()
+                if found is None or _same(found, entry):
                     self._seconds.observe(time.perf_counter() - began)
                     return position
 
-    async def _add_redirected(self, position: StreamPosition, fields: list[bytes]) -> None:
-        """Add an entry, if necessary on the server that has the stream now."""
-        try:
-            await self._add(position, fields)
-        except BrokerUnavailable as error:
-            if not is_redirection(error.__cause__):
-                raise
-            await self._restore()
-            await self._add(position, fields)
+    async def _add_again(
+        self, position: StreamPosition, fields: list[bytes], error: Exception
+    ) -> StreamEntry | None:
+        """Add an entry after an error, if another server has the stream now.
+
+        Returns the entry that an earlier attempt of ours wrote at the position, if there is one.
+        """
+        if isinstance(error, MasterChanged) or is_redirection(error.__cause__):
+            try:
+                await self._restore()
+                await self._add(position, fields, self._master)
+            except ResponseError as second:
+                error = second
+            else:
+                return None
+        if _EXISTS not in str(error):
+            raise error
+        there = await self._redis.call("XRANGE", self._key, position.id(), position.id())
+        if not there or there[0][1].get(_WRITER) != self._token:
+            raise StaleFence(f"{self._key} has a newer writer") from error
+        return unpack(there[0][1])
 
     async def restore(self) -> None:
         """After a failover, write again what the new master may not have.
@@ -181,28 +179,20 @@ class StreamWriter:
         if master == self._master:
             return
         await self._reopen()
-        for position, fields in self._newest:
+        for _, position, fields in self._newest:
             try:
-                await self._add(position, fields)
+                await self._add(position, fields, master)
                 log.warning("stream_entry_restored", key=self._key, id=position.id())
             except ResponseError as error:
                 if _EXISTS not in str(error):
                     raise
         self._master = master
 
-    async def _written_at(self, position: StreamPosition, error: ResponseError) -> StreamEntry:
-        """The entry that an earlier attempt of ours wrote there. Raises StaleFence, or `error`."""
-        if _EXISTS not in str(error):
-            raise error
-        there = await self._redis.call("XRANGE", self._key, position.id(), position.id())
-        if not there or there[0][1].get(_WRITER) != self._token:
-            raise StaleFence(f"{self._key} has a newer writer") from error
-        return unpack(there[0][1])
-
-    async def _add(self, position: StreamPosition, fields: list[bytes]) -> None:
+    async def _add(self, position: StreamPosition, fields: list[bytes], master: bytes) -> None:
         """XADD, and set the expiry of a missing stream, and of any stream once a minute."""
-        tail = ("MINID", "~", self._kept.oldest.id(), position.id(), *fields)
-        added = await self._redis.call_pipelined("XADD", self._key, "NOMKSTREAM", *tail)
+        tail = ("MINID", "~", self._kept.oldest, position.id(), *fields)
+        head = ("XADD", self._key, "NOMKSTREAM")
+        added = await self._redis.call_pipelined(*head, *tail, master=master)
         if added and time.monotonic() - self._refreshed < self._refresh_s:
             return
         ttl_s = self._settings.stream_ttl_s
@@ -227,11 +217,7 @@ def _major(position: StreamPosition) -> str:
 
 def _same(one: StreamEntry, other: StreamEntry) -> bool:
     """Equal except for the time of the attempt."""
-    return _without_times(one) == _without_times(other)
-
-
-def _without_times(entry: StreamEntry) -> list[bytes]:
-    return pack(replace(entry, at=0.0, clock_step=0.0))
+    return pack(one, at=0.0, clock_step=0.0) == pack(other, at=0.0, clock_step=0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -342,7 +328,7 @@ class SessionStreams:
         while page := await self._redis.call("XRANGE", key, f"({start}", f"({end}", "COUNT", _PAGE):
             for entry_id, data in page:
                 try:
-                    entry = unpack_one_of(data, key.entries)
+                    entry = unpack(data, key.entries)
                 except UnreadableEntry:
                     log.exception("stream_entry_unreadable", key=key, id=entry_id.decode())
                     continue

@@ -21,7 +21,7 @@ from antiphon.edge.context import EdgeContext
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.transport.http_protocol import EdgeHttpProtocol
 from antiphon.edge.transport.turns import TurnQueue
-from antiphon.edge.transport.websocket_protocol import EdgeWebSocketProtocol, NoUtf8Tracebacks
+from antiphon.edge.transport.websocket_protocol import EdgeWebSocketProtocol
 
 log = structlog.get_logger()
 
@@ -29,7 +29,6 @@ WS_MAX_BYTES = 16 * 1024 * 1024
 """A larger frame closes the connection with 1009 before it is read. Chats may send more."""
 
 _SHUTDOWN_S = 3
-_NO_UTF8_TRACEBACKS = NoUtf8Tracebacks()
 
 
 async def run(settings: EdgeSettings, stop: asyncio.Event | None = None) -> None:
@@ -107,9 +106,7 @@ def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
         "bytes_per_s": settings.input_bytes_per_s,
         "budget": edge.chat_budget,
     }
-    uvicorn_log = logging.getLogger("uvicorn.error")
-    uvicorn_log.setLevel(logging.WARNING)
-    uvicorn_log.addFilter(_NO_UTF8_TRACEBACKS)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     return uvicorn.Config(
         app,
         http=type("HttpProtocol", (EdgeHttpProtocol,), shared),

@@ -97,11 +97,9 @@ class WorkerMetrics:
         for field, stage in self._stages.items():
             stage.observe(getattr(result, field) / 1000)
 
-    def count_tokens(self, usage: TokenUsage | None) -> TokenUsage | None:
-        """Count and return `usage`."""
-        for kind, count in usage or ():
+    def count_tokens(self, usage: TokenUsage) -> None:
+        for kind, count in usage:
             self._tokens[kind].inc(count)
-        return usage
 
     def show(self, counters: WorkerCounters, slots: int, used: Callable[[], int]) -> None:
         """Export the counters and the slots."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +29,14 @@ class PcmFormat(StrEnum):
     F32 = "f32"
     S16 = "s16"
 
-    @property
-    def width(self) -> int:
-        return 4 if self is PcmFormat.F32 else 2
+    width: int
+    """Bytes of one sample."""
+
+    def __new__(cls, value: str) -> Self:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.width = 4 if value == "f32" else 2
+        return member
 
 
 def samples_from_bytes(data: bytes, pcm_format: PcmFormat) -> Samples:

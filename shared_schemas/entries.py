@@ -8,12 +8,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple, TypeVar, overload
 
 import orjson
 from pydantic import BaseModel
 
-from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, samples_from_bytes
+from antiphon.shared_schemas.audio import PcmFormat, float_bytes
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage, restore
 from antiphon.shared_schemas.tagged import TaggedDataclass
@@ -23,7 +24,7 @@ from antiphon.shared_schemas.unit_result import UnitResult
 BINARY = {"binary": True}
 """Field metadata: the value is stored raw; a tuple is stored as name0, name1, ..."""
 
-_USAGE = {"load": TokenUsage.load}
+_USAGE = {"load": TokenUsage.model_validate}
 
 _HEADER = b"h"
 
@@ -86,76 +87,84 @@ class UnreadableEntry(ValueError):
     """A stream entry is not of this version's form."""
 
 
-class _Item(NamedTuple):
-    """How one field is stored. `load` converts what JSON gives."""
+class _Layout(NamedTuple):
+    """How the fields of a class are stored."""
 
-    name: str
-    stored_as: str
-    is_binary: bool
-    is_tuple: bool
-    load: Callable[[Any], Any] | None
+    in_header: tuple[tuple[str, str], ...]
+    """The name of each field, and its name in JSON."""
+    header_values: Callable[[StreamEntry], tuple[Any, ...]]
+    """The values of those fields."""
+    converted: tuple[tuple[str, Callable[[Any], Any], bool], ...]
+    """Fields whose value in JSON is converted, how, and whether it may be None."""
+    raw: tuple[tuple[str, bytes], ...]
+    raw_tuples: tuple[tuple[str, bytes], ...]
 
 
 @functools.cache
-def _layout(tag: str) -> tuple[_Item, ...]:
-    return tuple(
-        _Item(
-            item.name,
-            item.metadata.get("stored_as", item.name),
-            is_binary=bool(item.metadata.get("binary")),
-            is_tuple=item.default == (),
-            load=item.metadata.get("load"),
-        )
-        for item in fields(_BY_TAG[tag])
+def _layout(cls: type[StreamEntry]) -> _Layout:
+    binary = [item for item in fields(cls) if item.metadata.get("binary")]
+    others = [item for item in fields(cls) if not item.metadata.get("binary")]
+    loaded = [item for item in others if "load" in item.metadata]
+    return _Layout(
+        tuple((item.name, item.metadata.get("stored_as", item.name)) for item in others),
+        attrgetter(*(item.name for item in others)),
+        tuple((item.name, item.metadata["load"], item.default is None) for item in loaded),
+        tuple((item.name, item.name.encode()) for item in binary if item.default != ()),
+        tuple((item.name, item.name.encode()) for item in binary if item.default == ()),
     )
 
 
-def pack(entry: StreamEntry) -> list[bytes]:
-    """Field names and values, flat, ready for XADD."""
+def pack(entry: StreamEntry, **stamps: float) -> list[bytes]:
+    """Field names and values, flat, ready for XADD; with the stamps `at` and `clock_step`, if given."""
+    layout = _layout(type(entry))
     header: dict[str, Any] = {"type": entry.tag}
-    raw: list[bytes] = []
-    for name, stored_as, is_binary, is_tuple, _ in _layout(entry.tag):
-        value = getattr(entry, name)
-        if not is_binary:
-            header[stored_as] = value.model_dump() if isinstance(value, BaseModel) else value
-        elif is_tuple:
-            for index, part in enumerate(value):
-                raw += [f"{name}{index}".encode(), part]
-        elif value:
-            raw += [name.encode(), value]
-    return [_HEADER, orjson.dumps(header), *raw]
+    for (_, stored_as), value in zip(layout.in_header, layout.header_values(entry), strict=True):
+        header[stored_as] = value
+    header.update(stamps)
+    packed = [_HEADER, orjson.dumps(header, BaseModel.model_dump)]
+    for name, key in layout.raw:
+        if value := getattr(entry, name):
+            packed += (key, value)
+    for name, key in layout.raw_tuples:
+        for index, part in enumerate(getattr(entry, name)):
+            packed += (b"%b%d" % (key, index), part)
+    return packed
 
 
-def unpack(data: Mapping[bytes, bytes]) -> StreamEntry:
-    """Inverse of `pack`. Raises UnreadableEntry on an unknown or incomplete entry."""
+@overload
+def unpack(data: Mapping[bytes, bytes]) -> StreamEntry: ...
+@overload
+def unpack(data: Mapping[bytes, bytes], kinds: tuple[type[EntryT], ...]) -> EntryT: ...
+def unpack(
+    data: Mapping[bytes, bytes], kinds: tuple[type[StreamEntry], ...] | None = None
+) -> StreamEntry:
+    """Inverse of `pack`. Raises UnreadableEntry on an unknown or incomplete entry.
+
+    It must be one of `kinds` if they are given.
+    """
     try:
-        header: dict[str, Any] = dict(orjson.loads(data[_HEADER]))
+        header: dict[str, Any] = orjson.loads(data[_HEADER])
         cls = _BY_TAG[header["type"]]
-        values: dict[str, Any] = {}
-        for name, stored_as, is_binary, is_tuple, load in _layout(cls.tag):
-            if is_binary:
-                values[name] = _parts(name, data) if is_tuple else data.get(name.encode(), b"")
-            elif stored_as in header:
-                value = header[stored_as]
-                values[name] = load(value) if load else value
-        return cls(**values)
+        layout = _layout(cls)
+        values: dict[str, Any] = {
+            name: header[stored_as] for name, stored_as in layout.in_header if stored_as in header
+        }
+        for name, convert, nullable in layout.converted:
+            if name in values and not (nullable and values[name] is None):
+                values[name] = convert(values[name])
+        for name, key in layout.raw:
+            values[name] = data.get(key, b"")
+        for name, key in layout.raw_tuples:
+            parts: list[bytes] = []
+            while (part := data.get(b"%b%d" % (key, len(parts)))) is not None:
+                parts.append(part)
+            values[name] = tuple(parts)
+        entry = cls(**values)
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableEntry(f"stream entry cannot be read: {error!r}") from error
-
-
-def unpack_one_of(data: Mapping[bytes, bytes], kinds: tuple[type[EntryT], ...]) -> EntryT:
-    """Like `unpack`. Raises UnreadableEntry also on an entry of another kind."""
-    entry = unpack(data)
-    if not isinstance(entry, kinds):
+    if kinds is not None and not isinstance(entry, kinds):
         raise UnreadableEntry(f"a {entry.tag!r} entry does not belong in this stream")
     return entry
-
-
-def _parts(name: str, data: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
-    parts: list[bytes] = []
-    while (part := data.get(f"{name}{len(parts)}".encode())) is not None:
-        parts.append(part)
-    return tuple(parts)
 
 
 class PrepareIn(StreamEntry, tag="prepare"):
@@ -176,10 +185,6 @@ class ChunkIn(StreamEntry, tag="chunk"):
     frames: tuple[bytes, ...] = field(default=(), metadata=BINARY, repr=False)
     force_listen: bool = False
     max_slice_nums: int | None = None
-
-    def samples(self) -> Samples:
-        """The audio as float32, shape (n,)."""
-        return samples_from_bytes(self.audio, self.pcm)
 
 
 class PauseIn(StreamEntry, tag="pause"):
@@ -252,7 +257,7 @@ class ResultOut(StreamEntry, tag="result"):
     @classmethod
     def of(cls, result: UnitResult, **context: Any) -> ResultOut:
         """Join an engine's result with its position in the session."""
-        values = {f.name: getattr(result, f.name) for f in fields(UnitResult)}
+        values = {name: getattr(result, name) for name in UnitResult.__slots__}
         values["audio"] = float_bytes(result.audio)
         return cls(**values, **context)
 

@@ -108,12 +108,14 @@ def to_frame(message: Mapping[str, Any]) -> str | bytes:
     payload = bytearray()
 
     def refer(value: object) -> Any:
-        raw = value if isinstance(value, Raw) else Raw(_bytes(value))
-        if not raw.data:
+        data = value.data if isinstance(value, Raw) else value
+        if not isinstance(data, bytes):
+            raise TypeError(f"{type(data).__name__} does not belong in a message")
+        if not data:
             return ""
-        reference: dict[str, Any] = {"at": len(payload), "bytes": len(raw.data)}
-        payload.extend(raw.data)
-        return reference | ({"format": str(raw.pcm)} if isinstance(value, Raw) else {})
+        reference: dict[str, Any] = {"at": len(payload), "bytes": len(data)}
+        payload.extend(data)
+        return reference | ({"format": str(value.pcm)} if isinstance(value, Raw) else {})
 
     header = orjson.dumps(message, refer, orjson.OPT_PASSTHROUGH_DATACLASS)
     if not payload:
@@ -137,10 +139,7 @@ def split_frame(frame: bytes) -> tuple[bytes, Payload]:
 
 
 def _base64(value: object) -> str:
-    return pybase64.b64encode_as_string(value.data if isinstance(value, Raw) else _bytes(value))
-
-
-def _bytes(value: object) -> bytes:
-    if not isinstance(value, bytes):
-        raise TypeError(f"{type(value).__name__} does not belong in a message")
-    return value
+    data = value.data if isinstance(value, Raw) else value
+    if not isinstance(data, bytes):
+        raise TypeError(f"{type(data).__name__} does not belong in a message")
+    return pybase64.b64encode_as_string(data)

@@ -27,8 +27,3 @@ class TokenUsage(BaseModel):
     def __sub__(self, earlier: TokenUsage) -> TokenUsage:
         mine, theirs = self.model_dump(), earlier.model_dump()
         return TokenUsage(**{kind: max(0, mine[kind] - theirs[kind]) for kind in mine})
-
-    @classmethod
-    def load(cls, value: object) -> TokenUsage | None:
-        """From the header of an entry."""
-        return None if value is None else cls.model_validate(value)

@@ -45,14 +45,15 @@ class RedisNode:
         async with self._translate_outages():
             return await self._redis.execute_command(*command, **options)
 
-    async def call_pipelined(self, *command: Any) -> Any:
+    async def call_pipelined(self, *command: Any, master: bytes | None = None) -> Any:
         """Like `call`, with less CPU time, on one connection for all callers; the reply is not parsed.
 
         For frequent commands that Redis executes at once and whose replies are short. Raises
-        BrokerUnavailable also when another server of a cluster has the key now: see `master_id`.
+        BrokerUnavailable also when another server of a cluster has the key now, and MasterChanged if
+        `master` is not the `master_id` of the key.
         """
         try:
-            return await self._pipeline.call(*command)
+            return await self._pipeline.call(*command, server=master)
         except FAILURES as error:
             raise await self._outage(error) from error
 
@@ -144,7 +145,10 @@ class BlockingConnection:
                 self._pipeline.disconnect()
             raise outage(error) from error
         return {
-            key: [(entry_id, _pairs(fields)) for entry_id, fields in entries]
+            key: [
+                (entry_id, dict(zip(fields[::2], fields[1::2], strict=True)))
+                for entry_id, fields in entries
+            ]
             for key, entries in reply or ()
         }
 
@@ -183,11 +187,6 @@ class BlockingConnection:
         await self._pipeline.aclose()
 
 
-def _pairs(fields: list[bytes]) -> dict[bytes, bytes]:
-    names_and_values = iter(fields)
-    return dict(zip(names_and_values, names_and_values, strict=True))
-
-
 class RedisClient(ABC):
     """One Redis, whatever the number of its servers."""
 
@@ -196,7 +195,7 @@ class RedisClient(ABC):
         """Run one command on the master of its key; see RedisNode."""
 
     @abstractmethod
-    async def call_pipelined(self, *command: Any) -> Any:
+    async def call_pipelined(self, *command: Any, master: bytes | None = None) -> Any:
         """Run one frequent command on the master of its key; see RedisNode."""
 
     @abstractmethod

@@ -59,10 +59,10 @@ class ClusterClient(RedisClient):
             lambda node: node.call_asking(*command, **options),
         )
 
-    async def call_pipelined(self, *command: Any) -> Any:
+    async def call_pipelined(self, *command: Any, master: bytes | None = None) -> Any:
         return await self._send(
             command,
-            lambda node: node.call_pipelined(*command),
+            lambda node: node.call_pipelined(*command, master=master),
             lambda node: node.call_asking(*command),
             follow_moves=False,
         )

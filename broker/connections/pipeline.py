@@ -21,6 +21,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from antiphon.broker.connections.pool import ReportsLoss, leads_to
 from antiphon.broker.connections.shared_call import SharedCall
+from antiphon.broker.errors import MasterChanged
 from antiphon.broker.redis_address import Endpoint
 
 _REPLID = re.compile(rb"\bmaster_replid:(\w+)")
@@ -44,30 +45,44 @@ class Pipeline:
         """The open connection. Its transport belongs to the pipeline."""
         return self._link.connection if self._link and self._link.is_open else None
 
-    async def call(self, *command: Any) -> Any:
+    async def call(self, *command: Any, server: bytes | None = None) -> Any:
         """The reply as Redis sends it. The reply of a caller that was cancelled is dropped.
 
         Raises redis-py's errors: TimeoutError `timeout_s` after the call, ConnectionError when the
         connection is lost, the error that the reply is. Raises BrokerUnavailable when `aclose` ends an
-        attempt to connect.
+        attempt to connect, and MasterChanged if `server` is not the `server_id`.
         """
-        deadline = asyncio.get_running_loop().time() + self._timeout_s
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_s
         link = self._link
         if link is None or not link.is_open:
             link = await self._open()
-        return await link.send(command, deadline)
+        while server is not None and link.server_id != server:
+            if await self.server_id() != server:
+                raise MasterChanged("another server takes the writes now")
+            link = self._link or link
+        try:  # commands of one turn of the event loop are sent together by uvloop
+            link.transport.write(hiredis.pack_command(command))
+        except RuntimeError:  # uvloop, when a reset has closed the connection
+            link.fail(RedisConnectionError, "the connection is lost")
+        if not link.is_open:
+            raise RedisConnectionError("the connection is lost")
+        reply: asyncio.Future[Any] = loop.create_future()
+        link.waiting.append((reply, deadline))
+        if link.timer is None:
+            link.timer = loop.call_at(deadline, link.check_deadline)
+        return await reply
 
     async def server_id(self) -> bytes:
         """Changes when the next call goes to another server, or to one that has restarted.
 
         Connects if necessary. Empty if the user may not ask. Raises like `call`.
         """
-        deadline = asyncio.get_running_loop().time() + self._timeout_s
         while (link := self._link) is None or not link.is_open or link.server_id is None:
             if link is None or not link.is_open:
                 link = await self._open()
             try:
-                found = _REPLID.search(await link.send(("INFO", "replication"), deadline))
+                found = _REPLID.search(await self.call("INFO", "replication"))
             except NoPermissionError:
                 found = None
             link.server_id = found[1] if found else b""
@@ -118,30 +133,16 @@ class _Link(asyncio.Protocol):
         self.is_open = True
         self.lost = asyncio.Event()
         self.server_id: bytes | None = None
+        self.waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self.timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._replies = hiredis.Reader(replyError=DefaultParser.parse_error)
-        self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-        self._transport = connection.hand_over(self)
-        if self._transport.is_closing():
+        self.transport = connection.hand_over(self)
+        if self.transport.is_closing():
             self.fail(RedisConnectionError, "the connection is lost")
-
-    def send(self, command: tuple[Any, ...], deadline: float) -> asyncio.Future[Any]:
-        """The reply to come. Commands of one turn of the event loop are sent together by uvloop."""
-        try:
-            self._transport.write(hiredis.pack_command(command))
-        except RuntimeError:  # uvloop, when a reset has closed the connection
-            self.fail(RedisConnectionError, "the connection is lost")
-        if not self.is_open:
-            raise RedisConnectionError("the connection is lost")
-        reply: asyncio.Future[Any] = self._loop.create_future()
-        self._waiting.append((reply, deadline))
-        if self._timer is None:
-            self._timer = self._loop.call_at(deadline, self._check_deadline)
-        return reply
 
     def data_received(self, data: bytes) -> None:
-        replies, waiting = self._replies, self._waiting
+        replies, waiting = self._replies, self.waiting
         replies.feed(data)
         try:
             while (value := replies.gets()) is not False:
@@ -163,21 +164,21 @@ class _Link(asyncio.Protocol):
         """Close the connection; every caller that waits gets an error."""
         self.is_open = False
         self.lost.set()
-        if self._timer is not None:
-            self._timer.cancel()
-        self._transport.abort()
-        while self._waiting:
-            reply, _ = self._waiting.popleft()
+        if self.timer is not None:
+            self.timer.cancel()
+        self.transport.abort()
+        while self.waiting:
+            reply, _ = self.waiting.popleft()
             if not reply.done():
                 reply.set_exception(kind(reason))
 
-    def _check_deadline(self) -> None:
+    def check_deadline(self) -> None:
         """One timer serves all callers: the first one that waits has the first deadline."""
-        self._timer = None
-        if not self._waiting:
+        self.timer = None
+        if not self.waiting:
             return
-        deadline = self._waiting[0][1]
+        deadline = self.waiting[0][1]
         if self._loop.time() < deadline:
-            self._timer = self._loop.call_at(deadline, self._check_deadline)
+            self.timer = self._loop.call_at(deadline, self.check_deadline)
         else:
             self.fail(RedisTimeoutError, "no reply in time")

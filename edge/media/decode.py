@@ -68,17 +68,15 @@ def check_audio(audio: Raw, field: str, max_s: float, *, min_samples: int = 1) -
     if samples > max_s * INPUT_RATE:
         limit = int(max_s * INPUT_RATE)
         raise InvalidInput(f"{field}: {samples} samples, the limit is {limit}", field=field)
-    if len(data) >= _MIN_TEXT_BYTES and _is_text(data[:_MIN_TEXT_BYTES]) and _is_text(data):
+    head = data[:_MIN_TEXT_BYTES]
+    is_text = not head.translate(None, _TEXT) and not data.translate(None, _TEXT)
+    if is_text and len(data) >= _MIN_TEXT_BYTES:
         text = f"{field}: text is not {_SAMPLE_NAMES[audio.pcm]} audio"
         if audio.pcm is PcmFormat.F32:
             text += _USE_UNIT_SCALE
         raise InvalidInput(text, field=field)
     if audio.pcm is PcmFormat.F32:
         check_peak(np.frombuffer(data, dtype="<f4"), field)
-
-
-def _is_text(data: bytes) -> bool:
-    return not data.translate(None, _TEXT)
 
 
 def check_peak(samples: Samples, field: str) -> None:

@@ -119,8 +119,12 @@ class DuplexDecoder:
             return StopIn()
         self._reader.charge_message()
         match message:
-            case AudioChunk():
-                return self._chunk(message)
+            case AudioChunk(audio=audio, frame_base64_list=frames):
+                return self._reader.read_chunk(
+                    *(audio, "audio", frames, "frame_base64_list"),
+                    force_listen=message.force_listen,
+                    max_slice_nums=message.max_slice_nums,
+                )
             case VideoFrame():
                 return CameraFrame(self._reader.read_image(message.frame, "frame"))
             case Prepare():
@@ -133,13 +137,6 @@ class DuplexDecoder:
                 return PlaybackIn(played_ms=played_ms)
             case ClientDiagnostic():
                 return _diagnostic(message)
-
-    def _chunk(self, message: AudioChunk) -> ChunkIn:
-        return self._reader.read_chunk(
-            *(message.audio, "audio", message.frame_base64_list, "frame_base64_list"),
-            force_listen=message.force_listen,
-            max_slice_nums=message.max_slice_nums,
-        )
 
     async def _prepare(self, message: Prepare) -> PrepareIn:
         config = message.config

@@ -163,7 +163,7 @@ class ResponseDeltas:
 
     def restore(self, snapshot: list[Any]) -> None:
         self._number, self._speaking, self._units, usage = snapshot
-        self._usage = TokenUsage.load(usage)
+        self._usage = None if usage is None else TokenUsage.model_validate(usage)
 
     def count(self, usage: TokenUsage | None) -> dict[str, Any] | None:
         """The usage of the session, including this."""

@@ -37,11 +37,20 @@ class AllSent(Exception):
 
 
 class SendQueue:
-    """`put` never waits. It sends at once, or one task sends the encoded messages in order."""
+    """`send` never waits. It sends at once, or one task sends the encoded messages in order.
+
+    The first message includes the server's `capabilities` if the client asked.
+    """
 
     def __init__(
-        self, connection: ClientConnection, unsent: Unsent, stall_s: float, seconds: Histogram
+        self,
+        connection: ClientConnection,
+        unsent: Unsent,
+        stall_s: float,
+        seconds: Histogram,
+        capabilities: dict[str, Any] | None = None,
     ) -> None:
+        self._capabilities = capabilities
         self._connection = connection
         self._unsent = unsent
         self._stall_s = stall_s
@@ -56,13 +65,16 @@ class SendQueue:
         self.wait_for_space = self._space.wait
         """Returns once the queue is at most half full."""
 
-    def put(self, message: ServerMessage) -> None:
+    def send(self, message: ServerMessage) -> None:
         """Queue a message; ignored after `close_after_sent`. Raises SlowConsumer.
 
         One frame may exceed the byte limit if the client has read everything before it.
         """
         if self._close is not None:
             return
+        if self._capabilities is not None:
+            message = replace(message, capabilities=self._capabilities)
+            self._capabilities = None
         frame = self._connection.encoding.encode(message)
         put_at = time.perf_counter()
         if not (self._frames or self._sending) and self._connection.send_now(frame):
@@ -76,6 +88,8 @@ class SendQueue:
         self._wake.set()
         if len(self._frames) * 2 > self._unsent.messages:
             self._space.clear()
+
+    send_unnumbered = send
 
     def close_after_sent(self, close: Close) -> None:
         """Close the connection after the queued frames. Only the first call has an effect."""
@@ -107,24 +121,6 @@ class SendQueue:
                 raise SlowConsumer from None
             if self._close is not None:
                 raise AllSent
-
-
-class DirectSender:
-    """Sends at once. The first message includes the server's capabilities if the client asked."""
-
-    def __init__(self, queue: SendQueue, capabilities: dict[str, Any] | None) -> None:
-        self._queue = queue
-        self._capabilities = capabilities
-        self.wait_for_space = queue.wait_for_space
-
-    def send(self, message: ServerMessage) -> None:
-        """Raises SlowConsumer."""
-        if self._capabilities is not None:
-            message = replace(message, capabilities=self._capabilities)
-            self._capabilities = None
-        self._queue.put(message)
-
-    send_unnumbered = send
 
 
 class ResumableSender:
@@ -197,7 +193,7 @@ class ResumableSender:
     def send_unnumbered(self, message: ServerMessage) -> None:
         """Send at once a message that a resume does not repeat: it needs no checkpoint in Redis."""
         if self.token_sent:  # the first message has a token
-            self._queue.put(message)
+            self._queue.send(message)
 
     def commit(self, delivered: StreamPosition | None) -> None:
         """End the current event: the output entry at `delivered`, or another event.
@@ -249,7 +245,7 @@ class ResumableSender:
         if message.bears_token:
             message = replace(message, resume_token=self._token)
             self.token_sent = True
-        self._queue.put(message)
+        self._queue.send(message)
 
     def _store_held(self) -> None:
         """Held inputs must survive this edge, too. They are forwarded with the grant."""

@@ -47,7 +47,7 @@ from antiphon.edge.session.admission import (
     admit,
 )
 from antiphon.edge.session.input_writer import InputWriter
-from antiphon.edge.session.sender import AllSent, DirectSender, ResumableSender, SendQueue
+from antiphon.edge.session.sender import AllSent, ResumableSender, SendQueue
 from antiphon.edge.settings import capabilities
 from antiphon.edge.transport.connection import ClientConnection
 from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
@@ -134,16 +134,17 @@ class EdgeSession(Generic[Command]):
         self._writer = InputWriter(
             context.broker, self._sid, number, patience_s, metrics.append, admitted.trace
         )
-        self._queue = SendQueue(connection, self._unsent, settings.send_stall_s, metrics.send)
         offer = capabilities(settings) if admitted.options.capabilities else None
+        to_queue = None if admitted.resume else offer
+        self._queue = SendQueue(
+            connection, self._unsent, settings.send_stall_s, metrics.send, to_queue
+        )
+        self._sender: SendQueue | ResumableSender = self._queue
         self._resumable: ResumableSender | None = None
-        self._sender: DirectSender | ResumableSender
         if admitted.resume:
             self._sender = self._resumable = ResumableSender(
                 machine, self._writer, self._queue, admitted.resume.token, number, offer
             )
-        else:
-            self._sender = DirectSender(self._queue, offer)
         self._began = time.perf_counter()
         self._reason = EndReason.CLIENT_GONE
         self._finished = asyncio.Event()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -74,6 +74,7 @@ class SocketConnection:
     def __init__(self, socket: WebSocket, encoding: Encoding = JSON) -> None:
         self.encoding = encoding
         self._socket = socket
+        self._receive: Callable[[], Awaitable[Any]] = socket.scope["state"]["receive"]
         self.send_now: Callable[[str | bytes], bool] = socket.scope["state"]["send_now"]
         self.force_close: Callable[[Close, str], None] = socket.scope["state"]["force_close"]
         self.probe: Callable[[Callable[[], None]], None] = socket.scope["state"]["probe"]
@@ -84,7 +85,7 @@ class SocketConnection:
         Raises NotJson for a binary one if only text was agreed on, and BudgetExceeded if the edge
         cannot hold it.
         """
-        message = await self._socket.receive()
+        message = await self._receive()
         if message["type"] == "websocket.disconnect":
             raise ClientGone
         if "error" in message:

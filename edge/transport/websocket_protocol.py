@@ -80,26 +80,19 @@ class _FrameReader(StreamReader):
 
     def at_eof(self) -> Generator[None, None, bool]:
         """The parser calls it before each frame."""
-        while len(self.buffer) < self._needed() and not self.eof:
-            yield
-        if self.buffer and self._rest:
-            self.buffer[:0] = self._next_header()
-        elif self._begins_long_frame():
-            self._split()
-        return not self.buffer
-
-    def _needed(self) -> int:
-        """Bytes without which the next header cannot be judged."""
-        if self._rest or not self.buffer:
-            return 1
-        return 14 if self.buffer[1:2] == b"\xff" else 2
-
-    def _begins_long_frame(self) -> bool:
-        """False if the parser refuses the frame by its header."""
         head = self.buffer
-        if len(head) < 14 or head[1] != 0xFF:
-            return False
-        return PIECE_BYTES < int.from_bytes(head[2:10], "big") <= self._room()
+        while not self.eof:
+            to_judge = 1 if self._rest or not head else 14 if head[1:2] == b"\xff" else 2
+            if len(head) >= to_judge:
+                break
+            yield
+        if head and self._rest:
+            head[:0] = self._next_header()
+        elif len(head) >= 14 and head[1] == 0xFF:
+            size = int.from_bytes(head[2:10], "big")
+            if PIECE_BYTES < size <= self._room():  # the parser refuses a longer one
+                self._split()
+        return not head
 
     def _split(self) -> None:
         """Shortens the header to a first fragment."""
@@ -198,7 +191,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         self.conn = FrameParser(self.config.ws_max_size, self.logger)
         self._on_pong: Callable[[], None] | None = None
         own = {"force_close": self.force_close, "probe": self.probe, "send_now": self.send_now}
-        self.app_state = {**self.app_state, **own}
+        self.app_state = {**self.app_state, **own, "receive": self.receive}
         self.app = self._serve
         now = self.loop.time()
         self._frame_rate = TokenBucket(FRAME_BURST, FRAMES_PER_S, now)
@@ -241,30 +234,30 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
     # --- input ---
 
     def data_received(self, data: bytes) -> None:
+        """Parse the frames of one turn. The next one is a turn of the event loop later."""
         if self._cut:
             self.transport.pause_reading()
             self.loop.call_later(_DISCARD_EVERY_S, self.transport.resume_reading)
-        elif self._byte_rate.take(len(data), self.loop.time()):
-            self._parse(data)
-            if len(data) >= BULK_BYTES:
-                self._wait_for_turn()
-        else:
-            self._cut_off("too many bytes", "too_many_bytes")
-
-    def _parse(self, data: bytes) -> None:
-        """Parse the frames of one turn. The next one is a turn of the event loop later."""
-        super().data_received(data)
-        if self._cut or self.conn.parser_exc is not None:
             return
-        if self.conn.small and not self._frame_rate.take(self.conn.small, self.loop.time()):
+        now = self.loop.time()
+        if not self._byte_rate.take(len(data), now):
+            self._cut_off("too many bytes", "too_many_bytes")
+            return
+        super().data_received(data)
+        conn = self.conn
+        if self._cut or conn.parser_exc is not None:
+            return
+        if conn.small and not self._frame_rate.take(conn.small, now):
             self._cut_off("too many frames", "too_many_frames")
-        elif self.conn.fragments > MAX_FRAGMENTS:
+        elif conn.fragments > MAX_FRAGMENTS:
             self._cut_off("too many fragments", "too_many_frames", Close.TOO_BIG)
         elif self.read_paused:  # a message is complete
             self._began = 0.0
         else:
             self._watch_message()
             self._continue()
+        if len(data) >= BULK_BYTES:
+            self._wait_for_turn()
 
     def _continue(self) -> None:
         """Parse what is left in the socket's next turn; read more only after that."""
@@ -282,15 +275,18 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
     def _next_turn(self) -> None:
         self._waits_for_turn = False
         if not (self._cut or self.read_paused or self.transport.is_closing()):
-            self._parse(b"")
+            self.data_received(b"")
 
     async def receive(self) -> Any:
         """The next message. It no longer counts as incomplete."""
-        message = await super().receive()
+        message = await self.queue.get()
         if self._memory.size:
             self._memory.resize(0)
-        if self.conn.unparsed and not (self.read_paused or self._cut):
-            self._continue()
+        if self.read_paused and self.queue.empty():
+            self.read_paused = False
+            self.transport.resume_reading()
+        if self.conn.unparsed:
+            self._wait_for_turn()
         return message
 
     def _watch_message(self) -> None:
@@ -326,8 +322,10 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_text(self, event: Frame) -> None:
         """Releases the bytes: the parser would keep the last frame until the next one arrives."""
-        super().handle_text(event)
-        if not event.fin:
+        self.curr_msg_data_type, self.frames = "text", [event.data]  # type: ignore[list-item]
+        if event.fin:
+            self.send_receive_event_to_app()
+        else:
             self._utf8.reset()
             self._check_utf8(event)
         event.data = b""
@@ -356,27 +354,35 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
             self._utf8.decode(event.data, event.fin)
         except UnicodeDecodeError:
             self._discard_input()
-            with suppress(InvalidState):
-                self.conn.send_close(CloseCode.INVALID_DATA)
-                self.handle_parser_exception()
+            self._refuse_text()
+
+    def _refuse_text(self) -> None:
+        """Close because of invalid UTF-8, which may arrive together with the client's close frame."""
+        with suppress(InvalidState):
+            self.conn.send_close(CloseCode.INVALID_DATA)
+            self.handle_parser_exception()
 
     def send_receive_event_to_app(self) -> None:
+        """Queue a complete message. No more is read until the application has taken it."""
         (data,) = self.frames
-        if (
-            self.curr_msg_data_type == "text"
-            and len(data) > LONG_TEXT_BYTES
-            and not self.close_sent
-        ):
-            self.frames = []
-            message: Any = {"type": "websocket.receive", "text": Utf8Text(data)}
-            self.queue.put_nowait(message)
+        self.frames = []
+        if self.close_sent:
+            return
+        message: Any = {"type": "websocket.receive"}
+        if self.curr_msg_data_type == "bytes":
+            message["bytes"] = data
+        elif len(data) > LONG_TEXT_BYTES:
+            message["text"] = Utf8Text(data)
+        else:
+            try:
+                message["text"] = data.decode()
+            except UnicodeDecodeError:
+                self._refuse_text()
+                return
+        self.queue.put_nowait(message)
+        if not self.read_paused:
             self.read_paused = True
             self.transport.pause_reading()
-            return
-        with suppress(
-            InvalidState
-        ):  # invalid UTF-8 may arrive together with the client's close frame
-            super().send_receive_event_to_app()
 
     # --- pings ---
 
@@ -490,10 +496,3 @@ def frame_head(opcode: Opcode, size: int) -> bytes:
     if size < 1 << 16:
         return struct.pack("!BBH", first, 126, size)
     return struct.pack("!BBQ", first, 127, size)
-
-
-class NoUtf8Tracebacks(logging.Filter):
-    """Invalid UTF-8 is the client's error (closed with 1007) and needs no traceback."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return "Invalid UTF-8" not in str(record.msg)

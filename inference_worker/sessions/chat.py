@@ -121,7 +121,7 @@ class ChatRunner:
                 await self._publish_answer(request, interrupts)
             except EngineError as error:
                 if not interrupts.interrupted:
-                    return await self._fail(item.n, error)
+                    return await self._fail(item.position.n, error)
         return await self._publish_done(stopped=interrupts.interrupted)
 
     async def _fail(self, n: int, error: EngineError) -> EndReason:
@@ -159,6 +159,9 @@ class ChatRunner:
     async def _publish_done(self, *, stopped: bool) -> EndReason:
         answer, took_s = self._answer, self._answer.elapsed_s
         self._context.counters.chats += 1
+        usage = self._view.take_usage()
+        if usage is not None:
+            self._context.metrics.count_tokens(usage)
         await self._session.publish(
             ChatDoneOut(
                 trace=answer.trace.trace,
@@ -169,7 +172,7 @@ class ChatRunner:
                 duration_ms=round(took_s * 1000, 3),
                 stopped=stopped,
                 tool_calls=[] if stopped else [call.wire() for call in answer.tool_calls],
-                usage=self._context.metrics.count_tokens(self._view.take_usage()),
+                usage=usage,
             )
         )
         answer.record_trace(took_s)

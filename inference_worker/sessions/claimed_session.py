@@ -66,16 +66,17 @@ class ClaimedSession:
         count = self.latency.count if self.latency else 0
         self.latency = Latency(count + 1, round(ms, 1))
 
-    async def publish(self, entry: OutEntry) -> None:
-        await retry_until_available(partial(self._writer.append, entry), "publish")
+    async def publish(self, entry: OutEntry, *, is_step: bool = False) -> StreamPosition:
+        """Append an entry to the output.
 
-    async def publish_step(self, entry: OutEntry) -> None:
-        """Publish the result of a unit or a turn. A session on trial has survived after some."""
-        await self.publish(entry)
-        if self._trial_steps:
+        `is_step`: it is the result of a unit or a turn. A session on trial survives after some.
+        """
+        position = await retry_until_available(partial(self._writer.append, entry), "publish")
+        if is_step and self._trial_steps:
             self._trial_steps -= 1
             if not self._trial_steps:
                 await self._survive()
+        return position
 
     async def _survive(self) -> None:
         sid, epoch = self.claim.sid, self.claim.epoch

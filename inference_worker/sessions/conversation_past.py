@@ -5,27 +5,124 @@ A session's share of Redis does not grow with its length, except by what recover
 
 from __future__ import annotations
 
+import io
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Generic
+from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
+import soundfile
 import structlog
 
 from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.streams import StreamWriter
+from antiphon.inference_worker.engines.types import PastTurn, PastUnit
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
-from antiphon.inference_worker.sessions.past_steps import FinishedStep, StepT, encode_steps
-from antiphon.inference_worker.sessions.trimming import TrimBounds, TrimPoints
-from antiphon.shared_schemas.entries import StreamPosition
+from antiphon.shared_schemas.audio import (
+    INPUT_RATE,
+    PcmFormat,
+    Samples,
+    samples_from_bytes,
+    to_pcm16,
+)
+from antiphon.shared_schemas.entries import (
+    ChunkIn,
+    PastSteps,
+    ResultOut,
+    StreamEntry,
+    StreamPosition,
+)
 
 log = structlog.get_logger()
 
+KEPT_OUTPUTS = 64
+"""Outputs that are never trimmed. More than an edge may deliver between two checkpoints (50 events): a
+client resumes from the last checkpoint before the message that it has."""
+
 _ADVANCES = 9
 """How often input without a finished turn is trimmed in `stream_kept_s`."""
+
+StepT = TypeVar("StepT", PastUnit, PastTurn)
+
+_MEDIA = ("audio", "frames")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FinishedStep(Generic[StepT]):
+    """A unit or a turn with the last entries that belong to it; `step` is None for a failed turn.
+
+    `count`: the duration of the input so far (ms), or the index of the next turn. `at_s`: when this
+    worker published it or read it again (`time.monotonic`).
+    """
+
+    step: StepT | None
+    last_input: StreamPosition
+    last_output: StreamPosition
+    count: int
+    at_s: float = field(default_factory=time.monotonic)
+
+
+def past_unit(result: ResultOut, given: StreamEntry | None, played_ms: float | None) -> PastUnit:
+    chunk = given if isinstance(given, ChunkIn) else None
+    return PastUnit(
+        audio=samples_from_bytes(chunk.audio, chunk.pcm) if chunk else None,
+        frames=chunk.frames if chunk else (),
+        is_listen=result.is_listen,
+        text=result.text,
+        end_of_turn=result.end_of_turn,
+        played_ms=played_ms,
+        memo=result.memo,
+    )
+
+
+class TrimBounds(NamedTuple):
+    """The first entries to keep."""
+
+    inputs: StreamPosition
+    outputs: StreamPosition
+
+    def up_to(self, inputs: StreamPosition, outputs: StreamPosition) -> TrimBounds:
+        """The earlier of both, for each stream."""
+        return TrimBounds(min(self.inputs, inputs), min(self.outputs, outputs))
+
+
+class TrimPoints:
+    """The entries that recovery does not need, and since when.
+
+    A client that resumes needs the newest `kept_s` and KEPT_OUTPUTS, also of those.
+    """
+
+    def __init__(self, ticket: int, kept_s: float) -> None:
+        start = StreamPosition.before(ticket)
+        self.covered = TrimBounds(start, start)
+        """Recovery does not need anything before it."""
+        self._due = self.covered
+        self._kept_s = kept_s
+        self._points: deque[tuple[float, TrimBounds]] = deque()
+
+    def add(self, at_s: float, covered: TrimBounds) -> None:
+        """Recovery needs nothing before `covered`, which was written at `at_s` (`time.monotonic`)."""
+        self.covered = covered
+        self._points.append((at_s, covered))
+
+    def due(self, now_s: float, last_output: StreamPosition) -> TrimBounds | None:
+        """What may be trimmed now, or None."""
+        inputs, outputs = self._due
+        for at_s, point in self._points:
+            if at_s > now_s - self._kept_s:
+                break
+            inputs = point.inputs
+            if point.outputs.n <= last_output.n - KEPT_OUTPUTS:
+                outputs = point.outputs
+        self._due = TrimBounds(inputs, outputs)
+        while self._points and self._points[0][1].outputs < outputs:
+            self._points.popleft()
+        return self._due if inputs.n else None
 
 
 class ConversationPast(Generic[StepT]):
@@ -112,3 +209,57 @@ class ConversationPast(Generic[StepT]):
                 self._trimmed = bounds
         except BrokerUnavailable as error:
             log.info("trim_delayed", error=str(error))
+
+
+def encode_steps(finished: Sequence[FinishedStep[StepT]], *, with_audio: bool) -> PastSteps:
+    """One entry for steps in a row. Their sound is stored with 16 bits per sample."""
+    steps = [item.step for item in finished if item.step is not None]
+    last = finished[-1]
+    sounds = [step.audio for step in steps if step.audio is not None] if with_audio else []
+    return PastSteps(
+        last_input=last.last_input.id(),
+        last_output=last.last_output.id(),
+        count=last.count,
+        steps=[_header(step, with_audio=with_audio) for step in steps],
+        audio=_flac(np.concatenate(sounds)) if sounds else b"",
+        frames=tuple(frame for step in steps for frame in _frames(step)) if with_audio else (),
+    )
+
+
+def decode_steps(entries: Iterable[PastSteps], kind: type[StepT]) -> Iterator[StepT]:
+    """Every step of `entries`."""
+    for entry in entries:
+        rest, frames = _sound(entry.audio), list(entry.frames)
+        for header in entry.steps:
+            values = dict(header)
+            count, n_frames = values.pop("samples"), values.pop("frames")
+            values["audio"] = None if count is None else rest[:count]
+            if n_frames:
+                values["frames"] = tuple(frames[:n_frames])
+            rest, frames = rest[count or 0 :], frames[n_frames:]
+            yield kind(**values)
+
+
+def _header(step: PastUnit | PastTurn, *, with_audio: bool) -> dict[str, Any]:
+    header = {x.name: getattr(step, x.name) for x in fields(step) if x.name not in _MEDIA}
+    kept = with_audio and step.audio is not None
+    header["samples"] = len(step.audio) if kept and step.audio is not None else None
+    header["frames"] = len(_frames(step)) if with_audio else 0
+    return header
+
+
+def _frames(step: PastUnit | PastTurn) -> tuple[bytes, ...]:
+    return step.frames if isinstance(step, PastUnit) else ()
+
+
+def _flac(samples: Samples) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, to_pcm16(samples), INPUT_RATE, format="FLAC", subtype="PCM_16")
+    return file.getvalue()
+
+
+def _sound(flac: bytes) -> Samples:
+    if not flac:
+        return np.zeros(0, dtype=np.float32)
+    pcm, _ = soundfile.read(io.BytesIO(flac), dtype="int16")
+    return samples_from_bytes(pcm.tobytes(), PcmFormat.S16)

@@ -15,16 +15,15 @@ from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, PastUnit
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
-from antiphon.inference_worker.sessions.conversation_past import ConversationPast
-from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
-from antiphon.inference_worker.sessions.past_steps import FinishedStep
-from antiphon.inference_worker.sessions.recovery import (
-    RecoveredDuplex,
+from antiphon.inference_worker.sessions.conversation_past import (
+    ConversationPast,
+    FinishedStep,
     past_unit,
-    recover_duplex,
 )
+from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
+from antiphon.inference_worker.sessions.recovery import RecoveredDuplex, recover_duplex
 from antiphon.inference_worker.sessions.runner import SessionRunner, publish_error, reference_voice
-from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples, samples_from_bytes
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
     ChunkIn,
@@ -107,15 +106,15 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
             case ChunkIn() as entry:
                 return await self._run_unit(item, entry)
             case PrepareIn() as entry:
-                await self._prepare(item.n, entry)
+                await self._prepare(item.position.n, entry)
             case PlaybackIn(played_ms=played_ms):
                 await self._report_playback(played_ms)
             case PauseIn(timeout_s=timeout_s):
                 self._paused_until_s = time.monotonic() + timeout_s
-                await self._session.publish(PausedOut(input_n=item.n, timeout_s=timeout_s))
+                await self._session.publish(PausedOut(input_n=item.position.n, timeout_s=timeout_s))
                 await self._session.move(SessionState.PAUSED)
             case ResumeIn():
-                await self._session.publish(ResumedOut(input_n=item.n))
+                await self._session.publish(ResumedOut(input_n=item.position.n))
                 await self._session.move(SessionState.ACTIVE)
             case StopIn():
                 return await self._stop()
@@ -129,7 +128,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
     async def _run_unit(self, item: QueuedInput, chunk: ChunkIn) -> EndReason | None:
         context = self._context
         await self._wait_for_engine()
-        samples = chunk.samples()
+        samples = samples_from_bytes(chunk.audio, chunk.pcm)
         duration_ms = round(len(samples) * 1000 / INPUT_RATE)
         self._current_time += duration_ms * (1 + len(item.skipped))
         if self._transcript:
@@ -137,9 +136,11 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         try:
             result, prefill_ms = await context.engine.call(self._step, chunk, samples)
         except ContextFull as error:
-            return await self._fail(item.n, error)
+            return await self._fail(item.position.n, error)
         except EngineError as error:
-            await publish_error(context, self._session, item.n, error, skipped=item.skipped)
+            await publish_error(
+                context, self._session, item.position.n, error, skipped=item.skipped
+            )
             return None
         if self._transcript and (text := self._transcript.take()):
             result = replace(result, memo={**result.memo, "user": text})
@@ -187,7 +188,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         )
         out = ResultOut.of(
             result,
-            input_n=item.n,
+            input_n=item.position.n,
             skipped=item.skipped,
             trace=chunk.trace,
             received_at=chunk.at,
@@ -198,13 +199,12 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         )
         context.metrics.observe_unit(out)
         self._session.record_latency(out.read_at - out.received_at + out.wall_clock_ms)
-        await self._session.publish_step(out)
+        position = await self._session.publish(out, is_step=True)
         if context.tracer:
             context.tracer.record_unit(out, now_ms)
         unit = past_unit(out, chunk if self._past.keeps_audio else None, self._played_ms)
         self._played_ms = None
-        last_output = self._session.last_output
-        await self._past.add(FinishedStep(unit, item.position, last_output, self._current_time))
+        await self._past.add(FinishedStep(unit, item.position, position, self._current_time))
 
     async def _finalize(self) -> None:
         with self._context.metrics.finalize.time():

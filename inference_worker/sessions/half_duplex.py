@@ -17,10 +17,9 @@ from antiphon.inference_worker.engines.types import ContextFull, EngineError, Pa
 from antiphon.inference_worker.sessions.answer import AnswerStream
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
-from antiphon.inference_worker.sessions.conversation_past import ConversationPast
+from antiphon.inference_worker.sessions.conversation_past import ConversationPast, FinishedStep
 from antiphon.inference_worker.sessions.interrupts import InterruptWatcher
 from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
-from antiphon.inference_worker.sessions.past_steps import FinishedStep
 from antiphon.inference_worker.sessions.recovery import (
     GUARD_SAMPLES,
     PendingTurn,
@@ -30,7 +29,7 @@ from antiphon.inference_worker.sessions.recovery import (
 from antiphon.inference_worker.sessions.runner import SessionRunner, publish_error, reference_voice
 from antiphon.inference_worker.sessions.tracing import TraceContext
 from antiphon.inference_worker.sessions.transcripts import utterance_text
-from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.audio import float_bytes, samples_from_bytes
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.entries import (
     ChunkIn,
@@ -108,7 +107,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
             case ChunkIn() as entry:
                 return await self._detect_speech(item.position, entry, mailbox)
             case HalfDuplexPrepareIn() as entry:
-                await self._prepare(item.n, entry)
+                await self._prepare(item.position.n, entry)
             case StopIn():
                 return await self._stop()
         return None
@@ -117,7 +116,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
         self, position: StreamPosition, chunk: ChunkIn, mailbox: SessionMailbox
     ) -> EndReason | None:
         self._trace = TraceContext(chunk.trace, chunk.at)
-        samples = chunk.samples()
+        samples = samples_from_bytes(chunk.audio, chunk.pcm)
         ignored = min(self._guard, len(samples))
         self._guard -= ignored
         for event in await self._context.engine.call(self._vad.feed, samples[ignored:]):
@@ -184,7 +183,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
     ) -> None:
         self._context.counters.turns += 1
         took_s = answer.elapsed_s
-        await self._session.publish_step(
+        last_output = await self._session.publish(
             TurnDoneOut(
                 trace=answer.trace.trace,
                 input_n=interrupts.last.n,
@@ -197,9 +196,9 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
                 kv_cache_length=self._view.kv_cache_length,
                 memo=memo,
                 usage=self._take_usage(),
-            )
+            ),
+            is_step=True,
         )
         answer.record_trace(took_s)
         past = None if failed else PastTurn(audio=turn.utterance, text=answer.text, memo=memo)
-        last_output = self._session.last_output
         await self._past.add(FinishedStep(past, interrupts.last, last_output, self._next_index))

@@ -23,52 +23,17 @@ class QueuedInput:
     read_s: float
     skipped: tuple[int, ...] = ()
 
-    @property
-    def n(self) -> int:
-        return self.position.n
 
+class SessionMailbox:
+    """Reads a session's input stream and returns the entries one by one.
 
-class InputBacklog:
-    """Keeps entries in order. If more than `limit` chunks wait, the oldest chunk is dropped."""
+    If more than `limit` chunks wait, the oldest chunk is dropped.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self.items: deque[QueuedInput] = deque()
+        self._items: deque[QueuedInput] = deque()
         self._chunks = 0
-
-    def push(self, item: QueuedInput) -> None:
-        self.items.append(item)
-        if isinstance(item.entry, ChunkIn):
-            self._chunks += 1
-            if self._chunks > self._limit:
-                self._drop_oldest()
-
-    def pop(self) -> QueuedInput:
-        item = self.items.popleft()
-        if isinstance(item.entry, ChunkIn):
-            self._chunks -= 1
-        return item
-
-    def _drop_oldest(self) -> None:
-        """Drop the oldest chunk. The next chunk keeps its number and its `force_listen`."""
-        places = [i for i, item in enumerate(self.items) if isinstance(item.entry, ChunkIn)]
-        dropped, following = self.items[places[0]], self.items[places[1]]
-        assert isinstance(dropped.entry, ChunkIn)
-        assert isinstance(following.entry, ChunkIn)
-        entry = following.entry
-        if dropped.entry.force_listen and not entry.force_listen:
-            entry = replace(entry, force_listen=True)
-        skipped = (*dropped.skipped, dropped.n, *following.skipped)
-        self.items[places[1]] = replace(following, entry=entry, skipped=skipped)
-        del self.items[places[0]]
-        self._chunks -= 1
-
-
-class SessionMailbox:
-    """Reads a session's input stream into a backlog and returns the entries one by one."""
-
-    def __init__(self, backlog: InputBacklog) -> None:
-        self._backlog = backlog
         self._arrived = asyncio.Event()
         self._failure: BaseException | None = None
 
@@ -81,8 +46,10 @@ class SessionMailbox:
             return None
         if self._failure is not None:
             raise self._failure
-        item = self._backlog.pop()
-        if not self._backlog.items:
+        item = self._items.popleft()
+        if isinstance(item.entry, ChunkIn):
+            self._chunks -= 1
+        if not self._items:
             self._arrived.clear()
         return item
 
@@ -90,13 +57,32 @@ class SessionMailbox:
         """Read the stream until the session ends. `next` raises a failure of the reading."""
         try:
             async for position, entry in subscription:
-                if not isinstance(entry, DiagnosticIn):  # only the recorder needs those
-                    self._backlog.push(QueuedInput(position, entry, time.monotonic()))
-                    self._arrived.set()
+                if isinstance(entry, DiagnosticIn):
+                    continue  # only the recorder needs those
+                self._items.append(QueuedInput(position, entry, time.monotonic()))
+                if isinstance(entry, ChunkIn):
+                    self._chunks += 1
+                    if self._chunks > self._limit:
+                        self._drop_oldest()
+                self._arrived.set()
             self._failure = BufferError("input arrived faster than the worker could read it")
         except Exception as error:  # noqa: BLE001 - raised by `next`
             self._failure = error
         self._arrived.set()
+
+    def _drop_oldest(self) -> None:
+        """Drop the oldest chunk. The next chunk keeps its number and its `force_listen`."""
+        places = [i for i, item in enumerate(self._items) if isinstance(item.entry, ChunkIn)]
+        dropped, following = self._items[places[0]], self._items[places[1]]
+        assert isinstance(dropped.entry, ChunkIn)
+        assert isinstance(following.entry, ChunkIn)
+        entry = following.entry
+        if dropped.entry.force_listen and not entry.force_listen:
+            entry = replace(entry, force_listen=True)
+        skipped = (*dropped.skipped, dropped.position.n, *following.skipped)
+        self._items[places[1]] = replace(following, entry=entry, skipped=skipped)
+        del self._items[places[0]]
+        self._chunks -= 1
 
 
 @asynccontextmanager
@@ -104,7 +90,7 @@ async def open_mailbox(
     broker: Broker, sid: str, after: StreamPosition, backlog_chunks: int
 ) -> AsyncIterator[SessionMailbox]:
     """Follow `in:{sid}` from the position `after` until the context exits."""
-    mailbox = SessionMailbox(InputBacklog(backlog_chunks))
+    mailbox = SessionMailbox(backlog_chunks)
     async with broker.reader.subscribe(broker.keys.inbound(sid), after) as subscription:
         reading = asyncio.create_task(mailbox.fill(subscription), name=f"mailbox:{sid}")
         try:

@@ -11,8 +11,13 @@ from antiphon.broker.client import Broker
 from antiphon.broker.connections.outages import retry_until_available
 from antiphon.inference_worker.engines.common.endpointing import MAX_UTTERANCE_S
 from antiphon.inference_worker.engines.types import PastTurn, PastUnit
-from antiphon.inference_worker.sessions.past_steps import FinishedStep, StepT, decode_steps
-from antiphon.inference_worker.sessions.trimming import TrimBounds
+from antiphon.inference_worker.sessions.conversation_past import (
+    FinishedStep,
+    StepT,
+    TrimBounds,
+    decode_steps,
+    past_unit,
+)
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes
 from antiphon.shared_schemas.entries import (
     ChunkIn,
@@ -209,19 +214,6 @@ class _PlaybackAcks:
         while self._rest and self._rest[0][0] <= n:
             _, newest = self._rest.popleft()
         return newest
-
-
-def past_unit(result: ResultOut, given: StreamEntry | None, played_ms: float | None) -> PastUnit:
-    chunk = given if isinstance(given, ChunkIn) else None
-    return PastUnit(
-        audio=chunk.samples() if chunk else None,
-        frames=chunk.frames if chunk else (),
-        is_listen=result.is_listen,
-        text=result.text,
-        end_of_turn=result.end_of_turn,
-        played_ms=played_ms,
-        memo=result.memo,
-    )
 
 
 def _paused_until(published: Sequence[StreamEntry]) -> float | None:

@@ -165,7 +165,10 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         self._prepared()
 
     def _take_usage(self) -> TokenUsage | None:
-        return self._context.metrics.count_tokens(self._counted.take_usage())
+        usage = self._counted.take_usage()
+        if usage is not None:
+            self._context.metrics.count_tokens(usage)
+        return usage
 
     async def _stop(self) -> EndReason:
         await self._session.publish(StoppedOut())

@@ -11,7 +11,7 @@ import pytest
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import StaleFence
 from antiphon.recorder_service.settings import RecorderSettings
-from antiphon.shared_schemas.audio import to_pcm16
+from antiphon.shared_schemas.audio import samples_from_bytes, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
     ChunkIn,
@@ -61,7 +61,7 @@ async def test_every_sample_and_frame_is_kept(broker: Broker, quickly: RecorderS
         sent = chunk(seed, frames=seed % 3)
         rate, samples = read_wav(folder / f"user_audio/{seed:03d}.wav")
         assert rate == 16000
-        np.testing.assert_array_equal(samples, to_pcm16(sent.samples()))
+        np.testing.assert_array_equal(samples, to_pcm16(samples_from_bytes(sent.audio, sent.pcm)))
         names = [f"user_frames/{seed:03d}{suffix}.jpg" for suffix in ("", "_1")[: len(sent.frames)]]
         assert tuple((folder / name).read_bytes() for name in names) == sent.frames
     spoken = {(0, 0): 2, (0, 1): 3, (1, 0): 6, (1, 1): 7}

@@ -12,7 +12,7 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.audio import float_bytes
+from antiphon.shared_schemas.audio import float_bytes, samples_from_bytes
 from antiphon.shared_schemas.entries import (
     BreakIn,
     ChunkIn,
@@ -90,7 +90,7 @@ async def test_two_turns_and_a_stop(
         for index in range(2):
             await client.send("audio_chunk", audio_base64=base64_audio(8000, 0.25))
             chunk = await session.expect(ChunkIn)
-            assert (chunk.samples() == 0.25).all()
+            assert (samples_from_bytes(chunk.audio, chunk.pcm) == 0.25).all()
             await _turn(client, session, index)
         await client.send("stop")
         await session.expect(StopIn)

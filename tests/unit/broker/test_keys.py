@@ -10,7 +10,7 @@ from antiphon.shared_schemas.entries import (
     StoppedOut,
     UnreadableEntry,
     pack,
-    unpack_one_of,
+    unpack,
 )
 
 SIDS = ["adx_1", "omni_x", "a", "-", "Z" * 64]
@@ -70,7 +70,7 @@ def test_a_stream_key_decodes_only_the_entries_of_its_stream(keys: Keys) -> None
             flat = pack(entry)
             data = dict(zip(flat[::2], flat[1::2], strict=True))
             if type(entry) in allowed:
-                assert unpack_one_of(data, key.entries) == entry
+                assert unpack(data, key.entries) == entry
             else:
                 with pytest.raises(UnreadableEntry, match="does not belong"):
-                    unpack_one_of(data, key.entries)
+                    unpack(data, key.entries)

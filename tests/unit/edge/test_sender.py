@@ -66,21 +66,21 @@ async def test_messages_to_a_client_that_reads_do_not_wait(
     client: Client, queue: SendQueue
 ) -> None:
     for number in range(3):
-        queue.put(notice(number))
+        queue.send(notice(number))
     assert client.received == [JSON.encode(notice(number)) for number in range(3)]
 
 
 async def test_no_message_overtakes_one_that_waits(client: Client, queue: SendQueue) -> None:
     sending = asyncio.create_task(queue.run())
     client.reads.clear()
-    queue.put(notice(0))
+    queue.send(notice(0))
     await asyncio.sleep(0)
     await asyncio.sleep(0)  # the task has the message and waits for the client
     client.reads.set()
-    queue.put(notice(1))
+    queue.send(notice(1))
     assert client.received == []
     queue.close_after_sent(Close.NORMAL)
-    queue.put(notice(2))
+    queue.send(notice(2))
     with pytest.raises(AllSent):
         await sending
     assert client.received == [JSON.encode(notice(number)) for number in range(2)]
@@ -92,6 +92,6 @@ async def test_a_client_that_does_not_read_may_be_so_many_messages_behind(
 ) -> None:
     client.reads.clear()
     for number in range(8):
-        queue.put(notice(number))
+        queue.send(notice(number))
     with pytest.raises(SlowConsumer):
-        queue.put(notice(8))
+        queue.send(notice(8))

@@ -152,11 +152,6 @@ def test_a_result_has_every_figure_of_the_engine() -> None:
     assert np.frombuffer(entry.audio, "<f4").tolist() == samples.tolist()
 
 
-def test_a_chunk_decodes_its_own_samples() -> None:
-    pcm16 = np.array([-32767, 0, 32767], dtype="<i2").tobytes()
-    assert ChunkIn(audio=pcm16, pcm=PcmFormat.S16).samples().tolist() == [-1.0, 0.0, 1.0]
-
-
 def test_a_checkpoint_is_stored_under_the_documented_names() -> None:
     mark = Checkpoint(seq=3, last_output="7-1", last_input="7-2", snapshot={"a": 1}, messages=[])
     header = orjson.loads(as_read(pack(mark))[b"h"])

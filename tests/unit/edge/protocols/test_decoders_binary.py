@@ -16,7 +16,13 @@ from antiphon.edge.protocols.duplex import DuplexDecoder
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder
 from antiphon.edge.protocols.realtime import RealtimeDecoder
 from antiphon.edge.settings import EdgeSettings
-from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, to_pcm16
+from antiphon.shared_schemas.audio import (
+    INPUT_RATE,
+    PcmFormat,
+    float_bytes,
+    samples_from_bytes,
+    to_pcm16,
+)
 from antiphon.shared_schemas.content import AudioPart, ImagePart, TextPart
 from antiphon.shared_schemas.entries import ChunkIn, HalfDuplexPrepareIn, PrepareIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
@@ -49,7 +55,7 @@ async def test_duplex_keeps_audio_unchanged_and_accepts_pictures() -> None:
         assert isinstance(entry, ChunkIn)
         assert (entry.audio, entry.pcm) == (sound.data, sound.pcm)
         assert entry.frames == (JPEG, JPEG)
-        assert np.allclose(entry.samples(), SECOND, atol=1e-4)
+        assert np.allclose(samples_from_bytes(entry.audio, entry.pcm), SECOND, atol=1e-4)
 
 
 async def test_references_become_float32() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.broker.stream_reader import Subscription
-from antiphon.inference_worker.sessions.mailbox import InputBacklog, QueuedInput, SessionMailbox
+from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     DiagnosticIn,
@@ -25,28 +25,41 @@ def chunk(**fields: object) -> ChunkIn:
     return ChunkIn(audio=b"\0\0\0\0", **fields)  # type: ignore[arg-type]
 
 
-def fill(backlog: InputBacklog, entries: list[InEntry]) -> list[QueuedInput]:
-    for n, entry in enumerate(entries, start=1):
-        backlog.push(QueuedInput(StreamPosition(1, 1, n), entry, read_s=0.0))
-    return [backlog.pop() for _ in range(len(backlog.items))]
+async def read(limit: int, entries: list[InEntry]) -> list[QueuedInput]:
+    """What is left of entries that arrive at once."""
+
+    async def arrive() -> AsyncIterator[tuple[StreamPosition, InEntry]]:
+        for n, entry in enumerate(entries, start=1):
+            yield StreamPosition(1, 1, n), entry
+        await asyncio.Event().wait()
+
+    mailbox = SessionMailbox(limit)
+    filling = asyncio.create_task(mailbox.fill(cast("Subscription[InEntry]", arrive())))
+    await asyncio.sleep(0)
+    items: list[QueuedInput] = []
+    while item := await mailbox.next(0):
+        items.append(item)
+    filling.cancel()
+    await asyncio.wait([filling])
+    return items
 
 
-def test_the_newest_chunks_are_kept_and_the_others_are_listed() -> None:
-    items = fill(InputBacklog(3), [chunk() for _ in range(6)])
-    assert [item.n for item in items] == [4, 5, 6]
+async def test_the_newest_chunks_are_kept_and_the_others_are_listed() -> None:
+    items = await read(3, [chunk() for _ in range(6)])
+    assert [item.position.n for item in items] == [4, 5, 6]
     assert items[0].skipped == (1, 2, 3)
     assert items[1].skipped == items[2].skipped == ()
 
 
-def test_control_entries_keep_their_place() -> None:
+async def test_control_entries_keep_their_place() -> None:
     entries: list[InEntry] = [chunk(), chunk(), PauseIn(timeout_s=1), ResumeIn(), chunk(), chunk()]
-    items = fill(InputBacklog(2), entries)
-    assert [item.n for item in items] == [3, 4, 5, 6]
+    items = await read(2, entries)
+    assert [item.position.n for item in items] == [3, 4, 5, 6]
     assert items[2].skipped == (1, 2)
 
 
-def test_force_listen_is_kept_if_its_chunk_is_dropped() -> None:
-    items = fill(InputBacklog(1), [chunk(force_listen=True), chunk(), chunk()])
+async def test_force_listen_is_kept_if_its_chunk_is_dropped() -> None:
+    items = await read(1, [chunk(force_listen=True), chunk(), chunk()])
     assert len(items) == 1
     assert isinstance(items[0].entry, ChunkIn)
     assert items[0].entry.force_listen
@@ -58,11 +71,11 @@ async def test_diagnostics_are_ignored() -> None:
             yield StreamPosition(1, 0, n), entry
         await asyncio.Event().wait()
 
-    mailbox = SessionMailbox(InputBacklog(3))
+    mailbox = SessionMailbox(3)
     filling = asyncio.create_task(mailbox.fill(cast("Subscription[InEntry]", entries())))
     item = await mailbox.next(10)
     assert item is not None
-    assert item.n == 2
+    assert item.position.n == 2
     filling.cancel()
     await asyncio.wait([filling])
 
@@ -77,8 +90,8 @@ def test_every_chunk_is_served_or_listed_as_skipped(kinds: list[str], limit: int
         "pause": PauseIn(timeout_s=1),
         "resume": ResumeIn(),
     }
-    items = fill(InputBacklog(limit), [make[kind] for kind in kinds])
-    served = [item.n for item in items]
+    items = asyncio.run(read(limit, [make[kind] for kind in kinds]))
+    served = [item.position.n for item in items]
     skipped = [n for item in items for n in item.skipped]
     assert sorted(served + skipped) == list(range(1, len(kinds) + 1))
     assert served == sorted(served)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from antiphon.inference_worker.engines.types import PastTurn, PastUnit
-from antiphon.inference_worker.sessions.past_steps import (
+from antiphon.inference_worker.sessions.conversation_past import (
     FinishedStep,
     StepT,
     decode_steps,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from antiphon.inference_worker.engines.types import PastUnit
-from antiphon.inference_worker.sessions.past_steps import FinishedStep, encode_steps
+from antiphon.inference_worker.sessions.conversation_past import FinishedStep, encode_steps
 from antiphon.inference_worker.sessions.recovery import StreamHistory, Unrecoverable, recover_duplex
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import DuplexConfig

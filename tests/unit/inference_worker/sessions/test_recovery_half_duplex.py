@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from antiphon.inference_worker.engines.types import PastTurn
-from antiphon.inference_worker.sessions.past_steps import FinishedStep, encode_steps
+from antiphon.inference_worker.sessions.conversation_past import FinishedStep, encode_steps
 from antiphon.inference_worker.sessions.recovery import (
     GUARD_SAMPLES,
     RecoveredHalfDuplex,

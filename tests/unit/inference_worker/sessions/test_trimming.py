@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from antiphon.inference_worker.sessions.trimming import KEPT_OUTPUTS, TrimBounds, TrimPoints
+from antiphon.inference_worker.sessions.conversation_past import (
+    KEPT_OUTPUTS,
+    TrimBounds,
+    TrimPoints,
+)
 from antiphon.shared_schemas.entries import StreamPosition
 
 TICKET, KEPT_S = 5, 90.0
