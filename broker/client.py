@@ -9,8 +9,7 @@ from typing import NoReturn
 
 from prometheus_client import CollectorRegistry
 
-from antiphon.broker.connections.client import RedisClient, RedisNode
-from antiphon.broker.connections.clock import RedisClock
+from antiphon.broker.connections.client import RedisClient, RedisClock, RedisNode
 from antiphon.broker.connections.connect import connect
 from antiphon.broker.connections.server_version import check_server
 from antiphon.broker.errors import BrokerUnavailable, StoreFull

@@ -17,8 +17,7 @@ import structlog
 from prometheus_client import Histogram
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connections.client import RedisClient
-from antiphon.broker.connections.clock import RedisClock
+from antiphon.broker.connections.client import RedisClient, RedisClock
 from antiphon.broker.connections.outages import is_redirection
 from antiphon.broker.errors import BrokerUnavailable, MasterChanged, StaleFence
 from antiphon.broker.keys import EntryT, Keys, StreamKey

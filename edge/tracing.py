@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.broker.connections.clock import RedisClock
+from antiphon.broker.connections.client import RedisClock
 from antiphon.broker.service.tracing import OpenSpan, Tracing
 from antiphon.shared_schemas.entries import InEntry, OutEntry
 from antiphon.shared_schemas.states import SessionKind

@@ -43,15 +43,6 @@ class WorkerCounters:
     engine_errors: int = 0
     unit_ms_total: float = 0.0
 
-    def count_unit(
-        self, *, is_listen: bool, skipped: int, wall_clock_ms: float, deadline_ms: float
-    ) -> None:
-        self.units += 1
-        self.units_speaking += not is_listen
-        self.chunks_skipped += skipped
-        self.deadline_misses += wall_clock_ms > deadline_ms
-        self.unit_ms_total += wall_clock_ms
-
     def row(self) -> dict[str, float]:
         """For the registry and the health page."""
         return asdict(self)
@@ -91,7 +82,12 @@ class WorkerMetrics:
         full = f"antiphon_worker_{name}_seconds"
         return Histogram(full, text, labels, buckets=buckets, registry=self.registry)
 
-    def observe_unit(self, result: ResultOut) -> None:
+    def count_unit(self, result: ResultOut, counters: WorkerCounters, deadline_ms: float) -> None:
+        counters.units += 1
+        counters.units_speaking += not result.is_listen
+        counters.chunks_skipped += len(result.skipped)
+        counters.deadline_misses += result.wall_clock_ms > deadline_ms
+        counters.unit_ms_total += result.wall_clock_ms
         self.stream_wait.observe(max(0.0, result.read_at - result.received_at) / 1000)
         self.unit.observe(result.wall_clock_ms / 1000)
         for field, stage in self._stages.items():

@@ -97,7 +97,7 @@ Media = Annotated[
 
 def to_text(message: Mapping[str, Any]) -> str:
     """JSON text; `bytes` and `Raw` values become base64."""
-    return orjson.dumps(message, _base64, orjson.OPT_PASSTHROUGH_DATACLASS).decode()
+    return orjson.dumps(message, encode_media, orjson.OPT_PASSTHROUGH_DATACLASS).decode()
 
 
 def to_frame(message: Mapping[str, Any]) -> str | bytes:
@@ -138,7 +138,8 @@ def split_frame(frame: bytes) -> tuple[bytes, Payload]:
     return frame[_LENGTH_BYTES:end], Payload(memoryview(frame)[end:])
 
 
-def _base64(value: object) -> str:
+def encode_media(value: object) -> str:
+    """Base64 of `bytes` or `Raw`, for an encoder of JSON. Raises TypeError for any other value."""
     data = value.data if isinstance(value, Raw) else value
     if not isinstance(data, bytes):
         raise TypeError(f"{type(data).__name__} does not belong in a message")

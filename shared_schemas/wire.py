@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from antiphon.shared_schemas.audio import PcmFormat, samples_from_bytes, to_pcm16
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, from_validation
-from antiphon.shared_schemas.media import Payload, Raw, to_frame, to_text
+from antiphon.shared_schemas.media import Payload, Raw, encode_media, to_frame
 from antiphon.shared_schemas.tagged import TaggedDataclass
 
 NULLABLE = {"nullable": True}
@@ -111,7 +112,7 @@ class Error(ServerMessage, type="error"):
 
 def encode(message: ServerMessage) -> str:
     """The JSON text of one message."""
-    return to_text(message.wire())
+    return orjson.dumps(message.wire(), encode_media, orjson.OPT_PASSTHROUGH_DATACLASS).decode()
 
 
 def encode_binary(message: ServerMessage, pcm: PcmFormat) -> str | bytes:

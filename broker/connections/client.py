@@ -1,8 +1,9 @@
-"""The client that the broker holds: calls that translate outages, and connections that block."""
+"""The client that the broker holds: calls that translate outages, connections that block, the clock."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
@@ -230,3 +231,27 @@ class RedisClient(ABC):
     @abstractmethod
     async def aclose(self) -> None:
         """Close every connection but those of `connect_blocking`."""
+
+
+class RedisClock:
+    """The clock that all processes share: the process's monotonic clock plus a measured offset."""
+
+    def __init__(self, redis: RedisClient) -> None:
+        self._redis = redis
+        self.offset_ms = 0.0
+
+    async def sync(self, tries: int = 3) -> None:
+        """Measure the offset by the fastest of a few round trips."""
+        best = float("inf")
+        for _ in range(tries):
+            before = time.monotonic()
+            seconds, micros = await self._redis.call("TIME")
+            after = time.monotonic()
+            if after - before < best:
+                best = after - before
+                middle_ms = (before + after) * 500.0
+                self.offset_ms = int(seconds) * 1000.0 + int(micros) / 1000.0 - middle_ms
+
+    def now_ms(self) -> float:
+        """Redis-clock milliseconds; the error is about half a round trip."""
+        return time.monotonic() * 1000.0 + self.offset_ms

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from antiphon.broker.connections.client import RedisClient
-from antiphon.broker.connections.clock import RedisClock
+from antiphon.broker.connections.client import RedisClient, RedisClock
 from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import call_on_row, read_row, whole_number
 from antiphon.broker.scripts import Scripts, control_script, stream_script

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from antiphon.broker.connections.client import RedisClient
-from antiphon.broker.connections.clock import RedisClock
+from antiphon.broker.connections.client import RedisClient, RedisClock
 from antiphon.broker.errors import SharesFull
 from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import call_on_row, read_row, read_rows

@@ -1,11 +1,17 @@
-"""Audio, images and videos of client messages: decoded and checked against limits."""
+"""Frames of clients and the audio, images and videos in them: decoded and checked against limits."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pybase64
 
+from antiphon.edge.access.limits import InputBudget
+from antiphon.edge.json_text import ClientFrame, load_json
 from antiphon.edge.media.file_types import HEAD_BYTES, image_size, is_video
+from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     PcmFormat,
@@ -13,8 +19,9 @@ from antiphon.shared_schemas.audio import (
     float_bytes,
     samples_from_bytes,
 )
+from antiphon.shared_schemas.entries import ChunkIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.media import Media, Raw
+from antiphon.shared_schemas.media import Media, Payload, Raw, split_frame
 
 MAX_PEAK = 8.0
 """Largest float32 sample; full scale is 1. 16-bit numbers and other data have far larger ones."""
@@ -38,24 +45,11 @@ def read_media(media: Media, field: str) -> Raw:
 
 
 def read_audio(media: Media, field: str, max_s: float, *, min_samples: int = 1) -> Raw:
-    """PCM at 16 kHz, at most `max_s` long. Raises InvalidInput."""
-    audio = read_media(media, field)
-    check_audio(audio, field, max_s, min_samples=min_samples)
-    return audio
-
-
-def as_float32(audio: Raw) -> bytes:
-    """Checked audio as float32 PCM."""
-    if audio.pcm is PcmFormat.F32:
-        return audio.data
-    return float_bytes(samples_from_bytes(audio.data, audio.pcm))
-
-
-def check_audio(audio: Raw, field: str, max_s: float, *, min_samples: int = 1) -> None:
     """PCM at 16 kHz: whole samples, no larger than MAX_PEAK, not too short, not too long.
 
     Raises InvalidInput.
     """
+    audio = read_media(media, field)
     data, width = audio.data, audio.pcm.width
     if not data:
         raise InvalidInput(f"{field}: holds no samples", field=field)
@@ -77,6 +71,14 @@ def check_audio(audio: Raw, field: str, max_s: float, *, min_samples: int = 1) -
         raise InvalidInput(text, field=field)
     if audio.pcm is PcmFormat.F32:
         check_peak(np.frombuffer(data, dtype="<f4"), field)
+    return audio
+
+
+def as_float32(audio: Raw) -> bytes:
+    """Checked audio as float32 PCM."""
+    if audio.pcm is PcmFormat.F32:
+        return audio.data
+    return float_bytes(samples_from_bytes(audio.data, audio.pcm))
 
 
 def check_peak(samples: Samples, field: str) -> None:
@@ -128,3 +130,89 @@ def _image_size(data: bytes, field: str) -> tuple[int, int]:
     if size is None:
         raise InvalidInput(f"{field}: only JPEG, PNG and WebP images are accepted", field=field)
     return size
+
+
+def decode_frame(
+    frame: ClientFrame, max_bytes: int, charge: Callable[[int], None] | None = None
+) -> tuple[object, Payload | None]:
+    """One frame's JSON value, and the payload of a binary frame.
+
+    `charge` is called with the cost of parsing, in bytes, before the text is parsed.
+    Raises NotJson, or InvalidInput for a frame that is too long, too complex or truncated.
+    """
+    if len(frame) > max_bytes:
+        raise too_large(len(frame), max_bytes)
+    if isinstance(frame, bytes):
+        text, payload = split_frame(frame)
+        return load_json(text, len(frame), charge), payload
+    return load_json(frame if isinstance(frame, str) else frame.data, len(frame), charge), None
+
+
+def too_large(size: int, max_bytes: int) -> InvalidInput:
+    return InvalidInput(
+        f"message of {size} bytes, the limit is {max_bytes}",
+        code=ErrorCode.MESSAGE_TOO_LARGE,
+    )
+
+
+class InputReader:
+    """The frames and media of one client, checked and charged to its input budget.
+
+    Checks run in this order: size, budget, JSON, fields, media, pace. Every method raises
+    InvalidInput with the name of the field.
+    """
+
+    def __init__(self, settings: EdgeSettings) -> None:
+        self._settings = settings
+        self._budget = InputBudget(
+            settings.input_ahead_s,
+            settings.input_messages_per_s,
+            settings.input_bytes_per_s,
+            settings.max_message_bytes,
+        )
+        self.charge_message = self._budget.charge_message
+        self.read_frame = partial(
+            decode_frame, max_bytes=settings.max_message_bytes, charge=self._budget.charge_bytes
+        )
+
+    def read_chunk(
+        self,
+        audio: Media,
+        field: str,
+        images: Sequence[Media] | None = None,
+        images_field: str = "",
+        *,
+        min_samples: int = 1,
+        force_listen: bool = False,
+        max_slice_nums: int | None = None,
+    ) -> ChunkIn:
+        """One chunk of microphone audio, in the format it was sent in, with its camera frames.
+
+        The duration of the audio is charged once everything else is valid.
+        """
+        raw = read_audio(audio, field, self._settings.max_chunk_s, min_samples=min_samples)
+        frames = tuple(
+            self.read_image(image, f"{images_field}.{index}")
+            for index, image in enumerate(images or ())
+        )
+        self._budget.charge_audio(len(raw.data) / (raw.pcm.width * INPUT_RATE), field)
+        return ChunkIn(
+            audio=raw.data,
+            pcm=raw.pcm,
+            frames=frames,
+            force_listen=force_listen,
+            max_slice_nums=max_slice_nums,
+        )
+
+    def read_image(self, media: Media, field: str) -> bytes:
+        """One camera frame."""
+        limits = self._settings
+        return read_image(
+            media, field, max_bytes=limits.max_frame_bytes, max_pixels=limits.max_frame_pixels
+        )
+
+    def read_reference(self, media: Media | None, field: str) -> bytes:
+        """A reference voice as float32 PCM; empty if there is none."""
+        if not media:
+            return b""
+        return as_float32(read_audio(media, field, self._settings.max_reference_s))

@@ -19,7 +19,7 @@ import soundfile
 import soxr
 import structlog
 
-from antiphon.edge.media.decode import as_float32, check_audio, check_peak, read_media
+from antiphon.edge.media.decode import as_float32, check_peak, read_audio, read_media
 from antiphon.edge.media.file_types import is_wav
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
@@ -128,8 +128,7 @@ def read_voice(media: Media, field: str, max_s: float) -> bytes:
     voice = read_media(media, field)
     if is_wav(voice.data):
         return read_wav(io.BytesIO(voice.data), field, max_s)
-    check_audio(voice, field, max_s)
-    return as_float32(voice)
+    return as_float32(read_audio(voice, field, max_s))
 
 
 def read_wav(source: Path | io.BytesIO, field: str, max_s: float) -> bytes:
@@ -158,8 +157,7 @@ async def _load_uploaded(
     if pcm is None:
         raise InvalidInput(f"{field}: no such uploaded voice", field=field)
     voice = Raw(pcm, PcmFormat.S16)
-    check_audio(voice, field, max_s)
-    return as_float32(voice)
+    return as_float32(read_audio(voice, field, max_s))
 
 
 def _bundled_info(file: Path) -> VoiceInfo:

@@ -14,14 +14,20 @@ import pybase64
 
 from antiphon.edge.errors import Close, Fault, error_message
 from antiphon.edge.json_text import ClientFrame, load_json
-from antiphon.edge.media.decode import read_audio, read_image, read_video
+from antiphon.edge.media.decode import (
+    InputReader,
+    decode_frame,
+    read_audio,
+    read_image,
+    read_video,
+    too_large,
+)
 from antiphon.edge.media.voices import (
     UploadedVoices,
     decode_voice,
     load_named_voice,
     no_uploaded_voices,
 )
-from antiphon.edge.protocols.decoding import InputReader, decode_frame, too_large
 from antiphon.edge.protocols.machine import (
     Action,
     Deadline,

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import orjson
 
 from antiphon.edge.json_text import ClientFrame
+from antiphon.edge.media.decode import InputReader
 from antiphon.edge.media.voices import UploadedVoices, load_named_voice, no_uploaded_voices
-from antiphon.edge.protocols.decoding import InputReader
 from antiphon.edge.protocols.machine import (
     Action,
     Actions,

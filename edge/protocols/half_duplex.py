@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from antiphon.edge.json_text import ClientFrame
-from antiphon.edge.protocols.decoding import InputReader
+from antiphon.edge.media.decode import InputReader
 from antiphon.edge.protocols.machine import (
     Action,
     Actions,

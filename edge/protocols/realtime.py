@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from antiphon.edge.errors import Close, Fault
 from antiphon.edge.json_text import ClientFrame
+from antiphon.edge.media.decode import InputReader
 from antiphon.edge.media.voices import decode_voice
 from antiphon.edge.protocols import realtime_v2
-from antiphon.edge.protocols.decoding import InputReader
 from antiphon.edge.protocols.machine import (
     NOTICE_S,
     Action,

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from antiphon.edge.errors import Close, Fault, error_message
 from antiphon.edge.json_text import ClientFrame
+from antiphon.edge.media.decode import InputReader, decode_frame
 from antiphon.edge.media.voices import UploadedVoices
 from antiphon.edge.protocols import chat
 from antiphon.edge.protocols.chat import ChatMachine, decode_input
-from antiphon.edge.protocols.decoding import InputReader, decode_frame
 from antiphon.edge.protocols.machine import Action, Actions, Finish, Phase, QueuePlace, Send
 from antiphon.edge.protocols.realtime import encode_v2_error
 from antiphon.edge.protocols.realtime_v2 import usage_fields

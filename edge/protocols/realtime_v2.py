@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from antiphon.edge.errors import ChatRequested
+from antiphon.edge.media.decode import InputReader
 from antiphon.edge.media.voices import decode_voice
-from antiphon.edge.protocols.decoding import InputReader
 from antiphon.edge.protocols.machine import Phase
 from antiphon.shared_schemas.config import with_consent
 from antiphon.shared_schemas.entries import (

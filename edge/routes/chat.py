@@ -16,13 +16,13 @@ from antiphon.edge.access.cookies import client_owner, remembered_chat
 from antiphon.edge.access.limits import Reservation
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import ClientGone, Close, Fault, error_message
+from antiphon.edge.media.decode import too_large
 from antiphon.edge.protocols.chat import (
     ChatDecoder,
     ChatHttpMachine,
     decode_body,
     encode_http_error,
 )
-from antiphon.edge.protocols.decoding import too_large
 from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep
 from antiphon.edge.routes.models import StopAnswer, StopRequest
 from antiphon.edge.routes.sockets import new_chat

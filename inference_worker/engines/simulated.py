@@ -148,7 +148,15 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
 
     def generate(self, force_listen: bool = False) -> UnitResult:
         silenced = force_listen or self._break or self._stopped.is_set()
-        speaks = self._step(silenced or self._units < self._config.force_listen_count)
+        must_listen = silenced or self._units < self._config.force_listen_count
+        cycle, listen_units = self._options.cycle_units, self._listen_units
+        speaks = not must_listen and listen_units <= self._phase < cycle
+        if speaks:
+            self._phase = (self._phase + 1) % cycle
+        elif self._phase > listen_units:
+            self._phase = 0
+        else:
+            self._phase = min(self._phase + 1, listen_units) % cycle
         self._units += 1
         cost_ms = self._options.speak_ms if speaks else self._options.listen_ms
         self._sleep(cost_ms)
@@ -181,18 +189,6 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
     @property
     def kv_cache_length(self) -> int:
         return min(self._options.context_tokens, self._units * self._options.unit_tokens)
-
-    def _step(self, must_listen: bool) -> bool:
-        """Advance the cycle; True if this unit speaks."""
-        cycle, listen_units = self._options.cycle_units, self._listen_units
-        speaks = not must_listen and listen_units <= self._phase < cycle
-        if speaks:
-            self._phase = (self._phase + 1) % cycle
-        elif self._phase > listen_units:
-            self._phase = 0
-        else:
-            self._phase = min(self._phase + 1, listen_units) % cycle
-        return speaks
 
     def _speech(self, result: UnitResult, cost_ms: float) -> UnitResult:
         words = ["unit", str(self._units)][: self._config.max_new_speak_tokens_per_chunk]

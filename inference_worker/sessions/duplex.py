@@ -180,12 +180,6 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         context = self._context
         now_ms = context.broker.clock.now_ms()
         wall_clock_ms = (time.monotonic() - item.read_s) * 1000
-        context.counters.count_unit(
-            is_listen=result.is_listen,
-            skipped=len(item.skipped),
-            wall_clock_ms=wall_clock_ms,
-            deadline_ms=self._config.chunk_ms,
-        )
         out = ResultOut.of(
             result,
             input_n=item.position.n,
@@ -197,7 +191,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
             wall_clock_ms=round(wall_clock_ms, 3),
             usage=self._take_usage(),
         )
-        context.metrics.observe_unit(out)
+        context.metrics.count_unit(out, context.counters, self._config.chunk_ms)
         self._session.record_latency(out.read_at - out.received_at + out.wall_clock_ms)
         position = await self._session.publish(out, is_step=True)
         if context.tracer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from antiphon.broker.connections.clock import RedisClock
+from antiphon.broker.connections.client import RedisClock
 from antiphon.broker.service.tracing import Tracing
 from antiphon.shared_schemas.entries import ResultOut
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, nullcontext
 from typing import Any
 
 import httpx
@@ -85,8 +85,10 @@ async def _reaches(client: Client, reason: str | None) -> None:
 
 async def test_a_place_says_that_no_worker_is_connected(edge: RunningEdge, broker: Broker) -> None:
     """The estimate appears once a worker is busy with another session."""
-    async with edge.client("adx_1") as first, edge.client("adx_2") as second:
-        assert await _reason(first) == "no_worker"
+    async with AsyncExitStack() as clients:
+        first = await clients.enter_async_context(edge.client("adx_1"))
+        assert await _reason(first) == "no_worker"  # it is in the queue before the second one
+        second = await clients.enter_async_context(edge.client("adx_2"))
         await _reaches(second, "no_worker")
         await _loads(broker)
         await _reaches(first, "worker_loading")

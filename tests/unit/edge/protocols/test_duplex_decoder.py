@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from antiphon.edge.errors import NotJson
 from antiphon.edge.json_text import count_json_tokens
+from antiphon.edge.media.decode import decode_frame
 from antiphon.edge.media.voices import load_bundled_voice
-from antiphon.edge.protocols.decoding import decode_frame
 from antiphon.edge.protocols.duplex import CameraFrame, DuplexDecoder
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.entries import (
