@@ -120,6 +120,12 @@ async def test_a_call_replays_at_once_and_later_from_the_server(
     await expect(page.locator("audio")).not_to_have_js_property("readyState", 0)
     assert abs(await _position(page) - at) < 0.1
     assert await page.evaluate("window.isSamePage")
+    await page.get_by_role("button", name="Share").click()
+    await page.get_by_label("Name").fill("A short call")
+    await page.get_by_role("dialog").get_by_role("button", name="Save").first.click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("A short call")
+    await page.reload()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("A short call")
 
 
 async def test_players_can_seek_in_a_saved_film(visitor: Visitor, tmp_path: Path) -> None:

@@ -85,6 +85,20 @@ async def play_browser_recording(page: Page) -> None:
     await expect(player).to_have_js_property("paused", True)
 
 
+async def saves_messages(page: Page) -> None:
+    """The texts of both sides and their audio, as MessagePack."""
+    async with page.expect_download() as saving:
+        await page.get_by_role("button", name="Messages (.msgpack)").click()
+    file = await saving.value
+    assert re.fullmatch(r"antiphon-omni_duplex-[\d-]{15}\.msgpack", file.suggested_filename)
+    data = Path(await file.path()).read_bytes()
+    assert data.startswith(b"\x81\xa8messages")
+    for text in (*ANSWERS.values(), *QUESTIONS.values()):
+        assert text.encode() in data
+    assert data.count(b"\xaetext_and_audio") == len(ANSWERS)
+    assert data.count(b"RIFF") == len(ANSWERS) + len(QUESTIONS)
+
+
 async def place(page: Page) -> float:
     """Playback position in seconds."""
     seconds: float = await page.locator("audio, video").first.evaluate("(it) => it.currentTime")
@@ -240,12 +254,13 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
     await page.get_by_role("button", name="Play", exact=True).click()
     await until(is_past(page, 0.1))
     await play_browser_recording(page)
-    await page.get_by_label("Comment").fill("It was right about Rome.")
-    await page.get_by_role("button", name="Save").click()
-    await expect(page.get_by_text("Comment saved")).to_be_visible()
-
     await page.get_by_role("button", name="Share").click()
     dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Comment").fill("It was right about Rome.")
+    await dialog.get_by_role("button", name="Save", exact=True).click()
+    await expect(page.get_by_text("Comment saved")).to_be_visible()
+    assert await a11y_findings(page) == []
+    await saves_messages(page)
     await dialog.get_by_label("Expires in").select_option("1 hour")
     await dialog.get_by_role("button", name="Create link").click()
     link = await dialog.get_by_label("Link, until").input_value()

@@ -7,6 +7,7 @@ import { dialog } from "../ui/dialog.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
 import { recordingActionsStrings } from "./recording-actions-strings.ts";
+import { recordingSheetStrings } from "./recording-sheet-strings.ts";
 import "./instant-replay.ts";
 import "./recording-actions.css";
 
@@ -90,8 +91,8 @@ export class RecordingActions extends BaseElement {
   #links(recordingId: string): TemplateResult {
     return dialog({
       open: this.sharing,
-      title: recordingActionsStrings().share,
-      body: html`<an-share-links .recordingId=${recordingId}></an-share-links>`,
+      title: recordingSheetStrings().title,
+      body: html`<an-recording-sheet .recordingId=${recordingId}></an-recording-sheet>`,
       onClose: () => {
         this.sharing = false;
       },
@@ -99,7 +100,7 @@ export class RecordingActions extends BaseElement {
   }
 
   #share(): void {
-    void import("./share-links.ts");
+    void import("./recording-sheet.ts");
     this.sharing = true;
   }
 

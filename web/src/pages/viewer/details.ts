@@ -1,8 +1,8 @@
 import { html, nothing, type TemplateResult } from "lit";
 import type { RecordingMeta } from "../../api/recordings.ts";
 import { formatClock, formatDuration } from "../../i18n/format.ts";
+import type { Timeline } from "../../replay/timeline.ts";
 import { viewerStrings } from "./strings.ts";
-import type { Timeline } from "./timeline.ts";
 
 /** Duration, reason of the end and settings. */
 export function recordingDetails(meta: RecordingMeta, timeline: Timeline): TemplateResult {

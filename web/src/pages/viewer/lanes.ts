@@ -1,6 +1,6 @@
 import { type SVGTemplateResult, svg } from "lit";
 import type { Waveform } from "../../audio/waveform.ts";
-import type { SpeakerSegment, Timeline, TimelineEvent, UnitCost } from "./timeline.ts";
+import type { SpeakerSegment, Timeline, TimelineEvent, UnitCost } from "../../replay/timeline.ts";
 
 const RULER = 22;
 const PICTURES = 60;

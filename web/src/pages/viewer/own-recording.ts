@@ -1,12 +1,12 @@
 import type { RecordingMeta } from "../../api/recordings.ts";
+import { estimatedUserLine, LETTER_MS } from "../../replay/duplex-timeline.ts";
+import type { SpokenLine, Timeline } from "../../replay/timeline.ts";
 import {
   type OwnConversation,
   ownConversation,
   type StoredLine,
 } from "../../storage/conversations.ts";
 import { loadKept } from "../../storage/kept-recordings.ts";
-import { estimatedUserLine, LETTER_MS } from "./duplex-timeline.ts";
-import type { SpokenLine, Timeline } from "./timeline.ts";
 
 /** A conversation from the browser's database in the form that the viewer shows. */
 export interface OwnRecording {

@@ -5,10 +5,10 @@ import {
   recordingMeta,
   recordingTimeline,
 } from "../../api/recordings.ts";
+import { type Timeline, timelineOf } from "../../replay/timeline.ts";
 import { Store } from "../../state/store.ts";
 import { isOnDeviceOnly } from "../../storage/conversations.ts";
 import { type OwnRecording, ownRecording } from "./own-recording.ts";
-import { type Timeline, timelineOf } from "./timeline.ts";
 
 const POLL_MS = 2000;
 /** While the browser's own recording plays, it is replaced soon. */

@@ -2,7 +2,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { type RecordingMeta, recordingPeaks } from "../../api/recordings.ts";
 import { readWaveform, type Waveform, waveformOf } from "../../audio/waveform.ts";
-import "../../components/share-links.ts";
+import { recordingSheetStrings } from "../../components/recording-sheet-strings.ts";
 import { formatClock, formatDateTime } from "../../i18n/format.ts";
 import { savedName, saveRecording } from "../../session/browser-recording.ts";
 import { showError } from "../../shell/errors.ts";
@@ -14,7 +14,7 @@ import { toast } from "../../ui/toasts.ts";
 import { Assets, isShareToken } from "./assets.ts";
 import { DeepLink, momentHash } from "./deep-link.ts";
 import { recordingDetails } from "./details.ts";
-import "./comment-box.ts";
+
 import "./unit-costs.ts";
 import "../../components/own-conversations.ts";
 import { playerControlsStrings } from "../../components/player-controls-strings.ts";
@@ -24,9 +24,9 @@ import { recordingNotices } from "./notices.ts";
 import type { LoadState } from "./recording-loader.ts";
 import "./browser-recording.ts";
 import "./transcript.ts";
+import { alignToSound, firstSoundMs } from "../../replay/sound-runs.ts";
+import { adjacentTurn, type Timeline } from "../../replay/timeline.ts";
 import { downloadArchive } from "./save-archive.ts";
-import { alignToSound, firstSoundMs } from "./sound-runs.ts";
-import { adjacentTurn, type Timeline } from "./timeline.ts";
 import "./replay-media.ts";
 import "./timeline-view.ts";
 import "../../components/player-controls.ts";
@@ -77,7 +77,7 @@ export class RecordingView extends BaseElement {
       this.#assets = new Assets(this.name, own?.files);
       this.#replay.resize(timeline.lengthMs);
     }
-    this.timeline = timeline;
+    if (before?.timeline !== timeline) this.timeline = timeline;
     const isNew = before?.own !== own || meta.merged_replay !== before?.meta.merged_replay;
     if (meta.merged_replay && isNew) void this.#loadWaveform(meta.merged_replay);
   }
@@ -95,7 +95,7 @@ export class RecordingView extends BaseElement {
           this.timeline.costs.some(({ total }) => total > 0),
         )}
         ${isChat ? this.#transcript(!hasReplay, "wide") : this.#transcript(!hasReplay, "beside")}
-        <section class="stack ${isChat ? "beside" : ""}">${this.#footer(meta, isShared, comment)}</section>
+        <section class="stack ${isChat ? "beside" : ""}">${this.#footer(meta, comment)}</section>
       </div>
       ${this.#shareDialog()}`;
   }
@@ -129,9 +129,7 @@ export class RecordingView extends BaseElement {
             ? nothing
             : html`<button
                 class="button primary"
-                @click=${() => {
-                  this.sharing = true;
-                }}
+                @click=${() => this.#share()}
               >
                 ${icon("share")} ${t.share}
               </button>`
@@ -183,18 +181,31 @@ export class RecordingView extends BaseElement {
     ></an-viewer-transcript>`;
   }
 
-  #footer(meta: RecordingMeta, isShared: boolean, comment: string): TemplateResult {
+  #footer(meta: RecordingMeta, comment: string): TemplateResult {
     const { own } = this.loaded;
     return html`${own ? nothing : html`<an-browser-recording name=${this.name} .assets=${this.#assets} .replay=${this.#replay}></an-browser-recording>`}
-      ${own ? nothing : html`<an-comment-box name=${this.name} comment=${comment} ?fixed=${isShared}></an-comment-box>`}
+      ${comment === "" ? nothing : commentCard(comment)}
       ${recordingDetails(meta, this.timeline)}`;
+  }
+
+  #share(): void {
+    void import("../../components/recording-sheet.ts");
+    this.sharing = true;
+  }
+
+  #change(change: { title: string } | { comment: string }): void {
+    this.loaded = { ...this.loaded, ...change };
   }
 
   #shareDialog(): TemplateResult {
     return dialog({
       open: this.sharing,
-      title: viewerStrings().share,
-      body: html`<an-share-links .recordingId=${this.name}></an-share-links>`,
+      title: recordingSheetStrings().title,
+      body: html`<an-recording-sheet
+        .recordingId=${this.name}
+        @rename=${({ detail }: CustomEvent<string>) => this.#change({ title: detail })}
+        @comment=${({ detail }: CustomEvent<string>) => this.#change({ comment: detail })}
+      ></an-recording-sheet>`,
       onClose: () => {
         this.sharing = false;
       },
@@ -267,4 +278,11 @@ export class RecordingView extends BaseElement {
       this.downloading = false;
     }
   }
+}
+
+function commentCard(comment: string): TemplateResult {
+  return html`<section class="card stack tight">
+    <h2 class="small strong">${recordingSheetStrings().comment.title}</h2>
+    <p class="text">${comment}</p>
+  </section>`;
 }

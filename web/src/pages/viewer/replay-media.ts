@@ -4,12 +4,12 @@ import { ref } from "lit/directives/ref.js";
 import { type RecordingMeta, replayAudio } from "../../api/recordings.ts";
 import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatClock } from "../../i18n/format.ts";
+import { latest, type Timeline } from "../../replay/timeline.ts";
 import { showError } from "../../shell/errors.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import type { Assets } from "./assets.ts";
 import { PlayheadValue } from "./playhead-value.ts";
 import { viewerStrings } from "./strings.ts";
-import { latest, type Timeline } from "./timeline.ts";
 
 /** The video, or the audio with the current camera frame. */
 @customElement("an-replay-media")

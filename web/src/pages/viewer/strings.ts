@@ -69,14 +69,6 @@ export const viewerStrings = defineStrings(
       },
     },
 
-    comment: {
-      title: "Comment",
-      placeholder: "Add a note about this recording",
-      hint: "Visible to everyone who can open the recording.",
-      saved: "Comment saved",
-      failed: "Cannot save the comment",
-    },
-
     details: {
       title: "Details",
       length: "Length",
@@ -162,14 +154,6 @@ export const viewerStrings = defineStrings(
         break: "回答已停止",
         error: "发生错误",
       },
-    },
-
-    comment: {
-      title: "备注",
-      placeholder: "添加关于此录制的备注",
-      hint: "能打开此录制的人都能看到。",
-      saved: "备注已保存",
-      failed: "无法保存备注",
     },
 
     details: {

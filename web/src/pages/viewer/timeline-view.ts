@@ -17,9 +17,9 @@ import {
   waveformPath,
 } from "./lanes.ts";
 import "./overview.ts";
+import type { SpeakerRole, SpokenLine, Timeline } from "../../replay/timeline.ts";
 import type { VisiblePart } from "./overview.ts";
 import { viewerStrings } from "./strings.ts";
-import type { SpeakerRole, SpokenLine, Timeline } from "./timeline.ts";
 import "./timeline-view.css";
 
 const MOST_PX_PER_S = 160;

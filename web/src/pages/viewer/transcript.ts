@@ -3,11 +3,16 @@ import { customElement, property } from "lit/decorators.js";
 import type { RecordedPart } from "../../api/recordings.ts";
 import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatClock, formatDuration } from "../../i18n/format.ts";
+import {
+  type SpokenLine,
+  type Timeline,
+  type TimelineEvent,
+  timelineItems,
+} from "../../replay/timeline.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import type { Assets } from "./assets.ts";
 import { PlayheadValue } from "./playhead-value.ts";
 import { viewerStrings } from "./strings.ts";
-import { type SpokenLine, type Timeline, type TimelineEvent, timelineItems } from "./timeline.ts";
 
 /** The transcript. A click seeks. */
 @customElement("an-viewer-transcript")

@@ -2,10 +2,10 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
 import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatDuration, formatNumber } from "../../i18n/format.ts";
+import { latest, type Timeline } from "../../replay/timeline.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { PlayheadValue } from "./playhead-value.ts";
 import { viewerStrings } from "./strings.ts";
-import { latest, type Timeline } from "./timeline.ts";
 
 /** Costs of the unit at the playhead, in the colours of its bar. */
 @customElement("an-unit-costs")

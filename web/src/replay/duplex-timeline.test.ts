@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { RecordedChunk, RecordedUnit, UnitTiming } from "../../api/recordings.ts";
+import type { RecordedChunk, RecordedUnit, UnitTiming } from "../api/recordings.ts";
 import { duplexTimeline } from "./duplex-timeline.ts";
 
 const TIMING: UnitTiming = {

@@ -1,4 +1,4 @@
-import type { RecordedPart, Recording } from "../../api/recordings.ts";
+import type { RecordedPart, Recording } from "../api/recordings.ts";
 import { duplexTimeline } from "./duplex-timeline.ts";
 import { turnTimeline } from "./turn-timeline.ts";
 

@@ -3,7 +3,7 @@ import type {
   RecordedChunk,
   RecordedUnit,
   RecordingEvent,
-} from "../../api/recordings.ts";
+} from "../api/recordings.ts";
 import { type PlayedAudio, playbackTimes } from "./playback-times.ts";
 import {
   type CameraFrame,

@@ -1,4 +1,4 @@
-import type { Waveform } from "../../audio/waveform.ts";
+import type { Waveform } from "../audio/waveform.ts";
 import type { SpokenLine, Timeline } from "./timeline.ts";
 
 const USER = 0;

@@ -1,4 +1,4 @@
-import type { RecordedTurn, RecordingEvent, TurnRecording } from "../../api/recordings.ts";
+import type { RecordedTurn, RecordingEvent, TurnRecording } from "../api/recordings.ts";
 import type {
   LineStatus,
   SpeakerRole,

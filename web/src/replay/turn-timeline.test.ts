@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { RecordedTurn } from "../../api/recordings.ts";
+import type { RecordedTurn } from "../api/recordings.ts";
 import { adjacentTurn } from "./timeline.ts";
 import { turnTimeline } from "./turn-timeline.ts";
 

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import type { Waveform } from "../../audio/waveform.ts";
-import { linkedMs, momentHash } from "./deep-link.ts";
+import type { Waveform } from "../audio/waveform.ts";
 import { alignToSound, firstSoundMs, soundRuns } from "./sound-runs.ts";
 import type { SpokenLine, Timeline } from "./timeline.ts";
 
@@ -59,12 +58,4 @@ test("words keep their times without sound and in constant noise", () => {
   for (const room of [shape([]), shape([[0, 30]]), shape([[1, 3]])]) {
     expect(alignToSound(timeline(line), room).lines).toEqual([line]);
   }
-});
-
-test("an address names a position", () => {
-  expect(linkedMs("#t=12.5")).toBe(12_500);
-  expect(linkedMs("#t=now")).toBeNull();
-  expect(linkedMs("")).toBeNull();
-  expect(momentHash(12_480)).toBe("#t=12.5");
-  expect(momentHash(0)).toBe("#t=0");
 });

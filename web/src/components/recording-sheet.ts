@@ -1,0 +1,148 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import { fetchApi } from "../api/http.ts";
+import { keyFor } from "../api/key.ts";
+import {
+  archivePath,
+  assetPath,
+  type RecordingMeta,
+  recordingComment,
+  recordingMeta,
+} from "../api/recordings.ts";
+import { common } from "../i18n/common.ts";
+import { saveBlob, savedName, saveUrl } from "../session/browser-recording.ts";
+import { showError } from "../shell/errors.ts";
+import { ownConversation, renameConversation } from "../storage/conversations.ts";
+import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
+import { icon } from "../ui/icon.ts";
+import { toast } from "../ui/toasts.ts";
+import "./comment-box.ts";
+import { recordingSheetStrings } from "./recording-sheet-strings.ts";
+import "./share-links.ts";
+import "./recording-sheet.css";
+
+const LONGEST_NAME = 200;
+
+/** Everything that the owner of a server recording can do with it. Content of a dialog. */
+@customElement("an-recording-sheet")
+export class RecordingSheet extends BaseElement {
+  @property({ attribute: false }) recordingId = "";
+
+  /** Null while it is read, or if the server has none. */
+  @state() private meta: RecordingMeta | null = null;
+  /** Null if this browser does not list the conversation. */
+  @state() private givenName: string | null = null;
+  @state() private comment = "";
+  @state() private busy = false;
+
+  protected override willUpdate(changed: ChangedProperties<this>): void {
+    if (changed.has("recordingId")) void this.#load();
+  }
+
+  protected override render(): TemplateResult {
+    const t = recordingSheetStrings();
+    const { recordingId } = this;
+    return html`${this.givenName === null ? nothing : this.#name(this.givenName)}
+      <an-comment-box
+        name=${recordingId}
+        .comment=${this.comment}
+        @change=${({ detail }: CustomEvent<string>) => this.emit("comment", detail)}
+      ></an-comment-box>
+      <section class="stack tight">
+        <h3 class="small strong">${t.links}</h3>
+        <an-share-links .recordingId=${recordingId}></an-share-links>
+      </section>
+      ${this.meta === null ? nothing : this.#files(this.meta)}`;
+  }
+
+  #name(title: string): TemplateResult {
+    const t = recordingSheetStrings();
+    return html`<form class="stack tight" @submit=${this.#rename}>
+      <label class="field">
+        <span>${t.name}</span>
+        <input class="input" name="title" maxlength=${LONGEST_NAME} autocomplete="off" .value=${title} />
+      </label>
+      <p class="tiny soft">${t.nameHint}</p>
+      <div class="row"><button class="button small">${common().save}</button></div>
+    </form>`;
+  }
+
+  #files(meta: RecordingMeta): TemplateResult {
+    const t = recordingSheetStrings();
+    const { merged_replay: wav, merged_replay_video: film } = meta;
+    return html`<section class="stack tight">
+      <h3 class="small strong">${t.files}</h3>
+      ${meta.replay === "merging" ? html`<p class="small soft">${t.notReady}</p>` : nothing}
+      <div class="row tight">
+        ${wav ? this.#button(t.wav, t.wavHint, () => this.#saveAsset(wav)) : nothing}
+        ${film ? this.#button(t.film, t.filmHint, () => this.#saveAsset(film)) : nothing}
+        ${this.#button(t.archive, t.archiveHint, () => this.#saveFrom(archivePath(this.recordingId), "zip"))}
+        ${this.#button(t.messages, t.messagesHint, () => this.#saveMessages())}
+      </div>
+    </section>`;
+  }
+
+  #button(label: string, hint: string, run: () => Promise<void>): TemplateResult {
+    return html`<button
+      class="button small"
+      title=${hint}
+      ?disabled=${this.busy}
+      @click=${() => this.#tried(run)}
+    >
+      ${icon("download")} ${label}
+    </button>`;
+  }
+
+  async #load(): Promise<void> {
+    this.givenName = await ownConversation(this.recordingId).then(
+      (found) => found?.title ?? null,
+      () => null, // a browser without a database has no names
+    );
+    await this.#tried(async () => {
+      this.meta = await recordingMeta(this.recordingId);
+      this.comment = await recordingComment(this.recordingId);
+    });
+  }
+
+  async #rename(event: SubmitEvent): Promise<void> {
+    event.preventDefault();
+    const title = String(new FormData(event.target as HTMLFormElement).get("title")).trim();
+    await this.#tried(async () => {
+      await renameConversation(this.recordingId, title);
+      this.givenName = title;
+      this.emit("rename", title);
+      toast({ tone: "good", title: recordingSheetStrings().renamed });
+    });
+  }
+
+  #saveAsset(file: string): Promise<void> {
+    return this.#saveFrom(assetPath(this.recordingId, file), file.split(".").at(-1) ?? "");
+  }
+
+  /** With a key the file is fetched first, because a link cannot send it. */
+  async #saveFrom(path: string, extension: string): Promise<void> {
+    const name = `${this.#fileName}.${extension}`;
+    if (keyFor("client") === null) saveUrl(name, path);
+    else saveBlob(name, await (await fetchApi(path)).blob());
+  }
+
+  async #saveMessages(): Promise<void> {
+    const { packConversation } = await import("../replay/conversation-messages.ts");
+    saveBlob(`${this.#fileName}.msgpack`, await packConversation(this.recordingId));
+  }
+
+  get #fileName(): string {
+    return savedName(this.meta?.app_type ?? "", this.meta?.created_at);
+  }
+
+  async #tried(work: () => Promise<void>): Promise<void> {
+    this.busy = true;
+    try {
+      await work();
+    } catch (error) {
+      showError(error);
+    } finally {
+      this.busy = false;
+    }
+  }
+}

@@ -1,0 +1,85 @@
+import { fetchApi } from "../api/http.ts";
+import {
+  assetPath,
+  type RecordedPart,
+  type RecordingMeta,
+  recordingMeta,
+  recordingTimeline,
+} from "../api/recordings.ts";
+import { wavFile } from "../audio/stereo-recorder.ts";
+import { type Packable, packed } from "./msgpack.ts";
+import { type SpokenLine, timelineOf } from "./timeline.ts";
+
+const HEADER_BYTES = 44;
+const FRAME_BYTES = 4; // two channels of 16 bits
+const SIDES = { user: 0, model: 1 } as const;
+
+interface Message {
+  readonly role: "system" | "user" | "assistant";
+  readonly content: readonly Packable[];
+}
+
+/** Reads a file of the recording. */
+type Read = (file: string) => Promise<Blob>;
+
+/**
+ * The conversation of a recording as MessagePack: `{messages: [{role, content: [{type, text?, audio?,
+ * image?, video?, format?}]}]}`. `name` is a recording id or a share token. Rejects with ApiError.
+ */
+export async function packConversation(name: string): Promise<Blob> {
+  const [meta, recording] = await Promise.all([recordingMeta(name), recordingTimeline(name)]);
+  const read: Read = async (file) => (await fetchApi(assetPath(name, file))).blob();
+  const wav =
+    meta.merged_replay && meta.app_type !== "chat" ? await read(meta.merged_replay) : null;
+  const lines = timelineOf(recording).lines.filter(({ text, parts }) => text !== "" || parts);
+  const messages = [...instructions(meta)];
+  for (const line of lines) messages.push(await messageOf(line, read, wav));
+  return packed({ messages: messages.map(({ role, content }) => ({ role, content })) });
+}
+
+function* instructions({ app_type, config }: RecordingMeta): Generator<Message> {
+  const text = config["system_prompt"];
+  if (app_type === "chat" || typeof text !== "string" || text.trim() === "") return; // a chat has them as a message
+  yield { role: "system", content: [{ type: "text", text }] };
+}
+
+async function messageOf(line: SpokenLine, read: Read, wav: Blob | null): Promise<Message> {
+  if (line.role === "model") return { role: "assistant", content: [await answer(line, read, wav)] };
+  const parts = line.parts ?? [];
+  const content: Packable[] = await Promise.all(parts.map((part) => contentOf(part, read)));
+  if (parts.length === 0) content.push({ type: "text", text: line.text });
+  if (parts.length === 0 && wav) {
+    content.push({ type: "audio", audio: await spoken(line, wav), format: "wav" });
+  }
+  return { role: line.role, content };
+}
+
+async function answer(line: SpokenLine, read: Read, wav: Blob | null): Promise<Packable> {
+  const file = line.parts?.find(({ type }) => type === "audio")?.file;
+  if (!wav && !file) return { type: "text", text: line.text };
+  const audio = file ? await bytesOf(await read(file)) : await spoken(line, wav as Blob);
+  return { type: "text_and_audio", text: line.text, audio, format: "wav" };
+}
+
+async function contentOf({ type, text, file }: RecordedPart, read: Read): Promise<Packable> {
+  if (type === "text" || !file) return { type: "text", text: text ?? "" };
+  const format = file.split(".").at(-1) ?? "";
+  return { type, [type]: await bytesOf(await read(file)), format };
+}
+
+/** One side of the stereo WAV during a line, as a mono WAV. */
+async function spoken({ role, atMs, untilMs }: SpokenLine, wav: Blob): Promise<Uint8Array> {
+  const rate = new DataView(await wav.slice(0, HEADER_BYTES).arrayBuffer()).getUint32(24, true);
+  const [from, until] = [atMs, untilMs].map(
+    (ms) => HEADER_BYTES + FRAME_BYTES * Math.round((ms * rate) / 1000),
+  );
+  const whole = await wav.slice(from, until).arrayBuffer();
+  const both = new Int16Array(whole, 0, 2 * Math.floor(whole.byteLength / FRAME_BYTES));
+  const side = role === "user" ? SIDES.user : SIDES.model;
+  const mono = Int16Array.from({ length: both.length / 2 }, (_, i) => both[2 * i + side] as number);
+  return bytesOf(wavFile([new Blob([mono])], { channels: 1, rate }));
+}
+
+async function bytesOf(file: Blob): Promise<Uint8Array> {
+  return new Uint8Array(await file.arrayBuffer());
+}
