@@ -69,8 +69,10 @@ async def test_a_voice_call_from_start_to_shared_recording(
     await call.press("Start call")
     await call.is_in("active")
     await expect(page.get_by_text(ITALY)).to_be_visible()
+    await page.evaluate(RECORD_STATES.replace("h2 > [role=status]", ".stage .title"))
     await speak(page, spoken(ITALY, lead_s=0.5))
     asked, answered = await call.finish_answer()
+    await page.wait_for_function(HAS_HAD_STATES, arg=["Hearing you", "Thinking", "Speaking"])
     assert share_recognised("capital of Italy", asked) > 0.6  # the small model mishears names
     assert asked.strip() != ITALY or "Rome" in answered
     assert await a11y_findings(page) == []

@@ -9,9 +9,15 @@ from playwright.async_api import Page, expect
 
 from support.browser_user import Visitor, a11y_findings
 from support.call_page import CallPage
+from support.page_microphone import speak
 from support.stack import Stack
+from support.synthetic_speech import ITALY, spoken
 
 pytestmark = pytest.mark.timeout(300)
+
+NEVER_STARTS_AUDIO = """() => {
+  AudioContext.prototype.resume = () => new Promise(() => undefined);
+}"""
 
 COUNT_FRAMES = """
 window.frames_drawn = 0;
@@ -84,6 +90,48 @@ async def test_everything_is_in_reach_on_a_small_phone(
     await expect(page.locator(".caption.model")).to_be_in_viewport(ratio=1)
     assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     await CallPage(page).end()
+
+
+async def test_controls_fade_and_the_stage_fills_the_screen(visitor: Visitor) -> None:
+    page = await visitor.open("/", animated=True)
+    call = CallPage(page)
+    await call.press("Start call")
+    await call.is_in("active")
+    faded = page.locator(".stage.faded")
+    await page.mouse.move(5, 5)
+    await expect(faded).to_be_visible()
+    await page.mouse.move(640, 300)
+    await expect(faded).to_have_count(0)
+    await call.press("Full screen")
+    await page.wait_for_function("() => document.fullscreenElement !== null")
+    await page.keyboard.press("Tab")  # the focus inside keeps the controls
+    await page.wait_for_timeout(5000)
+    await expect(faded).to_have_count(0)
+    await call.end()
+    await page.wait_for_function("() => document.fullscreenElement === null")
+
+
+async def test_a_silent_microphone_is_mentioned_until_it_is_audible(visitor: Visitor) -> None:
+    page = await visitor.open("/", speaks=True)
+    call = CallPage(page)
+    await call.start("/audio_duplex", forceListen=15)
+    notice = page.get_by_text("No sound from your microphone")
+    await expect(notice).to_be_visible()
+    assert await a11y_findings(page) == []
+    await speak(page, spoken(ITALY))
+    await expect(notice).to_be_hidden()
+    await call.show("Events")
+    await expect(page.locator("an-event-list").get_by_text("result").first).to_be_visible()
+    assert await a11y_findings(page, part=".call-panel") == []
+    await call.end()
+
+
+async def test_a_browser_that_cannot_start_audio_says_so(visitor: Visitor) -> None:
+    page = await visitor.open("/")
+    await page.evaluate(NEVER_STARTS_AUDIO)
+    await page.get_by_role("button", name="Start call").click()
+    await expect(page.get_by_role("alert")).to_contain_text("Connect a speaker or headphones")
+    await expect(page.get_by_role("button", name="Start call")).to_be_focused()
 
 
 async def test_nothing_moves_before_a_call(visitor: Visitor) -> None:

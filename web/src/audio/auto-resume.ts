@@ -16,3 +16,19 @@ export function resumeWhenVisible(
   });
   document.addEventListener("visibilitychange", wake);
 }
+
+const STARTS_WITHIN_MS = 8000;
+
+/** Starts a context. Rejects with TimeoutError if the browser has no audio output to run it. */
+export async function startContext(context: AudioContext): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    const error = new DOMException("the browser does not start audio", "TimeoutError");
+    timer = setTimeout(() => reject(error), STARTS_WITHIN_MS);
+  });
+  try {
+    await Promise.race([context.resume(), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,6 +1,6 @@
 import { TypedEvents } from "../state/typed-events.ts";
 import type { AudioSource } from "./audio-source.ts";
-import { resumeWhenVisible } from "./auto-resume.ts";
+import { resumeWhenVisible, startContext } from "./auto-resume.ts";
 import { Chunker } from "./chunker.ts";
 import { MixerChannel } from "./mixer-channel.ts";
 import { INPUT_RATE, type Samples } from "./pcm.ts";
@@ -104,7 +104,7 @@ export class Capture extends TypedEvents<CaptureEvents> {
     this.channel.node.connect(this.#tap);
     this.#attach();
     resumeWhenVisible(this.context);
-    await this.context.resume();
+    await startContext(this.context);
   }
 
   #attach(): void {

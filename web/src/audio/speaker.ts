@@ -1,5 +1,5 @@
 import { TypedEvents } from "../state/typed-events.ts";
-import { resumeWhenVisible } from "./auto-resume.ts";
+import { resumeWhenVisible, startContext } from "./auto-resume.ts";
 import { PeerLoopback } from "./loopback.ts";
 import { MixerChannel } from "./mixer-channel.ts";
 import { OUTPUT_RATE, type Samples } from "./pcm.ts";
@@ -37,7 +37,7 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
   static async open({ loopback, delayMs }: SpeakerOptions): Promise<Speaker> {
     const speaker = new Speaker(outputContext(), delayLimitsFrom(delayMs));
     try {
-      await speaker.resume();
+      await startContext(speaker.context);
       await speaker.#openTap();
       await speaker.#openPath(loopback);
       return speaker;

@@ -17,6 +17,9 @@ import { CallCamera } from "./call-camera.ts";
 import { suggestedDelayMs } from "./call-presets.ts";
 import { CallRecorder, type CallRecordings, NO_CALL_RECORDINGS } from "./call-recorder.ts";
 import { type CallKind, type CallValues, prepareFields } from "./call-settings.ts";
+import { pendingSince } from "./call-status.ts";
+import { EventLog } from "./event-log.ts";
+import { InputCheck, type InputProblem } from "./input-check.ts";
 import { UnitHistory } from "./unit-history.ts";
 import { keepScreenOn } from "./wake-lock.ts";
 
@@ -26,6 +29,10 @@ export interface CallState {
   /** Start and end of the active call by `performance.now()`. */
   readonly since: number | null;
   readonly until: number | null;
+  /** When the user said what the model has not answered yet. */
+  readonly pending: number | null;
+  /** What is wrong with the sound of the microphone. */
+  readonly inputProblem: InputProblem | null;
   /** Whether the server may record the call. */
   readonly recorded: boolean;
   /** Recordings of this browser, available after the end. */
@@ -40,6 +47,8 @@ const NEW_CALL: CallState = {
   sessionState: NEW_DUPLEX,
   since: null,
   until: null,
+  pending: null,
+  inputProblem: null,
   recorded: true,
   recordings: NO_CALL_RECORDINGS,
   file: null,
@@ -69,7 +78,10 @@ export class CallController extends TypedEvents<CallEvents> {
   readonly state = new Store<CallState>(NEW_CALL);
   readonly camera = new CallCamera();
   #kind: CallKind = "audio";
+  /** Messages of the current or the last call. */
+  readonly events = new EventLog();
   #history = new UnitHistory();
+  #inputCheck = new InputCheck();
   #session: DuplexSession | null = null;
   #recorder: CallRecorder | null = null;
   #attempt = 0;
@@ -178,6 +190,8 @@ export class CallController extends TypedEvents<CallEvents> {
     });
     this.#session = session;
     this.#history = new UnitHistory();
+    this.#inputCheck = new InputCheck();
+    this.events.clear();
     this.#subscribe(session, values);
     await session.start();
   }
@@ -195,7 +209,11 @@ export class CallController extends TypedEvents<CallEvents> {
         caption: () => lastWords(this.state.value.sessionState),
       });
     });
-    session.on("levels", (levels) => this.emit("levels", levels));
+    session.on("levels", (levels) => {
+      this.emit("levels", levels);
+      this.#checkInput(levels);
+    });
+    session.on("exchange", (exchange) => this.events.push(exchange));
     session.on("problem", (problem) => this.emit("problem", problem));
     session.on("unit", (unit) => this.#history.push(unit, session.state.value.metrics));
     session.state.subscribe((sessionState) => {
@@ -206,12 +224,20 @@ export class CallController extends TypedEvents<CallEvents> {
 
   #onSessionState(sessionState: DuplexSessionState): void {
     const before = this.state.value.sessionState;
-    this.#patch({ sessionState });
+    const pending = pendingSince(before, sessionState, this.state.value.pending, performance.now());
+    this.#patch({ sessionState, pending });
     chimeInQueue(before, sessionState);
     if (before.connection.state === "reconnecting" && sessionState.connection.state === "open") {
       this.emit("resumed", undefined);
     }
     if (sessionState.phase !== before.phase) this.#onPhase(sessionState.phase);
+  }
+
+  #checkInput({ user, model }: Levels): void {
+    const { sessionState, file, inputProblem } = this.state.value;
+    if (sessionState.phase !== "active" || sessionState.muted || file !== null) return;
+    const found = this.#inputCheck.push(user.peak, model.peak);
+    if (found !== inputProblem) this.#patch({ inputProblem: found });
   }
 
   #onPhase(phase: Phase): void {

@@ -13,6 +13,7 @@ import { BaseElement } from "../ui/base-element.ts";
 import { LeaveGuard } from "../ui/leave-guard.ts";
 import { clearToasts, toast } from "../ui/toasts.ts";
 import { aboutAntiphon } from "./about.ts";
+import { ActivityWatch } from "./activity-watch.ts";
 import { actionForKey, sessionActions } from "./call-actions.ts";
 import { CallController } from "./call-controller.ts";
 import { loadFrontendDefaults } from "./call-presets.ts";
@@ -24,6 +25,7 @@ import {
   isBusy,
   type Panel,
 } from "./call-view.ts";
+import { leaveDisplay } from "./display.ts";
 import { FocusKeeper } from "./focus-keeper.ts";
 import { keyAction } from "./keyboard.ts";
 import { kindOf } from "./mode-switch.ts";
@@ -35,12 +37,18 @@ import "./call-page.css";
 /** Where the focus goes if the focused element disappears. */
 const SUCCESSORS = [".call-control.mute", "an-queue-panel button", ".start > .button.primary"];
 
+const DISPLAY_EVENTS = ["fullscreenchange", "enterpictureinpicture", "leavepictureinpicture"];
+const SHOWN_FOCUS = ".stage :is(.tools, .bottom) :focus-visible";
+const REDUCED_MOTION = matchMedia("(prefers-reduced-motion: reduce)");
+
 /** The start page and both call pages: a full-duplex voice or video call. */
 @customElement("an-call-page")
 export class CallPage extends BaseElement {
   readonly #call = new CallController();
   readonly #settingsOf = { audio: callSettings("audio"), omni: callSettings("omni") };
   readonly #actions: CallActions;
+  readonly #activity = new ActivityWatch(this);
+  #wasBusy = false;
 
   @state() private panel: Panel | null = null;
   @state() private tab: DeveloperTab = "metrics";
@@ -73,11 +81,13 @@ export class CallPage extends BaseElement {
   override connectedCallback(): void {
     super.connectedCallback();
     addEventListener("keydown", this.#onKey);
+    for (const name of DISPLAY_EVENTS) document.addEventListener(name, this.#onDisplay, true);
     loadFrontendDefaults().catch((error: unknown) => showError(error));
   }
 
   override disconnectedCallback(): void {
     removeEventListener("keydown", this.#onKey);
+    for (const name of DISPLAY_EVENTS) document.removeEventListener(name, this.#onDisplay, true);
     this.#actions.endCall();
     super.disconnectedCallback();
   }
@@ -94,6 +104,9 @@ export class CallPage extends BaseElement {
   }
 
   protected override updated(changed: PropertyValues): void {
+    const busy = isBusy(this.#call.state.value);
+    if (this.#wasBusy && !busy) leaveDisplay();
+    this.#wasBusy = busy;
     if (!changed.has("panel")) return;
     const opened = this.querySelector<HTMLElement>(".call-panel:not([hidden])");
     const closed = this.querySelector<HTMLElement>(`[data-panel="${changed.get("panel")}"]`);
@@ -108,7 +121,18 @@ export class CallPage extends BaseElement {
     const [call, settings, actions] = [this.#call, this.#settings, this.#actions];
     const { panel, tab, source, file, checking } = this;
     const [state, values] = [call.state.value, settings.value];
-    return { call, state, settings, values, actions, panel, tab, source, file, checking };
+    const faded = this.#fades;
+    return { call, state, settings, values, actions, panel, tab, source, file, faded, checking };
+  }
+
+  /**
+   * The controls fade in a call that nobody touches. They stay with the keyboard's focus, an open
+   * panel or a pause, and for users who prefer reduced motion.
+   */
+  get #fades(): boolean {
+    const { phase, muted } = this.#call.state.value.sessionState;
+    if (phase !== "active" || muted || this.panel !== null || REDUCED_MOTION.matches) return false;
+    return this.#activity.rests && this.querySelector(SHOWN_FOCUS) === null;
   }
 
   #pageActions(): Omit<CallActions, keyof ReturnType<typeof sessionActions>> {
@@ -147,6 +171,8 @@ export class CallPage extends BaseElement {
       showError(error);
     }
   }
+
+  readonly #onDisplay = (): void => this.requestUpdate();
 
   readonly #onKey = (event: KeyboardEvent): void => {
     if (event.key === "Escape" && !event.defaultPrevented && !inDialog(event)) this.panel = null;

@@ -10,7 +10,26 @@ export interface CallStatus {
   readonly hint: string;
 }
 
-export function callStatus(sessionState: DuplexSessionState): CallStatus {
+const PENDING_MS = 5000; // the model may also decide not to answer
+const UNDERSTOOD_MS = 15_000;
+
+/** When the user said what the model has not answered yet, `performance.now()`. Null if nothing. */
+export function pendingSince(
+  before: DuplexSessionState,
+  now: DuplexSessionState,
+  since: number | null,
+  at: number,
+): number | null {
+  if (now.phase !== "active" || now.modelSpeaks || now.userSpeaks) return null;
+  const said = now.transcript.at(-1);
+  const isNew = said?.role === "user" && said.id !== before.transcript.at(-1)?.id;
+  return before.userSpeaks || isNew ? at : since;
+}
+
+export function callStatus(
+  sessionState: DuplexSessionState,
+  pending: number | null = null,
+): CallStatus {
   const t = callStrings().state;
   if (sessionState.queue !== null) return { mode: "idle", title: t.queued, hint: "" };
   switch (sessionState.phase) {
@@ -25,7 +44,7 @@ export function callStatus(sessionState: DuplexSessionState): CallStatus {
     case "preparing":
       return { mode: "connecting", title: t.preparing, hint: "" };
     case "active":
-      return talking(sessionState);
+      return talking(sessionState, pending);
     case "paused":
       return { mode: "paused", title: t.paused, hint: t.pausedHint };
     case "stopping":
@@ -46,10 +65,20 @@ export function statusAnnouncement(sessionState: DuplexSessionState): string {
   return sessionState.phase === "idle" ? "" : callStatus(sessionState).title;
 }
 
-function talking({ modelSpeaks, userSpeaks, muted, transcript }: DuplexSessionState): CallStatus {
+function talking(
+  { modelSpeaks, userSpeaks, muted, transcript }: DuplexSessionState,
+  pending: number | null,
+): CallStatus {
   const t = callStrings().state;
   if (modelSpeaks) {
     return { mode: "speaking", title: t.speaking, hint: muted ? t.muted : t.speakingHint };
+  }
+  if (pending !== null) {
+    const understood = transcript.at(-1)?.role === "user";
+    const passed = performance.now() - pending;
+    if (passed < (understood ? UNDERSTOOD_MS : PENDING_MS)) {
+      return { mode: "thinking", title: t.thinking, hint: understood ? t.understood : "" };
+    }
   }
   if (muted) return { mode: "listening", title: t.muted, hint: t.mutedHint };
   if (userSpeaks) return { mode: "hearing", title: t.hearing, hint: "" };

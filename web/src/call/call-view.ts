@@ -2,7 +2,7 @@ import type { CallController, CallState } from "./call-controller.ts";
 import type { CallSettings, CallValues } from "./call-settings.ts";
 
 export type Panel = "transcript" | "settings" | "developer";
-export const DEVELOPER_TABS = ["metrics", "audio"] as const;
+export const DEVELOPER_TABS = ["metrics", "audio", "events"] as const;
 export type DeveloperTab = (typeof DEVELOPER_TABS)[number];
 
 /** Actions during a call. */
@@ -41,6 +41,8 @@ export interface CallView {
   readonly actions: CallActions;
   readonly panel: Panel | null;
   readonly tab: DeveloperTab;
+  /** Whether the controls are hidden because nothing was touched for some seconds. */
+  readonly faded: boolean;
   /** Whether the device check is open. */
   readonly checking: boolean;
   /** Audio source of the next call. */

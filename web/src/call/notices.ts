@@ -4,6 +4,7 @@ import "../components/kept-recordings.ts";
 import type { Limit } from "../session/duplex-state.ts";
 import { icon } from "../ui/icon.ts";
 import type { CallView } from "./call-view.ts";
+import type { InputProblem } from "./input-check.ts";
 import { callStrings } from "./strings.ts";
 
 /** Notices during a call. */
@@ -14,11 +15,27 @@ export function callNotices(view: CallView): TemplateResult | typeof nothing {
     return html`<div class="notices"><an-kept-recordings></an-kept-recordings></div>`;
   }
   const lost = sessionState.connection.state === "reconnecting";
+  const problem = sessionState.phase === "active" ? view.state.inputProblem : null;
   const played = sessionState.sourceEnded && file !== null;
   return html`<div class="notices">
     ${lost ? html`<an-connection-banner .connection=${sessionState.connection} @retry=${view.actions.retry}></an-connection-banner>` : nothing}
     ${sessionState.phase === "paused" && sessionState.pauseDeadline !== null ? pauseEnds(sessionState.pauseDeadline) : nothing}
-    ${sessionState.limit ? limitNear(sessionState.limit) : nothing} ${played ? filePlayed(view) : nothing}
+    ${sessionState.limit ? limitNear(sessionState.limit) : nothing} ${played ? filePlayed(view) : nothing} ${problem ? badInput(problem, view) : nothing}
+  </div>`;
+}
+
+function badInput(problem: InputProblem, { actions }: CallView): TemplateResult {
+  const t = callStrings();
+  const [title, hint] = problem === "echo" ? [t.echo, t.echoHint] : [t.silent, t.silentHint];
+  return html`<div class="callout caution" role="status">
+    ${icon(problem === "echo" ? "speaker" : "mic")}
+    <div class="grow">
+      <p class="strong">${title}</p>
+      <p class="soft">${hint}</p>
+      <button class="button small" @click=${() => actions.show("settings")}>
+        ${icon("settings")} ${t.chooseDevices}
+      </button>
+    </div>
   </div>`;
 }
 

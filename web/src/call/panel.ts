@@ -3,6 +3,7 @@ import "../components/audio-mixer.ts";
 import { common } from "../i18n/common.ts";
 import { icon } from "../ui/icon.ts";
 import { tabPanel, tabs } from "../ui/tabs.ts";
+import "./event-list.ts";
 import { type CallView, DEVELOPER_TABS, isBusy, type Panel } from "./call-view.ts";
 import { metricsPanel } from "./metrics-panel.ts";
 import { settingsPanel } from "./settings-panel.ts";
@@ -76,5 +77,6 @@ function developer(view: CallView): TemplateResult {
     onChange: view.actions.selectTab,
   })}
   ${tabPanel(group, "metrics", metricsPanel(view))}
-  ${tabPanel(group, "audio", html`<an-audio-mixer .audio=${audio}></an-audio-mixer>`)}`;
+  ${tabPanel(group, "audio", html`<an-audio-mixer .audio=${audio}></an-audio-mixer>`)}
+  ${tabPanel(group, "events", view.tab === "events" ? html`<an-event-list .log=${view.call.events}></an-event-list>` : html``)}`;
 }

@@ -12,6 +12,7 @@ import { callStatus, statusAnnouncement } from "./call-status.ts";
 import { type CallView, isBusy } from "./call-view.ts";
 import { captions } from "./captions.ts";
 import { callControls, startControls } from "./controls.ts";
+import { displayButtons } from "./display.ts";
 import { endedScreen } from "./ended-screen.ts";
 import { isEnabled } from "./mode-switch.ts";
 import { callNotices } from "./notices.ts";
@@ -26,10 +27,10 @@ import "./landscape.css";
 export function callStage(view: CallView): TemplateResult {
   const { sessionState } = view.state;
   const waits = sessionState.queue === null ? "" : "queued";
-  return html`<section class="stage ${sessionState.phase} ${waits} ${showsVideo(view) ? "has-video" : ""}">
+  return html`<section class="stage ${sessionState.phase} ${waits} ${showsVideo(view) ? "has-video" : ""} ${view.faded ? "faded" : ""}">
     <div class="top">
       <div class="grow">${isBusy(view.state) ? head(view) : html`<an-service-badge></an-service-badge>`}</div>
-      <div class="tools">${panelButtons(view)}</div>
+      <div class="tools">${displayButtons(view)} ${panelButtons(view)}</div>
     </div>
     ${callNotices(view)}
     <div class="middle">${middle(view)}</div>
@@ -69,7 +70,7 @@ function middle(view: CallView): TemplateResult {
   const { sessionState } = view.state;
   if (sessionState.phase === "ended") return endedScreen(view);
   if (sessionState.phase === "idle") return invitation(view);
-  const { mode, title, hint } = callStatus(sessionState);
+  const { mode, title, hint } = callStatus(sessionState, view.state.pending);
   const orb = html`${showsVideo(view) ? videoPreview(view) : nothing}
     <an-call-orb .call=${view.call} .mode=${mode}></an-call-orb>`;
   if (sessionState.queue !== null) {

@@ -13,5 +13,6 @@ export function deviceErrorText(error: unknown, device: Device): string {
   if (name === "NotFoundError" || name === "OverconstrainedError") {
     return device === "camera" ? deviceCheck.cameraMissing : deviceCheck.missing;
   }
+  if (name === "TimeoutError") return deviceCheck.noOutput;
   return name === "NotReadableError" ? deviceCheck.inUse : String(error);
 }

@@ -253,6 +253,7 @@ export const en = {
       "Microphone access is blocked. Click the icon next to the address, allow the microphone, then try again.",
     missing: "No microphone found. Connect one, then try again.",
     unusable: "Cannot use your microphone",
+    noOutput: "Your browser cannot start audio. Connect a speaker or headphones, then try again.",
     inUse: "Another app is using the microphone. Close it, then try again.",
     camera: "Camera access",
     cameraBad:

@@ -202,6 +202,7 @@ export const zh: Translated<typeof en> = {
     permissionBad: "麦克风权限被阻止。请点击地址旁的图标，允许麦克风，然后重试。",
     missing: "没有找到麦克风。请接上麦克风，然后重试。",
     unusable: "无法使用麦克风",
+    noOutput: "浏览器无法启动音频。请接上扬声器或耳机，然后重试。",
     inUse: "麦克风正被其他程序占用。请关闭该程序，然后重试。",
     camera: "摄像头权限",
     cameraBad: "摄像头权限被阻止。请点击地址旁的图标，允许摄像头，然后重试。",

@@ -10,6 +10,8 @@ import {
 export interface ClientEvents<Server> {
   /** A validated message of a known type. */
   message: Server;
+  /** A message that the page sends. */
+  sent: object;
   connection: SocketState;
   /** The server sent an invalid message. The session continues. */
   problem: string;
@@ -54,11 +56,13 @@ export class ProtocolClient<Server, Client extends object> extends TypedEvents<
   }
 
   send(message: Client): void {
+    this.emit("sent", message);
     this.#socket.send(message);
   }
 
   /** Like `send`, but keeps only the newest three messages while the connection is lost. */
   sendPerishable(message: Client): void {
+    this.emit("sent", message);
     this.#socket.send(message, { perishable: true });
   }
 

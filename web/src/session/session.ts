@@ -23,6 +23,12 @@ type Place = Pick<Queued, "position" | "queue_length" | "estimated_wait_s" | "re
   stale?: boolean;
 };
 
+/** A message of the connection. */
+export interface Exchange {
+  readonly sent: boolean;
+  readonly message: object;
+}
+
 /** Events of a session. Sessions without a microphone emit only `problem`. */
 export interface SessionEvents {
   /** An error that does not end the session. */
@@ -33,6 +39,8 @@ export interface SessionEvents {
   levels: Levels;
   /** Every unit of a full-duplex session, for charts. */
   unit: UnitMetrics;
+  /** Every message, for developers. */
+  exchange: Exchange;
 }
 
 /**
@@ -89,7 +97,11 @@ export abstract class Session<
     this.#client = client;
     this.patch({ phase: "connecting", connection: { state: "connecting" } });
     client.on("connection", (connection) => this.#onConnection(connection));
-    client.on("message", (message) => this.onMessage(message));
+    client.on("sent", (message) => this.emit("exchange", { sent: true, message }));
+    client.on("message", (message) => {
+      this.emit("exchange", { sent: false, message });
+      this.onMessage(message);
+    });
     client.on("problem", (message) => this.emit("problem", { code: "bad_message", message }));
     client.on("closed", (closed) => this.#onClosed(closed));
   }
