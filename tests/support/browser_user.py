@@ -32,9 +32,9 @@ AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
 GRAVE = ("serious", "critical")
 
 _FAKE_DEVICES = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
-_ANIMATIONS_END = """Promise.allSettled(document.getAnimations()
-  .filter((one) => one.effect.getComputedTiming().endTime < Infinity).map((one) => one.finished))"""
-"""Contrast can be checked only after animations."""
+_FINISH_ANIMATIONS = """document.getAnimations()
+  .filter((one) => one.effect.getComputedTiming().endTime < Infinity).forEach((one) => one.finish())"""
+"""Contrast can be checked only after animations. A page that draws no frame would never end them."""
 
 # Stylesheets and media that `preload` fetches are for rules that are off or not serious.
 _RUN_AXE = """([part, rules]) => axe.run(part ?? document, { preload: false, resultTypes: ["violations"],
@@ -214,7 +214,7 @@ async def a11y_findings(page: Page, *rules: str, part: str | None = None) -> lis
 
     `part`: selector of the only part that has changed since the last findings of this page.
     """
-    await page.evaluate(_ANIMATIONS_END)
+    await page.evaluate(_FINISH_ANIMATIONS)
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(_axe())
     found: list[dict[str, Any]] = await page.evaluate(_RUN_AXE, [part, list(rules) or None])
