@@ -182,8 +182,8 @@ local function silence_at(at)
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', workers, at - SILENCE_MS, '+inf')) do beating[id] = true end
   return function(id)
     if ended[id] == nil then
-      local worker = fields(worker_key(id or ''), 'slots', 'disconnected')
-      ended[id] = not worker[1] or worker[2] ~= false
+      local row = fields(worker_key(id or ''), 'slots', 'disconnected')
+      ended[id] = not row[1] or row[2] ~= false
     end
     return ended[id] or is_regular and not beating[id]
   end

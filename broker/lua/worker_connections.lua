@@ -1,4 +1,5 @@
 -- The registered workers, and whether the connection of each is open on this server.
+-- ARGV:
 -- Result: {worker id, last heartbeat, number of its connections, ...}; empty if the user may not ask
 local beats = redis.call('ZRANGE', workers, 0, -1, 'WITHSCORES')
 local channels, seen = {}, {}

@@ -23,7 +23,7 @@ SCRIPTS: dict[str, LuaScript[..., object]] = {
 NAMES = sorted(name for name, script in SCRIPTS.items() if not script.on_stream)
 STREAM_NAMES = sorted(set(SCRIPTS) - set(NAMES))
 KEY_NAMES = ["queue", "leases", "workers", "edges", "events", "eta", "tickets", "reaper", "trials"]
-KEYLESS = {"TIME"}
+KEYLESS = {"PUBSUB", "TIME"}
 
 
 def code(name: str) -> str:
