@@ -35,6 +35,7 @@ export class ReplayPlayer {
   attach(media: HTMLMediaElement | null): void {
     if (media === this.#media) return;
     this.#onNewSource();
+    this.#patch({ playing: false });
     this.#media = media;
     if (media === null) return;
     media.preservesPitch = true;
@@ -42,7 +43,10 @@ export class ReplayPlayer {
     media.onpause = () => this.#changed();
     media.onended = () => this.#changed();
     media.onseeked = () => this.#updatePosition();
-    media.onerror = () => this.#patch({ broken: true, playing: false });
+    media.onerror = () => {
+      this.#continues = false;
+      this.#patch({ broken: true, playing: false });
+    };
     media.onemptied = () => this.#onNewSource();
     media.onloadedmetadata = () => this.#restore(media);
   }
@@ -51,12 +55,15 @@ export class ReplayPlayer {
   toggle(): void {
     const media = this.#media;
     if (media === null || this.state.value.broken) return;
-    if (media.paused) this.#play(media);
-    else media.pause();
+    // Not by `media.paused`, which is true while another source loads.
+    if (this.state.value.playing || this.#continues) this.pause();
+    else this.#play(media);
   }
 
   pause(): void {
+    this.#continues = false;
     this.#media?.pause();
+    this.#patch({ playing: false });
   }
 
   seek(toMs: number): void {
@@ -85,7 +92,6 @@ export class ReplayPlayer {
   #onNewSource(): void {
     this.#continues ||= this.state.value.playing;
     cancelAnimationFrame(this.#frame);
-    this.#patch({ playing: false });
   }
 
   #restore(media: HTMLMediaElement): void {
