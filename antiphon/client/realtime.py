@@ -135,13 +135,8 @@ async def connect_realtime(
 ) -> AsyncIterator[RealtimeSession]:
     """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block ends the session.
 
-    `version` is that of the realtime API. Version 2 cannot be resumed by this client: its server ends a
-    session that is configured twice. `mode=chat` is `connect_realtime_chat`. Raises CannotConnect.
+    `version` is that of the realtime API. `mode=chat` is `connect_realtime_chat`. Raises CannotConnect.
     """
-    if version == 2 and how.get("resume"):
-        raise ValueError(
-            "resume: needs version=1; a repeated session.init ends a session of version 2"
-        )
     asked = "1" if playback_ack else None
     link = await open_link(url, "/v1/realtime", how, mode=mode, notices="1", playback_ack=asked)
     async with run_session(RealtimeSession(link, version)) as session:

@@ -225,6 +225,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         recording: str,
         *,
         notices: bool = False,
+        resumable: bool = False,
         began_at: float = 0.0,
         limit_s: float = math.inf,
         negotiation: Negotiation | None = None,
@@ -235,6 +236,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         self._sid = sid
         self._recording = recording if notices else None
         self._notices = notices
+        self._resumable = resumable
         self._began_at = began_at
         self._limit_s = limit_s
         self._deltas = DeltaBuffer()
@@ -251,7 +253,10 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
 
     @property
     def legal(self) -> frozenset[Any]:
-        return realtime_v2.LEGAL[self.phase] if self._second else super().legal
+        if not self._second:
+            return super().legal
+        legal = realtime_v2.LEGAL[self.phase]
+        return legal | {PrepareIn} if self._resumable and legal else legal
 
     @property
     def wire_names(self) -> Mapping[Any, str]:
@@ -277,9 +282,13 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
             self._responses.restore(snapshot["response"])
 
     def _handle(self, command: RealtimeCommand) -> list[Action]:
-        """A page may send `session.update` at once, although the document tells it to wait."""
+        """A page may send `session.update` at once, although the document tells it to wait.
+
+        A client that resumes repeats an unanswered `session.init`, which may have arrived.
+        """
         if isinstance(command, PrepareIn):
-            return self._prepare(command)
+            repeated = self._second and PrepareIn not in realtime_v2.LEGAL[self.phase]
+            return [] if repeated else self._prepare(command)
         if self.waiting:
             return self._close(EndReason.STOPPED)
         if self.phase is Phase.STOPPING:

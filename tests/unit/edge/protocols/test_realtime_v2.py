@@ -459,6 +459,19 @@ async def test_input_in_flight_of_a_closing_session_is_ignored() -> None:
     assert sent == []
 
 
+@pytest.mark.parametrize("phase", [Phase.QUEUED_PREPARED, Phase.PREPARING, Phase.ACTIVE])
+async def test_a_resumable_session_ignores_a_repeated_init(phase: Phase) -> None:
+    """A client that resumes cannot know whether its first one arrived."""
+    machine = await _machine(phase)
+    init = await _init()
+    with pytest.raises(InvalidInput, match="not allowed"):
+        machine.receive(init)
+    again = RealtimeMachine(SID, "rec", resumable=True)
+    again.restore(json.loads(json.dumps(machine.snapshot())), list(machine.held))
+    assert list(again.receive(init)) == []
+    assert again.phase is phase
+
+
 async def test_the_prepared_session_is_created_once() -> None:
     machine = await _machine(Phase.PREPARING)
     [created] = _wires(machine.deliver(PREPARED, 0))
