@@ -243,10 +243,12 @@ class SessionStreams:
 
     async def input_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
         """The edge's writer; `epoch` is raised when another edge takes the client over."""
+        await self._clock.notice_jump()
         return await self._writer(self._keys.inbound(sid), ticket, epoch, "in")
 
     async def output_writer(self, sid: str, ticket: int, epoch: int) -> StreamWriter:
         """The worker's writer, under the epoch of its claim."""
+        await self._clock.notice_jump()
         expire_with = (self._keys.prepare(sid), self._keys.past(sid))
         return await self._writer(self._keys.outbound(sid), ticket, epoch, "out", expire_with)
 

@@ -31,7 +31,7 @@ log = structlog.get_logger()
 _CLOSE_WITHIN_S = 3.0
 _HEARTBEAT_S = 1.0
 _CLOCK_EVERY = 5
-"""Heartbeats between two measurements of the Redis clock."""
+"""Heartbeats between two exact measurements of the Redis clock."""
 _KEY_FILES_S = 2.0
 """How often the files of keys are read."""
 
@@ -120,6 +120,8 @@ class Heartbeat:
         self._beats += 1
         if self._beats % _CLOCK_EVERY == 0:
             await self._broker.clock.sync()
+        else:
+            await self._broker.clock.notice_jump()
 
 
 @asynccontextmanager

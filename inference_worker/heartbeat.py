@@ -65,6 +65,8 @@ class WorkerHeartbeat:
         await self._context.broker.registry.reap()
         if self._upkeeps % _CLOCK_EVERY == 0:
             await self._context.broker.clock.sync()
+        else:
+            await self._context.broker.clock.notice_jump()
         self._upkeeps += 1
 
     async def beat(self) -> None:

@@ -233,8 +233,12 @@ class RedisClient(ABC):
         """Close every connection but those of `connect_blocking`."""
 
 
+_JUMP_MS = 250.0
+"""Less than this is an error of one measurement on a busy machine."""
+
+
 class RedisClock:
-    """The clock that all processes share: the process's monotonic clock plus a measured offset."""
+    """This process's monotonic clock plus a measured offset."""
 
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
@@ -242,15 +246,23 @@ class RedisClock:
 
     async def sync(self, tries: int = 3) -> None:
         """Measure the offset by the fastest of a few round trips."""
-        best = float("inf")
-        for _ in range(tries):
-            before = time.monotonic()
-            seconds, micros = await self._redis.call("TIME")
-            after = time.monotonic()
-            if after - before < best:
-                best = after - before
-                middle_ms = (before + after) * 500.0
-                self.offset_ms = int(seconds) * 1000.0 + int(micros) / 1000.0 - middle_ms
+        measured = [await self._measure() for _ in range(tries)]
+        _, self.offset_ms = min(measured)
+
+    async def notice_jump(self) -> None:
+        """Measure the offset again if Redis' clock has jumped. One round trip otherwise."""
+        round_trip_ms, offset_ms = await self._measure()
+        if abs(offset_ms - self.offset_ms) > _JUMP_MS + round_trip_ms:
+            await self.sync()
+
+    async def _measure(self) -> tuple[float, float]:
+        """The length of a round trip and the offset, in ms."""
+        before = time.monotonic()
+        seconds, micros = await self._redis.call("TIME")
+        after = time.monotonic()
+        middle_ms = (before + after) * 500.0
+        offset_ms = int(seconds) * 1000.0 + int(micros) / 1000.0 - middle_ms
+        return (after - before) * 1000.0, offset_ms
 
     def now_ms(self) -> float:
         """Redis-clock milliseconds; the error is about half a round trip."""

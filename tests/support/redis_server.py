@@ -86,6 +86,13 @@ def _clock(ahead_s: float) -> dict[str, str]:
     return {"LD_PRELOAD": str(FAKETIME), **fake}
 
 
+def _adjustable_clock(file: Path) -> dict[str, str]:
+    """Environment of a process whose clock is as far ahead of the host's as the file says."""
+    clock = _clock(0.0)
+    del clock["FAKETIME"]  # it would come before the file
+    return clock | {"FAKETIME_TIMESTAMP_FILE": str(file), "FAKETIME_NO_CACHE": "1"}
+
+
 class RedisServer:
     """One redis-server process that keeps its port and its folder over restarts.
 
@@ -102,10 +109,11 @@ class RedisServer:
         port: int | None = None,
         file: Path | None = None,
         ahead_s: float = 0.0,
+        can_jump: bool = False,
     ) -> None:
         """`options`: more of the command line, after those of every server. `file`: its settings.
 
-        `ahead_s`: how far its clock is ahead of the host's, by `faketime`.
+        `ahead_s`: how far its clock is ahead of the host's, by `faketime`. `can_jump`: see `set_clock`.
         """
         self._binary = binary or redis_binary()
         self.port = port or free_port()
@@ -113,6 +121,10 @@ class RedisServer:
         self._options = options
         self._file = [file] if file else []
         self._environment = {**os.environ, **(_clock(ahead_s) if ahead_s else {})}
+        self._clock_file = folder.with_suffix(".clock")
+        if can_jump:
+            self.set_clock(0.0)
+            self._environment |= _adjustable_clock(self._clock_file)
         self._aof = aof
         self._process: subprocess.Popen[bytes] | None = None
         self.frozen = False
@@ -133,6 +145,12 @@ class RedisServer:
     @property
     def answers(self) -> bool:
         return self.running and not self.frozen
+
+    def set_clock(self, ahead_s: float) -> None:
+        """Let its clock be ahead of the host's from now on."""
+        new = self._clock_file.with_suffix(".new")
+        new.write_text(f"{ahead_s:+f}s\n")
+        new.rename(self._clock_file)
 
     def start(self, *, empty: bool = False) -> None:
         """Starts it and waits for the first reply; `empty` deletes the data in the folder."""

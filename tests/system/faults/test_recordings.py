@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,10 +18,10 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.recording import REPLAY_WAV, Meta, RecordingState
 from antiphon.shared_schemas.states import SessionKind
-from support.fault_stack import FaultStack, Talker, fault_stack, talkers
+from support.fault_stack import SIMULATED, FaultStack, Talker, fault_stack, talkers
 from support.recorder_conversations import LiveTalk, chunk, meta_of, result, until_finished
 from support.recorder_process import QUICK, process, quick
-from support.redis_server import free_port
+from support.redis_server import FAKETIME, RedisServer, free_port
 from support.stack import Service, Stack, until
 from support.turn_conversations import chat_talk, half_duplex_talk
 
@@ -72,6 +74,58 @@ async def test_f27_redis_clock_jumps_and_back(
     assert [meta.app_type for meta in metas] == [talk.kind for talk in talks]
     for meta in metas:
         _assert_bounded(quickly.data_dir, meta)
+
+
+@pytest.mark.skipif(FAKETIME is None, reason="needs Debian's package faketime")
+async def test_f27_the_clock_of_redis_jumps_below_a_whole_stack(tmp_path: Path) -> None:
+    """One client talks all the time. Another one begins after each jump."""
+    with RedisServer(tmp_path / "redis", can_jump=True) as redis:
+        stack = Stack(tmp_path, redis)
+        try:
+            stack.edge()
+            stack.worker(slots=2, engine_options=SIMULATED)
+            stack.recorder(**QUICK)
+            faults = FaultStack(stack, AsyncExitStack())
+            lasted: dict[str, float] = {}
+            began = time.monotonic()
+            async with talkers(faults, 1) as (steady,):
+                await steady.talk(1)
+                for number, ahead_s in enumerate((600.0, 60.0), start=1):
+                    redis.set_clock(ahead_s)
+                    later = time.monotonic()
+                    async with talkers(faults, 1, first=number) as (client,):
+                        await client.talk(2)
+                        await _stop(client)
+                    lasted[f"adx_talker_{number}"] = time.monotonic() - later
+                    await steady.talk(2)
+                await _stop(steady)
+                lasted["adx_talker_0"] = time.monotonic() - began
+            metas = await _complete(stack, len(lasted))
+        finally:
+            await asyncio.to_thread(stack.close)
+    assert stack.tracebacks() == []
+    for meta in metas:
+        assert meta.missing == []
+        assert meta.duration_s is not None
+        assert 0 < meta.duration_s < lasted[meta.session_id] + 30  # the smallest jump is a minute
+
+
+async def _stop(client: Talker) -> None:
+    client.check()
+    await client.wire.send(type="stop")
+    await client.wire.until("stopped")
+
+
+async def _complete(stack: Stack, count: int) -> list[Meta]:
+    """The recordings, once so many are complete."""
+
+    def found() -> list[Meta]:
+        folders = stack.data_dir.glob("sessions/[!.]*")
+        metas = [meta_of(stack.data_dir, folder.name) for folder in folders]
+        return [meta for meta in metas if meta and meta.state is RecordingState.COMPLETE]
+
+    await until(lambda: len(found()) == count)
+    return found()
 
 
 async def _duplex_part(talk: LiveTalk, edge: Broker, worker: Broker, step: float) -> None:
