@@ -74,7 +74,8 @@ class WorkerConnections:
                 subscribe = partial(connections[-1].subscribe, channel)
                 await retry_until_available(subscribe, "subscribe")
                 while len(connections) > 1:
-                    await connections.popleft().aclose()
+                    await connections[0].aclose()  # again at the end if this is cancelled
+                    connections.popleft()
                 await connections[0].stay(_RENEW_S)
         except ResponseError as error:
             log.warning("subscription_refused", channel=channel, error=str(error))

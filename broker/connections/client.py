@@ -238,7 +238,7 @@ _JUMP_MS = 250.0
 
 
 class RedisClock:
-    """This process's monotonic clock plus a measured offset."""
+    """The clock that all processes share: the process's monotonic clock plus a measured offset."""
 
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
