@@ -60,6 +60,14 @@ SIZE_OF_A_SPEAKING_CALL = """() => {
 }"""
 """Width and height of the page while the model speaks: its words and the longest hint are shown."""
 
+TITLE_IS_LIGHT = """() => {
+  const pixel = document.createElement("canvas").getContext("2d");
+  pixel.fillStyle = getComputedStyle(document.querySelector(".stage .title")).color;
+  pixel.fillRect(0, 0, 1, 1);
+  return pixel.getImageData(0, 0, 1, 1).data[0] > 200;
+}"""
+"""The text over the video is light in both themes."""
+
 LISTEN = """async () => {
   const context = new AudioContext({ sampleRate: 24000 });
   const ear = new AnalyserNode(context, { fftSize: 4096 });
@@ -143,6 +151,7 @@ async def test_the_camera_is_mirrored_flipped_and_turned_off(
 
     await call.press("Start call")
     await call.reaches_units(2)
+    assert await page.evaluate(TITLE_IS_LIGHT)
     await call.press("Flip")
     await page.wait_for_function("() => facing.at(-1) === 'environment'")
     await expect(page.locator(".video-preview video")).to_be_visible()

@@ -92,6 +92,7 @@ class CallPage:
         button = self.page.get_by_role("button", name=panel, exact=True)
         if await button.get_attribute("aria-expanded") == "false":
             await self.hide()
+            await self.page.mouse.move(5, 5)  # shows controls that have faded
             await button.click()
         if panel == "Developer":
             await self.page.get_by_role("tab", name=name).click()
@@ -120,6 +121,7 @@ class CallPage:
 
     async def end(self) -> None:
         await self.hide()
+        await self.page.mouse.move(5, 5)
         await self.press("End call")
         await self.is_in("ended")
 

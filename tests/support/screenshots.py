@@ -58,6 +58,7 @@ async def _voice_call(visitor: Visitor, folder: Path) -> str:
     call = CallPage(page)
     await call.start("/audio_duplex", **STEADY)
     await call.finish_answer()
+    await call.hide()
     title = page.locator(".stage .title")
     for answer in range(2 * ROUNDS - 1):
         await expect(title).to_have_text("Speaking", timeout=40_000)

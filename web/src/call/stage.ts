@@ -26,8 +26,10 @@ import "./landscape.css";
 /** The main area: status, video or orb, captions, notices and controls. It fills the window in a call. */
 export function callStage(view: CallView): TemplateResult {
   const { sessionState } = view.state;
+  const hasVideo = showsVideo(view);
+  const overVideo = hasVideo && isBusy(view.state);
   const waits = sessionState.queue === null ? "" : "queued";
-  return html`<section class="stage ${sessionState.phase} ${waits} ${showsVideo(view) ? "has-video" : ""} ${view.faded ? "faded" : ""}">
+  return html`<section class="stage ${sessionState.phase} ${waits} ${hasVideo ? "has-video" : ""} ${overVideo ? "dark-scheme" : ""} ${view.faded ? "faded" : ""}">
     <div class="top">
       <div class="grow">${isBusy(view.state) ? head(view) : html`<an-service-badge></an-service-badge>`}</div>
       <div class="tools">${displayButtons(view)} ${panelButtons(view)}</div>
