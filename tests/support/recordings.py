@@ -60,6 +60,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def change_meta(folder: Path, recording: str, **values: object) -> None:
-    """Writes the metadata of an active or failed recorder."""
+    """Replaces the metadata of an active or failed recorder at once, as a recorder does."""
     path = folder / recording / "meta.json"
-    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | values))
+    new = path.with_name(".meta.json")
+    new.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | values))
+    new.replace(path)
