@@ -18,7 +18,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from antiphon.broker.connections.pipeline import Pipeline
 from antiphon.broker.connections.pool import ReportsLoss, shared_pool
-from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.errors import BrokerUnavailable, MasterChanged
 from antiphon.broker.redis_address import RedisAddress
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.broker.settings import BrokerSettings
@@ -232,6 +232,18 @@ async def test_closing_ends_an_attempt_to_connect(wire: Wire) -> None:
     assert await outcomes(call) == [BrokerUnavailable]
     wire.proxy.thaw()
     assert await wire.pipeline.call("ECHO", "again") == b"again"
+
+
+@on_both_loops
+async def test_a_command_is_sent_only_to_the_server_that_its_caller_knows(wire: Wire) -> None:
+    key = f"text-{free_port()}"
+    known = await wire.pipeline.server_id()
+    with pytest.raises(MasterChanged):
+        await wire.pipeline.call("SET", key, "x", "EX", 60, server=b"another")
+    assert await wire.raw.get(key) is None
+    wire.pipeline.disconnect()
+    assert await wire.pipeline.call("SET", key, "y", "EX", 60, server=known) == b"OK"
+    assert wire.proxy.accepted == 2
 
 
 @on_both_loops
