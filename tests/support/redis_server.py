@@ -67,6 +67,11 @@ def redis_cli() -> Path:
     return Path(found)
 
 
+def can_fake_time() -> bool:
+    """The server of Antiphon does not start with the library of `faketime`."""
+    return FAKETIME is not None and redis_binary() != VALKEY
+
+
 @functools.cache
 def server_id(binary: Path) -> str:
     """Product and version, such as `redis-7.0`."""
