@@ -2,10 +2,11 @@
 
     python bench/host_time.py --sessions 32
 
-Sessions, engine, tables, token and code draws are the real ones, with the small vocabulary of the
-tests. The transformers return zeros, so what remains is Python and the calls of torch: what the host
-must do while a GPU computes. The sessions have said `--history` different tokens. CPU time of the
-engine thread, so other programs disturb it little. Prints Markdown.
+Sessions, engine, tables and token draws are the real ones, with the small vocabulary of the tests.
+The transformers return zeros, and so do the draws of codes, which are in the graphs of a GPU. What
+remains is Python and the calls of torch: what the host must do while a GPU computes. The sessions
+have said `--history` different tokens. CPU time of the engine thread, so other programs disturb it
+little. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import ForwardFunction
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer import BatchShape
@@ -54,6 +56,8 @@ class HostRunner(Runner):
         self.spent: dict[str, list[float]] = defaultdict(list)
         for transformer in (self._text, self._speech, self._audio):
             transformer._run = _zeros  # type: ignore[method-assign]  # noqa: SLF001
+        # One graph on a GPU, draws included.
+        self._codes._forward_of = _no_codes  # type: ignore[method-assign]  # noqa: SLF001
 
     def run(self, steps: Sequence[EngineStep]) -> Sequence[Any]:
         began = time.thread_time()
@@ -65,6 +69,11 @@ class HostRunner(Runner):
 def _zeros(shape: BatchShape, inputs: tuple[Tensor, Tensor]) -> Tensor:
     assert inputs[0].shape[:2] == (shape.rows, shape.new)
     return torch.zeros_like(inputs[0])
+
+
+def _no_codes(shape: BatchShape, count: int, *, restricted: bool) -> ForwardFunction:
+    assert not restricted
+    return lambda *_inputs: torch.zeros(shape.rows, count, dtype=torch.long)
 
 
 def measure(sessions: int, units: int, history: int) -> tuple[float, dict[str, list[float]]]:

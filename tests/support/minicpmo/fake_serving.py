@@ -15,6 +15,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sample
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     ClearSlot,
     CodeRow,
+    DecodeCodes,
     DecodeSpeech,
     EncodeAudio,
     EncodeClips,
@@ -35,6 +36,7 @@ from support.minicpmo.offline_triton import Compiled, compiled_offline
 
 SLOTS, CONTEXT, SPEECH = 16, 8192, 4096
 CODE = CodeRow(SpeechSettings(), (3, 3, 4), may_end=False, draw=0.4)
+SAID = CodeRow(SpeechSettings(), (3, 3, 7), may_end=True)
 PATCHES = 1024
 
 
@@ -110,6 +112,7 @@ def kinds_of_step() -> dict[str, Sequence[EngineStep]]:
         "condition": [SpeechCondition([5] * 18, list(states(18)))],
         "speak": [DecodeSpeech(slot, 0, condition, CODE) for slot in every],
         "utter": [DecodeSpeech(slot, SPEECH - 1, 7, CODE) for slot in every],
+        "codes": [DecodeCodes(slot, SPEECH - 2, 7, SAID, (0.5, 0.5)) for slot in every],
         "shift": [ShiftCache(3, 500, 100, 3500)],
         "clear": [ClearSlot(3)],
     }

@@ -16,6 +16,7 @@ from antiphon.inference_worker.engines.minicpmo.device import (
 )
 from antiphon.inference_worker.engines.minicpmo.model.audio import trim_redundant
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.scheduling.code_decoder import CodeDecoder
 from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import GraphPool
 from antiphon.inference_worker.engines.minicpmo.scheduling.ranking import rank_tokens
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
@@ -28,6 +29,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer i
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     ClearSlot,
+    DecodeCodes,
     DecodeSpeech,
     EncodeAudio,
     EncodeClips,
@@ -87,6 +89,7 @@ class Runner:
             invariant=invariant,
             ragged=self.ragged,
         )
+        self._codes = CodeDecoder(network.tts, self._speech, self.graphs)
         self.text_cache = self._text.cache
         self.speech_cache = self._speech.cache
         self.audio_cache = self._audio.cache
@@ -101,6 +104,7 @@ class Runner:
             EncodeImages: self._each(self._encode_images),
             SpeechCondition: self._each(self._speech_condition),
             DecodeSpeech: self._decode_speech,
+            DecodeCodes: self._codes.run,
             ShiftCache: self._each(self._shift_cache),
             ClearSlot: self._each(self._clear_slot),
         }
@@ -122,7 +126,8 @@ class Runner:
     def capture_graphs(self) -> int:
         """Capture the steps of every unit as CUDA graphs, if enabled; returns their number."""
         transformers = (self._text, self._speech, self._audio) if self.graphs.enabled else ()
-        return sum(transformer.capture() for transformer in transformers)
+        captured = sum(transformer.capture() for transformer in transformers)
+        return captured + (self._codes.capture(self.slots) if self.graphs.enabled else 0)
 
     @torch.inference_mode()
     def warm_up(self) -> int:

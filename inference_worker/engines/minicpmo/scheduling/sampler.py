@@ -289,29 +289,40 @@ def code_probabilities(
 ) -> Tensor:
     """The distribution of the draw for raw `logits` (rows, codes). The end code is the last."""
     table = _code_table(rows, logits) if table is None else table
+    recent = _recent_codes(rows, logits)
+    return _chances(logits, table, recent, restricted=any(map(_is_restricted, rows)))
+
+
+def _chances(
+    logits: Tensor, table: Tensor, recent: Tensor, drawn: int = 0, *, restricted: bool
+) -> Tensor:
+    """`table` is the one of `_code_table`; `recent` are the codes that the penalty counts, padded with
+    the number of codes; `drawn` codes were drawn with this table before.
+    """
     scores = logits / table[:, :1]
-    factors = _repetition_factors(rows, scores, table[:, 6:])
+    width = scores.shape[1]
+    counts = torch.zeros(len(scores), width + 1, dtype=torch.long, device=scores.device)
+    counts.scatter_add_(1, recent, torch.ones_like(recent))
+    factors = table[:, 6:].gather(1, counts[:, :width])
     scores = torch.where(scores < 0, scores * factors, scores / factors)
-    if any(_is_restricted(row) for row in rows):
+    if restricted:
         scores = _restrict(scores, table[:, 4], table[:, 5])
-    scores[:, -1] = scores[:, -1].masked_fill(table[:, 1] > 0, NEVER)
+    scores[:, -1] = scores[:, -1].masked_fill(table[:, 1] > drawn, NEVER)
     return scores.softmax(dim=-1)
 
 
 def _code_table(rows: Sequence[CodeRow], like: Tensor) -> Tensor:
-    """Temperature, whether the end is held, greedy, draw, top-k, top-p, and the powers of the penalty."""
-    columns = [
-        (
-            row.settings.temperature,
-            not row.may_end,
-            row.settings.greedy,
-            row.draw,
-            *_limits(row, like.shape[1]),
-            *_powers(row.settings.repetition_penalty),
-        )
-        for row in rows
-    ]
+    columns = [code_columns(row, not row.may_end, row.draw, like.shape[1]) for row in rows]
     return device_tensor(columns, like.device, like.dtype)
+
+
+def code_columns(row: CodeRow, held: int, draw: float, codes: int) -> tuple[float, ...]:
+    """Temperature, draws in which the end is held, greedy, draw, top-k, top-p, and the powers of the
+    penalty.
+    """
+    settings = row.settings
+    limits, powers = _limits(row, codes), _powers(settings.repetition_penalty)
+    return (settings.temperature, held, settings.greedy, draw, *limits, *powers)
 
 
 def _is_restricted(row: CodeRow) -> bool:
@@ -353,13 +364,19 @@ def sample_codes(logits: Tensor, rows: Sequence[CodeRow]) -> list[int | EngineEr
     return [code if ok else not_finite_error() for ok, code in zip(*table, strict=True)]
 
 
-def _repetition_factors(rows: Sequence[CodeRow], scores: Tensor, powers: Tensor) -> Tensor:
-    """The penalty to the power of the recent count of each code, (rows, codes)."""
+def draw_codes(
+    logits: Tensor, table: Tensor, recent: Tensor, draws: Tensor, drawn: int, *, restricted: bool
+) -> Tensor:
+    """One code per row without the host; -1 for a row that is not finite. See `_chances`."""
+    sound = logits.isfinite().all(dim=-1)
+    chances = _chances(logits.nan_to_num(), table, recent, drawn, restricted=restricted)
+    codes = torch.where(table[:, 2] > 0, chances.argmax(dim=-1), draw_index(chances, draws))
+    return torch.where(sound, codes, -1)
+
+
+def _recent_codes(rows: Sequence[CodeRow], scores: Tensor) -> Tensor:
+    """The recent codes of each row, (rows, n), padded with the number of codes."""
     recent = [list(row.codes[-PENALTY_WINDOW:]) for row in rows]
     longest, width = max(map(len, recent)), scores.shape[1]
-    table = device_tensor(
-        [codes + [width] * (longest - len(codes)) for codes in recent], scores.device
-    )
-    counts = torch.zeros(len(rows), width + 1, dtype=torch.long, device=scores.device)
-    counts.scatter_add_(1, table.view(len(rows), longest), torch.ones_like(table))
-    return powers.gather(1, counts[:, :width])
+    padded = [codes + [width] * (longest - len(codes)) for codes in recent]
+    return device_tensor(padded, scores.device).view(len(rows), longest)

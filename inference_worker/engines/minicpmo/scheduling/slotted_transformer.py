@@ -35,11 +35,12 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
 )
 
 MIN_CACHE_LENGTH = 256
+ONE = torch.zeros(1, 0)
+"""Takes the place of the embedding of one token."""
 
 TEXT_GRAPHS = (1, 2, 16)
 """Tokens per feed in a padded unit: one by one, the two that end it, the eleven of a second of audio."""
 
-SPEECH_GRAPHS = (1,)
 AUDIO_GRAPHS = (50,)
 """Steps of one second of audio after the convolutions."""
 
@@ -166,13 +167,31 @@ class SlottedTransformer:
         tokens, place, final = torch.split(packed, [4 * size, len(places), len(last)])
         return BatchTables(tokens.view(4, shape.rows, shape.new), place, final)
 
+    def place_tokens(
+        self, starts: Sequence[tuple[int, int]], count: int
+    ) -> tuple[BatchShape, Tensor, list[int]]:
+        """For one token of each slot and its start, and the next ones up to `count`: the shape, the
+        tables (4, rows, 1) of the first token, and the row of each slot.
+        """
+        shape = self._shape([SlotInput(slot, start + count - 1, ONE) for slot, start in starts])
+        tables = self._tables([SlotInput(slot, start, ONE) for slot, start in starts], shape)
+        slots = [slot - shape.first for slot, _ in starts]
+        return shape, tables.tokens, list(range(len(slots))) if self._ragged else slots
+
+    def token_shapes(self, slots: int) -> list[BatchShape]:
+        """All shapes of batches of one token of up to `slots` slots."""
+        if not self._ragged:
+            return self._shapes(1)
+        counts = sorted({ragged_bucket(n + 1) for n in range(slots)})
+        return [shape for count in counts for shape in self._shapes(count)]
+
     def capture(self) -> int:
         """Capture the graphed steps at every possible shape; returns their number."""
         shapes = [shape for new in self._graphed for shape in self._shapes(new)]
         # The largest first: all others fit into the memory that it reserves.
         for shape in sorted(shapes, key=lambda s: s.tokens * s.length, reverse=True):
             inputs = self._discarded_inputs(shape)
-            self._graphs.capture((self._transformer, shape), inputs, self._forward_of(shape))
+            self._graphs.capture((self._transformer, shape), inputs, self.forward_of(shape))
         return len(shapes)
 
     def warm_up(self) -> int:
@@ -183,15 +202,19 @@ class SlottedTransformer:
         sizes = RAGGED_COUNTS if self._ragged else padded
         shapes = [shape for new in sizes for shape in self._shapes(new)]
         for shape in shapes:
-            self._forward_of(shape)(*self._discarded_inputs(shape))
+            self.forward_of(shape)(*self._discarded_inputs(shape))
         return len(shapes)
 
     def _discarded_inputs(self, shape: BatchShape) -> tuple[Tensor, Tensor]:
         """Input that does not change the cache."""
+        return self._zero_embeds(shape), self.discarded_tokens(shape)
+
+    def discarded_tokens(self, shape: BatchShape) -> Tensor:
+        """Tables (4, rows, new) of tokens that are not written to a slot."""
         tokens = torch.zeros(4, shape.rows, shape.new, dtype=torch.long, device=self._device)
         tokens[1].fill_(self.cache.positions)
         tokens[3].fill_(1)
-        return self._zero_embeds(shape), tokens
+        return tokens
 
     def _zero_embeds(self, shape: BatchShape) -> Tensor:
         return torch.zeros(
@@ -199,13 +222,13 @@ class SlottedTransformer:
         )
 
     def _run(self, shape: BatchShape, inputs: tuple[Tensor, Tensor]) -> Tensor:
-        forward = self._forward_of(shape)
+        forward = self.forward_of(shape)
         count = shape.rows if self._is_ragged(shape) else shape.new
         if count in self._graphed and self._graphs.enabled:
             return self._graphs.run((self._transformer, shape), inputs, forward)
         return forward(*inputs)
 
-    def _forward_of(self, shape: BatchShape) -> ForwardFunction:
+    def forward_of(self, shape: BatchShape) -> ForwardFunction:
         is_prompt, ragged = shape.new > self._longest, self._is_ragged(shape)
 
         def forward(embeds: Tensor, tokens: Tensor) -> Tensor:
@@ -311,8 +334,6 @@ def build_transformers(
     length = audio.max_source_positions
     return (
         build(llm, causal_mask, TEXT_GRAPHS, text.num_hidden_layers, context, text_heads),
-        build(
-            tts, causal_mask, SPEECH_GRAPHS, speech.num_hidden_layers, speech_context, speech_heads
-        ),
+        build(tts, causal_mask, (), speech.num_hidden_layers, speech_context, speech_heads),
         build(apm, chunk_mask, AUDIO_GRAPHS, audio.encoder_layers, length, audio_heads),
     )

@@ -29,6 +29,9 @@ MAX_STEP_TOKENS = 512
 """Tokens of a ragged batch. More would delay every session in it by more than reading the weights."""
 
 
+CODES_PER_STEP = 2
+"""Codes that are drawn without the host in between. More would delay the steps of other sessions."""
+
 BEAMS = 3
 CANDIDATES = 9
 """Continuations per step of a beam search: a beam may end in two ways, and three have to continue."""
@@ -287,6 +290,38 @@ class DecodeSpeech(TokenStep):
     @property
     def size(self) -> int:
         return 1 if isinstance(self.what, int) else len(self.what)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecodeCodes(TokenStep):
+    """Feed a code, and draw as many codes as there are `draws`, each from the one before it; returns
+    them. The end cannot be drawn in the first `held` draws. Nothing stops at the end: the entries and
+    codes after it are to be ignored.
+    """
+
+    code: int
+    row: CodeRow
+    """Its codes end with `code`. Its own draw is not used."""
+
+    draws: tuple[float, ...]
+    held: int = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.draws)
+
+    @property
+    def restricted(self) -> bool:
+        """Whether top-k or top-p apply."""
+        return bool(self.row.settings.top_k or self.row.settings.top_p)
+
+    @property
+    def group(self) -> Hashable:
+        return (type(self).__name__, self.size, self.restricted)
+
+    @property
+    def ragged_group(self) -> Hashable:
+        return self.group
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,14 +6,16 @@ A unit of full duplex has one second of codes. A written answer has as many as t
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    CODES_PER_STEP,
     MAX_DRAWS,
     CodeRow,
+    DecodeCodes,
     DecodeSpeech,
     SpeechCondition,
     SpeechSettings,
@@ -50,6 +52,7 @@ class SpeechContext:
     settings: SpeechSettings
     rng: random.Random = field(default_factory=random.Random)
     position: int = 0
+    _unused: list[float] = field(default_factory=list, init=False)
 
     def reset(self) -> None:
         """Begin a new turn."""
@@ -67,17 +70,55 @@ class SpeechContext:
             self.reset()
         held = 0 if may_end or self.position == 0 else MAX_DRAWS
         codes: list[int] = []
-        feed: Tensor | int = condition
-        for draw in range(MAX_DRAWS):
-            row = CodeRow(self.settings, tuple(codes), draw >= held, self.rng.random())
-            start = self.position + (0 if draw == 0 else len(condition) + draw - 1)
-            code: int = yield DecodeSpeech(self.slot, start, feed, row)
-            if code == self.end_code or draw == MAX_DRAWS - 1:
-                break
-            codes.append(code)
-            feed = code
-        self.position += len(condition) + len(codes)
-        return codes
+        yield from self.draw_codes(condition, codes.append, held=held, draws=MAX_DRAWS)
+        return codes[: MAX_DRAWS - 1]
+
+    def draw_codes(
+        self,
+        condition: Tensor,
+        take: Callable[[int], None],
+        *,
+        draws: int,
+        held: int = 0,
+        recent: Sequence[int] = (),
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Steps[None]:
+        """Draw up to `draws` codes for a condition, until the model ends; `take` gets each one.
+
+        The model cannot end in the first `held` draws. `recent` are the codes before, for the
+        repetition penalty. The last code is not fed if the model did not end.
+        """
+        row = CodeRow(self.settings, tuple(recent), held <= 0, self._uniforms(1)[0])
+        code: int = yield DecodeSpeech(self.slot, self.position, condition, row)
+        self.position += len(condition)
+        known, left = list(recent), draws - 1
+        while code != self.end_code:
+            take(code)
+            known.append(code)
+            if not left or stopped():
+                return
+            uniforms = self._uniforms(CODES_PER_STEP)
+            row = CodeRow(self.settings, tuple(known), may_end=True)
+            drawn: list[int] = yield DecodeCodes(
+                self.slot, self.position, code, row, uniforms, max(0, held - (draws - left))
+            )
+            drawn = drawn[:left]
+            if self.end_code in drawn:
+                drawn = drawn[: drawn.index(self.end_code) + 1]
+            self._unused = [*uniforms[len(drawn) :], *self._unused]
+            self.position += len(drawn)
+            left -= len(drawn)
+            *others, code = drawn
+            known += others
+            for other in others:
+                take(other)
+
+    def _uniforms(self, count: int) -> tuple[float, ...]:
+        """Draws in [0, 1). Those that an end left unused come first."""
+        while len(self._unused) < count:
+            self._unused.append(self.rng.random())
+        taken, self._unused = self._unused[:count], self._unused[count:]
+        return tuple(taken)
 
     def make_room(self, condition: int, most: int = MAX_CONDITION_CODES) -> int:
         """How many codes may follow a condition of this length, at most `most`. A context that is too
@@ -153,18 +194,17 @@ class AnswerSpeech:
         speech = self.speech
         condition = yield SpeechCondition(self._words, self._states, text_ends=text_ends)
         self._words, self._states = [], []
-        feed: Tensor | int = condition
-        for drawn in range(speech.make_room(len(condition), most)):
-            if self.stopped():
-                return
-            row = CodeRow(speech.settings, tuple(self._recent), drawn >= least, speech.rng.random())
-            step = DecodeSpeech(speech.slot, speech.position, feed, row)
-            code: int = yield step
-            speech.position += step.size
-            if code == speech.end_code:
-                return
-            self._add_code(code)
-            feed = code
+        room = speech.make_room(len(condition), most)
+        if self.stopped():
+            return
+        yield from speech.draw_codes(
+            condition,
+            self._add_code,
+            draws=room,
+            held=least,
+            recent=self._recent,
+            stopped=self.stopped,
+        )
 
     def _add_code(self, code: int) -> None:
         self._recent = [*self._recent, code][-PENALTY_CODES:]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import CODES_PER_STEP
 from host_time import measure
 from schedule import ASSUMED, Scenario, Simulation, read_costs, row, simulate
 
@@ -20,8 +21,10 @@ def test_a_session_alone_takes_the_sum_of_its_steps() -> None:
     [latency] = {round(value, 6) for value in listens.latencies(speak=False)}
     assert latency == pytest.approx(steps + 3 * ASSUMED["Advance"].of(1, 0))
     speaks = simulate(Scenario(1, **SHORT))
-    assert len(speaks.device.batches["DecodeSpeech"]) == 6 * 26
-    assert min(speaks.latencies(speak=True)) > 26 * ASSUMED["DecodeSpeech"].of(1, 1)
+    assert len(speaks.device.batches["DecodeSpeech"]) == 6
+    blocks = len(speaks.device.batches["DecodeCodes"])
+    assert blocks == 6 * -(-25 // CODES_PER_STEP)
+    assert min(speaks.latencies(speak=True)) > blocks / 6 * ASSUMED["DecodeCodes"].of(1, 1)
 
 
 @pytest.mark.parametrize("phases", ["even", "random", "aligned"])
@@ -48,9 +51,9 @@ def test_sessions_that_are_spread_over_a_second_share_batches(
 
 def test_measured_costs_replace_the_assumed_ones(tmp_path: Path) -> None:
     file = tmp_path / "costs.json"
-    file.write_text(json.dumps({"DecodeSpeech": {"base": 40.0}}))
+    file.write_text(json.dumps({"DecodeCodes": {"base": 100.0}}))
     slow = simulate(Scenario(1, **SHORT), read_costs(file))
-    assert min(slow.latencies(speak=True)) > 26 * 40
+    assert min(slow.latencies(speak=True)) > 25 / CODES_PER_STEP * 100
     assert " | 1000 | " in row(slow)
 
 
@@ -64,5 +67,5 @@ def test_an_error_of_a_session_ends_the_run() -> None:
 def test_the_bench_of_host_time_covers_a_unit() -> None:
     total, spent = measure(sessions=2, units=1, history=20)
     assert total > 0
-    assert set(spent) >= {"EncodeAudio", "Feed", "SampleToken", "SpeechCondition", "DecodeSpeech"}
-    assert len(spent["DecodeSpeech"]) >= 26
+    assert set(spent) >= {"EncodeAudio", "Feed", "SampleToken", "SpeechCondition", "DecodeCodes"}
+    assert len(spent["DecodeCodes"]) >= 25 // CODES_PER_STEP

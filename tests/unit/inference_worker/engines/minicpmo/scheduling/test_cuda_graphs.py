@@ -15,7 +15,15 @@ from antiphon.inference_worker.engines.minicpmo.scheduling import slotted_transf
 from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import GraphPool
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Feed
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    CODES_PER_STEP,
+    CodeRow,
+    DecodeCodes,
+    DecodeSpeech,
+    Feed,
+    SpeechSettings,
+)
+from antiphon.inference_worker.engines.types import EngineError
 from support.minicpmo.cpu_graphs import use_cpu_graphs
 from support.minicpmo.golden_set import CLOSE
 from support.minicpmo.network_parts import PARTS, Answer, largest_error, runner_of
@@ -62,7 +70,7 @@ def test_uncapturable_operations_are_refused(forward: object) -> None:
 
 
 def test_every_step_of_a_unit_is_captured(network: MiniCPMO, tokenizer: Tokenizer) -> None:
-    """One, two and sixteen text tokens, a second of audio, a code; at 1, 2 and 3 rows."""
+    """One, two and sixteen text tokens, a second of audio, codes; at 1, 2 and 3 rows."""
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     runner = Runner(
         network,
@@ -90,7 +98,7 @@ def test_ragged_batches_are_captured(
     sizes = {"slots": 3, "context": 256, "speech_context": 256, "invariant": False}
     eager = Runner(network, sampler, **sizes)  # type: ignore[arg-type]
     ragged = Runner(network, sampler, **sizes, cuda_graphs=True, ragged=True)  # type: ignore[arg-type]
-    assert ragged.capture_graphs() == 3 + 3 + 3 * 4
+    assert ragged.capture_graphs() == 3 + 3 + 3 * 4 + 3  # text, speech, audio, codes
     feeds = [Feed(2, 0, ((5,) * 11,)), Feed(0, 0, ((6, 7),)), Feed(1, 0, ((8,),))]
     for steps in (feeds, [Feed(0, 2, ((9,),)), Feed(2, 11, ((9,),))]):
         together = ragged.run(steps)
@@ -100,11 +108,76 @@ def test_ragged_batches_are_captured(
     assert (ragged.graphs.replayed, ragged.graphs.eager) == (2, 0)
 
 
+@pytest.mark.parametrize("ragged", [True, False])
+def test_codes_are_drawn_in_a_graph(
+    network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, *, ragged: bool
+) -> None:
+    """Two sessions draw the codes that each would draw alone, one by one."""
+    monkeypatch.setattr(slotted_transformer, "RAGGED_COUNTS", (1, 2, 16))
+    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
+    sizes = {"slots": 3, "context": 256, "speech_context": 256, "invariant": False}
+    one_by_one = Runner(network, sampler, **sizes)  # type: ignore[arg-type]
+    graphed = Runner(network, sampler, **sizes, cuda_graphs=True, ragged=ragged)  # type: ignore[arg-type]
+    graphed.capture_graphs()
+    draws = {0: (0.2, 0.7, 0.9, 0.01, 0.5, 0.6), 2: (0.1, 0.99, 0.3, 0.4, 0.8, 0.35)}
+    held = 3
+    alone: dict[int, list[int]] = {slot: [9 + slot] for slot in draws}
+    for slot, uniforms in draws.items():
+        for n, draw in enumerate(uniforms):
+            row = CodeRow(SpeechSettings(), tuple(alone[slot]), n >= held, draw)
+            step = DecodeSpeech(slot, 250 + n, alone[slot][-1], row)
+            alone[slot] += one_by_one.run([step])
+    together: dict[int, list[int]] = {slot: [9 + slot] for slot in draws}
+    for n in range(0, 6, CODES_PER_STEP):
+        steps = [
+            DecodeCodes(
+                slot,
+                250 + n,
+                together[slot][-1],
+                CodeRow(SpeechSettings(), tuple(together[slot]), may_end=True),
+                uniforms[n : n + CODES_PER_STEP],
+                max(0, held - n),
+            )
+            for slot, uniforms in draws.items()
+        ]
+        for step, codes in zip(steps, graphed.run(steps), strict=True):
+            together[step.slot] += codes
+    assert together == alone
+    assert (graphed.graphs.replayed, graphed.graphs.eager) == (6 // CODES_PER_STEP, 0)
+    for layers in zip(one_by_one.speech_cache.keys, graphed.speech_cache.keys, strict=True):
+        assert_close(*(keys[[0, 2], 250:256] for keys in layers), **CLOSE)
+
+
+def test_codes_past_the_end_of_the_cache_are_not_stored(
+    network: MiniCPMO, tokenizer: Tokenizer
+) -> None:
+    runner = runner_of(network, tokenizer)
+    last = runner.speech_cache.positions - 1
+    row = CodeRow(SpeechSettings(), (7,), may_end=True)
+    [codes] = runner.run([DecodeCodes(1, last, 7, row, (0.5,) * 4)])
+    assert len(codes) == 4
+    for keys in runner.speech_cache.keys:
+        assert keys[1, last].any()
+        assert not keys[1, :last].any()
+
+
+def test_a_row_whose_codes_are_not_finite_fails_alone(
+    network: MiniCPMO, tokenizer: Tokenizer
+) -> None:
+    runner = runner_of(network, tokenizer)
+    for keys in runner.speech_cache.keys:
+        keys[0, :3] = float("nan")
+    row = CodeRow(SpeechSettings(), (7,), may_end=True)
+    failed, codes = runner.run([DecodeCodes(slot, 3, 7, row, (0.5, 0.5)) for slot in (0, 1)])
+    assert isinstance(failed, EngineError)
+    assert len(codes) == 2
+
+
 @pytest.mark.parametrize("does", PARTS)
 def test_graphs_change_nothing(
     network: MiniCPMO, tokenizer: Tokenizer, does: Callable[[Runner], Answer]
 ) -> None:
     eager, graphed = (runner_of(network, tokenizer, cuda_graphs=on) for on in (False, True))
     assert largest_error(does(eager), does(graphed)) < 1e-6
-    in_graphs = {"encodes_audio", "feeds_text", "decodes_speech"}
+    in_graphs = {"encodes_audio", "feeds_text"}
     assert (graphed.graphs.replayed > 0) == (does.__name__ in in_graphs)

@@ -20,6 +20,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     CodeRow,
+    DecodeCodes,
     DecodeSpeech,
     EngineStep,
     Feed,
@@ -118,6 +119,10 @@ def test_a_step_of_speech_reads_once(runner: Runner) -> None:
         waits, codes = ran(runner, [DecodeSpeech(slot, 0, what, row) for slot in range(3)])
         assert len(codes) == 3
         assert (waits.reads, waits.copies) == (["tolist"], [])
+    said = CodeRow(SpeechSettings(), (3, 3, 7), may_end=True)
+    waits, codes = ran(runner, [DecodeCodes(slot, 4, 7, said, (0.3,) * 5) for slot in range(3)])
+    assert [len(drawn) for drawn in codes] == [5, 5, 5]
+    assert (waits.reads, waits.copies) == (["tolist"], [])
 
 
 def test_the_counter_detects_waits() -> None:

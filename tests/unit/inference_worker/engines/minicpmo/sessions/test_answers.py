@@ -13,6 +13,8 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    CODES_PER_STEP,
+    DecodeCodes,
     DecodeSpeech,
     SpeechCondition,
 )
@@ -80,8 +82,10 @@ def codes_by_condition(recorder: Recorder, end: int) -> list[dict[str, Any]]:
         if isinstance(step, SpeechCondition):
             told = {"tokens": len(step.tokens), "text_finished": step.text_ends}
             spoken.append({**told, "condition_len": len(answer), "codes": []})
-        elif isinstance(step, DecodeSpeech) and answer != end:
-            spoken[-1]["codes"].append(answer)
+        elif isinstance(step, DecodeSpeech | DecodeCodes):
+            codes = answer if isinstance(answer, list) else [answer]
+            codes = [*spoken[-1]["codes"], *codes[: codes.index(end) if end in codes else None]]
+            spoken[-1]["codes"] = codes[:MAX_CONDITION_CODES]
     return spoken
 
 
@@ -163,7 +167,7 @@ def test_an_interrupted_answer_draws_no_more_codes(
     )
 
     def stopped() -> bool:
-        return len(recorder.of(DecodeSpeech)) == 3
+        return len(recorder.of(DecodeCodes)) == 2
 
     recorder.run(session.user(["hello the world"]))
     recorder.run(session.open_answer())
@@ -171,6 +175,6 @@ def test_an_interrupted_answer_draws_no_more_codes(
     speech.end_code = -1  # the model does not end by itself
     recorder.run(session.generate(GREEDY, 40, stopped=stopped, speech=speaker))
     [(codes, last)] = seconds
-    assert (len(codes), last) == (3, True)
-    assert len(recorder.of(DecodeSpeech)) == 3
+    assert (len(codes), last) == (1 + 2 * CODES_PER_STEP, True)
+    assert len(recorder.of(DecodeCodes)) == 2
     assert speech.position == 0

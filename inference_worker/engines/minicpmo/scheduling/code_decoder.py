@@ -1,0 +1,123 @@
+"""Draws several audio codes of each session without the host: a code is fed as soon as it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from antiphon.inference_worker.engines.minicpmo.device import device_tensor
+from antiphon.inference_worker.engines.minicpmo.model.decoder import SpeechModel
+from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import (
+    ForwardFunction,
+    GraphPool,
+    Inputs,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
+    PENALTY_WINDOW,
+    code_columns,
+    draw_codes,
+    not_finite_error,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer import (
+    BatchShape,
+    SlottedTransformer,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    CODES_PER_STEP,
+    CodeRow,
+    DecodeCodes,
+    SpeechSettings,
+)
+from antiphon.inference_worker.engines.types import EngineError
+
+_NO_STEP = DecodeCodes(0, 0, 0, CodeRow(SpeechSettings(), (0,), may_end=True), ())
+"""Fills the rows of a batch that no session uses."""
+
+
+class CodeDecoder:
+    """The speech model with its draws. With CUDA graphs, a step of `CODES_PER_STEP` codes is one graph
+    unless top-k or top-p apply: a sort may not be capturable.
+    """
+
+    def __init__(
+        self, model: SpeechModel, transformer: SlottedTransformer, graphs: GraphPool
+    ) -> None:
+        self._model = model
+        self._transformer = transformer
+        self._graphs = graphs
+        self._codes = len(model.head_weight)
+        self._device = model.head_weight.device
+
+    def run(self, steps: Sequence[DecodeCodes]) -> list[list[int] | EngineError]:
+        """The codes of each step. All steps are of one group."""
+        count = steps[0].size
+        shape, tokens, rows = self._transformer.place_tokens(
+            [(step.slot, step.start) for step in steps], count
+        )
+        by_row = dict(zip(rows, steps, strict=True))
+        filled = [by_row.get(row, _NO_STEP) for row in range(shape.rows)]
+        inputs = self._inputs(filled, tokens, count)
+        restricted = steps[0].restricted
+        forward = self._forward_of(shape, count, restricted=restricted)
+        if self._graphs.enabled and not restricted:
+            codes = self._graphs.run((self, shape, count), inputs, forward)
+        else:
+            codes = forward(*inputs)
+        # The only point where the host waits for the device.
+        drawn = codes.tolist()
+        found = [drawn[row] for row in rows]
+        return [codes if min(codes) >= 0 else not_finite_error() for codes in found]
+
+    def capture(self, slots: int) -> int:
+        """Capture a step of `CODES_PER_STEP` codes at every shape of up to `slots` sessions; returns
+        their number.
+        """
+        shapes = self._transformer.token_shapes(slots)
+        # The largest first: all others fit into the memory that it reserves.
+        for shape in sorted(shapes, key=lambda s: s.tokens * s.length, reverse=True):
+            inputs = self.discarded_inputs(shape)
+            forward = self._forward_of(shape, CODES_PER_STEP, restricted=False)
+            self._graphs.capture((self, shape, CODES_PER_STEP), inputs, forward)
+        return len(shapes)
+
+    def discarded_inputs(self, shape: BatchShape) -> Inputs:
+        """Input that does not change the cache."""
+        tokens = self._transformer.discarded_tokens(shape)
+        return self._inputs([_NO_STEP] * shape.rows, tokens, CODES_PER_STEP)
+
+    def _inputs(self, steps: Sequence[DecodeCodes], tokens: Tensor, count: int) -> Inputs:
+        """Codes and recent codes (rows, 1 + n), tokens, settings and draws (rows, n), in three copies."""
+        recent, settings = list[list[int]](), list[tuple[float, ...]]()
+        for step in steps:
+            codes = list(step.row.codes[-PENALTY_WINDOW:])
+            recent.append([step.code, *[self._codes] * (PENALTY_WINDOW - len(codes)), *codes])
+            columns = code_columns(step.row, step.held, 0.0, self._codes)
+            settings.append((*(step.draws or (0.0,) * count), *columns))
+        floats = device_tensor(settings, self._device, torch.float32)
+        return device_tensor(recent, self._device), tokens, floats
+
+    def _forward_of(self, shape: BatchShape, count: int, *, restricted: bool) -> ForwardFunction:
+        decode = self._transformer.forward_of(shape)
+        capacity = self._transformer.cache.positions
+
+        def forward(codes: Tensor, tokens: Tensor, settings: Tensor) -> Tensor:
+            """Codes (rows, count)."""
+            code, recent, drawn = codes[:, 0], codes[:, 1:], list[Tensor]()
+            draws, table = settings[:, :count], settings[:, count:]
+            for n in range(count):
+                hidden = decode(self._model.embed_codes(code)[:, None], tokens)[:, 0]
+                logits = self._model.logits(hidden).float()
+                drawn.append(
+                    draw_codes(logits, table, recent, draws[:, n], n, restricted=restricted)
+                )
+                code = drawn[-1].clamp(min=0)
+                recent = torch.cat([recent[:, 1:], code[:, None]], dim=1)
+                positions, writes, slots, tiles = tokens.unbind()
+                # Past the end of the cache, nothing is written.
+                positions = (positions + 1).clamp(max=capacity - 1)
+                tokens = torch.stack([positions, (writes + 1).clamp(max=capacity), slots, tiles])
+            return torch.stack(drawn, dim=1)
+
+        return forward
