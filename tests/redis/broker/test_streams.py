@@ -66,7 +66,8 @@ async def test_entries_are_numbered_stamped_and_kept(broker: Broker, raw: Redis)
     found = await history(broker)
     assert [position for position, _ in found] == positions
     assert [number_of(entry) for _, entry in found] == [0, 1, 2]
-    assert all(before - 5 <= entry.at <= after + 5 for _, entry in found)
+    # The offset of the clock is known to half a round trip, which takes long on a busy machine.
+    assert all(before - 500 <= entry.at <= after + 500 for _, entry in found)
 
 
 async def test_entries_say_by_how_much_their_clock_was_set(broker: Broker) -> None:
