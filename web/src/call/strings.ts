@@ -11,7 +11,7 @@ export const callStrings = defineStrings(
     otherPages: "Choose another page from the menu.",
     noPages: "The server's operator turned off all pages.",
     invitation: {
-      audio: "Talk naturally. The model listens while it speaks, so you can interrupt at any time.",
+      audio: "Talk naturally, and interrupt at any time.",
       omni: "Talk about what your camera shows. You can interrupt at any time.",
     },
     start: "Start call",
@@ -104,7 +104,7 @@ export const callStrings = defineStrings(
     otherPages: "请从菜单中选择其他页面。",
     noPages: "管理员已停用所有页面。",
     invitation: {
-      audio: "自然地说话。模型边听边说，您可以随时打断。",
+      audio: "自然地说话，您可以随时打断。",
       omni: "聊聊摄像头拍到的内容，您可以随时打断。",
     },
     start: "开始通话",
