@@ -147,6 +147,8 @@ def test_every_block_is_run_parsed_or_has_a_reason() -> None:
             assert list(yaml.safe_load_all(text)), document
         elif language == "toml":
             assert tomllib.loads(text), document
+        elif language == "json":
+            assert orjson.loads(text), document
         else:
             assert language in (*SHELLS, *OTHER_LANGUAGES), f"{document}: a block in {language}"
 
