@@ -31,6 +31,22 @@ const layerOrder: Plugin = {
       : null,
 };
 
+/** Tags of every page: a description for search engines, and what installs the pages as an app. */
+const headTags: Plugin = {
+  name: "head-tags",
+  transformIndexHtml: () => [
+    {
+      tag: "meta",
+      attrs: {
+        name: "description",
+        content: "Voice and video calls with an AI that listens while it speaks.",
+      },
+    },
+    { tag: "link", attrs: { rel: "manifest", href: "/manifest.webmanifest" } },
+    { tag: "link", attrs: { rel: "apple-touch-icon", href: "/apple-touch-icon.png" } },
+  ],
+};
+
 /** In development, `/omni` answers with `omni.html`, as the edge does. */
 const pagePaths: Plugin = {
   name: "page-paths",
@@ -47,7 +63,7 @@ const pagePaths: Plugin = {
 export default defineConfig({
   root,
   appType: "mpa",
-  plugins: [layerOrder, pagePaths, renderBlocking],
+  plugins: [layerOrder, headTags, pagePaths, renderBlocking],
   build: {
     outDir: "../edge/pages",
     emptyOutDir: true,

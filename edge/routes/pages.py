@@ -44,12 +44,21 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
+_APP_FILES = (
+    "favicon.svg",
+    "manifest.webmanifest",
+    "icon-192.png",
+    "icon-512.png",
+    "apple-touch-icon.png",
+)
+"""What browsers need to show an icon and to install the pages as an app."""
+
 _FILES = {
     "/": "index.html",
     "/admin": "admin.html",
     "/docs": "docs.html",
     "/s/{recording_id}": "session-viewer.html",
-    "/favicon.svg": "favicon.svg",
+    **{f"/{name}": name for name in _APP_FILES},
     **{app.route: f"{app.route.strip('/')}.html" for app in APPS.values() if app.page},
 }
 """The file of each route."""
@@ -71,6 +80,7 @@ _MEDIA_TYPES = {
     ".f16": "application/octet-stream",
     ".js": "text/javascript",
     ".wasm": "application/wasm",
+    ".webmanifest": "application/manifest+json",
     ".woff2": "font/woff2",
 }
 

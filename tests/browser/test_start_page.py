@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+import json
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 from playwright.async_api import Page, expect
@@ -54,6 +55,21 @@ async def test_one_press_starts_a_call_and_keeps_the_focus(visitor: Visitor) -> 
     await call.is_in("ended")
     await expect(page.get_by_role("button", name="Start new call")).to_be_focused()
     await expect(page.locator("an-header")).to_be_visible()
+
+
+async def test_browsers_can_install_the_pages_as_an_app(visitor: Visitor) -> None:
+    page = await visitor.open("/")
+    browser = await page.context.new_cdp_session(page)
+    found = await browser.send("Page.getAppManifest")
+    assert found["errors"] == []
+    manifest = json.loads(found["data"])
+    assert (manifest["start_url"], manifest["display"]) == ("/", "standalone")
+    touch_icon = await page.locator("link[rel=apple-touch-icon]").get_attribute("href")
+    for path in (touch_icon, *(icon["src"] for icon in manifest["icons"])):
+        answer = await page.request.get(urljoin(page.url, path))
+        assert answer.headers["content-type"].startswith("image/"), path
+    errors = (await browser.send("Page.getInstallabilityErrors"))["installabilityErrors"]
+    assert {error["errorId"] for error in errors} <= {"in-incognito"}
 
 
 async def test_modes_change_in_place_and_text_keeps_the_preset(visitor: Visitor) -> None:

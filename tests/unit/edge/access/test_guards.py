@@ -29,8 +29,9 @@ PUBLIC = {
         "/mobile-omni",
         "/mobile-omni/",
         "/static/{name:path}",
-        "/favicon.svg",
     ),
+    *("/favicon.svg", "/manifest.webmanifest", "/apple-touch-icon.png"),
+    *("/icon-192.png", "/icon-512.png"),
 }
 
 
