@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import httpx
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from support.browser_user import Visitor, a11y_findings
 from support.raw_client import open_wire
@@ -17,6 +19,8 @@ from support.stack import Stack
 
 pytestmark = pytest.mark.timeout(300)
 
+Row = dict[str, Any]
+PATIENCE_S = 60
 TOKEN = "a-token-for-the-admin"
 PARTS = 4
 
@@ -53,6 +57,17 @@ async def test_a_queued_client_is_shown_and_removed(stack: Stack, visitor: Visit
                 pass
             assert message["code"] == "cancelled"
             await expect(page.get_by_text("The queue is empty")).to_be_visible()
+        await _listed(stack, lambda row: row["state"] == "recording")
+        await page.get_by_role("link", name="Recordings").click()
+        recording = page.get_by_role("row", name="adx_talks")
+        await expect(recording.get_by_role("link")).to_have_text(re.compile("^Voice call, .*:"))
+        await _delete(page, recording)
+        await expect(page.get_by_text("The recording is not finished")).to_be_visible()
+        await expect(recording).to_be_visible()
+        await page.get_by_role("link", name="Live").click()
+        await talks.send_second()
+        while (await talks.until("result"))["is_listen"]:
+            await talks.send_second()
         await talks.send(type="stop")
         await talks.until("stopped")
     await expect(page.get_by_text("No active sessions")).to_be_visible()
@@ -76,6 +91,39 @@ async def test_a_queued_client_is_shown_and_removed(stack: Stack, visitor: Visit
     assert re.fullmatch(r"antiphon-audio_duplex-[\d-]{15}\.zip", name), name
     await recordings.get_by_label("Search").fill("no recording has this text")
     await expect(recordings.get_by_text("No recordings")).to_be_visible()
+    row = await _listed(stack, lambda row: bool(row["first_words"]))
+    await _merged(stack)
+    await recordings.get_by_label("Search").fill("adx_TALKS")
+    title = recording.get_by_role("link", name=row["first_words"], exact=True)
+    await expect(title).to_have_attribute("href", row["url"])
+    await _delete(page, recording)
+    await expect(page.get_by_text("Recording deleted")).to_be_visible()
+    await expect(recordings.get_by_text("No recordings")).to_be_visible()
+    assert httpx.get(f"{stack.http_url}/api/sessions/adx_talks").status_code == 404
+    visitor.page_errors = [text for text in visitor.page_errors if "409" not in text]
+
+
+async def _listed(stack: Stack, is_awaited: Callable[[Row], bool]) -> Row:
+    """The row of `adx_talks` in the list of recordings."""
+    async with asyncio.timeout(PATIENCE_S), httpx.AsyncClient(base_url=stack.http_url) as http:
+        while True:
+            found = (await http.get("/api/sessions", params={"text": "adx_talks"})).json()
+            for row in found["sessions"]:
+                if is_awaited(row):
+                    return cast("Row", row)
+            await asyncio.sleep(0.1)
+
+
+async def _merged(stack: Stack) -> None:
+    async with asyncio.timeout(PATIENCE_S), httpx.AsyncClient(base_url=stack.http_url) as http:
+        while (await http.get("/api/sessions/adx_talks")).json()["replay"] != "ready":
+            await asyncio.sleep(0.1)
+
+
+async def _delete(page: Page, recording: Locator) -> None:
+    await recording.get_by_role("button", name="Delete").click()
+    question = page.get_by_role("dialog", name="Delete recording?")
+    await question.get_by_role("button", name="Delete").click()
 
 
 async def test_the_admin_page_is_accessible(stack: Stack, visitor: Visitor) -> None:

@@ -30,7 +30,7 @@ from antiphon.cli.common import (
 )
 from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file, play_wav
 from antiphon.cli.recordings.errors import CannotLoad
-from antiphon.cli.recordings.show import file_sizes, list_row, recording_rows, summary
+from antiphon.cli.recordings.show import file_sizes, list_row, narrow_row, recording_rows, summary
 from antiphon.client.errors import ClientError
 from antiphon.client.recordings import Recordings
 from antiphon.recorder_service.journal.files import atomic_file
@@ -84,16 +84,13 @@ def _print_page(page: RecordingPage, *, wide: bool) -> None:
     if not page.sessions:
         typer.echo("no recording matches")
         return
-    rows = [list_row(info) for info in page.sessions]
-    print_table(rows_table(rows, () if wide else _SHOWN))
+    one_row = list_row if wide else narrow_row
+    print_table(rows_table([one_row(info) for info in page.sessions]))
     if page.total > len(page.sessions):
         more = f"{len(page.sessions)} of {page.total}; --limit shows up to {_MAX_LISTED}"
         typer.secho(more, dim=True, err=True)
     if not page.complete:
         typer.secho("only the newest 2000 were searched; narrow with --since", dim=True, err=True)
-
-
-_SHOWN = ("recording", "session", "begun", "s")
 
 
 def show(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.text import Text
+
 from antiphon.cli.common import Row
 from antiphon.shared_schemas.recording import (
     ChunkRecord,
@@ -15,6 +17,8 @@ from antiphon.shared_schemas.recording import (
 from antiphon.shared_schemas.recording_list import RecordingInfo
 
 _PROMPT_SHOWN = 200
+_WORDS_COLUMNS = 24
+"""With the id of the recording, its time and its length, 80 columns."""
 
 
 def list_row(info: RecordingInfo) -> Row:
@@ -22,14 +26,23 @@ def list_row(info: RecordingInfo) -> Row:
     length = info.duration_s
     return {
         "recording": info.id,
-        "session": info.session_id,
         "begun": f"{info.created_at.astimezone():%m-%d %H:%M}",
         "s": None if length is None else round(length),
+        "first words": info.first_words,
+        "session": info.session_id,
         "kind": info.app_type,
         "state": info.state,
         "MB": round(info.size_bytes / 1e6, 1),
         "worker": info.worker_id,
     }
+
+
+def narrow_row(info: RecordingInfo) -> Row:
+    """One line of 80 columns. Without words, it has the kind."""
+    row = list_row(info)
+    words = Text(info.first_words or f"({info.app_type})")
+    words.truncate(_WORDS_COLUMNS, overflow="ellipsis")
+    return {name: row[name] for name in ("recording", "begun", "s")} | {"first words": words.plain}
 
 
 def summary(meta: Meta) -> list[tuple[str, str]]:

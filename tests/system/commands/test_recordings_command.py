@@ -15,15 +15,17 @@ from typing import Any
 import orjson
 import pytest
 import soundfile
+from rich.cells import cell_len
 
 from antiphon import Client
 from antiphon.broker.settings import BrokerSettings
 from antiphon.client.errors import ClientError, Unauthorized, UnknownRecording
+from antiphon.shared_schemas.recording import META_FILE
 from antiphon.shared_schemas.recording_list import RecordingQuery
 from antiphon.shared_schemas.states import SessionKind
 from support.edge_harness import RunningEdge, running_edge
 from support.fork_server import run_antiphon
-from support.recordings import recorded
+from support.recordings import read_json, recorded
 
 KEY, TOKEN = "client-key-0123456789", "admin-token-0123456789"
 DAY = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -64,18 +66,35 @@ async def antiphon(*args: str, folder: Path, **env: str) -> subprocess.Completed
     )
 
 
-async def test_recordings_are_listed_newest_first(tmp_path: Path, old: str, new: str) -> None:
+async def test_recordings_are_listed_newest_first(
+    tmp_path: Path, sessions: Path, old: str, new: str
+) -> None:
+    _change_words(sessions / old, None)
+    _change_words(sessions / new, "意大利的首都是哪里？" * 12)
     shown = await antiphon("list", folder=tmp_path)
     assert shown.returncode == 0, shown.stderr
     header, *rows = shown.stdout.splitlines()
-    assert max(map(len, shown.stdout.splitlines())) <= 80
-    assert header.split()[:2] == ["recording", "session"]
+    assert max(map(cell_len, shown.stdout.splitlines())) <= 80
+    assert header.split() == ["recording", "begun", "s", "first", "words"]
     assert [row.split()[0] for row in rows] == [old, new]  # `recorded` without a date: 2023
+    assert rows[0].split()[-1] == "(audio_duplex)"
+    assert " 意大利的首都是哪里？" in rows[1]
+    assert rows[1].rstrip().endswith("…")
+    wide = await antiphon("list", "--wide", folder=tmp_path)
+    assert ("意大利的首都是哪里？" * 12 in wide.stdout, "adx_7" in wide.stdout) == (True, True)
     found = await antiphon("list", "--text", "sing", "--json", folder=tmp_path)
     [row] = orjson.loads(found.stdout)["sessions"]
     assert (row["id"], row["session_id"]) == (new, "adx_7")
     nothing = await antiphon("list", "--kind", "chat", folder=tmp_path)
     assert (nothing.returncode, nothing.stdout) == (0, "no recording matches\n")
+
+
+def _change_words(folder: Path, words: str | None) -> None:
+    """None: as a recorder without first words has written it."""
+    meta = read_json(folder / META_FILE)
+    del meta["first_words"]
+    changed = meta if words is None else meta | {"first_words": words}
+    (folder / META_FILE).write_bytes(orjson.dumps(changed))
 
 
 async def test_both_ids_name_a_recording(tmp_path: Path, old: str, new: str) -> None:

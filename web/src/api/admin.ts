@@ -40,6 +40,8 @@ export interface RecordingInfo {
   readonly worker_id: string;
   readonly chunks: number | null;
   readonly turns: number | null;
+  /** Empty until the session has ended, and in recordings of earlier versions. */
+  readonly first_words: string;
   readonly size_bytes: number;
   /** URL of the viewer page. */
   readonly url: string;
@@ -110,6 +112,11 @@ export function recordings(
     ["limit", String(limit)],
   ]);
   return fetchJson(`/api/sessions?${query}`, admin);
+}
+
+/** Fails with 409 while it is recorded or merged, and with 404 if it was deleted before. */
+export async function deleteRecording(id: string): Promise<void> {
+  await fetchApi(`/api/sessions/${encodeURIComponent(id)}`, { ...admin, method: "DELETE" });
 }
 
 /** Downloads a recording as a ZIP. */

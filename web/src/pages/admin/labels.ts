@@ -1,5 +1,6 @@
 import { html, type TemplateResult } from "lit";
-import type { SessionKind } from "../../api/admin.ts";
+import type { RecordingInfo, SessionKind } from "../../api/admin.ts";
+import { formatDateTime } from "../../i18n/format.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
 import { stateStrings } from "./state-strings.ts";
 
@@ -58,6 +59,25 @@ export function sessionName(id: string, kind: SessionKind): TemplateResult {
     <span class="grow"
       ><span class="id truncate" title=${id}>${id}</span
       ><span class="tiny soft">${kindName(kind)}</span></span
+    >
+  </span>`;
+}
+
+/** What was said first. Kind and time if that is unknown. */
+export function recordingTitle({ first_words, app_type, created_at }: RecordingInfo): string {
+  return first_words || `${kindName(app_type)}, ${formatDateTime(created_at)}`;
+}
+
+/** Title with a link to the viewer, and below it the kind and the session id. */
+export function recordingName(row: RecordingInfo): TemplateResult {
+  const title = recordingTitle(row);
+  return html`<span class="who">
+    <span class="sign">${kindIcon(row.app_type)}</span>
+    <span class="grow"
+      ><a class="words truncate" href=${row.url} title=${title} dir="auto">${title}</a
+      ><span class="tiny soft truncate" title=${row.session_id}
+        >${kindName(row.app_type)} · ${row.session_id}</span
+      ></span
     >
   </span>`;
 }

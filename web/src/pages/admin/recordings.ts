@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
 import {
+  deleteRecording,
   type RecordingFilter,
   type RecordingInfo,
   type RecordingPage,
@@ -9,13 +10,24 @@ import {
   recordings,
   type SessionKind,
 } from "../../api/admin.ts";
+import { ApiError } from "../../api/http.ts";
 import { formatBytes, formatClock, formatDateTime } from "../../i18n/format.ts";
 import { saveBlob, savedName } from "../../session/browser-recording.ts";
 import { showError } from "../../shell/errors.ts";
 import { BaseElement, freshId } from "../../ui/base-element.ts";
 import { select } from "../../ui/controls.ts";
 import { icon } from "../../ui/icon.ts";
-import { emptyNote, KINDS, kindName, named, sessionName, stateBadge } from "./labels.ts";
+import { type Toast, toast } from "../../ui/toasts.ts";
+import { confirmAction } from "./confirm-dialog.ts";
+import {
+  emptyNote,
+  KINDS,
+  kindName,
+  named,
+  recordingName,
+  recordingTitle,
+  stateBadge,
+} from "./labels.ts";
 import { recordingsStrings } from "./recordings-strings.ts";
 import { stateStrings } from "./state-strings.ts";
 import { adminStrings as pageStrings } from "./strings.ts";
@@ -44,8 +56,8 @@ export class AdminRecordings extends BaseElement {
   };
   @state() private offset = 0;
   @state() private page: RecordingPage | null = null;
-  /** Ids that are being downloaded. */
-  @state() private loading: ReadonlySet<string> = new Set();
+  /** Ids that are being downloaded or deleted. */
+  @state() private busy: ReadonlySet<string> = new Set();
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -127,7 +139,7 @@ export class AdminRecordings extends BaseElement {
               <th scope="col">${t.state}</th>
               <th scope="col">${t.length}</th>
               <th scope="col" class="end">${t.size}</th>
-              <th><span class="visually-hidden">${t.open}</span></th>
+              <th><span class="visually-hidden">${t.actions}</span></th>
             </tr>
           </thead>
           <tbody>
@@ -140,8 +152,9 @@ export class AdminRecordings extends BaseElement {
 
   #line(row: RecordingInfo): TemplateResult {
     const t = strings();
+    const busy = this.busy.has(row.id);
     return html`<tr>
-      <td class="head">${sessionName(row.session_id, row.app_type)}</td>
+      <td class="head">${recordingName(row)}</td>
       <td data-label=${t.started}>${formatDateTime(row.created_at)}</td>
       <td data-label=${t.state}>${stateBadge(stateStrings().recordingStates, row.state)}</td>
       <td data-label=${t.length}>${lengthOf(row)}</td>
@@ -151,12 +164,21 @@ export class AdminRecordings extends BaseElement {
           <button
             class="button quiet square small"
             aria-label=${t.download(row.session_id)}
-            ?disabled=${this.loading.has(row.id)}
-            @click=${() => void this.#download(row)}
+            title=${t.download(row.session_id)}
+            ?disabled=${busy}
+            @click=${() => void this.#run(row, () => download(row))}
           >
-            ${this.loading.has(row.id) ? html`<span class="spinner"></span>` : icon("download")}
+            ${busy ? html`<span class="spinner"></span>` : icon("download")}
           </button>
-          <a class="button small" href=${row.url} aria-label=${t.openOne(row.session_id)}>${t.open}</a>
+          <button
+            class="button quiet square small"
+            aria-label=${t.deleteOne(row.session_id)}
+            title=${t.deleteOne(row.session_id)}
+            ?disabled=${busy}
+            @click=${() => this.#askToDelete(row)}
+          >
+            ${icon("trash")}
+          </button>
         </span>
       </td>
     </tr>`;
@@ -200,23 +222,60 @@ export class AdminRecordings extends BaseElement {
     const search = this.#lastSearch;
     try {
       const page = await recordings(this.filter, this.offset, PAGE);
-      if (search === this.#lastSearch) this.page = page;
+      if (search !== this.#lastSearch) return;
+      if (page.sessions.length === 0 && this.offset > 0) this.#turn(-PAGE);
+      else this.page = page;
     } catch (error) {
       showError(error);
     }
   }
 
-  async #download(row: RecordingInfo): Promise<void> {
-    this.loading = new Set([...this.loading, row.id]);
+  #askToDelete(row: RecordingInfo): void {
+    const t = strings();
+    confirmAction({
+      title: t.deleteAsk,
+      text: t.deleteHint(recordingTitle(row)),
+      yes: t.delete,
+      run: () => void this.#run(row, () => this.#delete(row)),
+    });
+  }
+
+  async #delete(row: RecordingInfo): Promise<void> {
     try {
-      const archive = await recordingArchive(row.id);
-      saveBlob(`${savedName(row.app_type, row.created_at)}.zip`, archive);
+      await deleteRecording(row.id);
+      toast({ tone: "good", title: strings().deleted });
+    } catch (error) {
+      const known = refusal(error);
+      if (known) toast(known);
+      else showError(error, strings().notDeleted);
+    }
+    await this.#load();
+  }
+
+  /** Disables the buttons of the row until the action ends. */
+  async #run(row: RecordingInfo, action: () => Promise<void>): Promise<void> {
+    this.busy = new Set([...this.busy, row.id]);
+    try {
+      await action();
     } catch (error) {
       showError(error);
     } finally {
-      this.loading = new Set([...this.loading].filter((id) => id !== row.id));
+      this.busy = new Set([...this.busy].filter((id) => id !== row.id));
     }
   }
+}
+
+async function download(row: RecordingInfo): Promise<void> {
+  const archive = await recordingArchive(row.id);
+  saveBlob(`${savedName(row.app_type, row.created_at)}.zip`, archive);
+}
+
+/** The message for an expected refusal to delete. */
+function refusal(error: unknown): Toast | null {
+  const t = strings();
+  const status = error instanceof ApiError ? error.status : null;
+  if (status === 409) return { tone: "caution", title: t.unfinished, remedy: t.unfinishedRemedy };
+  return status === 404 ? { tone: "info", title: t.deletedBefore } : null;
 }
 
 function lengthOf(row: RecordingInfo): string {
