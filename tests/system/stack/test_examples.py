@@ -134,6 +134,14 @@ async def test_realtime(local_stack: Stack, tmp_path: Path) -> None:
     assert "speaking: " in printed
 
 
+async def test_realtime_in_javascript(local_stack: Stack, tmp_path: Path) -> None:
+    printed = await _run("realtime.mjs", str(QUESTION), folder=tmp_path, url=local_stack.ws_url)
+    *_, speaking, closed = printed.splitlines()
+    assert speaking.startswith("speaking: ")
+    assert float(closed.split()[0]) > 0.3  # seconds of speech
+    assert closed.endswith("closed: the client closed the session")
+
+
 async def test_realtime_chat(stack: Stack, tmp_path: Path) -> None:
     stack.edge()
     stack.worker(engine_options='{"speak_ms": 5}')
