@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, Fidelity
@@ -22,6 +23,17 @@ from antiphon.inference_worker.engines.minicpmo.sessions.turns import TurnConver
 from antiphon.shared_schemas.config import DuplexConfig
 
 GREEDY = SamplingSettings(greedy=True, repetition_penalty=1.02)
+
+
+class RecordedDraws(random.Random):
+    """The recorded draws, each in the middle of the interval of its token or code."""
+
+    def __init__(self, recorded: list[float]) -> None:
+        super().__init__()
+        self.left = list(recorded)
+
+    def random(self) -> float:
+        return self.left.pop(0) if self.left else 0.5  # a greedy choice draws nothing
 
 
 class Recorder:

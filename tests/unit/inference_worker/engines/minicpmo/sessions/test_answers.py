@@ -1,6 +1,5 @@
 """Written and spoken answers, compared with the tokens and codes of the reference."""
 
-import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -35,7 +34,7 @@ from antiphon.inference_worker.engines.minicpmo.views.answering import (
 )
 from antiphon.shared_schemas.config import GenerationConfig
 from support.minicpmo import golden_set
-from support.minicpmo.step_recorder import GREEDY, Recorder, session_of
+from support.minicpmo.step_recorder import GREEDY, RecordedDraws, Recorder, session_of
 
 FACTS = golden_set.facts_if_recorded("i_answers")
 
@@ -44,17 +43,6 @@ FACTS = golden_set.facts_if_recorded("i_answers")
 def runner(network: MiniCPMO, tokenizer: Tokenizer) -> Runner:
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     return Runner(network, sampler, slots=2, context=512, speech_context=1024, invariant=True)
-
-
-class Draws(random.Random):
-    """The recorded draws, each in the middle of the interval of its token or code."""
-
-    def __init__(self, recorded: list[float]) -> None:
-        super().__init__()
-        self._recorded = iter(recorded)
-
-    def random(self) -> float:
-        return next(self._recorded, 0.5)  # a greedy choice records none
 
 
 def collector(seconds: list[SpokenCodes]) -> Callable[[list[int], bool], None]:
@@ -109,9 +97,9 @@ def test_answers_of_the_reference(
             capacity=1024,
             end_code=end,
             settings=ANSWER_SPEECH,
-            rng=Draws(turn["code_draws"]),
+            rng=RecordedDraws(turn["code_draws"]),
         )
-        session._rng = Draws(turn["text_draws"])
+        session._rng = RecordedDraws(turn["text_draws"])
         speaker = AnswerSpeech(speech, collector(seconds)) if audio else None
         with head_rows(network, facts["head_rows"]):
             recorder.run(session.user([turn["question"]]))

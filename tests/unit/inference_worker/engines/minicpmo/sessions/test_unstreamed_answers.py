@@ -1,6 +1,5 @@
 """Answers of chats that are not streamed, compared with the tokens and codes of the reference."""
 
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,7 +27,7 @@ from antiphon.inference_worker.engines.minicpmo.views.answering import search_sa
 from antiphon.inference_worker.engines.types import ContextFull
 from antiphon.shared_schemas.config import GenerationConfig
 from support.minicpmo import golden_set
-from support.minicpmo.step_recorder import GREEDY, Recorder, session_of
+from support.minicpmo.step_recorder import GREEDY, RecordedDraws, Recorder, session_of
 
 FACTS = golden_set.facts_if_recorded("j_unstreamed_answers")
 
@@ -37,17 +36,6 @@ FACTS = golden_set.facts_if_recorded("j_unstreamed_answers")
 def runner(network: MiniCPMO, tokenizer: Tokenizer) -> Runner:
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     return Runner(network, sampler, slots=2, context=512, speech_context=1024, invariant=True)
-
-
-class Draws(random.Random):
-    """The recorded draws, each in the middle of the interval of its token or code."""
-
-    def __init__(self, recorded: list[float]) -> None:
-        super().__init__()
-        self.left = list(recorded)
-
-    def random(self) -> float:
-        return self.left.pop(0) if self.left else 0.5  # a greedy search draws nothing
 
 
 @contextmanager
@@ -75,8 +63,8 @@ def test_answers_of_the_reference(
     audio, limit = settings["generate_audio"], settings["max_new_tokens"]
     session, recorder = session_of(tokenizer), Recorder(runner)
     generation = GenerationConfig(temperature=0.7 if settings["do_sample"] else 0.0)
-    codes, code_draws = list[int](), Draws(facts.get("code_draws", []))
-    session._rng = Draws(facts["text_draws"])
+    codes, code_draws = list[int](), RecordedDraws(facts.get("code_draws", []))
+    session._rng = RecordedDraws(facts["text_draws"])
     speaker = None
     if audio:
         context = SpeechContext(
