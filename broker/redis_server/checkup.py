@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
 from collections.abc import Mapping
@@ -36,6 +37,8 @@ _FIXED_VALKEY = {(7, 2): 11, (8, 0): 6, (8, 1): 4}
 """The first patch release of each series in which a script cannot run code. Redis 7.0 has none: its
 distributions fix it without a new number."""
 
+_CLOSED = re.compile(r"while (reading|writing)|closed by server|certificate required")
+
 _SEVERITY = (FindingStatus.OK, FindingStatus.WARNING, FindingStatus.FAILURE)
 
 
@@ -48,11 +51,20 @@ async def examine_redis(settings: BrokerSettings) -> list[Finding]:
             closing.push_async_callback(redis.aclose)
             await _Checkup(redis, settings, closing, findings).run()
         except BrokerError as error:
-            remedy = (
-                "start it, or name another with ANTIPHON_REDIS_URL (`antiphon up` brings its own)"
-            )
-            findings.append(failure("redis", str(error), remedy))
+            findings.append(failure("redis", str(error), _remedy(str(error).lower())))
     return findings
+
+
+def _remedy(error: str) -> str:
+    """A server that needs TLS, or a certificate, often only closes the connection."""
+    if "certificate verify failed" in error:
+        return "correct ssl_ca_certs in ANTIPHON_REDIS_URL, or the certificates of the servers"
+    if _CLOSED.search(error):
+        return (
+            "a server with TLS needs rediss:// in ANTIPHON_REDIS_URL, and ssl_certfile and "
+            "ssl_keyfile if it asks for a certificate"
+        )
+    return "start it, or name another with ANTIPHON_REDIS_URL (`antiphon up` brings its own)"
 
 
 class _Checkup:

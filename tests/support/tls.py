@@ -24,7 +24,11 @@ class TestAuthority:
         self.ca = folder / "ca.pem"
         self.certificate = folder / "certificate.pem"
         self.key = folder / "key.pem"
+        self.server_certificate = folder / "server_certificate.pem"
+        self.server_key = folder / "server_key.pem"
         authority.cert_pem.write_to_path(self.ca)
+        self._server.cert_chain_pems[0].write_to_path(self.server_certificate)
+        self._server.private_key_pem.write_to_path(self.server_key)
         client.cert_chain_pems[0].write_to_path(self.certificate)
         client.private_key_pem.write_to_path(self.key)
 

@@ -1,4 +1,4 @@
-"""The broker over TLS, with a certificate of its own, to one server and to a cluster."""
+"""The broker over TLS, with a certificate of its own: one server, Sentinel and a cluster."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ import pytest
 import uvloop
 
 from antiphon.broker.client import open_broker
+from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
+from antiphon.shared_schemas.findings import FindingStatus
 from support.redis_cluster import redis_cluster
-from support.redis_server import RedisServer, free_port
+from support.redis_sentinel import redis_sentinel
+from support.redis_server import RedisServer, free_port, has_tls, redis_binaries
 from support.tls import TestAuthority, tls_proxy
 
 TICKET = 1_700_000_000_000
+SOON_S = 90.0
 
 
 @pytest.fixture
@@ -62,6 +67,37 @@ async def test_a_cluster(authority: TestAuthority, tmp_path: Path) -> None:
             await a_stream_is_written_and_read(
                 f"rediss+cluster://127.0.0.1:{port}?{options(authority)}"
             )
+
+
+async def test_sentinels(authority: TestAuthority, tmp_path: Path) -> None:
+    """Real servers with TLS: Sentinels and servers ask each client for a certificate."""
+    binary = next(filter(has_tls, redis_binaries()), None)
+    if binary is None:
+        pytest.skip("no server with TLS is installed (Debian: apt-get install redis-server)")
+    with redis_sentinel(tmp_path / "group", binary=binary, tls=authority) as group:
+        plain = group.url
+        url = f"{plain.replace('redis+', 'rediss+')}?{options(authority)}"
+        settings = BrokerSettings(redis_url=url)
+        await a_stream_is_written_and_read(url)
+        findings = await examine_redis(settings)
+        assert [f for f in findings if f.verdict is FindingStatus.FAILURE] == []
+        (quorum,) = (finding for finding in findings if finding.about == "redis sentinel")
+        assert quorum.found.startswith("3 Sentinels, quorum 2")
+        assert any(finding.found.endswith("(all 2 servers)") for finding in findings)
+        bare = url.partition("?")[0]
+        for refused, remedy in (
+            (bare, "correct ssl_ca_certs"),
+            (f"{bare}?ssl_ca_certs={authority.ca}", "ssl_keyfile if it asks for a certificate"),
+            (plain, "needs rediss://"),
+        ):
+            (finding,) = await examine_redis(BrokerSettings(redis_url=refused))
+            assert finding.found.startswith("no Sentinel answers")
+            assert remedy in finding.remedy
+        async with open_broker(settings) as broker:
+            group.master.kill()
+            with pytest.raises(BrokerUnavailable):
+                await broker.ping()
+            await retry_until_available(broker.ping, "ping", patience_s=SOON_S)
 
 
 @pytest.mark.one_redis
