@@ -28,6 +28,37 @@ from support.turn_page import (
 pytestmark = pytest.mark.timeout(300)
 
 
+MARKDOWN = """## Cities
+**“罗马”**是 `x < 1`, 3~5天，10~15
+*next* line
+
+| City | River |
+|---|--:|
+| Rome | Tiber |
+
+1. [map](https://example.org/a?b=1&c=2)
+2. [bad](javascript:alert(1)) ![view](https://example.org/pixel.png)
+
+```py
+a = "<b>"
+```
+<img src="/x" onerror="alert(1)"><script>alert(1)</script>
+
+<div><b>raw</b></div>"""
+
+_LINK = 'target="_blank" rel="noopener noreferrer"'
+SAFE_HTML = (
+    "<h4>Cities</h4><p><strong>“罗马”</strong>是 <code>x &lt; 1</code>, 3~5天，10~15<br>"
+    '<em>next</em> line</p><div class="table-box" tabindex="0"><table><thead><tr><th>City</th>'
+    '<th align="right">River</th></tr></thead><tbody><tr><td>Rome</td><td align="right">Tiber</td></tr>'
+    f'</tbody></table></div><ol><li><a href="https://example.org/a?b=1&amp;c=2" {_LINK}>map</a></li>'
+    f'<li><a>bad</a> <a href="https://example.org/pixel.png" {_LINK}>view</a></li></ol>'
+    '<pre tabindex="0"><code>a = "&lt;b&gt;"</code></pre>'
+    '<p>&lt;img src="/x" onerror="alert(1)"&gt;&lt;script&gt;alert(1)&lt;/script&gt;</p>'
+    "<p>&lt;div&gt;&lt;b&gt;raw&lt;/b&gt;&lt;/div&gt;</p>"
+)
+
+
 @pytest.fixture
 def stack(simulated: Stack) -> Stack:
     return simulated
@@ -151,6 +182,12 @@ async def test_an_answer_is_stopped_regenerated_and_deleted(visitor: Visitor) ->
     await expect(answers).to_have_count(0)
     await page.get_by_role("button", name="Undo").click()
     await expect(answers).to_have_count(1)
+    await answers.get_by_role("button", name="Edit").click()
+    await answers.get_by_label("Edit answer").fill(MARKDOWN)
+    await answers.get_by_role("button", name="Save").click()
+    prose = answers.locator(".prose")
+    await expect(prose.get_by_role("row")).to_have_text(["City River", "Rome Tiber"])
+    assert re.sub(r"\s*<!--.*?-->\s*|\n", "", await prose.inner_html()) == SAFE_HTML
     assert await a11y_findings(page) == []
     accept_dialogs(page)
     await page.get_by_role("button", name="New chat").click()

@@ -1,81 +1,86 @@
-/**
- * Parses the Markdown subset that models write: paragraphs, headings, lists, code, bold, italics.
- * Pure.
- */
+/** Markdown to safe HTML, by marked and DOMPurify. Import it only when there is a text. */
 
-export type MarkdownBlock =
-  | { readonly type: "paragraph" | "heading"; readonly text: string }
-  | { readonly type: "code"; readonly text: string }
-  | { readonly type: "list"; readonly start: number | null; readonly items: readonly string[] };
+import createDOMPurify from "dompurify";
+import type { DirectiveResult } from "lit/directive.js";
+import { guard } from "lit/directives/guard.js";
+import { unsafeHTML } from "lit/directives/unsafe-html.js";
+import { Marked, Renderer } from "marked";
 
-export interface InlineRun {
-  readonly style: "plain" | "strong" | "em" | "code";
-  readonly text: string;
+const TAGS =
+  "p br hr h4 strong em del code pre ul ol li blockquote a table thead tbody tr th td div";
+const PLAIN_ATTRIBUTES = ["start", "align", "tabindex", "class"];
+const LINK = /^(?:https?:\/\/|mailto:)/i;
+/** Unlike CommonMark, accepts punctuation inside when a letter follows: `**“文字”**后`. */
+const STRONG = /^\*\*(?=\S)([\s\S]+?)(?<=\S)\*\*(?!\*)/;
+
+const ESCAPED: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", '"': "&quot;" };
+
+function escaped(text: string): string {
+  return text.replace(/[&<"]/g, (letter) => ESCAPED[letter] ?? "");
 }
 
-const FENCE = /^\s*```/;
-const HEADING = /^#{1,6}\s+(.*)$/;
-const ITEM = /^\s*(?:[-*•]|(\d{1,4})[.)])\s+(.*)$/;
-const RUN = /\*\*(?=\S)([\s\S]+?)(?<=\S)\*\*|\*(?=\S)([^*]+?)(?<=\S)\*|`([^`]+)`/g;
+const marked = new Marked({
+  breaks: true,
+  extensions: [
+    {
+      name: "strong",
+      level: "inline",
+      start: (text) => text.indexOf("**"),
+      tokenizer(text) {
+        const found = STRONG.exec(text);
+        if (!found?.[1]) return undefined;
+        return { type: "strong", raw: found[0], tokens: this.lexer.inlineTokens(found[1]) };
+      },
+      renderer({ tokens }) {
+        return `<strong>${this.parser.parseInline(tokens ?? [])}</strong>`;
+      },
+    },
+  ],
+  renderer: {
+    // The message has an h3. Models skip levels.
+    heading({ tokens }) {
+      return `<h4>${this.parser.parseInline(tokens)}</h4>`;
+    },
+    code: ({ text }) => `<pre tabindex="0"><code>${escaped(text)}</code></pre>`,
+    table(token) {
+      return `<div class="table-box" tabindex="0">${Renderer.prototype.table.call(this, token)}</div>`;
+    },
+    checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
+    // A picture from another server would show it who reads the answer.
+    image: ({ href, text }) => `<a href="${escaped(href)}">${escaped(text || href)}</a>`,
+    html({ text, block }) {
+      if (/^<br\s*\/?>$/i.test(text.trim())) return "<br>";
+      return block ? `<p>${escaped(text.trim())}</p>` : escaped(text);
+    },
+    // "3~5 days, 10~15 km" is not struck out.
+    del({ raw, tokens }) {
+      const inner = this.parser.parseInline(tokens);
+      return raw.startsWith("~~") ? `<del>${inner}</del>` : `~${inner}~`;
+    },
+  },
+});
 
-/** Parses text that may still grow. Open markup at the end counts as closed. */
-export function parseBlocks(text: string): MarkdownBlock[] {
-  const blocks: MarkdownBlock[] = [];
-  const lines = text.split("\n");
-  while (lines.length > 0) {
-    const line = lines.shift() as string;
-    if (FENCE.test(line)) blocks.push({ type: "code", text: takeCode(lines) });
-    else if (line.trim() !== "") addLine(blocks, line, lines);
-  }
-  return blocks;
+const purify = createDOMPurify(window);
+purify.addHook("afterSanitizeAttributes", (node) => {
+  if (!node.hasAttribute("href")) return;
+  node.setAttribute("target", "_blank");
+  node.setAttribute("rel", "noopener noreferrer");
+});
+
+/** Blocks of a text, so that a growing answer changes only its last one. */
+export function markdownBlocks(text: string): DirectiveResult[] {
+  return marked
+    .lexer(text)
+    .map((token) =>
+      guard([token.raw], () => unsafeHTML(sanitized(marked.parser([token]) as string))),
+    );
 }
 
-/** Parses inline styles. */
-export function parseInline(text: string): InlineRun[] {
-  const runs: InlineRun[] = [];
-  let at = 0;
-  for (const match of text.matchAll(RUN)) {
-    if (match.index > at) runs.push({ style: "plain", text: text.slice(at, match.index) });
-    runs.push(styled(match));
-    at = match.index + match[0].length;
-  }
-  if (at < text.length) runs.push({ style: "plain", text: text.slice(at) });
-  return runs;
-}
-
-function styled([, strong, em, code]: RegExpExecArray): InlineRun {
-  if (strong !== undefined) return { style: "strong", text: strong };
-  if (em !== undefined) return { style: "em", text: em };
-  return { style: "code", text: code ?? "" };
-}
-
-function takeCode(lines: string[]): string {
-  const end = lines.findIndex((line) => FENCE.test(line));
-  const code = lines.splice(0, end < 0 ? lines.length : end);
-  lines.shift();
-  return code.join("\n");
-}
-
-function addLine(blocks: MarkdownBlock[], line: string, rest: string[]): void {
-  const heading = HEADING.exec(line)?.[1];
-  const item = ITEM.exec(line);
-  if (heading !== undefined) blocks.push({ type: "heading", text: heading });
-  else if (item) blocks.push(takeList(item, rest));
-  else blocks.push({ type: "paragraph", text: [line, ...takeParagraph(rest)].join("\n") });
-}
-
-function takeList(first: RegExpExecArray, lines: string[]): MarkdownBlock {
-  const items = [first[2] ?? ""];
-  for (let item = ITEM.exec(lines[0] ?? ""); item; item = ITEM.exec(lines[0] ?? "")) {
-    lines.shift();
-    items.push(item[2] ?? "");
-  }
-  return { type: "list", start: first[1] === undefined ? null : Number(first[1]), items };
-}
-
-function takeParagraph(lines: string[]): string[] {
-  const end = lines.findIndex(
-    (line) => line.trim() === "" || FENCE.test(line) || HEADING.test(line) || ITEM.test(line),
-  );
-  return lines.splice(0, end < 0 ? lines.length : end);
+function sanitized(unsafe: string): string {
+  return purify.sanitize(unsafe, {
+    ALLOWED_TAGS: TAGS.split(" "),
+    ALLOWED_ATTR: ["href", ...PLAIN_ATTRIBUTES],
+    ALLOWED_URI_REGEXP: LINK,
+    ADD_URI_SAFE_ATTR: PLAIN_ATTRIBUTES,
+  });
 }

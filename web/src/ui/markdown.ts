@@ -1,40 +1,30 @@
 import { html, type TemplateResult } from "lit";
-import { type InlineRun, type MarkdownBlock, parseBlocks, parseInline } from "./markdown-parser.ts";
+import { customElement, property, state } from "lit/decorators.js";
+import { BaseElement } from "./base-element.ts";
 import "./prose.css";
 
-/** Renders Markdown text of a model. */
-export function renderMarkdown(text: string): TemplateResult {
-  return html`<div class="prose">${parseBlocks(text).map(block)}</div>`;
-}
+/**
+ * Markdown of a model, which may still grow. The parser loads with the first answer. The text is
+ * shown as it is until then, or if the parser cannot be loaded.
+ */
+@customElement("an-markdown")
+export class MarkdownText extends BaseElement {
+  @property({ attribute: false }) text = "";
 
-function block(one: MarkdownBlock): TemplateResult {
-  switch (one.type) {
-    case "heading":
-      return html`<p class="strong">${line(one.text)}</p>`;
-    case "code":
-      return html`<pre tabindex="0"><code>${one.text}</code></pre>`;
-    case "list":
-      return one.start === null
-        ? html`<ul>${one.items.map((item) => html`<li>${line(item)}</li>`)}</ul>`
-        : html`<ol start=${one.start}>${one.items.map((item) => html`<li>${line(item)}</li>`)}</ol>`;
-    default:
-      return html`<p>${line(one.text)}</p>`;
+  @state() private parse: typeof import("./markdown-parser.ts").markdownBlocks | null = null;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    import("./markdown-parser.ts").then(
+      ({ markdownBlocks }) => {
+        this.parse = markdownBlocks;
+      },
+      () => undefined,
+    );
   }
-}
 
-function line(text: string): TemplateResult[] {
-  return parseInline(text).map(run);
-}
-
-function run({ style, text }: InlineRun): TemplateResult {
-  switch (style) {
-    case "strong":
-      return html`<strong>${text}</strong>`;
-    case "em":
-      return html`<em>${text}</em>`;
-    case "code":
-      return html`<code>${text}</code>`;
-    default:
-      return html`${text}`;
+  protected override render(): TemplateResult {
+    const body = this.parse?.(this.text) ?? html`<p>${this.text}</p>`;
+    return html`<div class="prose">${body}</div>`;
   }
 }

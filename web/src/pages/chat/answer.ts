@@ -9,7 +9,7 @@ import type { ConnectionStatus } from "../../session/session-state.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { textArea } from "../../ui/controls.ts";
 import { icon } from "../../ui/icon.ts";
-import { renderMarkdown } from "../../ui/markdown.ts";
+import "../../ui/markdown.ts";
 import "../../components/queue-panel.ts";
 import "../../components/connection-banner.ts";
 import "../../components/audio-player.ts";
@@ -67,8 +67,9 @@ export class AnswerElement extends BaseElement {
   #chatStrings(): TemplateResult | typeof nothing {
     const { text, exchange } = this.answer;
     const done = exchange.phase === "ended";
-    if (text !== "")
-      return html`<div class="message-content" aria-busy=${!done}>${renderMarkdown(text)}</div>`;
+    if (text !== "") {
+      return html`<div class="message-content" aria-busy=${!done}><an-markdown .text=${text}></an-markdown></div>`;
+    }
     if (!done) return exchange.queue !== null ? nothing : this.#waiting();
     return this.problem ? nothing : html`<p class="soft">${chatStrings().nothing}</p>`;
   }
