@@ -211,7 +211,10 @@ class RealtimeDecoder:
 
 
 class RealtimeMachine(SessionMachine[RealtimeCommand]):
-    """A session of at most `limit_s` seconds since `began_at`, a time of the event loop."""
+    """A session of at most `limit_s` seconds since `began_at`, a time of the event loop.
+
+    The `session_id` of version 2 is the id of the recording: pages of the public demo share recordings by it.
+    """
 
     LEGAL: ClassVar = LEGAL
     LEADS_TO: ClassVar = {PrepareIn: Phase.PREPARING, StopIn: Phase.STOPPING}
@@ -232,9 +235,9 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
     ) -> None:
         super().__init__()
         self._negotiation = negotiation or Negotiation()
-        self._responses = ResponseDeltas(sid)
+        self._responses = ResponseDeltas(sid, recording)
         self._sid = sid
-        self._recording = recording if notices else None
+        self._recording = recording
         self._notices = notices
         self._resumable = resumable
         self._began_at = began_at
@@ -359,13 +362,13 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         return self._close(reason) if reason in CLOSED_AS else super().ended(reason)
 
     def _created(self, entry: PreparedOut) -> ServerMessage:
-        sid, length, recording = self._sid, entry.prompt_length, self._recording
+        length, recording = entry.prompt_length, self._recording if self._notices else None
         if not self._second:
             return SessionCreated(
-                session_id=sid, prompt_length=length, recording_session_id=recording
+                session_id=self._sid, prompt_length=length, recording_session_id=recording
             )
         return SessionCreatedV2(
-            session_id=sid,
+            session_id=self._recording,
             prompt_length=length,
             recording_session_id=recording,
             usage=self._responses.count(entry.usage),
@@ -386,7 +389,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
     def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
         if not self._second:
             return encode_realtime_error(fault)
-        return encode_v2_error(fault, self._sid)
+        return encode_v2_error(fault, self._recording)
 
     def _result(self, entry: ResultOut, now_ms: float) -> list[Action]:
         messages: Sequence[AudioDelta | Listen | OutputDelta] = (
@@ -417,7 +420,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         message: ServerMessage = SessionClosed(reason=closed)
         if self._second:
             text, used = diagnostic or _DIAGNOSTICS[reason], self._responses.count(None)
-            message = SessionClosedV2.of(closed, text, self._sid, used)
+            message = SessionClosedV2.of(closed, text, self._recording, used)
         return self._finish(message, code, reason)
 
 

@@ -147,10 +147,14 @@ def usage_fields(usage: TokenUsage | None, *, video: bool = True) -> dict[str, A
 
 
 class ResponseDeltas:
-    """The events of each unit. An answer ends with the end of its turn or with a `listen`."""
+    """The events of each unit. An answer ends with the end of its turn or with a `listen`.
 
-    def __init__(self, sid: str) -> None:
+    `shown_id` is the `session_id` that the client knows.
+    """
+
+    def __init__(self, sid: str, shown_id: str) -> None:
         self._sid = sid
+        self._shown_id = shown_id
         self._number = 0
         self._speaking = False
         self._units = 0
@@ -210,7 +214,7 @@ class ResponseDeltas:
         return OutputDelta(
             kind=kind,
             response_id=f"resp_{self._sid.removeprefix('rt_')}_{self._number}",
-            session_id=self._sid,
+            session_id=self._shown_id,
             metrics=metrics,
             server_send_ts=round(now_ms / 1000, 3),
             **fields,

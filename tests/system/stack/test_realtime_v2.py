@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+from functools import partial
 from typing import Any
 
+import httpx
 import numpy as np
 
 from antiphon.client.realtime import Listen, Spoken, connect_realtime
@@ -12,8 +14,9 @@ from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.messages.realtime_v2 import SessionCreatedV2
 from support.raw_client import Wire, open_path
 from support.realtime_schema import SERVER_V2
-from support.stack import Stack
+from support.stack import Stack, until
 
+WEBM = b"\x1a\x45\xdf\xa3\x9f\x42\x86\x81\x01\x42\x82\x84webm" + bytes(40)
 SECOND = base64.b64encode(np.zeros(INPUT_RATE, np.float32).tobytes()).decode()
 KNOWN = frozenset(
     {
@@ -84,3 +87,32 @@ async def test_a_strict_client_listens_and_is_answered(stack: Stack) -> None:
             await session.append(np.zeros(INPUT_RATE, np.float32))
             kinds.add(type(await anext(events)))
         assert (await session.stop()).reason == "stopped"
+
+
+async def test_the_page_of_the_demo_shares_the_recording_by_the_id_of_its_session(
+    stack: Stack,
+) -> None:
+    """The page knows `session_id` only. A request through a proxy is not that of an administrator."""
+    stack.edge()
+    stack.recorder(recorder_settle_s=0.1)
+    stack.worker(engine_options='{"cycle_units": 4, "speak_ms": 10, "listen_ms": 10}')
+    async with open_path(stack.ws_url, "/v1/realtime?mode=audio") as wire:
+        client = StrictClient(wire)
+        sid = await client.begin()
+        await client.second()
+        await client.close()
+    proxy = {"X-Forwarded-For": "192.0.2.1"}
+    base = f"{stack.http_url}/api/sessions"
+    async with httpx.AsyncClient(base_url=base, headers=proxy) as http:
+        await until(partial(_is_merged, http, sid), within_s=60)
+        form = {"file": ("recording.webm", WEBM, "video/webm")}
+        assert (await http.post(f"/{sid}/upload-recording", files=form)).status_code == 200
+        assert (await http.post(f"/{sid}/comment", json={"comment": "Good."})).status_code == 200
+        assert (await http.get(f"/{sid}/comment")).json()["comment"] == "Good."
+        session = (await http.get(f"/{sid}")).json()["session_id"]
+        assert (await http.get(f"/{session}")).is_client_error
+
+
+async def _is_merged(http: httpx.AsyncClient, recording: str) -> bool:
+    answer = await http.get(f"/{recording}")
+    return answer.status_code == 200 and answer.json()["state"] != "recording"

@@ -36,7 +36,7 @@ from support.protocol_driver import DrivenConnection, wires_of
 from support.protocol_samples import GRANTED, PREPARED, REALTIME_V2, SETTINGS
 from support.realtime_schema import CLIENT_V2, SERVER_V2, is_valid
 
-SID = "rt_1714200000000"
+SID, RECORDING = "rt_1714200000000", "rec"
 AUDIO = base64_audio(16_000)
 JPEG = pybase64.b64encode_as_string(picture())
 
@@ -308,7 +308,7 @@ async def test_each_unit_has_at_least_one_event_of_one_kind() -> None:
     ]
     answers = [events[0]["response_id"].rpartition("_") for events in sent]
     assert [number for *_, number in answers] == ["0", "1", "1", "1", "1", "2", "3", "3"]
-    assert {event["session_id"] for events in sent for event in events} == {SID}
+    assert {event["session_id"] for events in sent for event in events} == {RECORDING}
     unit = units[1]
     [text, audio] = sent[1]
     assert (text["text"], pybase64.b64decode(audio["audio"])) == ("Hi", bytes(8))
@@ -340,7 +340,7 @@ async def test_tokens_are_counted_by_unit_and_by_session() -> None:
         },
         "output_token_details": {"text_tokens": 3, "audio_tokens": 25},
     }
-    again = RealtimeMachine(SID, "rec")
+    again = RealtimeMachine(SID, RECORDING)
     again.restore(json.loads(json.dumps(machine.snapshot())), [])
     [closed] = _wires(again.deliver(StoppedOut(), 0))
     assert closed["usage"]["total_tokens"] == 7 + 109 * 2
@@ -368,7 +368,7 @@ async def test_entries_that_end_a_session(
     assert [event["type"] for event in before] == errors
     assert (closed["type"], closed["reason"]) == ("session.closed", reason)
     assert closed["diagnostic"]["message"]
-    assert closed["session_id"] == SID
+    assert closed["session_id"] == RECORDING
     assert isinstance(actions[-1], Finish)
     assert actions[-1].close is close
 
@@ -396,7 +396,7 @@ async def test_every_error_ends_the_session(error: Exception, reason: str, close
     assert report["type"] == "error"
     diagnostic = {"message": report["error"]["message"]}
     assert (closed["reason"], closed["diagnostic"]) == (reason, diagnostic)
-    assert closed["session_id"] == SID
+    assert closed["session_id"] == RECORDING
     assert actions[-1] == Finish(close, EndReason.ERROR)
     assert machine.phase is Phase.OVER
 
@@ -445,7 +445,7 @@ async def test_every_message_of_the_samples_fits_the_schema() -> None:
 async def test_a_restored_session_continues_its_answer() -> None:
     machine = await _machine(Phase.ACTIVE)
     machine.deliver(_unit("Hi"), 0)
-    again = RealtimeMachine(SID, "rec")
+    again = RealtimeMachine(SID, RECORDING)
     again.restore(json.loads(json.dumps(machine.snapshot())), [])
     one, other = machine.deliver(_unit("you"), 5), again.deliver(_unit("you"), 5)
     assert _wires(one) == _wires(other)
@@ -466,7 +466,7 @@ async def test_a_resumable_session_ignores_a_repeated_init(phase: Phase) -> None
     init = await _init()
     with pytest.raises(InvalidInput, match="not allowed"):
         machine.receive(init)
-    again = RealtimeMachine(SID, "rec", resumable=True)
+    again = RealtimeMachine(SID, RECORDING, resumable=True)
     again.restore(json.loads(json.dumps(machine.snapshot())), list(machine.held))
     assert list(again.receive(init)) == []
     assert again.phase is phase
@@ -475,6 +475,6 @@ async def test_a_resumable_session_ignores_a_repeated_init(phase: Phase) -> None
 async def test_the_prepared_session_is_created_once() -> None:
     machine = await _machine(Phase.PREPARING)
     [created] = _wires(machine.deliver(PREPARED, 0))
-    expected = {"session_id": SID, "prompt_length": 7, "mode": "full_duplex"}
+    expected = {"session_id": RECORDING, "prompt_length": 7, "mode": "full_duplex"}
     assert created == {"type": "session.created", **expected}
     assert machine.deliver(PREPARED, 0) == []
