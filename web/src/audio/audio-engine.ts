@@ -1,17 +1,17 @@
-import { TypedEvents } from "../state/typed-events.ts";
-import type { AudioSource } from "./audio-source.ts";
-import { BLOCK_SAMPLES, Capture } from "./capture.ts";
-import type { Loudness } from "./loudness.ts";
+import { TypedEvents } from "../state/store.ts";
 import {
+  type AudioSource,
   MICROPHONE_DEFAULTS,
   Microphone,
   type MicrophoneOptions,
   openMicrophone,
-} from "./microphone.ts";
+} from "./audio-source.ts";
+import { BLOCK_SAMPLES, Capture } from "./capture.ts";
+import type { Loudness } from "./loudness.ts";
 import { INPUT_RATE, type Samples } from "./pcm.ts";
 import type { Player } from "./player.ts";
 import { Speaker } from "./speaker.ts";
-import { type SpeechNetwork, UserVoice } from "./user-voice.ts";
+import { type SpeechNetwork, UserVoice } from "./voice-activity.ts";
 
 export interface AudioEngineOptions {
   microphone?: MicrophoneOptions;

@@ -1,9 +1,8 @@
-import { TypedEvents } from "../state/typed-events.ts";
+import { TypedEvents } from "../state/store.ts";
 import type { AudioSource } from "./audio-source.ts";
 import { resumeWhenVisible, startContext } from "./auto-resume.ts";
-import { Chunker } from "./chunker.ts";
 import { MixerChannel } from "./mixer-channel.ts";
-import { INPUT_RATE, type Samples } from "./pcm.ts";
+import { Chunker, INPUT_RATE, type Samples } from "./pcm.ts";
 import { closeTap, openTap } from "./tap.ts";
 
 /** 20 ms: the resolution of level meters and voice activity detection. */

@@ -1,3 +1,7 @@
+import { flag, optional, Settings } from "../settings/settings.ts";
+import type { AudioEngineOptions } from "./audio-engine.ts";
+import { MICROPHONE_DEFAULTS } from "./audio-source.ts";
+
 export interface Devices {
   microphones: MediaDeviceInfo[];
   speakers: MediaDeviceInfo[];
@@ -24,4 +28,22 @@ export function watchDevices(listener: (devices: Devices) => void): () => void {
   const changed = (): void => void listDevices().then(listener);
   navigator.mediaDevices.addEventListener("devicechange", changed);
   return () => navigator.mediaDevices.removeEventListener("devicechange", changed);
+}
+
+/** Selected devices, shared by all pages. Null selects the system default. */
+export const devices = new Settings("devices", 1, {
+  microphone: optional(256),
+  speaker: optional(256),
+  camera: optional(256),
+  noiseSuppression: flag(true),
+  chimes: flag(true),
+});
+
+/** Returns the devices selected in `an-device-select` as options for the audio engine. */
+export function selectedDevices(): AudioEngineOptions {
+  const { microphone, speaker, noiseSuppression } = devices.value;
+  return {
+    microphone: { ...MICROPHONE_DEFAULTS, deviceId: microphone ?? undefined, noiseSuppression },
+    speakerId: speaker ?? undefined,
+  };
 }

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { highPass, highShelf } from "./k-weighting.ts";
-import { LoudnessMeter } from "./loudness.ts";
+import { highPass, highShelf, LoudnessMeter } from "./loudness.ts";
 import { concatSamples, type Samples } from "./pcm.ts";
 import { fromDb, sine } from "./test-signals.ts";
 

@@ -1,7 +1,11 @@
-import { TypedEvents } from "../state/typed-events.ts";
+import { TypedEvents } from "../state/store.ts";
 import { OUTPUT_RATE, type Samples } from "./pcm.ts";
-import { type DelayLimits, PLAYBACK_DELAY } from "./playback-delay.ts";
-import { PlaybackSchedule, type PlaybackStats } from "./playback-schedule.ts";
+import {
+  type DelayLimits,
+  PLAYBACK_DELAY,
+  PlaybackSchedule,
+  type PlaybackStats,
+} from "./playback-schedule.ts";
 import { resample } from "./sinc-resampler.ts";
 
 const FADE_S = 0.008;

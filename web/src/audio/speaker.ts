@@ -1,9 +1,9 @@
-import { TypedEvents } from "../state/typed-events.ts";
+import { TypedEvents } from "../state/store.ts";
 import { resumeWhenVisible, startContext } from "./auto-resume.ts";
 import { PeerLoopback } from "./loopback.ts";
 import { MixerChannel } from "./mixer-channel.ts";
 import { OUTPUT_RATE, type Samples } from "./pcm.ts";
-import { type DelayLimits, delayLimitsFrom } from "./playback-delay.ts";
+import { type DelayLimits, delayLimitsFrom } from "./playback-schedule.ts";
 import { Player } from "./player.ts";
 import { closeTap, openTap } from "./tap.ts";
 

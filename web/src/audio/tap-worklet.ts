@@ -1,5 +1,4 @@
-import { Chunker } from "./chunker.ts";
-import type { Samples } from "./pcm.ts";
+import { Chunker, type Samples } from "./pcm.ts";
 import { SincResampler } from "./sinc-resampler.ts";
 import { TAP_PROCESSOR, type TapOptions } from "./tap-options.ts";
 

@@ -1,11 +1,82 @@
-import { html, type TemplateResult } from "lit";
-import type { AppEntry, Capabilities } from "../api/catalog.ts";
+import { html, nothing, type TemplateResult } from "lit";
+import {
+  type AppEntry,
+  type Capabilities,
+  type ServiceStatus,
+  serviceStatus,
+} from "../api/catalog.ts";
 import { common } from "../i18n/common.ts";
+import { defineStrings } from "../i18n/language.ts";
 import { capabilities } from "../shell/capabilities.ts";
 import { menu, pageIcon, pageName } from "../shell/menu.ts";
 import { type IconName, icon } from "../ui/icon.ts";
-import { aboutStrings } from "./about-strings.ts";
 import "./about.css";
+import { customElement, state } from "lit/decorators.js";
+import { StoreController } from "../state/store.ts";
+import { BaseElement } from "../ui/base-element.ts";
+
+export const aboutStrings = defineStrings(
+  {
+    modes: "Modes",
+    about: {
+      audio_duplex: "Talk naturally and interrupt at any time.",
+      omni: "Talk about what your camera shows.",
+      half_duplex_audio: "Take turns: the model answers when you finish.",
+      turnbased: "Type, or attach audio, images or video. Get written and spoken answers.",
+    },
+
+    service: "Server status",
+    free: (places: number) => (places === 1 ? "1 free slot" : `${places} free slots`),
+    full: (waiting: number) =>
+      waiting === 0 ? "No free slots" : `No free slots, ${waiting} waiting`,
+    loading: "Loading the model",
+    down: "No model is running",
+    unknown: "Status unknown",
+    simulated: "Simulated engine",
+
+    facts: {
+      interrupt: "Interrupt at any time",
+      interruptText: "Start talking and the model stops. No button or wake word needed.",
+      resume: "Reconnects automatically",
+      resumeText: "If your connection drops, the session resumes when you are back online.",
+      private: "Private recordings",
+      privateText:
+        "Only people with the link and the server's administrators can open a recording.",
+    },
+
+    footer: "Antiphon: a song in two answering voices.",
+    api: "API",
+  },
+  {
+    modes: "模式",
+    about: {
+      audio_duplex: "自然地说话，随时打断。",
+      omni: "聊聊摄像头拍到的内容。",
+      half_duplex_audio: "轮流说话：您说完后模型回答。",
+      turnbased: "输入文字，或添加音频、图片或视频，获得文字和语音回答。",
+    },
+
+    service: "服务器状态",
+    free: (places) => `${places} 个空闲名额`,
+    full: (waiting) => (waiting === 0 ? "没有空闲名额" : `没有空闲名额，${waiting} 人在排队`),
+    loading: "模型正在加载",
+    down: "没有模型在运行",
+    unknown: "状态未知",
+    simulated: "模拟引擎",
+
+    facts: {
+      interrupt: "随时打断",
+      interruptText: "您一开口，模型就会停下。无需按键，也无需唤醒词。",
+      resume: "自动重连",
+      resumeText: "网络中断后，恢复连接即可继续会话。",
+      private: "录制保密",
+      privateText: "只有拥有链接的人和服务器管理员可以打开录制。",
+    },
+
+    footer: "Antiphon（应答歌）：两个声音彼此应和。",
+    api: "API",
+  },
+);
 
 /** Below the call: all pages, what the product does, and links to the API and the admin page. */
 export function aboutAntiphon(): TemplateResult {
@@ -60,4 +131,61 @@ function features(): TemplateResult {
       </li>`,
     )}
   </ul>`;
+}
+
+interface GateDecision {
+  readonly tone: "good" | "caution" | "danger" | "";
+  readonly text: string;
+}
+
+/** Whether a session can start now. */
+@customElement("an-service-badge")
+export class ServiceBadge extends BaseElement {
+  readonly #able = new StoreController(this, capabilities);
+
+  @state() private status: ServiceStatus | null = null;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    document.addEventListener("visibilitychange", this.#look);
+    this.#look();
+  }
+
+  override disconnectedCallback(): void {
+    document.removeEventListener("visibilitychange", this.#look);
+    super.disconnectedCallback();
+  }
+
+  protected override render(): TemplateResult {
+    const { tone, text } = verdict(this.status);
+    const able = this.#able.value;
+    const model = able?.simulated ? aboutStrings().simulated : able?.model;
+    return html`<span class="badge dot ${able?.simulated ? "caution" : tone}" role="status"
+      >${text}${model ? html` · <span class="truncate">${model}</span>` : nothing}</span
+    >`;
+  }
+
+  readonly #look = (): void => {
+    if (document.hidden) return;
+    serviceStatus().then(
+      (status) => {
+        this.status = status;
+      },
+      () => {
+        this.status = null; // the shell shows the error
+      },
+    );
+  };
+}
+
+function verdict(status: ServiceStatus | null): GateDecision {
+  const t = aboutStrings();
+  if (status === null) return { tone: "", text: t.unknown };
+  const places = status.slots_total - status.slots_used;
+  if (status.slots_total === 0 && status.loading_workers > 0) {
+    return { tone: "caution", text: t.loading };
+  }
+  if (status.slots_total === 0) return { tone: "danger", text: t.down };
+  if (places > 0 && status.queue_length === 0) return { tone: "good", text: t.free(places) };
+  return { tone: "caution", text: t.full(status.queue_length) };
 }

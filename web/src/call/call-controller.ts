@@ -1,27 +1,23 @@
 import { socketProtocols } from "../api/key.ts";
 import type { Levels } from "../audio/audio-engine.ts";
-import type { MediaFile } from "../audio/media-file.ts";
-import { openMicrophone } from "../audio/microphone.ts";
-import { chimeInQueue } from "../components/chimes.ts";
+import { type MediaFile, openMicrophone } from "../audio/audio-source.ts";
+import { chimeInQueue } from "../audio/chimes.ts";
+import { devices, selectedDevices } from "../audio/devices.ts";
 import { applyMixer } from "../components/mixer-settings.ts";
-import { selectedDevices } from "../components/selected-devices.ts";
 import { voiceFields } from "../components/voice-list.ts";
-import { DuplexSession } from "../session/duplex-session.ts";
-import { type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-state.ts";
+import { DuplexSession, type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";
 import type { Phase, Problem } from "../session/session-state.ts";
-import { devices } from "../settings/devices.ts";
-import { Store } from "../state/store.ts";
-import { TypedEvents } from "../state/typed-events.ts";
+import { Store, TypedEvents } from "../state/store.ts";
 import { keepConversation } from "../storage/conversations.ts";
 import { CallCamera } from "./call-camera.ts";
 import { suggestedDelayMs } from "./call-presets.ts";
 import { CallRecorder, type CallRecordings, NO_CALL_RECORDINGS } from "./call-recorder.ts";
 import { type CallKind, type CallValues, prepareFields } from "./call-settings.ts";
 import { pendingSince } from "./call-status.ts";
+import { keepScreenOn } from "./display.ts";
 import { EventLog } from "./event-log.ts";
 import { InputCheck, type InputProblem } from "./input-check.ts";
 import { UnitHistory } from "./unit-history.ts";
-import { keepScreenOn } from "./wake-lock.ts";
 
 export interface CallState {
   /** State of the current or the last call. */

@@ -1,8 +1,8 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
-import { MediaFile } from "../audio/media-file.ts";
-import { allowChimes } from "../components/chimes.ts";
-import { deviceErrorText } from "../components/device-error.ts";
+import { MediaFile } from "../audio/audio-source.ts";
+import { allowChimes } from "../audio/chimes.ts";
+import { deviceErrorText } from "../components/device-select.ts";
 import { problemText } from "../components/session-end.ts";
 import { common } from "../i18n/common.ts";
 import { capabilities } from "../shell/capabilities.ts";
@@ -13,8 +13,7 @@ import { BaseElement } from "../ui/base-element.ts";
 import { LeaveGuard } from "../ui/leave-guard.ts";
 import { clearToasts, toast } from "../ui/toasts.ts";
 import { aboutAntiphon } from "./about.ts";
-import { ActivityWatch } from "./activity-watch.ts";
-import { actionForKey, sessionActions } from "./call-actions.ts";
+import { actionForKey, keyAction, sessionActions } from "./call-actions.ts";
 import { CallController } from "./call-controller.ts";
 import { loadFrontendDefaults } from "./call-presets.ts";
 import { type CallSettings, callSettings } from "./call-settings.ts";
@@ -25,10 +24,9 @@ import {
   isBusy,
   type Panel,
 } from "./call-view.ts";
-import { leaveDisplay } from "./display.ts";
+import { kindOf } from "./controls.ts";
+import { ActivityWatch, leaveDisplay } from "./display.ts";
 import { FocusKeeper } from "./focus-keeper.ts";
-import { keyAction } from "./keyboard.ts";
-import { kindOf } from "./mode-switch.ts";
 import { callPanel } from "./panel.ts";
 import { callStage } from "./stage.ts";
 import { callStrings } from "./strings.ts";

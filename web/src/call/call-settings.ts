@@ -1,7 +1,15 @@
 import type { VoiceFields } from "../components/voice-list.ts";
 import type { DuplexPrepare } from "../protocol/duplex-messages.ts";
-import { choice, flag, optional, orNull, range, text } from "../settings/setting-fields.ts";
-import { Settings, type Values } from "../settings/settings.ts";
+import {
+  choice,
+  flag,
+  optional,
+  orNull,
+  range,
+  Settings,
+  text,
+  type Values,
+} from "../settings/settings.ts";
 
 export type CallKind = "audio" | "omni";
 

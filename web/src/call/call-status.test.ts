@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { expect, test } from "vitest";
-import { type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-state.ts";
+import { type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";
 import { Transcript } from "../session/transcript.ts";
 import { callStatus, pendingSince } from "./call-status.ts";
 

@@ -1,5 +1,5 @@
 import type { OrbMode } from "../components/voice-orb.ts";
-import type { DuplexSessionState } from "../session/duplex-state.ts";
+import type { DuplexSessionState } from "../session/duplex-session.ts";
 import { capabilities, exampleQuestion } from "../shell/capabilities.ts";
 import { callStrings } from "./strings.ts";
 

@@ -1,8 +1,13 @@
-import { html, type TemplateResult } from "lit";
+import {
+  html,
+  type ReactiveController,
+  type ReactiveControllerHost,
+  type TemplateResult,
+} from "lit";
 import { type IconName, icon } from "../ui/icon.ts";
+import { showsVideo } from "./call-camera.ts";
 import { type CallView, isBusy } from "./call-view.ts";
 import { callStrings } from "./strings.ts";
-import { showsVideo } from "./video-preview.ts";
 
 /** Full screen and picture-in-picture, where the browser has them. In a call only. */
 export function displayButtons(view: CallView): TemplateResult[] {
@@ -54,4 +59,71 @@ function button(name: IconName, label: string, on: boolean, run: () => void): Te
   >
     ${icon(name)}
   </button>`;
+}
+
+/**
+ * Keeps the screen on, because a sleeping phone stops the microphone. Returns a function that
+ * releases the lock.
+ */
+export function keepScreenOn(): () => void {
+  let wanted = true;
+  let lock: WakeLockSentinel | null = null;
+  const ask = async (): Promise<void> => {
+    if (!wanted || document.hidden) return;
+    try {
+      lock = await navigator.wakeLock.request("screen");
+    } catch {
+      return; // denied or not supported: the screen may turn off
+    }
+    if (!wanted) await lock.release();
+  };
+  const seen = (): void => void ask();
+  document.addEventListener("visibilitychange", seen);
+  void ask();
+  return () => {
+    wanted = false;
+    document.removeEventListener("visibilitychange", seen);
+    void lock?.release();
+  };
+}
+
+const EVENTS = ["pointermove", "pointerdown", "wheel", "keydown", "focusin"] as const;
+const RESTS_AFTER_MS = 4000;
+
+/** Whether the user has touched nothing for some seconds: no pointer, no key, no focus. */
+export class ActivityWatch implements ReactiveController {
+  readonly #host: ReactiveControllerHost;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #rests = false;
+
+  constructor(host: ReactiveControllerHost) {
+    this.#host = host;
+    host.addController(this);
+  }
+
+  get rests(): boolean {
+    return this.#rests;
+  }
+
+  hostConnected(): void {
+    for (const name of EVENTS) addEventListener(name, this.#wake, { passive: true });
+    this.#wake();
+  }
+
+  hostDisconnected(): void {
+    for (const name of EVENTS) removeEventListener(name, this.#wake);
+    clearTimeout(this.#timer);
+  }
+
+  readonly #wake = (): void => {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#set(true), RESTS_AFTER_MS);
+    this.#set(false);
+  };
+
+  #set(rests: boolean): void {
+    if (rests === this.#rests) return;
+    this.#rests = rests;
+    this.#host.requestUpdate();
+  }
 }

@@ -7,7 +7,6 @@ import { icon } from "../ui/icon.ts";
 import type { CallState } from "./call-controller.ts";
 import type { CallView } from "./call-view.ts";
 import { callStrings } from "./strings.ts";
-import "./ended-screen.css";
 
 /** Screen after a call: reason, duration and recordings. */
 export function endedScreen({ call, state }: CallView): TemplateResult {

@@ -6,7 +6,6 @@ import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import type { EventLog, LoggedEvent } from "./event-log.ts";
 import { callStrings } from "./strings.ts";
-import "./event-list.css";
 
 /** The messages of a call, the newest first. */
 @customElement("an-event-list")

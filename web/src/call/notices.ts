@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import "../components/connection-banner.ts";
 import "../components/kept-recordings.ts";
-import type { Limit } from "../session/duplex-state.ts";
+import type { Limit } from "../session/duplex-session.ts";
 import { icon } from "../ui/icon.ts";
 import type { CallView } from "./call-view.ts";
 import type { InputProblem } from "./input-check.ts";

@@ -5,14 +5,12 @@ import "../components/voice-picker.ts";
 import type { Preset } from "../api/catalog.ts";
 import type { VoiceSelection } from "../components/voice-list.ts";
 import { formatDuration, formatNumber } from "../i18n/format.ts";
-import { menu } from "../shell/menu.ts";
-import { withPreset } from "../shell/preset-link.ts";
+import { menu, withPreset } from "../shell/menu.ts";
 import { segmented, slider, textArea, toggle } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
 import { applyPreset, suggestedDelayMs } from "./call-presets.ts";
-import type { CallValues } from "./call-settings.ts";
+import type { CallKind, CallValues } from "./call-settings.ts";
 import { type CallView, isBusy } from "./call-view.ts";
-import { filePicker } from "./file-picker.ts";
 import { callSettingsStrings } from "./settings-strings.ts";
 
 type Change = (change: Partial<CallValues>) => void;
@@ -211,4 +209,28 @@ function keys({ call, values }: CallView, change: Change): TemplateResult {
   <dl class="keys">
     ${rows.map(([key, meaning]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${meaning}</dd></div>`)}
   </dl>`;
+}
+
+/** Selects the file that replaces the microphone. */
+export function filePicker(
+  kind: CallKind,
+  file: File | null,
+  onChoose: (file: File) => void,
+): TemplateResult {
+  const t = callSettingsStrings();
+  return html`<div class="row still">
+      <label class="button" for="call-file">${icon("upload")} ${file ? t.otherFile : t.chooseFile}</label>
+      ${file ? html`<span class="small truncate">${file.name}</span>` : nothing}
+    </div>
+    <input
+      id="call-file"
+      class="visually-hidden"
+      type="file"
+      accept="audio/*,video/*"
+      @change=${({ target }: Event) => {
+        const chosen = (target as HTMLInputElement).files?.[0];
+        if (chosen) onChoose(chosen);
+      }}
+    />
+    <p class="tiny soft">${t.fileHint[kind]}</p>`;
 }

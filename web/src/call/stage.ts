@@ -7,21 +7,24 @@ import type { Preset } from "../api/catalog.ts";
 import { capabilities, limitations } from "../shell/capabilities.ts";
 import { menu } from "../shell/menu.ts";
 import { applyPreset } from "./call-presets.ts";
-import "./call-orb.ts";
 import { callStatus, statusAnnouncement } from "./call-status.ts";
 import { type CallView, isBusy } from "./call-view.ts";
-import { captions } from "./captions.ts";
-import { callControls, startControls } from "./controls.ts";
+import { callControls, isEnabled, startControls } from "./controls.ts";
 import { displayButtons } from "./display.ts";
 import { endedScreen } from "./ended-screen.ts";
-import { isEnabled } from "./mode-switch.ts";
 import { callNotices } from "./notices.ts";
 import { panelButtons } from "./panel.ts";
-import "./service-badge.ts";
+import "./about.ts";
+import { showsVideo, videoPreview } from "./call-camera.ts";
 import { callStrings } from "./strings.ts";
-import { showsVideo, videoPreview } from "./video-preview.ts";
 import "./stage.css";
-import "./landscape.css";
+import { customElement, property, state } from "lit/decorators.js";
+import { loudnessShare } from "../components/orb-shape.ts";
+import type { OrbMode } from "../components/voice-orb.ts";
+import "../components/voice-orb.ts";
+import type { TranscriptLine } from "../session/transcript.ts";
+import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
+import type { CallController } from "./call-controller.ts";
 
 /** The main area: status, video or orb, captions, notices and controls. It fills the window in a call. */
 export function callStage(view: CallView): TemplateResult {
@@ -121,4 +124,55 @@ function bottom(view: CallView): TemplateResult {
   const { phase } = view.state.sessionState;
   if (phase === "queued") return html`${nothing}`; // the queue panel has a Leave button
   return phase === "idle" || phase === "ended" ? startControls(view) : callControls(view);
+}
+
+/** The orb, animated by the audio levels of both sides. */
+@customElement("an-call-orb")
+export class CallOrb extends BaseElement {
+  #unsubscribe: () => void = () => undefined;
+
+  @property({ attribute: false }) call: CallController | null = null;
+  @property({ attribute: false }) mode: OrbMode = "idle";
+
+  @state() private userLevel = 0;
+  @state() private modelLevel = 0;
+
+  override disconnectedCallback(): void {
+    this.#unsubscribe();
+    super.disconnectedCallback();
+  }
+
+  protected override willUpdate(changed: ChangedProperties<this>): void {
+    if (!changed.has("call")) return;
+    this.#unsubscribe();
+    const leave = this.call?.on("levels", ({ user, model }) => {
+      this.userLevel = loudnessShare(user.peak);
+      this.modelLevel = loudnessShare(model.peak);
+    });
+    this.#unsubscribe = leave ?? this.#unsubscribe;
+  }
+
+  protected override render(): TemplateResult {
+    return html`<an-voice-orb .mode=${this.mode} .userLevel=${this.userLevel} .modelLevel=${this.modelLevel}></an-voice-orb>`;
+  }
+}
+
+/** The last words of both sides. Long texts show their end. The panel has the whole transcript. */
+export function captions(lines: readonly TranscriptLine[]): TemplateResult {
+  const last = [
+    lines.findLast(({ role }) => role === "user"),
+    lines.findLast(({ role }) => role === "model"),
+  ].filter((line) => line !== undefined);
+  return html`<div class="captions">${last.sort((a, b) => a.id - b.id).map(caption)}</div>`;
+}
+
+function caption({ role, text, cut }: TranscriptLine): TemplateResult {
+  const t = callStrings();
+  return html`<p class="caption ${role}">
+    <span
+      ><span class="visually-hidden">${role === "user" ? t.you : t.model}: </span>${text.trim()}${
+        cut ? html` <small>${t.interrupted}</small>` : nothing
+      }</span
+    >
+  </p>`;
 }

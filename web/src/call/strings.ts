@@ -1,4 +1,4 @@
-import { defineStrings } from "../i18n/strings.ts";
+import { defineStrings } from "../i18n/language.ts";
 
 /** UI texts of both call pages. */
 export const callStrings = defineStrings(

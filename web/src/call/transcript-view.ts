@@ -5,7 +5,6 @@ import type { TranscriptLine } from "../session/transcript.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
 import { callStrings } from "./strings.ts";
-import "./transcript-view.css";
 
 const NEAR_PX = 48;
 

@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { NO_METRICS } from "../session/duplex-metrics.ts";
-import type { UnitMetrics } from "../session/unit-metrics.ts";
+import { NO_METRICS, type UnitMetrics } from "../session/metrics.ts";
 import { UnitHistory } from "./unit-history.ts";
 
 function unit(at: number, change: Partial<UnitMetrics> = {}): UnitMetrics {

@@ -1,5 +1,4 @@
-import type { DuplexMetrics } from "../session/duplex-metrics.ts";
-import type { UnitMetrics } from "../session/unit-metrics.ts";
+import type { DuplexMetrics, UnitMetrics } from "../session/metrics.ts";
 
 /** Data of the charts: arrays of equal length with one value per unit. Null means no value. */
 export interface UnitSeries {

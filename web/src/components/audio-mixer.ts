@@ -3,13 +3,50 @@ import { customElement, property, state } from "lit/decorators.js";
 import type { AudioEngine } from "../audio/audio-engine.ts";
 import { type Loudness, SILENCE } from "../audio/loudness.ts";
 import { formatNumber } from "../i18n/format.ts";
+import { defineStrings } from "../i18n/language.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { meter, slider, toggle } from "../ui/controls.ts";
-import { audioMixerStrings } from "./audio-mixer-strings.ts";
 import { applyMixer, mixer } from "./mixer-settings.ts";
 import { loudnessShare } from "./orb-shape.ts";
 import "./audio-mixer.css";
+
+export const audioMixerStrings = defineStrings(
+  {
+    you: "Your voice",
+    model: "Model voice",
+    level: (side: string) => `Level: ${side}`,
+    momentary: "now",
+    integrated: "average",
+    lufs: (value: string) => `${value} LUFS`,
+    silent: "silent",
+    volume: "Volume",
+    decibels: (value: string) => `${value} dB`,
+    auto: "Automatic gain",
+    autoNow: (gain: string) => `Adjusts speech to −23 LUFS. Currently ${gain}.`,
+    autoHint: "Adjusts speech to −23 LUFS.",
+    quiet: "Mute speaker",
+    loopback: "Playback uses a path that your browser's echo canceller can process.",
+    noLoopback: "Your browser's echo canceller cannot process the playback. Use headphones.",
+  },
+  {
+    you: "您的声音",
+    model: "模型的声音",
+    level: (side) => `音量：${side}`,
+    momentary: "当前",
+    integrated: "平均",
+    lufs: (value) => `${value} LUFS`,
+    silent: "静音",
+    volume: "音量",
+    decibels: (value) => `${value} dB`,
+    auto: "自动增益",
+    autoNow: (gain) => `将语音调整到 −23 LUFS，当前 ${gain}。`,
+    autoHint: "将语音调整到 −23 LUFS。",
+    quiet: "扬声器静音",
+    loopback: "播放经过浏览器回声消除可处理的路径。",
+    noLoopback: "浏览器的回声消除无法处理播放的声音，请使用耳机。",
+  },
+);
 
 const HOT_DB = -1;
 

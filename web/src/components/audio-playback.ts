@@ -1,5 +1,5 @@
+import { devices } from "../audio/devices.ts";
 import type { Samples } from "../audio/pcm.ts";
-import { devices } from "../settings/devices.ts";
 import { Store } from "../state/store.ts";
 
 /** The audio that is playing, or null. Microphones and voice previews stop while it plays. */

@@ -1,20 +1,63 @@
 import { html, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import { MICROPHONE_DEFAULTS } from "../audio/microphone.ts";
+import {
+  MICROPHONE_DEFAULTS,
+  type MicrophoneOptions,
+  microphoneConstraints,
+} from "../audio/audio-source.ts";
+import { devices } from "../audio/devices.ts";
 import type { Samples } from "../audio/pcm.ts";
 import { common } from "../i18n/common.ts";
 import { formatClock } from "../i18n/format.ts";
-import { devices } from "../settings/devices.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { meter } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
 import { decodeAudioFile } from "./audio-file.ts";
 import { stopAudio } from "./audio-playback.ts";
-import { deviceErrorText } from "./device-error.ts";
-import { type MicrophoneRecorder, recordMicrophone } from "./microphone-recorder.ts";
+import { deviceErrorText } from "./device-select.ts";
 import { loudnessShare } from "./orb-shape.ts";
 import "./audio-recorder.css";
+
+/** Records the microphone until it is stopped. Created by `recordMicrophone`. */
+export class MicrophoneRecorder {
+  readonly stream: MediaStream;
+  readonly #recorder: MediaRecorder;
+  readonly #pieces: Blob[] = [];
+
+  constructor(stream: MediaStream) {
+    this.stream = stream;
+    this.#recorder = new MediaRecorder(stream);
+    this.#recorder.ondataavailable = ({ data }) => this.#pieces.push(data);
+    this.#recorder.start();
+  }
+
+  /** Resolves to the audio in the format of the browser's recorder. */
+  stop(): Promise<Blob> {
+    return new Promise((resolve) => {
+      this.#recorder.onstop = () =>
+        resolve(new Blob(this.#pieces, { type: this.#recorder.mimeType }));
+      this.cancel();
+    });
+  }
+
+  cancel(): void {
+    if (this.#recorder.state !== "inactive") this.#recorder.stop();
+    for (const track of this.stream.getTracks()) track.stop();
+  }
+}
+
+/** Voice samples need the unprocessed signal. */
+const AS_IT_IS = { echoCancellation: false, noiseSuppression: false, autoGainControl: true };
+
+/** Rejects with the browser's DOMException. */
+export async function recordMicrophone(
+  options: Omit<MicrophoneOptions, "deviceId"> = AS_IT_IS,
+): Promise<MicrophoneRecorder> {
+  const deviceId = devices.value.microphone ?? undefined;
+  const audio = microphoneConstraints({ deviceId, ...options });
+  return new MicrophoneRecorder(await navigator.mediaDevices.getUserMedia({ audio }));
+}
 
 const TICK_MS = 100;
 const SHORTEST_S = 0.3;

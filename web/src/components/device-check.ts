@@ -6,10 +6,10 @@ import { common } from "../i18n/common.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { meter } from "../ui/controls.ts";
 import { type IconName, icon } from "../ui/icon.ts";
-import { type Device, deviceErrorText } from "./device-error.ts";
-import { type Echo, testEcho } from "./echo-test.ts";
-import { selectedDevices } from "./selected-devices.ts";
+import { type Device, deviceErrorText } from "./device-select.ts";
 import "./device-select.ts";
+import { selectedDevices } from "../audio/devices.ts";
+import { type Echo, testEcho } from "./echo-test.ts";
 import "./device-check.css";
 
 const FLOOR_DB = -60;

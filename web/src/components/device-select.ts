@@ -1,8 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import { type Devices, listDevices, watchDevices } from "../audio/devices.ts";
+import { type Devices, devices, listDevices, watchDevices } from "../audio/devices.ts";
 import { common } from "../i18n/common.ts";
-import { devices } from "../settings/devices.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { type SelectOption, select, toggle } from "../ui/controls.ts";
@@ -91,4 +90,21 @@ export class DeviceSelect extends BaseElement {
     devices.update(change);
     this.emit("change", what);
   }
+}
+
+export type Device = "microphone" | "camera";
+
+/** Returns what the user can do if a device could not be opened. Accepts any thrown value. */
+export function deviceErrorText(error: unknown, device: Device): string {
+  const { deviceCheck } = common();
+  if (!window.isSecureContext) return deviceCheck.secureBad;
+  const name = error instanceof DOMException ? error.name : "";
+  if (name === "NotAllowedError") {
+    return device === "camera" ? deviceCheck.cameraBad : deviceCheck.permissionBad;
+  }
+  if (name === "NotFoundError" || name === "OverconstrainedError") {
+    return device === "camera" ? deviceCheck.cameraMissing : deviceCheck.missing;
+  }
+  if (name === "TimeoutError") return deviceCheck.noOutput;
+  return name === "NotReadableError" ? deviceCheck.inUse : String(error);
 }

@@ -1,7 +1,6 @@
 import type { AudioEngine } from "../audio/audio-engine.ts";
-import { Microphone } from "../audio/microphone.ts";
-import { flag, range } from "../settings/setting-fields.ts";
-import { Settings } from "../settings/settings.ts";
+import { Microphone } from "../audio/audio-source.ts";
+import { flag, range, Settings } from "../settings/settings.ts";
 
 /** Volume of each side in dB, shared by all pages. */
 export const mixer = new Settings("mixer", 1, {

@@ -1,14 +1,14 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
+import { allowChimes, chime } from "../audio/chimes.ts";
+import { devices } from "../audio/devices.ts";
 import { common } from "../i18n/common.ts";
 import { formatClock } from "../i18n/format.ts";
 import type { QueueStatus } from "../session/session-state.ts";
-import { devices } from "../settings/devices.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { toggle } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
-import { allowChimes, chime } from "./chimes.ts";
 import "./queue-panel.css";
 
 /**

@@ -2,7 +2,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { common } from "../i18n/common.ts";
 import type { Problem, SessionEnd } from "../session/session-state.ts";
 import { icon } from "../ui/icon.ts";
-import { deviceErrorText } from "./device-error.ts";
+import { deviceErrorText } from "./device-select.ts";
 
 /** What happened and what the user can do. */
 export interface ProblemText {

@@ -10,13 +10,56 @@ import {
 } from "../api/shares.ts";
 import { common } from "../i18n/common.ts";
 import { formatDateTime } from "../i18n/format.ts";
+import { defineStrings } from "../i18n/language.ts";
 import { showError } from "../shell/errors.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { select } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
-import { shareLinksStrings } from "./share-links-strings.ts";
 import "./share-links.css";
+
+export const shareLinksStrings = defineStrings(
+  {
+    intro: "Anyone with a link can view and play this recording.",
+    expires: "Expires in",
+    lives: {
+      hour: "1 hour",
+      day: "1 day",
+      week: "1 week",
+      month: "30 days",
+      ever: "Never",
+    },
+    make: "Create link",
+    none: "No links yet.",
+    link: "Link",
+    until: (when: string) => `until ${when}`,
+    forever: "no expiry",
+    copy: "Copy link",
+    copied: "Link copied",
+    notCopied: "Cannot copy the link",
+    notMade: "Cannot create a link",
+    revoke: "Revoke link",
+    revoked: "Link revoked",
+    notRevoked: "Cannot revoke the link",
+  },
+  {
+    intro: "拥有链接的人可以查看并播放此录制。",
+    expires: "有效期",
+    lives: { hour: "1 小时", day: "1 天", week: "1 周", month: "30 天", ever: "永不过期" },
+    make: "创建链接",
+    none: "还没有链接。",
+    link: "链接",
+    until: (when) => `有效至 ${when}`,
+    forever: "永不过期",
+    copy: "复制链接",
+    copied: "链接已复制",
+    notCopied: "无法复制链接",
+    notMade: "无法创建链接",
+    revoke: "撤销链接",
+    revoked: "链接已撤销",
+    notRevoked: "无法撤销链接",
+  },
+);
 
 const LIVES = { hour: 3600, day: 86_400, week: WEEK_S, month: 30 * 86_400, ever: null } as const;
 type Life = keyof typeof LIVES;

@@ -8,8 +8,8 @@ import { BaseElement, freshId } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
 import { decodeAudioFile, UnreadableAudio } from "./audio-file.ts";
-import { deviceErrorText } from "./device-error.ts";
-import { type MicrophoneRecorder, recordMicrophone } from "./microphone-recorder.ts";
+import { type MicrophoneRecorder, recordMicrophone } from "./audio-recorder.ts";
+import { deviceErrorText } from "./device-select.ts";
 import { addVoice } from "./voice-list.ts";
 
 const SHORTEST_S = 1;

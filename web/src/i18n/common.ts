@@ -1,5 +1,5 @@
 import { en } from "./en.ts";
-import { defineStrings } from "./strings.ts";
+import { defineStrings } from "./language.ts";
 import { zh } from "./zh.ts";
 
 /** Texts that all pages share. */

@@ -1,5 +1,5 @@
 import type { en } from "./en.ts";
-import type { Translated } from "./strings.ts";
+import type { Translated } from "./language.ts";
 
 export const zh: Translated<typeof en> = {
   close: "关闭",

@@ -1,6 +1,16 @@
-import { flag, number, or, sound, text } from "./field-readers.ts";
-import type { WireAudio, WireImage } from "./frames.ts";
-import { type MessageOf, messageReader, shape } from "./message-reader.ts";
+import { fetchJson } from "../api/http.ts";
+import { encodeText, type WireAudio, type WireImage } from "./frames.ts";
+import {
+  flag,
+  isRecord,
+  type MessageOf,
+  messageReader,
+  number,
+  or,
+  shape,
+  sound,
+  text,
+} from "./message-reader.ts";
 import { error, queueDone, queued, queueUpdate } from "./queue-messages.ts";
 
 /** Messages of `/ws/chat` in both directions, and the request of `POST /api/chat`. */
@@ -69,3 +79,23 @@ export const readChatMessage = messageReader(
   error,
 );
 export type ChatServerMessage = NonNullable<ReturnType<typeof readChatMessage>>;
+
+const answer = shape("answer", {
+  text,
+  audio_data: or(sound, null),
+  tokens_generated: or(number, 0),
+  duration_ms: or(number, 0),
+  recording_session_id: or(text, null),
+  queue_wait_ms: or(number, 0),
+});
+export type ChatAnswer = MessageOf<typeof answer>;
+
+const read = messageReader(answer);
+
+/** `POST /api/chat`: resolves to the complete answer. Rejects with ApiError. */
+export async function askChat(request: ChatRequest, signal?: AbortSignal): Promise<ChatAnswer> {
+  const body: unknown = JSON.parse(encodeText(request));
+  const options = { method: "POST", body, ...(signal ? { signal } : {}) } as const;
+  const value = await fetchJson<unknown>("/api/chat", options);
+  return read({ ...(isRecord(value) ? value : {}), type: "answer" }) as ChatAnswer;
+}

@@ -1,6 +1,15 @@
-import { flag, number, or, record, sound, text } from "./field-readers.ts";
 import type { WireAudio, WireImage } from "./frames.ts";
-import { type MessageOf, messageReader, shape } from "./message-reader.ts";
+import {
+  flag,
+  type MessageOf,
+  messageReader,
+  number,
+  or,
+  record,
+  shape,
+  sound,
+  text,
+} from "./message-reader.ts";
 import { error, notice, queueDone, queued, queueUpdate } from "./queue-messages.ts";
 
 /** Messages of `/ws/duplex/{session_id}` in both directions. */

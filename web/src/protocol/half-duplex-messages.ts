@@ -1,6 +1,5 @@
-import { flag, number, or, sound, text } from "./field-readers.ts";
 import type { WireAudio } from "./frames.ts";
-import { messageReader, shape } from "./message-reader.ts";
+import { flag, messageReader, number, or, shape, sound, text } from "./message-reader.ts";
 import { error, queueDone, queued, queueUpdate } from "./queue-messages.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { TypedEvents } from "../state/typed-events.ts";
+import { TypedEvents } from "../state/store.ts";
 import { InvalidMessage, type MessageReader } from "./message-reader.ts";
 import {
   ResumableSocket,

@@ -1,5 +1,4 @@
-import { flag, number, or, text } from "./field-readers.ts";
-import { type MessageOf, shape } from "./message-reader.ts";
+import { flag, type MessageOf, number, or, shape, text } from "./message-reader.ts";
 
 const place = {
   ticket_id: text,

@@ -1,6 +1,15 @@
-import { type FieldReader, flag, isRecord, number, or, sound, text } from "./field-readers.ts";
 import type { WireAudio, WireImage } from "./frames.ts";
-import { messageReader, shape } from "./message-reader.ts";
+import {
+  type FieldReader,
+  flag,
+  isRecord,
+  messageReader,
+  number,
+  or,
+  shape,
+  sound,
+  text,
+} from "./message-reader.ts";
 
 /** Messages of `/v1/realtime?mode=video|audio` in both directions. */
 

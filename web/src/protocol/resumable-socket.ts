@@ -1,8 +1,6 @@
-import { TypedEvents } from "../state/typed-events.ts";
-import { backoffMs } from "./backoff.ts";
-import { isRecord } from "./field-readers.ts";
+import { TypedEvents } from "../state/store.ts";
 import { BINARY_PROTOCOL, decodeFrame, encodeFrame, encodeText } from "./frames.ts";
-import { SendQueue } from "./send-queue.ts";
+import { isRecord } from "./message-reader.ts";
 
 /** How long the server keeps a session after a lost connection, ms. */
 export const RESUME_WINDOW_MS = 15_000;
@@ -232,5 +230,38 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
   #move(state: SocketState): void {
     this.#state = state;
     this.emit("state", state);
+  }
+}
+
+const STEPS_MS = [100, 500, 1000, 2000, 3000];
+const JITTER = 0.2; // random, so that clients of a failed edge do not all reconnect at once
+
+/** Wait before attempt `n`, counted from 0. */
+export function backoffMs(n: number, random: () => number = Math.random): number {
+  const step = STEPS_MS[Math.min(n, STEPS_MS.length - 1)] as number;
+  return step * (1 + JITTER * (2 * random() - 1));
+}
+
+const MAX_PERISHABLE = 3; // chunks; the server skips older audio
+
+interface Waiting {
+  message: object;
+  perishable: boolean;
+}
+
+/** Queue of messages that wait for a connection. Keeps only the newest perishable messages. */
+export class SendQueue {
+  #waiting: Waiting[] = [];
+
+  put(message: object, perishable: boolean): void {
+    this.#waiting.push({ message, perishable });
+    const stale = this.#waiting.filter((waiting) => waiting.perishable).at(-MAX_PERISHABLE - 1);
+    this.#waiting = this.#waiting.filter((waiting) => waiting !== stale);
+  }
+
+  take(): object[] {
+    const messages = this.#waiting.map(({ message }) => message);
+    this.#waiting = [];
+    return messages;
   }
 }

@@ -4,7 +4,7 @@ import type {
   RecordedUnit,
   RecordingEvent,
 } from "../api/recordings.ts";
-import { type PlayedAudio, playbackTimes } from "./playback-times.ts";
+import { type PlayedAudio, playbackTimes } from "./sound-runs.ts";
 import {
   type CameraFrame,
   joined,

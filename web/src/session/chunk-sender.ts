@@ -1,7 +1,7 @@
 import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
-import { frameEdge, grabFrame } from "../media/frame.ts";
+import { frameEdge, grabFrame } from "../media/camera.ts";
 import type { DuplexClient } from "../protocol/clients.ts";
-import type { UnitLatencyTracker } from "./unit-metrics.ts";
+import type { UnitLatencyTracker } from "./metrics.ts";
 
 /** Sends chunks in order, each with the current video frame. */
 export class ChunkSender {

@@ -4,16 +4,68 @@ import { newSessionId } from "../protocol/address.ts";
 import { connectDuplex, type DuplexClient } from "../protocol/clients.ts";
 import type {
   DuplexClientMessage,
+  DuplexPrepare,
   DuplexResult,
   DuplexServerMessage,
 } from "../protocol/duplex-messages.ts";
 import type { Notice } from "../protocol/queue-messages.ts";
 import { ChunkSender } from "./chunk-sender.ts";
-import { collectMetrics, diagnosticFields } from "./duplex-metrics.ts";
-import { type DuplexSessionOptions, type DuplexSessionState, NEW_DUPLEX } from "./duplex-state.ts";
+import {
+  collectMetrics,
+  type DuplexMetrics,
+  diagnosticFields,
+  NO_METRICS,
+  UnitLatencyTracker,
+} from "./metrics.ts";
 import { ModelSpeech } from "./model-speech.ts";
-import { UnitLatencyTracker } from "./unit-metrics.ts";
-import { VoiceSession } from "./voice-session.ts";
+import { NEW_SESSION } from "./session-state.ts";
+import type { TranscriptLine } from "./transcript.ts";
+import { VoiceSession, type VoiceSessionOptions, type VoiceSessionState } from "./voice-session.ts";
+
+export interface DuplexSessionOptions extends VoiceSessionOptions {
+  kind: "audio" | "omni";
+  prepare: DuplexPrepare;
+  /** The video element of a camera or file. Video calls only. `setVideoElement` replaces it. */
+  videoElement?: HTMLVideoElement | undefined;
+  /**
+   * Stop playback as soon as the user speaks, before the server reacts, and start no answer before
+   * the user stops. Default true.
+   */
+  bargeIn?: boolean;
+}
+
+export interface Limit {
+  readonly of: "duration" | "context";
+  /** When it is reached, `performance.now()`. An estimate for the context. */
+  readonly deadline: number;
+}
+
+export interface DuplexSessionState extends VoiceSessionState {
+  /** Audible now, not only received. */
+  readonly modelSpeaks: boolean;
+  readonly userSpeaks: boolean;
+  /** When the server ends a pause, `performance.now()`. */
+  readonly pauseDeadline: number | null;
+  /** A limit that is near: session length or context size. */
+  readonly limit: Limit | null;
+  readonly transcript: readonly TranscriptLine[];
+  readonly metrics: DuplexMetrics;
+  /** The engine is simulated and its answers have no meaning. */
+  readonly simulated: boolean;
+}
+
+export const NEW_DUPLEX: DuplexSessionState = {
+  ...NEW_SESSION,
+  muted: false,
+  modelSpeaks: false,
+  userSpeaks: false,
+  pauseDeadline: null,
+  limit: null,
+  transcript: [],
+  metrics: NO_METRICS,
+  sourceEnded: false,
+  simulated: false,
+};
 
 const DIAGNOSTIC_MS = 10_000;
 const STALLED_MS = 8000; // units arrive every second; a lost worker is replaced within this time

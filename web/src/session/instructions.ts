@@ -3,8 +3,7 @@ import { ApiError } from "../api/http.ts";
 import { voiceAudio } from "../api/voices.ts";
 import { samplesFromBase64 } from "../audio/pcm.ts";
 import { type AudioPart, audioPart, isNotEmpty, type Part, textPart } from "../media/parts.ts";
-import { optional, textList } from "../settings/setting-fields.ts";
-import type { Values } from "../settings/settings.ts";
+import { optional, textList, type Values } from "../settings/settings.ts";
 import { Store } from "../state/store.ts";
 
 /** Stored settings of pages with instructions. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { AudioEngine } from "../audio/audio-engine.ts";
 import type { DuplexResult } from "../protocol/duplex-messages.ts";
-import { TypedEvents } from "../state/typed-events.ts";
+import { TypedEvents } from "../state/store.ts";
 import { type GateDecision, ModelSpeech, ResponseTimes, SpeechGate } from "./model-speech.ts";
 
 const LISTEN = { is_listen: true, end_of_turn: false };

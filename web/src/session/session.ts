@@ -2,10 +2,9 @@ import type { AudioEngine, Levels } from "../audio/audio-engine.ts";
 import type { ProtocolClient } from "../protocol/protocol-client.ts";
 import type { ErrorMessage, Queued } from "../protocol/queue-messages.ts";
 import type { SocketClose, SocketState } from "../protocol/resumable-socket.ts";
-import { Store } from "../state/store.ts";
-import { TypedEvents } from "../state/typed-events.ts";
+import { Store, TypedEvents } from "../state/store.ts";
+import type { UnitMetrics } from "./metrics.ts";
 import type { Problem, SessionEnd, SessionState } from "./session-state.ts";
-import type { UnitMetrics } from "./unit-metrics.ts";
 
 const STOP_MS = 3000; // a server that does not confirm a stop in this time is disconnected
 

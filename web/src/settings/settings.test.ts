@@ -1,7 +1,6 @@
 // @vitest-environment happy-dom
 import { beforeEach, expect, test } from "vitest";
-import { choice, flag, optional, range, text, textList } from "./setting-fields.ts";
-import { Settings } from "./settings.ts";
+import { choice, flag, optional, range, Settings, text, textList } from "./settings.ts";
 
 const FIELDS = {
   mirror: flag(true),

@@ -1,6 +1,6 @@
 import type { RecordingKind } from "../api/recordings.ts";
-import type { DuplexSessionState } from "../session/duplex-state.ts";
-import type { HalfDuplexSessionState } from "../session/half-duplex-state.ts";
+import type { DuplexSessionState } from "../session/duplex-session.ts";
+import type { HalfDuplexSessionState } from "../session/half-duplex-session.ts";
 import type { Store } from "../state/store.ts";
 import { inStore } from "./database.ts";
 import { deleteKept, type KeptRecording, keptRecordings } from "./kept-recordings.ts";

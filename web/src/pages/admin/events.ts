@@ -5,12 +5,17 @@ import type { SessionKind } from "../../api/admin.ts";
 import { tag } from "../../i18n/language.ts";
 import { BaseElement, freshId } from "../../ui/base-element.ts";
 import { select } from "../../ui/controls.ts";
-import { emptyNote, KINDS, kindName, named, sessionName, stateBadge } from "./labels.ts";
+import {
+  emptyNote,
+  KINDS,
+  kindName,
+  named,
+  sessionName,
+  stateBadge,
+  stateStrings,
+} from "./labels.ts";
 import type { EventRow } from "./live-state.ts";
-import { stateStrings } from "./state-strings.ts";
 import { adminStrings } from "./strings.ts";
-import "./events.css";
-import "./filters.css";
 
 const STATES = ["queued", "assigned", "preparing", "active", "paused", "recovering", "ended"];
 const SHOWN = 100;

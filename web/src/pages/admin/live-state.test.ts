@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { streamEvents } from "./live-feed.ts";
-import { apply, EMPTY_SYSTEM, type SessionRow } from "./live-state.ts";
+import { apply, EMPTY_SYSTEM, type SessionRow, streamEvents } from "./live-state.ts";
 
 function session(count: number, ms: number): SessionRow {
   const latency = count > 0 ? { count, ms } : null;

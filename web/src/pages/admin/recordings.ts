@@ -12,6 +12,7 @@ import {
 } from "../../api/admin.ts";
 import { ApiError } from "../../api/http.ts";
 import { formatBytes, formatClock, formatDateTime } from "../../i18n/format.ts";
+import { defineStrings } from "../../i18n/language.ts";
 import { saveBlob, savedName } from "../../session/browser-recording.ts";
 import { showError } from "../../shell/errors.ts";
 import { BaseElement, freshId } from "../../ui/base-element.ts";
@@ -27,11 +28,65 @@ import {
   recordingName,
   recordingTitle,
   stateBadge,
+  stateStrings,
 } from "./labels.ts";
-import { recordingsStrings } from "./recordings-strings.ts";
-import { stateStrings } from "./state-strings.ts";
 import { adminStrings as pageStrings } from "./strings.ts";
-import "./filters.css";
+
+export const recordingsStrings = defineStrings(
+  {
+    from: "From",
+    to: "To",
+    searchHint: "Transcript, prompt or id",
+    started: "Started",
+    length: "Length",
+    size: "Size",
+    noRecordings: "No recordings",
+    noRecordingsHint: "No recording matches, or there are none yet.",
+    incomplete: "Only the newest recordings were searched. Select dates to search older ones.",
+    actions: "Actions",
+    download: (id: string) => `Download the recording of ${id}`,
+    delete: "Delete",
+    deleteOne: (id: string) => `Delete the recording of ${id}`,
+    deleteAsk: "Delete recording?",
+    deleteHint: (name: string) =>
+      `“${name}” is deleted with its share links. This cannot be undone.`,
+    deleted: "Recording deleted",
+    deletedBefore: "The recording was already deleted",
+    notDeleted: "Cannot delete the recording",
+    unfinished: "The recording is not finished",
+    unfinishedRemedy: "If its session has ended, try again in a few seconds.",
+    range: (first: number, last: number, total: number) => `${first} to ${last} of ${total}`,
+    newer: "Newer",
+    older: "Older",
+    turnsOf: (turns: number) => (turns === 1 ? "1 turn" : `${turns} turns`),
+  },
+  {
+    from: "从",
+    to: "到",
+    searchHint: "转写内容、提示词或编号",
+    started: "开始时间",
+    length: "时长",
+    size: "大小",
+    noRecordings: "没有录制",
+    noRecordingsHint: "没有符合条件的录制，或者还没有录制。",
+    incomplete: "只搜索了最新的录制。选择日期范围可以搜索更早的录制。",
+    actions: "操作",
+    download: (id) => `下载 ${id} 的录制`,
+    delete: "删除",
+    deleteOne: (id) => `删除 ${id} 的录制`,
+    deleteAsk: "删除录制？",
+    deleteHint: (name) => `“${name}”及其分享链接将被删除，无法恢复。`,
+    deleted: "录制已删除",
+    deletedBefore: "录制此前已被删除",
+    notDeleted: "无法删除录制",
+    unfinished: "录制尚未完成",
+    unfinishedRemedy: "如果会话已经结束，请几秒后重试。",
+    range: (first, last, total) => `第 ${first} 至 ${last} 条，共 ${total} 条`,
+    newer: "较新",
+    older: "较早",
+    turnsOf: (turns) => `${turns} 轮`,
+  },
+);
 
 const STATES: readonly RecordingState[] = ["recording", "complete", "interrupted"];
 const PAGE = 25;

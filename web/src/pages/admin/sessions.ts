@@ -1,9 +1,8 @@
 import { html, nothing, svg, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { formatClock, formatDuration } from "../../i18n/format.ts";
-import { emptyNote, sessionName, stateBadge } from "./labels.ts";
+import { emptyNote, sessionName, stateBadge, stateStrings } from "./labels.ts";
 import type { SessionRow, System } from "./live-state.ts";
-import { stateStrings } from "./state-strings.ts";
 import { adminStrings } from "./strings.ts";
 
 /** Active sessions, oldest first. `now`: ms of the Redis clock. */

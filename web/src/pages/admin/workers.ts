@@ -6,11 +6,9 @@ import { showError } from "../../shell/errors.ts";
 import { meter } from "../../ui/controls.ts";
 import { toast } from "../../ui/toasts.ts";
 import { confirmAction } from "./confirm-dialog.ts";
-import { emptyNote, kindIcon, kindName, stateBadge } from "./labels.ts";
+import { emptyNote, kindIcon, kindName, stateBadge, stateStrings } from "./labels.ts";
 import type { Rows, WorkerRow } from "./live-state.ts";
-import { stateStrings } from "./state-strings.ts";
 import { adminStrings } from "./strings.ts";
-import "./workers.css";
 
 const GB = 1e9;
 const PIPS_AT_MOST = 24;

@@ -1,6 +1,6 @@
 import { html } from "lit";
 import "../../call/call-page.ts";
-import { kindOf } from "../../call/mode-switch.ts";
+import { kindOf } from "../../call/controls.ts";
 import { callStrings } from "../../call/strings.ts";
 import { address } from "../../shell/menu.ts";
 import { mount } from "../../shell/shell.ts";

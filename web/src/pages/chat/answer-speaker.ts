@@ -1,7 +1,7 @@
+import { devices } from "../../audio/devices.ts";
 import type { Player } from "../../audio/player.ts";
 import { Speaker } from "../../audio/speaker.ts";
 import { nowPlaying } from "../../components/audio-playback.ts";
-import { devices } from "../../settings/devices.ts";
 import { Store } from "../../state/store.ts";
 
 /** Speaks answers while they arrive. */

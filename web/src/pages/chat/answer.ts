@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
+import { chimeInQueue } from "../../audio/chimes.ts";
 import { OUTPUT_RATE } from "../../audio/pcm.ts";
-import { chimeInQueue } from "../../components/chimes.ts";
 import { common } from "../../i18n/common.ts";
 import { formatDuration, formatNumber } from "../../i18n/format.ts";
 import type { Answer } from "../../session/chat-request.ts";

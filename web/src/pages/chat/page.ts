@@ -3,8 +3,8 @@ import { customElement, query } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import type { Capabilities } from "../../api/catalog.ts";
 import { socketProtocols } from "../../api/key.ts";
+import { allowChimes } from "../../audio/chimes.ts";
 import { stopAudio } from "../../components/audio-playback.ts";
-import { allowChimes } from "../../components/chimes.ts";
 import { type Part, textPart } from "../../media/parts.ts";
 import { ChatLog, type ChatSetup } from "../../session/chat-log.ts";
 import type { Answer, ChatEntry, Question } from "../../session/chat-request.ts";
@@ -24,11 +24,11 @@ import type { Composer } from "./composer.ts";
 import { DropZone } from "./drop-zone.ts";
 import { chatPanel } from "./panel.ts";
 import type { QuestionElement } from "./question.ts";
+import "./question.ts";
 import { chatRequestFields, chatSettings } from "./settings.ts";
 import { chatStrings } from "./strings.ts";
 import "./answer.ts";
 import "./page.css";
-import "./question.ts";
 
 /** The chat page: text, images, audio and videos, with written and spoken answers. */
 @customElement("an-chat-page")

@@ -2,8 +2,7 @@ import { voiceList } from "../../components/voice-list.ts";
 import type { ChatRequest } from "../../protocol/chat-messages.ts";
 import type { ChatEntry } from "../../session/chat-request.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
-import { choice, flag, range } from "../../settings/setting-fields.ts";
-import { Settings } from "../../settings/settings.ts";
+import { choice, flag, range, Settings } from "../../settings/settings.ts";
 
 export const chatSettings = new Settings("turnbased", 1, {
   ...INSTRUCTION_FIELDS,

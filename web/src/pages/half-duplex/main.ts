@@ -1,8 +1,8 @@
 import { html } from "lit";
-import { adoptPreset } from "../../shell/preset-link.ts";
+import { adoptPreset } from "../../shell/menu.ts";
 import { mount } from "../../shell/shell.ts";
 import "./page.ts";
-import { halfDuplexSettings } from "./settings.ts";
+import { halfDuplexSettings } from "./panel.ts";
 import { halfDuplexStrings } from "./strings.ts";
 
 adoptPreset(halfDuplexSettings);

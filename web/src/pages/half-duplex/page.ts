@@ -5,8 +5,9 @@ import type { Levels } from "../../audio/audio-engine.ts";
 import { loudnessShare } from "../../components/orb-shape.ts";
 import { sessionEndNotice } from "../../components/session-end.ts";
 import type { VoiceOrb } from "../../components/voice-orb.ts";
+import "../../components/voice-orb.ts";
 import { common } from "../../i18n/common.ts";
-import type { HalfDuplexTurnState } from "../../session/half-duplex-state.ts";
+import type { HalfDuplexTurnState } from "../../session/half-duplex-session.ts";
 import { Instructions } from "../../session/instructions.ts";
 import type { ConnectionStatus } from "../../session/session-state.ts";
 import { capabilities, exampleQuestion, limitations } from "../../shell/capabilities.ts";
@@ -15,15 +16,13 @@ import { BaseElement } from "../../ui/base-element.ts";
 import { dialog } from "../../ui/dialog.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
-import { halfDuplexPanel } from "./panel.ts";
+import { halfDuplexPanel, halfDuplexSettings } from "./panel.ts";
 import { SessionController } from "./session-controller.ts";
-import { halfDuplexSettings } from "./settings.ts";
 import { halfDuplexStage } from "./stage.ts";
+import "./stage.ts";
 import { halfDuplexStrings } from "./strings.ts";
 import "../../components/queue-panel.ts";
 import "../../components/connection-banner.ts";
-import "../../components/voice-orb.ts";
-import "./turn.ts";
 import "./page.css";
 
 /** The half-duplex page: stage, transcript, settings. */

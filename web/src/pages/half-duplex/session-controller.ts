@@ -1,22 +1,22 @@
 import type { ReactiveController, ReactiveControllerHost } from "lit";
 import { socketProtocols } from "../../api/key.ts";
 import type { Levels } from "../../audio/audio-engine.ts";
+import { allowChimes, chimeInQueue } from "../../audio/chimes.ts";
+import { selectedDevices } from "../../audio/devices.ts";
 import { nowPlaying, stopAudio } from "../../components/audio-playback.ts";
-import { allowChimes, chimeInQueue } from "../../components/chimes.ts";
-import { selectedDevices } from "../../components/selected-devices.ts";
 import { problemText } from "../../components/session-end.ts";
-import { HalfDuplexSession } from "../../session/half-duplex-session.ts";
-import type {
-  HalfDuplexSessionState,
-  HalfDuplexTurnState,
-} from "../../session/half-duplex-state.ts";
+import {
+  HalfDuplexSession,
+  type HalfDuplexSessionState,
+  type HalfDuplexTurnState,
+} from "../../session/half-duplex-session.ts";
 import type { Instructions } from "../../session/instructions.ts";
 import type { TurnAudio } from "../../session/turn-audio.ts";
 import { showError } from "../../shell/errors.ts";
 import { keepConversation } from "../../storage/conversations.ts";
 import { LeaveGuard } from "../../ui/leave-guard.ts";
 import { toast } from "../../ui/toasts.ts";
-import { halfDuplexSettings, prepareHalfDuplex } from "./settings.ts";
+import { halfDuplexSettings, prepareHalfDuplex } from "./panel.ts";
 
 const TICK_MS = 500;
 

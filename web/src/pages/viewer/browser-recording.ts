@@ -6,8 +6,8 @@ import { formatBytes } from "../../i18n/format.ts";
 import { showError } from "../../shell/errors.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
-import type { Assets } from "./assets.ts";
 import { browserRecordingStrings } from "./browser-recording-strings.ts";
+import type { Assets } from "./recording-loader.ts";
 import { downloadFile } from "./save-archive.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { html } from "lit";
 import { mount } from "../../shell/shell.ts";
-import { isShareToken } from "./assets.ts";
+import { isShareToken } from "./recording-loader.ts";
 import "./page.ts";
 import { viewerStrings } from "./strings.ts";
 

@@ -1,14 +1,24 @@
-import { ApiError } from "../../api/http.ts";
+import { nothing } from "lit";
+import { until } from "lit/directives/until.js";
+import { ApiError, fetchApi } from "../../api/http.ts";
+import { keyFor } from "../../api/key.ts";
 import {
+  assetPath,
   type RecordingMeta,
   recordingComment,
   recordingMeta,
   recordingTimeline,
 } from "../../api/recordings.ts";
-import { type Timeline, timelineOf } from "../../replay/timeline.ts";
+import { estimatedUserLine, LETTER_MS } from "../../replay/duplex-timeline.ts";
+import { type SpokenLine, type Timeline, timelineOf } from "../../replay/timeline.ts";
 import { Store } from "../../state/store.ts";
-import { isOnDeviceOnly } from "../../storage/conversations.ts";
-import { type OwnRecording, ownRecording } from "./own-recording.ts";
+import {
+  isOnDeviceOnly,
+  type OwnConversation,
+  ownConversation,
+  type StoredLine,
+} from "../../storage/conversations.ts";
+import { loadKept } from "../../storage/kept-recordings.ts";
 
 const POLL_MS = 2000;
 /** While the browser's own recording plays, it is replaced soon. */
@@ -115,4 +125,124 @@ export class RecordingLoader {
 
 function isBusy(meta: RecordingMeta): boolean {
   return meta.state === "recording" || meta.replay === "merging";
+}
+
+/**
+ * URLs of a recording's files for image and media elements. Those cannot send a key, so with a key
+ * the file is fetched first. A share token needs no key.
+ */
+export class Assets {
+  readonly #name: string;
+  readonly #cache = new Map<string, Promise<Blob>>();
+  readonly #urls = new Map<string, Promise<string>>();
+  readonly #shown = new Map<string, Promise<string>>();
+
+  /** `own`: files that this browser has. */
+  constructor(name: string, own: ReadonlyMap<string, Blob> = new Map()) {
+    this.#name = name;
+    for (const [file, blob] of own) this.#cache.set(file, Promise.resolve(blob));
+  }
+
+  /** Whether the server's files can be played while they load. */
+  get areOpen(): boolean {
+    return isShareToken(this.#name) || keyFor("client") === null;
+  }
+
+  /** For image templates. If loading fails, the browser shows its own placeholder. */
+  source(file: string) {
+    const path = assetPath(this.#name, file);
+    if (this.areOpen) return path;
+    const shown = this.#shown.get(file) ?? this.#url(file).catch(() => path);
+    this.#shown.set(file, shown); // the same promise, so that images do not flicker when they are rendered again
+    return until(shown, nothing);
+  }
+
+  /** Rejects with ApiError. */
+  url(file: string): Promise<string> {
+    const streams = this.areOpen && !this.#cache.has(file);
+    return streams ? Promise.resolve(assetPath(this.#name, file)) : this.#url(file);
+  }
+
+  /** Streams the file. Rejects with ApiError. */
+  async stream(file: string): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
+    if (!this.areOpen || this.#cache.has(file)) return (await this.#blob(file)).stream();
+    const { body } = await fetchApi(assetPath(this.#name, file));
+    return body ?? new Blob([]).stream();
+  }
+
+  #url(file: string): Promise<string> {
+    const known =
+      this.#urls.get(file) ?? this.#blob(file).then((blob) => URL.createObjectURL(blob));
+    this.#urls.set(file, known);
+    return known;
+  }
+
+  #blob(file: string): Promise<Blob> {
+    const known =
+      this.#cache.get(file) ?? fetchApi(assetPath(this.#name, file)).then((found) => found.blob());
+    this.#cache.set(file, known);
+    return known;
+  }
+}
+
+/** Whether `name` is a share token instead of a recording id. */
+export function isShareToken(name: string): boolean {
+  return name.startsWith("share_");
+}
+
+/** A conversation from the browser's database in the form that the viewer shows. */
+export interface OwnRecording {
+  readonly meta: RecordingMeta;
+  readonly timeline: Timeline;
+  readonly title: string;
+  /** Files by the names in `meta`. */
+  readonly files: ReadonlyMap<string, Blob>;
+}
+
+/** What this browser has of a recording. Null if it has nothing, or no database. */
+export async function ownRecording(name: string): Promise<OwnRecording | null> {
+  try {
+    const found = await ownConversation(name);
+    return found && (await loaded(name, found));
+  } catch {
+    return null;
+  }
+}
+
+async function loaded(name: string, found: OwnConversation): Promise<OwnRecording> {
+  const files = new Map<string, Blob>();
+  for (const kept of found.kept) {
+    files.set(kept.type.startsWith("video") ? "own-video" : "own-audio.wav", await loadKept(kept));
+  }
+  const meta: RecordingMeta = {
+    recording_id: name,
+    session_id: found.id,
+    app_type: found.kind,
+    state: "complete",
+    created_at: new Date(found.startedAt).toISOString(),
+    duration_s: found.durationMs / 1000,
+    config: {},
+    replay: files.size > 0 ? "ready" : "none",
+    merged_replay: files.has("own-audio.wav") ? "own-audio.wav" : null,
+    merged_replay_video: files.has("own-video") ? "own-video" : null,
+  };
+  return { meta, timeline: ownTimeline(found), title: found.title, files };
+}
+
+function ownTimeline({ lines, durationMs }: OwnConversation): Timeline {
+  return {
+    lengthMs: durationMs,
+    lines: lines.map((line, i) => timed(line, lines[i + 1]?.atMs ?? durationMs)),
+    segments: [],
+    frames: [],
+    events: [],
+    costs: [],
+  };
+}
+
+/** The user's words arrive after their sound, and the model's before. */
+function timed({ role, text, atMs }: StoredLine, nextMs: number): SpokenLine {
+  if (role === "user") return estimatedUserLine(text, atMs, 0);
+  const untilMs = Math.max(atMs + 1, Math.min(nextMs, atMs + LETTER_MS * text.length));
+  return { role, text, atMs, untilMs };
 }

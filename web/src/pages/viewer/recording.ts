@@ -11,17 +11,16 @@ import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { dialog } from "../../ui/dialog.ts";
 import { icon } from "../../ui/icon.ts";
 import { toast } from "../../ui/toasts.ts";
-import { Assets, isShareToken } from "./assets.ts";
-import { DeepLink, momentHash } from "./deep-link.ts";
 import { recordingDetails } from "./details.ts";
-
-import "./unit-costs.ts";
+import { DeepLink, momentHash } from "./playhead-value.ts";
+import { Assets, isShareToken, type LoadState } from "./recording-loader.ts";
+import "./details.ts";
 import "../../components/own-conversations.ts";
-import { playerControlsStrings } from "../../components/player-controls-strings.ts";
+import { playerControlsStrings } from "../../components/player-controls.ts";
+import "../../components/player-controls.ts";
 import { ReplayPlayer, type ReplayState } from "../../components/replay-player.ts";
 import { handleKey } from "./keyboard.ts";
 import { recordingNotices } from "./notices.ts";
-import type { LoadState } from "./recording-loader.ts";
 import "./browser-recording.ts";
 import "./transcript.ts";
 import { alignToSound, firstSoundMs } from "../../replay/sound-runs.ts";
@@ -29,7 +28,6 @@ import { adjacentTurn, type Timeline } from "../../replay/timeline.ts";
 import { downloadArchive } from "./save-archive.ts";
 import "./replay-media.ts";
 import "./timeline-view.ts";
-import "../../components/player-controls.ts";
 import { viewerStrings } from "./strings.ts";
 
 /** More silence than this at the start is skipped. */

@@ -7,8 +7,8 @@ import { formatClock } from "../../i18n/format.ts";
 import { latest, type Timeline } from "../../replay/timeline.ts";
 import { showError } from "../../shell/errors.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
-import type { Assets } from "./assets.ts";
 import { PlayheadValue } from "./playhead-value.ts";
+import type { Assets } from "./recording-loader.ts";
 import { viewerStrings } from "./strings.ts";
 
 /** The video, or the audio with the current camera frame. */

@@ -1,7 +1,7 @@
 import { fetchApi } from "../../api/http.ts";
 import { archivePath, type RecordingMeta } from "../../api/recordings.ts";
 import { saveBlob, savedName, saveUrl } from "../../session/browser-recording.ts";
-import type { Assets } from "./assets.ts";
+import type { Assets } from "./recording-loader.ts";
 
 /** Saves the recording as a ZIP. With a key the file is fetched first. Rejects with ApiError. */
 export async function downloadArchive(

@@ -6,7 +6,6 @@ import { formatClock } from "../../i18n/format.ts";
 import { Store } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
-import type { Assets } from "./assets.ts";
 import {
   costShapes,
   eventShapes,
@@ -16,9 +15,10 @@ import {
   tickS,
   waveformPath,
 } from "./lanes.ts";
+import type { VisiblePart } from "./overview.ts";
+import type { Assets } from "./recording-loader.ts";
 import "./overview.ts";
 import type { SpeakerRole, SpokenLine, Timeline } from "../../replay/timeline.ts";
-import type { VisiblePart } from "./overview.ts";
 import { viewerStrings } from "./strings.ts";
 import "./timeline-view.css";
 

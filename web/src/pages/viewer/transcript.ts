@@ -10,8 +10,8 @@ import {
   timelineItems,
 } from "../../replay/timeline.ts";
 import { BaseElement } from "../../ui/base-element.ts";
-import type { Assets } from "./assets.ts";
 import { PlayheadValue } from "./playhead-value.ts";
+import type { Assets } from "./recording-loader.ts";
 import { viewerStrings } from "./strings.ts";
 
 /** The transcript. A click seeks. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { AUTO_GAIN, AutoGain } from "./auto-gain.ts";
+import { AUTO_GAIN, AutoGain } from "./mixer-channel.ts";
 
 function settle(momentary: number, peak: number, seconds: number): AutoGain {
   const gain = new AutoGain();

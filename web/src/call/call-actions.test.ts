@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { expect, it } from "vitest";
-import { keyAction } from "./keyboard.ts";
+import { keyAction } from "./call-actions.ts";
 
 function press(
   code: string,

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { type DuplexResult, readDuplexMessage } from "../protocol/duplex-messages.ts";
-import { UnitLatencyTracker } from "./unit-metrics.ts";
+import { UnitLatencyTracker } from "./metrics.ts";
 
 function result(currentMs: number, sentAtS: number): DuplexResult {
   return readDuplexMessage({

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { linkedMs, momentHash } from "./deep-link.ts";
+import { linkedMs, momentHash } from "./playhead-value.ts";
 
 test("an address names a position", () => {
   expect(linkedMs("#t=12.5")).toBe(12_500);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Packable, packed } from "./msgpack.ts";
+import { type Packable, packed } from "./conversation-messages.ts";
 
 async function hex(value: Packable): Promise<string> {
   const bytes = new Uint8Array(await packed(value).arrayBuffer());

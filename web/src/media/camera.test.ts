@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { cameraConstraints } from "./camera.ts";
-import { frameEdge, scaledSize } from "./frame.ts";
+import { cameraConstraints, frameEdge, scaledSize } from "./camera.ts";
 
 it("scales down to the edge in both orientations, and never up", () => {
   expect(scaledSize(1920, 1080, 640)).toEqual({ width: 640, height: 360 });
