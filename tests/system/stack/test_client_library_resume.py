@@ -22,7 +22,7 @@ from antiphon.shared_schemas.messages.chat import ChatTts
 from antiphon.shared_schemas.states import EndReason
 from support.stack import Stack
 from support.synthetic_speech import ITALY, silence, spoken, units_of
-from support.two_edges import QUICK, TwoEdges, ended, published_audio, two_edges
+from support.two_edges import QUICK, TwoEdges, ended, only_session, published_audio, two_edges
 
 
 @pytest.fixture
@@ -81,7 +81,8 @@ async def test_realtime(stack: Stack, edges: TwoEdges, version: Literal[1, 2]) -
     how = resuming(edges)
     async with connect_realtime(edges.first, mode="audio", version=version, **how) as session:
         await session.wait_for_turn()
-        sid = (await session.update()).session_id
+        await session.update()
+        sid = only_session(stack)
         async with microphone(session.append):
             async for item in session.events():
                 if isinstance(item, Listen):
