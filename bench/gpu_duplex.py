@@ -37,7 +37,11 @@ import numpy as np
 import torch
 import transformers
 
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, KernelChoice
+from antiphon.inference_worker.engines.minicpmo.config import (
+    EngineOptions,
+    KernelChoice,
+    Quantization,
+)
 from antiphon.inference_worker.engines.minicpmo.model.memory import check_memory
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import decode_image, slice_image
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
@@ -78,7 +82,7 @@ class Bench:
         self.tokenizer = Tokenizer(TINY)
         self.vocoder = random_vocoder(self.sizes, self.device, args.voice_seconds)
         self.options = {count: self.served_options(count) for count in args.sessions}
-        self.network = random_network(self.config, self.device, args.kernels)
+        self.network = random_network(self.config, self.device, args.kernels, args.quantize)
         settings = self.config.slice_config
         frames = [noise_picture()] if args.frames else []
         self.pictures = [slice_image(decode_image(frame), settings, 1) for frame in frames]
@@ -90,7 +94,10 @@ class Bench:
         asked = self.args.context
         for context in (asked, *(size for size in SMALLER_CONTEXTS if size < asked)):
             options = EngineOptions(
-                slots=count, context_tokens=context, voice_seconds=self.args.voice_seconds
+                slots=count,
+                context_tokens=context,
+                voice_seconds=self.args.voice_seconds,
+                quantize=self.args.quantize,
             )
             try:
                 check_memory(self.config, options, self.device, voices=self.vocoder is not None)
@@ -151,6 +158,7 @@ class Bench:
 
 
 REPORTED = (
+    "quantize",
     "paced",
     "units",
     "speaking",
@@ -383,6 +391,9 @@ def parse() -> argparse.Namespace:
         default="auto",
         choices=get_args(KernelChoice),
         help="between a decoder layer's products, on a GPU (auto: triton where it compiles)",
+    )
+    parser.add_argument(
+        "--quantize", choices=get_args(Quantization), default="none", help="8-bit weights"
     )
     parser.add_argument("--cudnn", action="store_true", help="with cuDNN's attention")
     parser.add_argument("--seed", type=int, default=0, help="of phases, jitter and tokens")

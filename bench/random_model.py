@@ -12,10 +12,20 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from antiphon.inference_worker.engines.minicpmo.config import KernelChoice, ModelConfig
+from antiphon.inference_worker.engines.minicpmo.config import (
+    KernelChoice,
+    ModelConfig,
+    Quantization,
+)
 from antiphon.inference_worker.engines.minicpmo.model.kernel_check import use_triton
-from antiphon.inference_worker.engines.minicpmo.model.load import build_on_meta, compute_buffers
+from antiphon.inference_worker.engines.minicpmo.model.layer import set_quantized
+from antiphon.inference_worker.engines.minicpmo.model.load import (
+    build_on_meta,
+    compute_buffers,
+    quantizable,
+)
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import QUANTIZERS
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SampledToken, TokenRow
 from antiphon.inference_worker.engines.types import EngineError
@@ -74,7 +84,12 @@ class WordySampler(Sampler):
         return [SampledToken(WORD, recorded=True) for _ in super().sample(logits, rows)]
 
 
-def random_network(config: ModelConfig, device: torch.device, kernels: KernelChoice) -> MiniCPMO:
+def random_network(
+    config: ModelConfig,
+    device: torch.device,
+    kernels: KernelChoice,
+    quantize: Quantization = "none",
+) -> MiniCPMO:
     """The network with small random weights, in the state after loading."""
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
     network = (
@@ -86,6 +101,9 @@ def random_network(config: ModelConfig, device: torch.device, kernels: KernelCho
             parameter.data.fill_(1.0)
         else:
             parameter.data.normal_(0.0, 0.02, generator=generator)
+    if quantizer := QUANTIZERS.get(quantize):
+        for linear in quantizable(network).values():
+            set_quantized(linear, quantizer(linear.weight))
     compute_buffers(network, device)
     return network.eval().requires_grad_(False)
 

@@ -23,8 +23,9 @@ class WorkerSettings(StatusSettings):
     """further options of the engine, by name (a JSON object)"""
     transcribe: bool = False
     """transcribe what users say (English), on the CPU, for an engine that makes no transcript"""
-    quantize: Literal["int8"] | None = None
-    """minicpmo: convert the weights of the language model at load; int8 takes half the memory"""
+    quantize: Literal["int8", "fp8"] | None = None
+    """minicpmo: convert the weights of the language model at load, to half the memory; fp8 needs a card
+    of Ada, Hopper or later"""
     health_port: int = Field(default=22400, ge=0, le=65535)
     """port with /health and /metrics; 0: any free one"""
     backlog_chunks: int = Field(default=3, ge=1)

@@ -59,7 +59,7 @@ ModelPath = Annotated[
 ]
 Quantize = Annotated[
     str | None,
-    setting_option(WorkerSettings, "quantize", "int8: the engine minicpmo in less memory."),
+    setting_option(WorkerSettings, "quantize", "int8 or fp8: the engine minicpmo in less memory."),
 ]
 HealthHost = Annotated[
     str | None, setting_option(WorkerSettings, "health_host", "Address of its health page.")

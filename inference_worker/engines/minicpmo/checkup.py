@@ -16,6 +16,7 @@ from antiphon.inference_worker.engines.minicpmo.device import pick_device
 from antiphon.inference_worker.engines.minicpmo.model.kernel_check import missing_for_triton
 from antiphon.inference_worker.engines.minicpmo.model.load import (
     build_on_meta,
+    check_fp8,
     check_names,
     expected_names,
     find_shards,
@@ -41,6 +42,8 @@ def examine(folder: Path, options: EngineOptions) -> Iterator[Finding]:
     yield ok("torch", f"{torch.__version__}, CUDA {torch.version.cuda or 'not built in'}")
     yield _gpu(options)
     yield _kernels(options)
+    if options.quantize != "none":
+        yield run_check("quantize", lambda: _quantize(options), "set --quantize to int8")
     yield run_check("model folder", lambda: _names(folder), _FETCH)
     yield run_check("model files", lambda: _files(folder), _FETCH)
     yield run_check("tokenizer", lambda: f"{len(Tokenizer(folder))} tokens", _FETCH)
@@ -77,6 +80,11 @@ def _kernels(options: EngineOptions) -> Finding:
     if options.kernels == "triton":  # a worker refuses to start
         return failure("kernels", f"Triton lacks {lacks}", "install that, or set kernels to torch")
     return warning("kernels", "torch's own: steps take twice as many launches", f"install {lacks}")
+
+
+def _quantize(options: EngineOptions) -> str:
+    check_fp8(options, pick_device(options.device))
+    return f"{options.quantize}, made at load"
 
 
 def _names(folder: Path) -> str:

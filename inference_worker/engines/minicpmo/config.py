@@ -16,6 +16,10 @@ KernelChoice = Literal["auto", "triton", "torch"]
 """What runs between the matrix products of a decoder layer; "auto" is Triton on a GPU where it compiles."""
 
 
+Quantization = Literal["none", "int8", "fp8"]
+"""What the linear weights of the language model become at load. fp8 needs Ada or Hopper."""
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
 
@@ -157,8 +161,8 @@ class EngineOptions(BaseModel):
     whole context, so that the numbers of a session do not depend on the other sessions; the default
     is on for a CPU and off for a GPU. `kernels` selects what runs between the matrix products of a
     decoder layer; "auto" is Triton on a GPU where it compiles. `quantize` converts the linear
-    weights of the language model at load: int8 takes half the memory. A checkpoint that is already
-    quantised needs no option.
+    weights of the language model at load: int8 and fp8 take half the memory; fp8 needs a card of the
+    generations Ada, Hopper or later. A checkpoint that is already quantised needs no option.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -178,7 +182,7 @@ class EngineOptions(BaseModel):
     voice_seconds: float = Field(default=6.0, ge=1.0, le=15.0)
     cuda_graphs: bool = True
     kernels: KernelChoice = "auto"
-    quantize: Literal["none", "int8"] = "none"
+    quantize: Quantization = "none"
     fixed_shapes: bool | None = None
     seed: int = 0
 

@@ -32,8 +32,8 @@ from antiphon.inference_worker.engines.minicpmo.model.load import (
 )
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
+    QUANTIZERS,
     pack_int4,
-    quantize_int8,
 )
 
 GPU = torch.device("cuda", 0)
@@ -202,19 +202,19 @@ def fake_gpu() -> Iterator[FakeGpu]:
         yield gpu
 
 
-def network_on(config: ModelConfig, *, fused: bool, bits: int = 16) -> MiniCPMO:
+def network_on(config: ModelConfig, *, fused: bool, weights: str = "plain") -> MiniCPMO:
     """The network as `load` places it, bfloat16 on the fake GPU. Call it inside `fake_gpu`.
 
-    8 `bits` are int8 made at load, 4 a packed checkpoint.
+    `weights` are plain, packed with 4 bits, or quantised at load as int8 or fp8.
     """
     network = build_on_meta(config, fused=fused)
     linear = quantizable(network)
     for name, parameter in list(network.named_parameters()):
         weight = torch.zeros(parameter.shape, dtype=torch.bfloat16, device=GPU)
         owner = linear.get(name.removesuffix(".weight"))
-        if owner is not None and bits == 8:
-            set_quantized(owner, quantize_int8(weight))
-        elif owner is not None and bits == 4 and owner is not network.llm.lm_head:
+        if owner is not None and weights in QUANTIZERS:
+            set_quantized(owner, QUANTIZERS[weights](weight))  # type: ignore[index]
+        elif owner is not None and weights == "packed" and owner is not network.llm.lm_head:
             scales = torch.zeros(
                 len(weight), weight.shape[1] // 128, dtype=torch.float16, device=GPU
             )

@@ -62,15 +62,15 @@ def serving(
     *,
     fused: bool,
     context: int = CONTEXT,
-    bits: int = 16,
+    weights: str = "plain",
     capability: int = 90,
 ) -> Iterator[Card]:
-    """A runner of this network, with weights of `bits`, on a fake GPU."""
+    """A runner of this network, with these `weights`, on a fake GPU."""
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     assert torch.backends.cuda.cudnn_sdp_enabled()
     with fake_gpu() as gpu, compiled_offline(gpu, capability) as compiled:
         runner = Runner(
-            network_on(config, fused=fused, bits=bits),
+            network_on(config, fused=fused, weights=weights),
             sampler,
             slots=SLOTS,
             context=context,

@@ -46,6 +46,7 @@ from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
     QuantizedWeight,
     dequantize,
     pack_int4,
+    quantize_fp8,
 )
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling import slotted_transformer
@@ -188,12 +189,14 @@ def of_the_rest(width: int, dtype: torch.dtype) -> float:
 
 
 @torch.inference_mode()
-def of_a_product(bits: int, inputs: int, group: int, dtype: torch.dtype) -> float:
+def of_a_product(form: str, inputs: int, group: int, dtype: torch.dtype) -> float:
     """Products with a quantised weight: few tokens, several blocks of them, and a prompt."""
     noise = torch.Generator().manual_seed(5)
     outputs, groups = 40, inputs // group
     scales = torch.rand(outputs, groups, generator=noise).to(dtype) / 100
-    if bits == 8:
+    if form == "fp8":
+        weight = quantize_fp8(torch.randn(outputs, inputs, generator=noise))
+    elif form == "int8":
         values = torch.randint(-127, 128, (outputs, inputs), generator=noise).to(torch.int8)
         weight = QuantizedWeight(values, scales, None)
     else:

@@ -69,7 +69,8 @@ class FusedKernels(TorchKernels):
             tokens,
             outputs,
             INPUTS=weight.inputs,
-            GROUP=weight.group,
+            GROUP=weight.tile,
+            GROUPS=weight.scales.shape[1],
             BITS=weight.bits,
             ROWS=rows,
             COLUMNS=PACKED_COLUMNS,
@@ -184,13 +185,14 @@ class FusedKernels(TorchKernels):
 
 def _unpacked(weight: QuantizedWeight, dtype: torch.dtype) -> Tensor:
     """The weight (outputs, inputs)."""
-    outputs, groups = weight.scales.shape
+    outputs, groups = len(weight.scales), weight.inputs // weight.tile
     made = weight.values.new_empty(outputs, weight.inputs, dtype=dtype)
     programs.unpack[(outputs, triton.cdiv(groups, GROUPS_AT_ONCE))](
         *_tensors(weight),
         made,
         INPUTS=weight.inputs,
-        GROUP=weight.group,
+        GROUP=weight.tile,
+        GROUPS=weight.scales.shape[1],
         BITS=weight.bits,
         BLOCK=GROUPS_AT_ONCE,
         num_warps=4,

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from antiphon.inference_worker.engines.minicpmo.config import (
     EngineOptions,
     ModelConfig,
+    Quantization,
     read_config,
 )
 from antiphon.inference_worker.engines.minicpmo.device import pick_device
@@ -24,10 +25,11 @@ from antiphon.inference_worker.engines.minicpmo.model.packed_checkpoints import 
     PackedFormat,
     packed_format,
 )
-from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import quantize_int8
+from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import QUANTIZERS
 from antiphon.inference_worker.engines.types import EngineLoadError, LoadProgress
 
 NAMES_SHOWN = 8
+FP8_CAPABILITY = (8, 9)
 
 
 def build_on_meta(config: ModelConfig, *, fused: bool = False) -> MiniCPMO:
@@ -42,13 +44,14 @@ def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> 
     Raises EngineLoadError for a wrong folder, missing or unexpected names, or wrong shapes.
     """
     device = pick_device(options.device)
+    check_fp8(options, device)
     fused = use_triton(options.kernels, device)
     config = read_config(folder)
     network = build_on_meta(config, fused=fused)
     shards = find_shards(folder)
     check_names(expected=expected_names(network, shards), found=shards)
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
-    weights = WeightLoader(network, shards, dtype, int8=options.quantize == "int8")
+    weights = WeightLoader(network, shards, dtype, options.quantize)
     for count, path in enumerate(sorted(set(shards.values())), start=1):
         report(f"weights {count}/{len(set(shards.values()))} to {device}")
         _stream(weights, path, device)
@@ -61,6 +64,18 @@ def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> 
         # Joining weights leaves holes of the size of a projection, which no later allocation fits.
         torch.cuda.empty_cache()
     return network.eval().requires_grad_(False)
+
+
+def check_fp8(options: EngineOptions, device: torch.device) -> None:
+    """Raise EngineLoadError if `options` ask for fp8 and the GPU cannot convert it."""
+    if options.quantize != "fp8" or device.type != "cuda":
+        return
+    capability = torch.cuda.get_device_capability(device)
+    if capability < FP8_CAPABILITY:
+        raise EngineLoadError(
+            "quantize=fp8 needs a card of Ada, Hopper or later (compute capability 8.9); "
+            f"{torch.cuda.get_device_name(device)} has {'.'.join(map(str, capability))}: use int8"
+        )
 
 
 def find_shards(folder: Path) -> dict[str, Path]:
@@ -133,18 +148,23 @@ def _stream(weights: WeightLoader, path: Path, device: torch.device) -> None:
 class WeightLoader:
     """Replaces meta parameters by the tensors of a checkpoint with the names `found`, one at a time.
 
-    A packed weight is repacked as soon as all its tensors are there. With `int8`, plain ones are
-    quantised at once. So the device never holds all weights twice, or in 16 bits.
+    A packed weight is repacked as soon as all its tensors are there. Plain ones are quantised at once
+    if `quantize` asks for it. So the device never holds all weights twice, or in 16 bits.
     """
 
     def __init__(
-        self, network: MiniCPMO, found: Collection[str], dtype: torch.dtype, *, int8: bool
+        self,
+        network: MiniCPMO,
+        found: Collection[str],
+        dtype: torch.dtype,
+        quantize: Quantization,
     ) -> None:
-        self._network, self._dtype, self._int8, self._found = network, dtype, int8, found
+        self._network, self._dtype, self._found = network, dtype, found
+        self._quantize = QUANTIZERS.get(quantize)
         self._linear = quantizable(network)
         self._packing = packed_format(network.config)
         self._waiting: dict[str, dict[str, Tensor]] = {}
-        if int8 and self._packing is not None:
+        if self._quantize is not None and self._packing is not None:
             raise EngineLoadError("the checkpoint is quantised already: remove the option quantize")
 
     def take(self, name: str, tensor: Tensor) -> None:
@@ -155,8 +175,8 @@ class WeightLoader:
             self._take_packed(owner, linear, self._packing, leaf, tensor)
             return
         assign_parameter(self._network, name, tensor.to(self._dtype))
-        if linear is not None and self._int8:
-            set_quantized(linear, quantize_int8(linear.weight))
+        if linear is not None and self._quantize is not None:
+            set_quantized(linear, self._quantize(linear.weight))
 
     def _take_packed(
         self, owner: str, linear: nn.Linear, packing: PackedFormat, leaf: str, tensor: Tensor

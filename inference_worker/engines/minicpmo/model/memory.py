@@ -9,7 +9,11 @@ from functools import cache
 import psutil
 import torch
 
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
+from antiphon.inference_worker.engines.minicpmo.config import (
+    EngineOptions,
+    ModelConfig,
+    Quantization,
+)
 from antiphon.inference_worker.engines.minicpmo.model.load import build_on_meta, quantizable
 from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import INT8_GROUP
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -64,11 +68,11 @@ def estimate(
 
     One more voice is counted, because a voice exists twice while it is cloned or advanced.
     """
-    width, int8 = 4 if device == "cpu" else 2, options.quantize == "int8"
-    fixed = weight_bytes(config, width, int8=int8) + activation_bytes(config, width)
+    width = 4 if device == "cpu" else 2
+    fixed = weight_bytes(config, width, options.quantize) + activation_bytes(config, width)
     if options.cuda_graphs and device != "cpu":
         fixed += GRAPH_BYTES
-        if int8 or config.quantization_config is not None:
+        if options.quantize != "none" or config.quantization_config is not None:
             # The largest weight, unpacked, which a graph of many tokens holds.
             fixed += 2 * config.intermediate_size * config.hidden_size * width
     slot = cache_bytes(config, options, width)
@@ -78,15 +82,16 @@ def estimate(
     return MemoryEstimate(fixed, slot)
 
 
-def weight_bytes(config: ModelConfig, width: int, *, int8: bool) -> int:
+def weight_bytes(config: ModelConfig, width: int, quantize: Quantization) -> int:
     """Bytes of the weights without the vocoder's, as the engine holds them.
 
     Of a packed checkpoint all layers of the language model count as packed, and its head does not.
     """
     plain = config.model_copy(update={"quantization_config": None})
     total, layers, head = _values(plain)
-    if int8:
-        return (total - layers - head) * width + round((layers + head) * (1 + 2 / INT8_GROUP))
+    if quantize != "none":
+        scale = 2 / INT8_GROUP if quantize == "int8" else 4 / config.hidden_size
+        return (total - layers - head) * width + round((layers + head) * (1 + scale))
     if (packing := config.quantization_config) is None:
         return total * width
     per_group = 3 / packing.group

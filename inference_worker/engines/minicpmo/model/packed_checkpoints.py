@@ -92,7 +92,7 @@ def _unread(given: QuantizationConfig, what: str) -> EngineLoadError:
     return EngineLoadError(
         f"the checkpoint is quantised as {what}, which this engine does not read; it reads 4 bits of "
         "AWQ (gemm), GPTQ and compressed-tensors (pack-quantized), or quantises the official "
-        f"checkpoint itself with the option quantize=int8; config.json says {given.quant_method}"
+        f"checkpoint itself with the option quantize=int8 or fp8; config.json says {given.quant_method}"
     )
 
 

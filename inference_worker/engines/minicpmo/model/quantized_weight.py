@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from antiphon.inference_worker.engines.minicpmo.config import Quantization
+
 INT8_GROUP = 128
 """Inputs that share a scale if int8 is made at load."""
+
+MAX_TILE = 128
+"""Inputs that a program multiplies at once."""
+
+FP8_MAX = 448.0
+"""The largest value of e4m3."""
 
 ROWS_AT_ONCE = 8192
 """Outputs that are quantised together: the float32 values of the largest weight would not fit."""
@@ -20,7 +28,7 @@ ROWS_AT_ONCE = 8192
 class QuantizedWeight:
     """A weight (outputs, inputs), each value of which is (stored - zero) * scale.
 
-    `values` of 8 bits are int8 (outputs, inputs). Those of 4 bits are uint8 (outputs, inputs / 2):
+    `values` of 8 bits are int8 or fp8, e4m3 (outputs, inputs). Those of 4 bits are uint8 (outputs, inputs / 2):
     byte n of a group has value n in its low bits and value n + group / 2 in its high ones, so
     neither half is interleaved. `scales` and `zeros` are (outputs, groups); 8 bits have no zeros.
     """
@@ -42,6 +50,11 @@ class QuantizedWeight:
         """Inputs that share a scale."""
         return self.inputs // self.scales.shape[1]
 
+    @property
+    def tile(self) -> int:
+        """Inputs with a common scale that a program multiplies at once."""
+        return math.gcd(self.group, MAX_TILE)
+
 
 Weight = Tensor | QuantizedWeight
 
@@ -50,6 +63,17 @@ def quantize_int8(weight: Tensor) -> QuantizedWeight:
     """Symmetric int8 in groups of inputs, rounded to nearest. Scales are bfloat16."""
     pieces = [_int8(rows) for rows in torch.split(weight, ROWS_AT_ONCE)]
     return join_quantized(pieces)
+
+
+def quantize_fp8(weight: Tensor) -> QuantizedWeight:
+    """e4m3 with one float32 scale for each output, rounded to nearest."""
+    return join_quantized([_fp8(rows) for rows in torch.split(weight, ROWS_AT_ONCE)])
+
+
+def _fp8(weight: Tensor) -> QuantizedWeight:
+    wide = weight.float()
+    scales = (wide.abs().amax(1, keepdim=True) / FP8_MAX).clamp_(min=1e-12)
+    return QuantizedWeight((wide / scales).to(torch.float8_e4m3fn), scales, None)
 
 
 def _int8(weight: Tensor) -> QuantizedWeight:
@@ -88,3 +112,10 @@ def join_quantized(parts: Sequence[QuantizedWeight]) -> QuantizedWeight:
         torch.cat([part.scales for part in parts]),
         torch.cat(zeros) if zeros else None,
     )
+
+
+QUANTIZERS: Mapping[Quantization, Callable[[Tensor], QuantizedWeight]] = {
+    "int8": quantize_int8,
+    "fp8": quantize_fp8,
+}
+"""What the option `quantize` does to a weight at load."""

@@ -212,6 +212,7 @@ def multiply_packed(
     outputs,
     INPUTS: tl.constexpr,
     GROUP: tl.constexpr,
+    GROUPS: tl.constexpr,
     BITS: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -219,7 +220,8 @@ def multiply_packed(
     """One program per COLUMNS outputs and ROWS tokens: `given` (tokens, INPUTS) times a quantised
     weight, to `made` (tokens, outputs).
 
-    Integers of up to 8 bits are exact in bfloat16; each group is scaled after its product.
+    Integers of up to 8 bits and fp8 are exact in bfloat16. Each group of GROUP inputs is scaled after
+    its product; if GROUPS is 1, all of them together.
     """
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
@@ -230,13 +232,13 @@ def multiply_packed(
     half = tl.arange(0, side)[None, :]
     total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
     for group in range(INPUTS // GROUP):
-        own = wide * (INPUTS // GROUP) + group
-        scale = tl.load(scales + own, mask=inside, other=0.0).to(tl.float32)
+        own = wide * GROUPS + group
         source = given + row[:, None] * INPUTS + group * GROUP
         if BITS == 8:
             left = tl.load(source + full, mask=asked, other=0.0)
             place = values + wide[:, None] * INPUTS + group * GROUP + full
-            stored = tl.load(place, mask=inside[:, None], other=0).to(left.dtype)
+            # Outputs that do not exist are not stored, so their values do not matter.
+            stored = tl.load(place, mask=inside[:, None]).to(left.dtype)
             part = tl.dot(left, tl.trans(stored), input_precision="ieee")
         else:
             first = tl.load(source + half, mask=asked, other=0.0)
@@ -248,7 +250,11 @@ def multiply_packed(
             high = ((stored >> 4).to(tl.int8) - zero).to(first.dtype)
             part = tl.dot(first, tl.trans(low), input_precision="ieee")
             part += tl.dot(second, tl.trans(high), input_precision="ieee")
-        total += part * scale[None, :]
+        if GROUPS > 1:
+            part *= tl.load(scales + own, mask=inside, other=0.0).to(tl.float32)[None, :]
+        total += part
+    if GROUPS == 1:
+        total *= tl.load(scales + wide, mask=inside, other=0.0).to(tl.float32)[None, :]
     target = made + row.to(tl.int64)[:, None] * outputs + wide[None, :]
     tl.store(target, total, mask=asked & inside[None, :])
 
@@ -261,22 +267,22 @@ def unpack(
     made,
     INPUTS: tl.constexpr,
     GROUP: tl.constexpr,
+    GROUPS: tl.constexpr,
     BITS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """One program per output and BLOCK groups: a quantised weight to `made` (outputs, INPUTS)."""
     output = tl.program_id(0).to(tl.int64)
     group = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    groups: tl.constexpr = INPUTS // GROUP
     side: tl.constexpr = GROUP // 2
-    inside = group < groups
-    own = output * groups + group
+    inside = group < INPUTS // GROUP
+    own = output * GROUPS + group % GROUPS
     scale = tl.load(scales + own, mask=inside, other=0.0).to(tl.float32)[:, None]
     target = made + output * INPUTS + group[:, None] * GROUP
     if BITS == 8:
         at = tl.arange(0, GROUP)[None, :]
         place = values + output * INPUTS + group[:, None] * GROUP + at
-        stored = tl.load(place, mask=inside[:, None], other=0).to(tl.float32)
+        stored = tl.load(place, mask=inside[:, None]).to(tl.float32)
         tl.store(target + at, stored * scale, mask=inside[:, None])
     else:
         at = tl.arange(0, side)[None, :]

@@ -1,5 +1,6 @@
 """The Triton programs, compiled for a Hopper GPU like by a worker at the real sizes."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,8 @@ import torch
 from antiphon.inference_worker.engines.minicpmo.config import ModelConfig
 from antiphon.inference_worker.engines.minicpmo.model.fused_kernels import FusedKernels
 from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
+    QUANTIZERS,
     pack_int4,
-    quantize_int8,
 )
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import DecodeSpeech, Feed
@@ -43,17 +44,19 @@ def shallow() -> ModelConfig:
     return config.model_copy(update={"num_hidden_layers": 1, "tts_config": speech})
 
 
-@pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize("capability", [80, 89, 90])
+@pytest.mark.parametrize(
+    ("form", "capability"), [*product(("int8", "int4"), (80, 89, 90)), ("fp8", 89), ("fp8", 90)]
+)
 def test_products_with_quantised_weights_fit_a_multiprocessor(
-    bits: int, capability: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: str, capability: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For Ampere, Ada and Hopper: nothing spills, and all numbers of tokens use four programs."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     with fake_gpu() as gpu, compiled_offline(gpu, capability) as compiled:
         full = torch.zeros(64, 12288, dtype=torch.bfloat16, device=GPU)
         scales = full.new_zeros(64, 96)
-        weight = quantize_int8(full) if bits == 8 else pack_int4(full, scales, scales)
+        made = QUANTIZERS.get(form)  # type: ignore[call-overload]
+        weight = made(full) if made else pack_int4(full, scales, scales)
         for tokens in (1, 16, 17, 33, 64, 65, 256, 257, 512):
             FusedKernels().multiply(full.new_zeros(tokens, 1, 12288), weight)
     assert {name: len(ways) for name, ways in compiled.programs.items()} == {
@@ -78,7 +81,7 @@ def test_nothing_is_compiled_while_serving(
     The smallest cards with bfloat16 give a program 99 KiB of shared memory.
     """
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    with serving(shallow, tokenizer, fused=True, context=LONGEST, bits=4) as card:
+    with serving(shallow, tokenizer, fused=True, context=LONGEST, weights="packed") as card:
         card.runner.warm_up()
         known = card.compiled.count
         for tokens in (1, 2, 3, 5, 11, 16, 17, 32, 33, 40, 600):

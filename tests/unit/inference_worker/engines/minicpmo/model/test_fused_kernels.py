@@ -46,18 +46,25 @@ def test_norm_and_gate(
 
 
 @pytest.mark.parametrize(
-    ("bits", "inputs", "group", "dtype", "bound"),
-    [(8, 256, 128, *EXACT), (4, 192, 64, *EXACT), (4, 256, 32, *HALF), (8, 192, 64, *HALF)],
+    ("form", "inputs", "group", "dtype", "bound"),
+    [
+        ("int8", 256, 128, *EXACT),
+        ("int4", 192, 64, *EXACT),
+        ("int4", 256, 32, *HALF),
+        ("int8", 192, 64, *HALF),
+        ("fp8", 384, 384, *EXACT),
+        ("fp8", 192, 192, *HALF),
+    ],
 )
 def test_products_with_quantised_weights(
     interpreter: ProcessPoolExecutor,
-    bits: int,
+    form: str,
     inputs: int,
     group: int,
     dtype: torch.dtype,
     bound: float,
 ) -> None:
-    asked = interpreter.submit(triton_interpreter.of_a_product, bits, inputs, group, dtype)
+    asked = interpreter.submit(triton_interpreter.of_a_product, form, inputs, group, dtype)
     assert asked.result() < bound
 
 

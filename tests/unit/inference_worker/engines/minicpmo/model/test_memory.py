@@ -97,10 +97,10 @@ def test_quantised_weights_count_as_the_engine_holds_them(config: ModelConfig) -
     """Compared with the tensors of a network on the fake GPU."""
     packed = QuantizationConfig(quant_method="awq", group_size=128)
     awq = config.model_copy(update={"quantization_config": packed})
-    for bits, given, int8 in ((8, config, True), (4, awq, False)):
+    for form, given in (("int8", config), ("fp8", config), ("packed", awq)):
         with fake_gpu() as gpu:
-            network = network_on(given, fused=False, bits=bits)
-            counted = weight_bytes(given, 2, int8=int8)
+            network = network_on(given, fused=False, weights=form)
+            counted = weight_bytes(given, 2, "none" if form == "packed" else form)  # type: ignore[arg-type]
             assert gpu.held == pytest.approx(counted, rel=0.005)
             del network
 
