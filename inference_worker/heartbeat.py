@@ -116,6 +116,7 @@ class WorkerHeartbeat:
                 sees=info.sees_frames,
                 clones_voices=info.clones_voice,
                 calls_tools=info.calls_tools,
+                greets=info.greets,
                 simulated=info.simulated,
             ),
         )

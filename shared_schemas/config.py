@@ -35,6 +35,8 @@ class DuplexConfig(_Options):
     chunk_ms: int = Field(default=1000, ge=100, le=5000)
     sample_rate: Literal[16000] = 16000
     max_slice_nums: int = Field(default=1, ge=1, le=9)
+    greeting: str = Field(default="", max_length=300)
+    """What the model says before the user speaks. Empty: it waits for the user."""
     record: bool = True
 
 

@@ -76,6 +76,7 @@ class Abilities:
     sees: bool = False
     clones_voices: bool = False
     calls_tools: bool = False
+    greets: bool = False
     simulated: bool = False
 
 

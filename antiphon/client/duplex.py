@@ -57,18 +57,23 @@ class DuplexSession(Session[Queued, Unit]):
         system_prompt: str = DEFAULT_SYSTEM_PROMPT,
         config: DuplexConfig | None = None,
         *,
+        greeting: str = "",
         ref_audio: Samples | None = None,
         tts_ref_audio: Samples | None = None,
         ref_audio_path: str | None = None,
     ) -> Prepared:
         """Initialise the session; also possible while it waits in the queue.
 
-        The references are float32 mono at 16 kHz: the voice to speak with.
+        `greeting` is what the model says before the user speaks. The references are float32 mono at
+        16 kHz: the voice to speak with.
         """
+        fields = (config or DuplexConfig()).model_dump()
+        if greeting:
+            fields["greeting"] = greeting
         message: dict[str, Any] = {
             "type": "prepare",
             "prefix_system_prompt": system_prompt,
-            "config": (config or DuplexConfig()).model_dump(),
+            "config": fields,
         }
         references = {"ref_audio_base64": ref_audio, "tts_ref_audio_base64": tts_ref_audio}
         sound = self._link.sound

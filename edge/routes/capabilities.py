@@ -15,6 +15,7 @@ def capabilities_of(workers: Iterable[WorkerRow]) -> Capabilities:
         key = (worker.engine, worker.model, worker.kinds, worker.abilities)
         same.setdefault(key, []).append(worker)
     engines = sorted(map(_engine, same.values()), key=lambda one: (one.model, one.engine))
+    talking = [one for one in engines if any(kind.is_duplex for kind in one.kinds)]
     return Capabilities(
         model=", ".join(dict.fromkeys(one.model for one in engines)) or None,
         engines=engines,
@@ -24,6 +25,7 @@ def capabilities_of(workers: Iterable[WorkerRow]) -> Capabilities:
         sees=any(one.sees for one in engines),
         clones_voices=any(one.clones_voices for one in engines),
         calls_tools=any(one.calls_tools for one in engines),
+        greets=bool(talking) and all(one.greets for one in talking),
         simulated=bool(engines) and all(one.simulated for one in engines),
     )
 
@@ -42,6 +44,7 @@ def _engine(workers: Sequence[WorkerRow]) -> EngineCapabilities:
         sees=able.sees,
         clones_voices=able.clones_voices,
         calls_tools=able.calls_tools,
+        greets=able.greets,
         simulated=able.simulated,
     )
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeVar
 from unittest import SkipTest
 
@@ -40,6 +40,8 @@ from antiphon.shared_schemas.unit_result import UnitResult
 ViewT = TypeVar("ViewT", bound=SessionView)
 
 _PATIENCE_S = 60.0
+_MAX_UNITS = 40
+_QUIET: Samples = np.zeros(INPUT_RATE, dtype=np.float32)
 _DUPLEX = (SessionKind.AUDIO_DUPLEX, SessionKind.OMNI_DUPLEX)
 
 
@@ -52,6 +54,7 @@ class EngineConformance:
     exact_recovery = True
     """False if `kv_cache_length` is that of before only after the next answer, not after `replay`."""
     prompt = "You are a helpful assistant."
+    greeting = "Hello and welcome. How can I help you this morning?"
     duplex_config = DuplexConfig(force_listen_count=0)
     half_duplex_config = HalfDuplexConfig()
     chat_options = ChatOptions()
@@ -88,48 +91,69 @@ class EngineConformance:
     def test_duplex_units(self, engine: UnifiedProcessor) -> None:
         with self._duplex(engine) as view:
             for second in range(self.units):
-                self._check_unit(self._unit(view, second))
+                self._check_unit(self._unit(view, self.sound(second)))
                 assert 0 <= view.kv_cache_length <= engine.info.context_tokens
             _check_usage(view)
 
     def test_duplex_prepare_may_be_repeated(self, engine: UnifiedProcessor) -> None:
         with self._duplex(engine) as view:
             assert view.prepare(self.prompt, self.duplex_config) >= 0
-            self._check_unit(self._unit(view, 0))
+            self._check_unit(self._unit(view, self.sound(0)))
 
     def test_duplex_forced_listening(self, engine: UnifiedProcessor) -> None:
         with self._duplex(engine) as view:
             for second in range(self.units):
-                assert self._unit(view, second, force_listen=True).is_listen
+                assert self._unit(view, self.sound(second), force_listen=True).is_listen
 
     def test_duplex_break(self, engine: UnifiedProcessor) -> None:
         with self._duplex(engine) as view:
-            self._unit(view, 0)
+            self._unit(view, self.sound(0))
             view.set_break()
-            assert self._unit(view, 1).is_listen
+            assert self._unit(view, self.sound(1)).is_listen
             view.clear_break()
-            self._check_unit(self._unit(view, 2))
+            self._check_unit(self._unit(view, self.sound(2)))
 
     def test_duplex_reports_of_playback(self, engine: UnifiedProcessor) -> None:
         with self._duplex(engine) as view:
             view.played(0.0)
             for second in range(self.units):
-                self._unit(view, second)
+                self._unit(view, self.sound(second))
                 view.played(100.0 * second)
+
+    def test_duplex_greeting(self, engine: UnifiedProcessor) -> None:
+        """It is the first turn, and a second view continues it."""
+        with self._greeted(engine) as view:
+            results = self._speak(view)
+        past = [self._past(engine, result, _QUIET) for result in results]
+        with self._greeted(engine) as view:
+            view.replay(past)
+            while not results[-1].end_of_turn:
+                results += self._speak(view)
+        assert "".join(result.text for result in results).split() == self.greeting.split()
+
+    def test_duplex_forced_listening_ends_the_greeting(self, engine: UnifiedProcessor) -> None:
+        with self._greeted(engine) as view:
+            said = self._speak(view)
+            said.append(self._unit(view, _QUIET, force_listen=True))
+            said += [self._unit(view, _QUIET) for _ in range(self.units)]
+            assert self.greeting.split()[-1] not in "".join(result.text for result in said)
 
     def test_duplex_stop_ends_a_unit(self, engine: UnifiedProcessor) -> None:
         with self._duplex(engine) as view:
-            _ends_after_stop(view, lambda: self._unit(view, 0))
+            _ends_after_stop(view, lambda: self._unit(view, self.sound(0)))
 
     def test_duplex_recovery(self, engine: UnifiedProcessor) -> None:
         """A second view has the same context after `replay`, and continues."""
         with self._duplex(engine) as view:
-            past = [self._past(engine, self._unit(view, n), n) for n in range(self.units)]
+            past = [
+                self._past(engine, self._unit(view, self.sound(n)), self.sound(n))
+                for n in range(self.units)
+            ]
             length = view.kv_cache_length
         with self._duplex(engine) as view:
             view.replay(past)
             self._check_length(engine, view.kv_cache_length, length)
-            self._check_unit(self._unit(view, self.units))
+            self._check_unit(self._unit(view, self.sound(self.units)))
 
     def test_half_duplex_turns(self, engine: UnifiedProcessor) -> None:
         with self._half_duplex(engine) as view:
@@ -168,7 +192,9 @@ class EngineConformance:
             view.prefill(self.sound(0))
             text = "".join(delta.text for delta in view.generate())
             turn = PastTurn(
-                audio=self._replayed(engine, 0), text=text, memo=_check_json(view.memo())
+                audio=self._replayed(engine, self.sound(0)),
+                text=text,
+                memo=_check_json(view.memo()),
             )
             length = view.kv_cache_length
         with self._half_duplex(engine) as view:
@@ -200,10 +226,26 @@ class EngineConformance:
                 _check_answer(rest)
 
     @contextmanager
-    def _duplex(self, engine: UnifiedProcessor) -> Iterator[DuplexView]:
+    def _duplex(
+        self, engine: UnifiedProcessor, config: DuplexConfig | None = None
+    ) -> Iterator[DuplexView]:
         with _session(engine, _DUPLEX, engine.set_duplex_mode) as view:
-            assert view.prepare(self.prompt, self.duplex_config) >= 0
+            assert view.prepare(self.prompt, config or self.duplex_config) >= 0
             yield view
+
+    def _greeted(self, engine: UnifiedProcessor) -> AbstractContextManager[DuplexView]:
+        if not engine.info.greets:
+            raise SkipTest(f"{engine.info.name} does not greet")
+        greeting = {"greeting": self.greeting, "force_listen_count": 3}
+        return self._duplex(engine, self.duplex_config.model_copy(update=greeting))
+
+    def _speak(self, view: DuplexView) -> list[UnitResult]:
+        """Units up to the first that speaks; a slow engine listens before."""
+        results = [self._unit(view, _QUIET)]
+        while results[-1].is_listen:
+            assert len(results) < _MAX_UNITS, "it does not speak"
+            results.append(self._unit(view, _QUIET))
+        return results
 
     @contextmanager
     def _half_duplex(self, engine: UnifiedProcessor) -> Iterator[HalfDuplexView]:
@@ -219,8 +261,8 @@ class EngineConformance:
     def _history(self) -> list[ConversationMessage]:
         return [ConversationMessage(role=Role.USER, parts=(TextPart("Who are you?"),))]
 
-    def _unit(self, view: DuplexView, second: int, *, force_listen: bool = False) -> UnitResult:
-        assert view.prefill(self.sound(second)).cost_ms >= 0
+    def _unit(self, view: DuplexView, sound: Samples, *, force_listen: bool = False) -> UnitResult:
+        assert view.prefill(sound).cost_ms >= 0
         result = view.generate(force_listen)
         view.finalize()
         return result
@@ -237,18 +279,18 @@ class EngineConformance:
         if result.is_listen:
             assert (result.text, len(result.audio)) == ("", 0)
 
-    def _past(self, engine: UnifiedProcessor, result: UnitResult, second: int) -> PastUnit:
+    def _past(self, engine: UnifiedProcessor, result: UnitResult, sound: Samples) -> PastUnit:
         return PastUnit(
-            audio=self._replayed(engine, second),
+            audio=self._replayed(engine, sound),
             is_listen=result.is_listen,
             text=result.text,
             end_of_turn=result.end_of_turn,
             memo=_check_json(result.memo),
         )
 
-    def _replayed(self, engine: UnifiedProcessor, second: int) -> Samples | None:
+    def _replayed(self, engine: UnifiedProcessor, sound: Samples) -> Samples | None:
         """The audio that recovery provides: none if the engine does not ask for it."""
-        return self.sound(second) if engine.info.replayed_audio else None
+        return sound if engine.info.replayed_audio else None
 
 
 @contextmanager

@@ -43,6 +43,8 @@ from antiphon.shared_schemas.unit_result import UnitResult
 _TONE_HZ = 220.0
 _TONE_LEVEL = 0.05
 _OPENING = "This is simulated."
+_GREETING_WORDS = 3
+"""Of one unit."""
 _TOKENS_PER_TURN = 50
 _PREFILL_STEPS = 10
 _PIECE_SAMPLES = OUTPUT_RATE // 2
@@ -109,7 +111,8 @@ class _SimulatedView(SessionView):
 class SimulatedDuplexView(_SimulatedView, DuplexView):
     """Listens and speaks in a fixed cycle. Every result has `simulated` set.
 
-    A unit that is forced to listen interrupts the turn; the cycle then starts again.
+    A unit that is forced to listen interrupts the turn; the cycle then starts again. The greeting
+    comes before the first cycle.
     """
 
     def __init__(self, options: SimulatedOptions, slot: ExitStack) -> None:
@@ -120,6 +123,8 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
         self._total_samples = 0
         self._units = 0
         self._phase = 0
+        self._greeting: list[str] = []
+        """The words of it that are not spoken yet."""
         self._break = False
 
     def prepare(
@@ -133,6 +138,7 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
         self._sleep(self._options.prepare_ms)
         self._config = config
         self._units = self._phase = self._total_samples = 0
+        self._greeting = config.greeting.split()
         return len(system_prompt.split())
 
     def prefill(
@@ -148,6 +154,10 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
 
     def generate(self, force_listen: bool = False) -> UnitResult:
         silenced = force_listen or self._break or self._stopped.is_set()
+        if silenced:
+            self._greeting = []
+        elif self._greeting:
+            return self._greet()
         must_listen = silenced or self._units < self._config.force_listen_count
         cycle, listen_units = self._options.cycle_units, self._listen_units
         speaks = not must_listen and listen_units <= self._phase < cycle
@@ -158,17 +168,11 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
         else:
             self._phase = min(self._phase + 1, listen_units) % cycle
         self._units += 1
-        cost_ms = self._options.speak_ms if speaks else self._options.listen_ms
-        self._sleep(cost_ms)
-        result = UnitResult(
-            is_listen=not speaks,
-            current_time=self._total_samples * 1000 // INPUT_RATE,
-            cost_all_ms=self._options.prefill_ms + cost_ms,
-            kv_cache_length=self.kv_cache_length,
-            simulated=True,
-            memo={"phase": self._phase},
-        )
-        return self._speech(result, cost_ms) if speaks else result
+        if not speaks:
+            return self._result(self._options.listen_ms)
+        words = ["unit", str(self._units)][: self._config.max_new_speak_tokens_per_chunk]
+        continues = self._phase != listen_units + 1
+        return self._speech(words, continues=continues, last=self._phase == 0)
 
     def finalize(self) -> None:
         self._sleep(self._options.finalize_ms)
@@ -179,6 +183,8 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
         self._total_samples = sum(len(u.audio) for u in units if u.audio is not None)
         if units:
             self._phase = int(units[-1].memo.get("phase", 0))
+            left = int(units[-1].memo.get("greeting", 0))
+            self._greeting = self._greeting[len(self._greeting) - left :]
 
     def set_break(self) -> None:
         self._break = True
@@ -190,16 +196,34 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
     def kv_cache_length(self) -> int:
         return min(self._options.context_tokens, self._units * self._options.unit_tokens)
 
-    def _speech(self, result: UnitResult, cost_ms: float) -> UnitResult:
-        words = ["unit", str(self._units)][: self._config.max_new_speak_tokens_per_chunk]
-        continues = self._phase != self._listen_units + 1
+    def _greet(self) -> UnitResult:
+        self._units += 1
+        count = min(_GREETING_WORDS, self._config.max_new_speak_tokens_per_chunk)
+        words, rest = self._greeting[:count], self._greeting[count:]
+        continues = len(self._greeting) < len(self._config.greeting.split())
+        self._greeting = rest
+        return self._speech(words, continues=continues, last=not rest)
+
+    def _result(self, cost_ms: float) -> UnitResult:
+        self._sleep(cost_ms)
+        return UnitResult(
+            is_listen=True,
+            current_time=self._total_samples * 1000 // INPUT_RATE,
+            cost_all_ms=self._options.prefill_ms + cost_ms,
+            kv_cache_length=self.kv_cache_length,
+            simulated=True,
+            memo={"phase": self._phase, "greeting": len(self._greeting)},
+        )
+
+    def _speech(self, words: list[str], *, continues: bool, last: bool) -> UnitResult:
         count = self._samples * OUTPUT_RATE // INPUT_RATE
         return replace(
-            result,
+            self._result(self._options.speak_ms),
+            is_listen=False,
             text=" " * continues + " ".join(words),
             audio=tone(count) if self._config.generate_audio else SILENCE,
-            end_of_turn=self._phase == 0,
-            cost_llm_ms=cost_ms,
+            end_of_turn=last,
+            cost_llm_ms=self._options.speak_ms,
             n_tokens=len(words),
         )
 
@@ -303,6 +327,7 @@ class SimulatedProcessor(UnifiedProcessor):
             context_tokens=self._options.context_tokens,
             sees_frames=False,
             clones_voice=False,
+            greets=True,
             simulated=True,
         )
 

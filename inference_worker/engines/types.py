@@ -68,6 +68,8 @@ class EngineInfo:
     speaks: tuple[str, ...] = ()
     """Codes of the languages that it speaks. Empty: not known."""
     calls_tools: bool = False
+    greets: bool = False
+    """Speaks the `greeting` of a full-duplex session as its first turn."""
     simulated: bool = False
     replayed_audio: int = 0
     """The newest units or turns whose audio and frames `replay` needs. 0: only open utterances."""

@@ -151,6 +151,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         summary = {"system_prompt": prompt[:200], **entry.config.model_dump()}
         await self._session.move(SessionState.PREPARING, summary)
         try:
+            self._check_greeting(entry)
             length = await self._load(entry)
         except EngineError as error:
             await publish_error(self._context, self._session, n, error)
@@ -163,6 +164,12 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         await self._session.publish(prepared)
         await self._session.move(SessionState.ACTIVE)
         self._prepared()
+
+    def _check_greeting(self, entry: PrepareT) -> None:
+        info = self._context.processor.info
+        if isinstance(entry, PrepareIn) and entry.config.greeting and not info.greets:
+            text = f"the engine {info.name!r} does not greet: send no `greeting`"
+            raise UnsupportedContent(text, "config.greeting")
 
     def _take_usage(self) -> TokenUsage | None:
         usage = self._counted.take_usage()

@@ -43,6 +43,7 @@ configs = st.builds(
     top_p=st.floats(0.01, 1.0),
     listen_prob_scale=st.floats(0, 100),
     chunk_ms=st.integers(100, 5000),
+    greeting=texts,
 )
 generation = st.builds(
     GenerationConfig,

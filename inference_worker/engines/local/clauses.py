@@ -66,6 +66,13 @@ def ends_sentence(word: str) -> bool:
     return bool(_SENTENCE_END.search(word)) and not _ABBREVIATION.match(word)
 
 
+def words_of(text: str) -> tuple[Word, ...]:
+    """The words of a text that the model did not write. Each counts as one token."""
+    splitter = ClauseSplitter()
+    clauses = [clause for raw in text.split() for clause in splitter.feed(f"{raw} ")]
+    return tuple(word for clause in [*clauses, *splitter.flush()] for word in clause.words)
+
+
 class ClauseSplitter:
     """Receives the model's text, one token each, and returns complete clauses."""
 

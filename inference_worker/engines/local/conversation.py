@@ -12,7 +12,7 @@ from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessag
 from antiphon.inference_worker.engines.local.llm import Sampling
 from antiphon.inference_worker.engines.local.models import NEXT_UTTERANCE_TOKENS, LocalSlot
 from antiphon.inference_worker.engines.local.reply import Reply, UnfinishedReply
-from antiphon.inference_worker.engines.local.speech import UnitSpeech
+from antiphon.inference_worker.engines.local.speech import UnitSpeech, Word
 from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.config import DuplexConfig
 
@@ -32,6 +32,7 @@ class Conversation:
         self._slot = slot
         self._config = config
         self._reply: Reply | None = None
+        self._greeting: Reply | None = None
         self._expected = ""
         self._reading_ahead: Future[None] | None = None
         self._turn_ended = False
@@ -43,6 +44,17 @@ class Conversation:
     def speaking(self) -> bool:
         """True if a reply has begun and is not complete."""
         return self._reply is not None and self._reply.begun
+
+    @property
+    def greeting(self) -> bool:
+        """True until the greeting is complete, interrupted or retracted."""
+        return self._reply is not None and self._reply is self._greeting
+
+    def greet(self, words: tuple[Word, ...]) -> None:
+        """Speak `words` as the first turn."""
+        if words:
+            self._begin(UnfinishedReply(words, more=False))
+            self._greeting = self._reply
 
     def prepare_reply(self, text: str) -> None:
         """The user has probably said `text`: prepare the reply. `user_said` with this text keeps it."""
@@ -65,9 +77,10 @@ class Conversation:
         if self._reply is None and self.dialogue.unanswered:
             self._begin()
 
-    def resume(self, rest: UnfinishedReply) -> None:
+    def resume(self, rest: UnfinishedReply, *, greeting: bool) -> None:
         """Continue the reply that another worker began."""
-        self._begin(rest)
+        self._begin(rest, begun=True)
+        self._greeting = self._reply if greeting else None
 
     def retract(self) -> None:
         """Drop a reply that has not begun; its question stays open."""
@@ -77,8 +90,8 @@ class Conversation:
             self._reply = None
 
     def interrupt(self) -> None:
-        """Drop the rest of a reply that has begun."""
-        if self._reply is not None and self._reply.begun:
+        """Drop the rest of a reply that has begun, or the greeting."""
+        if self._reply is not None and (self._reply.begun or self.greeting):
             self._reply.cancel()
             self.dialogue.interrupt_turn()
             self._end_turn()
@@ -150,7 +163,9 @@ class Conversation:
     def _room(self) -> int:
         return self._slot.options.context_tokens - self._slot.options.reply_tokens
 
-    def _begin(self, rest: UnfinishedReply | None = None, expected: str = "") -> None:
+    def _begin(
+        self, rest: UnfinishedReply | None = None, expected: str = "", *, begun: bool = False
+    ) -> None:
         self.dialogue.trim(self._room - (turn_tokens(expected) if expected else 0.0))
         prefix = "".join(f" {word.text}" for word in rest.words) if rest else ""
         options = self._slot.options
@@ -163,7 +178,8 @@ class Conversation:
             self._slot.tokens,
         )
         synthesiser = self._models.synthesiser if self._config.generate_audio else None
-        self._reply = Reply(generate, synthesiser, self.costs, options.reply_words, rest)
+        words = options.reply_words
+        self._reply = Reply(generate, synthesiser, self.costs, words, rest, begun=begun)
         self._reply.start(self._slot.pool)
         if self._stopped.is_set():
             self._reply.cancel()

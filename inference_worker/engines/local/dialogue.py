@@ -109,14 +109,18 @@ class Dialogue:
         self._left_unanswered = True
 
     def messages(self, reply_so_far: str = "", expected: str = "") -> list[LlmMessage]:
-        """Chat messages, oldest first.
+        """Chat messages, oldest first. A greeting is a part of the system message.
 
+        Some templates refuse an answer without a question, and the bundled model then answers worse.
         `reply_so_far` is appended to an open turn. `expected` is what the user probably says next.
         """
         messages = [{"role": "system", "content": self._system}]
         for place, turn in enumerate(self._turns, start=1):
             followed = turn.interrupted or place < len(self._turns) or bool(expected)
-            if text := turn.played_text if followed else turn.text:
+            text = turn.played_text if followed else turn.text
+            if text and place == 1 and turn.role == "assistant":
+                messages[0]["content"] += f' You greeted the user: "{text}"'
+            elif text:
                 _append(messages, turn.role, text)
         if self._turn_open and reply_so_far:
             messages[-1]["content"] += reply_so_far

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from antiphon.inference_worker.engines.local.clauses import words_of
 from antiphon.inference_worker.engines.local.conversation import Conversation
 from antiphon.inference_worker.engines.local.costs import milliseconds_since
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
@@ -86,6 +87,7 @@ class LocalDuplexView(DuplexView):
         rules = endpoint_rules(self._slot.options.end_silence_ms, config.listen_prob_scale)
         self._speech_input = SpeechInput(models.recogniser, rules)
         self._conversation = Conversation(self._slot, config, system_prompt)
+        self._conversation.greet(words_of(config.greeting))
         self._units, self._input_ms, self._break = 0, 0.0, False
         return self._conversation.prompt_tokens
 
@@ -115,7 +117,8 @@ class LocalDuplexView(DuplexView):
         if unit is None:
             raise EngineError("generate needs a prefilled unit")
         begun = time.perf_counter()
-        silenced = force_listen or self._break or self._units < self._config.force_listen_count
+        must_listen = self._units < self._config.force_listen_count and not conversation.greeting
+        silenced = force_listen or self._break or must_listen
         self._units += 1
         if silenced:
             conversation.interrupt()
@@ -140,8 +143,11 @@ class LocalDuplexView(DuplexView):
         restore_dialogue(units, conversation.dialogue)
         self._units = len(units)
         self._input_ms = sum(self._duration_ms(unit) for unit in units)
+        greeting = bool(units) and bool(units[-1].memo.get("greeting"))
+        if units and not greeting:
+            conversation.retract()
         if rest := unfinished_reply(units):
-            conversation.resume(rest)
+            conversation.resume(rest, greeting=greeting)
         if text := replay_audio(units, speech_input):
             conversation.interrupt()
             conversation.user_said(text)
@@ -199,6 +205,8 @@ class LocalDuplexView(DuplexView):
     ) -> UnitResult:
         spent = conversation.costs.drain()
         memo = unit.memo or {}
+        if conversation.greeting:
+            memo = memo | {"greeting": True}
         common: dict[str, Any] = {
             "current_time": round(self._input_ms),
             "cost_llm_ms": spent.get("llm", 0.0),
@@ -240,7 +248,8 @@ class LocalDuplexView(DuplexView):
 # `words`: on a speaking unit, [millisecond of its audio, text] of each word that begins in it;
 # `sound_ms`: the duration of that audio;
 # `rest`: on a speaking unit, [text, tokens] of each word that was generated but not spoken yet;
-# `more`: whether the reply has further words.
+# `more`: whether the reply has further words;
+# `greeting`: whether the greeting is not complete yet.
 
 
 def memo_of_input(transcription: UnitTranscription) -> dict[str, Any]:

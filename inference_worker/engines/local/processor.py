@@ -58,6 +58,7 @@ class LocalProcessor(UnifiedProcessor):
             hears=_RECOGNISED,
             speaks=(self._options.language,),
             calls_tools=self._calls_tools,
+            greets=True,
         )
 
     def load(self, report: LoadProgress) -> None:

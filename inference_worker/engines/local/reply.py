@@ -18,7 +18,7 @@ from antiphon.shared_schemas.audio import SILENCE
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedReply:
-    """The rest of a reply on another worker: generated words, and whether more follow."""
+    """The rest of a reply on another worker, or a greeting: words, and whether the model adds more."""
 
     words: tuple[Word, ...] = ()
     more: bool = True
@@ -37,6 +37,8 @@ class Reply:
         costs: StageCosts,
         word_limit: int,
         rest: UnfinishedReply | None = None,
+        *,
+        begun: bool = False,
     ) -> None:
         self._generate = generate
         self._synthesiser = synthesiser
@@ -45,8 +47,8 @@ class Reply:
         self._rest = rest or UnfinishedReply()
         self._cancelled = threading.Event()
         self._job: Future[None] | None = None
-        self.begun = rest is not None
-        self.queue = SpeechQueue(continues=self.begun)
+        self.begun = begun
+        self.queue = SpeechQueue(continues=begun)
         self.context_tokens: int | None = None
 
     def start(self, pool: Executor) -> None:
@@ -67,7 +69,9 @@ class Reply:
 
     def unfinished(self) -> UnfinishedReply:
         """The words that another worker would have to speak if this process died now."""
-        more = not self.queue.finished
+        if self.queue.untouched:
+            return self._rest
+        more = self._rest.more and not self.queue.finished
         return UnfinishedReply(tuple(self.queue.remaining()), more)
 
     def _run(self) -> None:

@@ -89,6 +89,7 @@ class SpeechQueue:
     def __init__(self, *, continues: bool = False) -> None:
         self._changed = threading.Condition()
         self._finished = False
+        self._untouched = True
         self._continues = continues
         self._audio: Samples = SILENCE
         self._words: list[tuple[int, Word]] = []
@@ -96,6 +97,7 @@ class SpeechQueue:
 
     def push(self, clause: SpokenClause) -> None:
         with self._changed:
+            self._untouched = False
             shift = len(self._audio)
             self._words += [
                 (shift + start, word)
@@ -144,6 +146,12 @@ class SpeechQueue:
     def finished(self) -> bool:
         with self._changed:
             return self._finished
+
+    @property
+    def untouched(self) -> bool:
+        """True if no clause was pushed yet."""
+        with self._changed:
+            return self._untouched
 
     @property
     def exhausted(self) -> bool:

@@ -70,6 +70,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
             hears=_LANGUAGES,
             speaks=_LANGUAGES,
             calls_tools=self._parts is not None and self._parts.tokenizer.knows_tools,
+            greets=True,
             replayed_audio=self._options.context_tokens // _LEAST_UNIT_TOKENS,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,6 +78,15 @@ async def test_a_conversation_from_prepare_to_stop(
         await worker.idle()
         assert worker.view.calls[-2:] == ["stop", "cleanup"]
         assert (await broker.queue.snapshot()).workers[0].used == 0
+
+
+async def test_an_engine_that_does_not_greet_refuses_a_greeting(open_session: OpenSession) -> None:
+    async with open_session(speaks) as (_, client):
+        await client.send(replace(PREPARE, config=DuplexConfig(greeting="Hello!")))
+        error = await client.expect(ErrorOut)
+        assert (error.field, error.fatal) == ("config.greeting", False)
+        assert "'scripted' does not greet" in error.message
+        await prepared(client)
 
 
 async def test_tokens_are_counted_once(broker: Broker, settings: BrokerSettings) -> None:

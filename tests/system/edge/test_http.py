@@ -69,15 +69,17 @@ async def test_capabilities_are_those_of_the_live_engines(
 ) -> None:
     none = (await http.get("/api/capabilities")).json()
     assert (none["model"], none["engines"], none["sees"]) == (None, [], False)
-    small = Abilities(hears=("en",), speaks=("en",))
+    small = Abilities(hears=("en",), speaks=("en",), greets=True)
     large = Abilities(hears=("en", "zh"), speaks=("zh",), sees=True, clones_voices=True)
     await _reports(broker, "w-1", model="small", abilities=small)
     await _reports(broker, "w-2", model="small", abilities=small)
     seen = (await http.get("/api/capabilities")).json()
     assert (seen["model"], seen["hears"], seen["sees"]) == ("small", ["en"], False)
+    assert seen["greets"]
     assert [row["workers"] for row in seen["engines"]] == [2]
     await _reports(broker, "w-3", model="large", abilities=large, state=WorkerState.LOADING)
     both = (await http.get("/api/capabilities")).json()
+    assert not both["greets"]
     assert (both["model"], both["hears"]) == ("large, small", ["en", "zh"])
     assert (both["sees"], both["clones_voices"], both["calls_tools"]) == (True, True, False)
     await _reports(broker, "w-3", model="large", abilities=large, state=WorkerState.ERROR)

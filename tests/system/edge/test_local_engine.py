@@ -129,6 +129,37 @@ async def test_an_uploaded_voice_reaches_a_half_duplex_session(
         assert _is_the_voice(received, uploaded)
 
 
+# Greeting
+
+
+async def test_a_call_begins_with_a_greeting_and_the_question_is_answered(
+    edge: RunningEdge,
+) -> None:
+    greeting = "Hello! How can I help you?"
+    async with edge.client("adx_greeting") as client:
+        await client.expect("queue_done", skip=("queued", "queue_update"))
+        await client.send("prepare", config={"greeting": greeting, "temperature": 0.0})
+        await client.expect("prepared")
+        assert await _turn(client, silence(1.0)) == greeting
+        assert await _turn(client, say(ITALY)) == "The capital of Italy is Rome."
+        await client.send("stop")
+        await client.expect("stopped")
+
+
+async def _turn(client: Client, sound: Samples) -> str:
+    """Send `sound` and silence until the model's turn ends; returns its text."""
+    results: list[Any] = []
+    chunks = iter(units_of(sound))
+    while not (results and results[-1]["end_of_turn"]):
+        chunk = next(chunks, silence(1.0))
+        audio = pybase64.b64encode_as_string(chunk.astype("<f4").tobytes())
+        await client.send("audio_chunk", audio=audio)
+        results.append(await client.expect("result"))
+        assert len(results) < 40
+    assert all(bool(result["text"]) <= bool(result["audio_data"]) for result in results)
+    return "".join(result["text"] for result in results)
+
+
 # Stopping one answer
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -40,6 +40,12 @@ from antiphon.shared_schemas.config import DuplexConfig
 
 MAX_CHARACTERS = 28
 """The text of a unit stays shorter; the token that would reach this length is dropped."""
+
+GREETING_BYTES = 15
+"""UTF-8 bytes of a greeting in one unit: about a second of English or Chinese speech."""
+
+LEAST_GREETING_TOKENS = 3
+"""Tokens of a unit that speaks a word of the greeting: `<|speak|>`, the word and a terminator."""
 
 PREVIOUS_MARKER = "\n\nprevious: "
 UNIT_CLOSE_TOKENS = 3
@@ -113,6 +119,13 @@ class DuplexConversation(TextContext):
         self.history: list[int] = []
         self.layout = ContextLayout(options)
         self.memo = UnitMemo()
+        self._greeting: list[int] = []
+        if (
+            config.greeting.strip()
+            and config.max_new_speak_tokens_per_chunk >= LEAST_GREETING_TOKENS
+        ):
+            words = tokenizer.plain(tokenizer.encode(config.greeting.strip()))
+            self._greeting = [*words, self._ids.turn_eos]
         self._unclosed_words: tuple[int, ...] | None = None
 
     @property
@@ -156,7 +169,10 @@ class DuplexConversation(TextContext):
         if self._pending is None:
             raise EngineError("prefill must come before generate")
         began = time.perf_counter()
-        forced = force_listen or self.units_generated < self.config.force_listen_count
+        if force_listen:
+            self._greeting = []
+        warming_up = self.units_generated < self.config.force_listen_count
+        forced = force_listen or (warming_up and not self._greeting)
         self.units_generated += 1
         self.memo = UnitMemo()
         unit = UnitOutcome(forced, restarts_voice=force_listen and self.turn_open)
@@ -197,13 +213,21 @@ class DuplexConversation(TextContext):
         if slide is not None:
             yield from self._slide(slide)
 
+    def skip_greeting(self, left: int) -> None:
+        """Leave only the last `left` tokens of the greeting: earlier units have spoken the others."""
+        self._greeting = self._greeting[len(self._greeting) - left :]
+
     def _decode(self, unit: UnitOutcome, logits: Tensor) -> Steps[None]:
+        greeting = self._greeting_tokens(unit) if self._greeting else None
         limit = self.config.max_new_speak_tokens_per_chunk
         for turn in range(limit):
             if turn == limit - 1 and self.config.ls_mode == "explicit":
                 self._terminate(self._ids.chunk_eos)
                 return
-            token = yield from self._sample(logits)
+            if greeting is not None:
+                token = next(greeting)
+            else:
+                token = yield from self._sample(logits)
             unit.is_listen = token == self._ids.listen
             if token in self._ids.chunk_ends:
                 self._terminate(token)
@@ -220,14 +244,28 @@ class DuplexConversation(TextContext):
                 unit.states.append(fed.hidden)
             logits = _wanted(fed)
 
+    def _greeting_tokens(self, unit: UnitOutcome) -> Iterator[int]:
+        """The tokens of a unit of the greeting, in place of sampled ones."""
+        yield self._record(self._ids.speak)
+        while self._greeting:
+            text = self._tokenizer.decode([*unit.tokens, self._greeting[0]])
+            if unit.tokens and len(text.encode()) > GREETING_BYTES:
+                break
+            yield self._record(self._greeting.pop(0))
+        yield self._ids.chunk_eos
+
+    def _record(self, token: int) -> int:
+        self.history.append(token)
+        self.memo.chosen.append(token)
+        return token
+
     def _sample(self, logits: Tensor) -> Steps[int]:
         draws = (self._rng.random(), self._rng.random())
         history = tuple(self.history[-self.sampling.repetition_window :])
         row = TokenRow(self.sampling, history, draws, self.slot)
         chosen: SampledToken = yield SampleToken(logits, row)
         if chosen.recorded:
-            self.history.append(chosen.token)
-            self.memo.chosen.append(chosen.token)
+            self._record(chosen.token)
         if chosen.token == self._ids.listen and self.turn_open:
             return self._ids.tts_bos
         return chosen.token
@@ -250,6 +288,7 @@ class DuplexConversation(TextContext):
         words = () if unit.is_listen else tuple(self._tokenizer.plain(unit.tokens))
         self.memo.words = list(words)
         self.memo.turn_open = self.turn_open
+        self.memo.greeting_left = len(self._greeting)
         self._unclosed_words = words
 
     def _speak(self, unit: UnitOutcome) -> Steps[None]:

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 class UnitMemo(BaseModel):
     """Tokens of one unit: those fed while generating, its terminator, its ordinary words, those sampled.
 
+    `greeting_left` is the number of tokens of the greeting that later units speak.
+
     For its speech: how many of the last `fed` tokens it covers (None without speech), its codes,
     and the length of the speech context after the unit.
     """
@@ -21,6 +23,7 @@ class UnitMemo(BaseModel):
     words: list[int] = Field(default_factory=list)
     chosen: list[int] = Field(default_factory=list)
     turn_open: bool = False
+    greeting_left: int = 0
     spoken: int | None = None
     codes: list[int] = Field(default_factory=list)
     speech_length: int = 0

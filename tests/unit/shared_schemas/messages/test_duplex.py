@@ -131,6 +131,8 @@ def test_unknown_fields_are_ignored_and_a_diagnostic_keeps_its_fields() -> None:
         ({"type": "prepare", "config": {"ls_mode": "loud"}}, "config.ls_mode"),
         ({"type": "prepare", "config": {"sample_rate": 44100}}, "config.sample_rate"),
         ({"type": "prepare", "config": {"generate_audio": 1}}, "config.generate_audio"),
+        ({"type": "prepare", "config": {"greeting": "x" * 301}}, "config.greeting"),
+        ({"type": "prepare", "config": {"greeting": None}}, "config.greeting"),
         ({"type": "client_diagnostic", "metrics": 5}, "metrics"),
     ],
     ids=lambda value: str(value)[:60],

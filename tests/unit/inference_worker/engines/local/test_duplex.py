@@ -44,6 +44,7 @@ from support.synthetic_speech import (
 
 pytestmark = pytest.mark.speech
 
+GREETING = "Good morning and welcome to you all! How can I help you with your questions?"
 STORY = "Tell me a story about a dog and a cat who live on a farm."
 
 
@@ -155,6 +156,35 @@ def test_the_unplayed_part_of_an_interrupted_answer_is_not_remembered(
     other_view.prepare("You are a helpful assistant.", STEADY)
     other_view.replay(units)
     assert turns(other_view) == turns(view)[:2]
+
+
+def greeted(view: LocalDuplexView) -> None:
+    greeting = {"greeting": GREETING, "force_listen_count": 3}
+    view.prepare("You are a helpful assistant.", STEADY.model_copy(update=greeting))
+
+
+def test_a_greeting_is_spoken_and_remembered(
+    local_engine: LocalProcessor, view: LocalDuplexView
+) -> None:
+    greeted(view)
+    greeting = list(listen(view))
+    assert text_of(greeting) == GREETING
+    said = set(words(transcript(local_engine, audio_of(greeting))))
+    assert {"morning", "help"} < said
+    assert "Rome" in text_of(converse(view, ITALY))
+    assert view._conversation is not None
+    assert GREETING in view._conversation.dialogue.messages()[0]["content"]
+    assert [role for role, _ in turns(view)] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize("spoken_units", [0, 1])
+def test_a_question_ends_the_greeting(view: LocalDuplexView, spoken_units: int) -> None:
+    greeted(view)
+    begun = [result for result, _ in zip(listen(view), range(spoken_units), strict=False)]
+    assert not any(result.is_listen for result in begun)
+    answer = converse(view, ITALY)
+    assert "Rome" in text_of(answer)
+    assert GREETING.split()[-1] not in text_of([*begun, *answer])
 
 
 def test_a_cough_does_not_interrupt_the_answer(view: LocalDuplexView) -> None:

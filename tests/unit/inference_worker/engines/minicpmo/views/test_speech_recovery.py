@@ -50,10 +50,10 @@ def engine() -> Iterator[MiniCPMOProcessor]:
     processor.close()
 
 
-def begin(engine: MiniCPMOProcessor) -> MiniCPMODuplexView:
+def begin(engine: MiniCPMOProcessor, config: DuplexConfig = SPEAKING) -> MiniCPMODuplexView:
     view = engine.set_duplex_mode()
     assert isinstance(view, MiniCPMODuplexView)
-    view.prepare("Streaming Omni Conversation.", SPEAKING, ref_audio=WAVES["w_ref"])
+    view.prepare("Streaming Omni Conversation.", config, ref_audio=WAVES["w_ref"])
     return view
 
 
@@ -122,6 +122,36 @@ def test_the_audio_of_an_unfinished_turn_is_synthesized_again(engine: MiniCPMOPr
     assert again._voice.waiting == first._voice.waiting != []
     for view in (first, again):
         view.cleanup()
+
+
+GREETING = "Hello and welcome. 你好，很高兴见到你。<|im_end|>"
+GREETED = ["Hello and welc", "ome. 你好，", "很高兴见到", "你。"]
+
+
+def test_a_greeting_is_spoken_at_the_speed_of_speech(engine: MiniCPMOProcessor) -> None:
+    config = SPEAKING.model_copy(update={"greeting": GREETING, "force_listen_count": 3})
+    first = begin(engine, config)
+    past = [unit(first, second("w_duplex_audio", n)) for n in range(len(GREETED))]
+    assert [one.text for one in past] == GREETED
+    assert [one.end_of_turn for one in past] == [False, False, False, True]
+    assert all(one.memo["codes"] and one.memo["chosen"] == one.memo["fed"] for one in past)
+    assert "greeting_left" in past[0].memo
+    for lost_after in range(1, len(past)):
+        again = begin(engine, config)
+        again.replay(past[:lost_after])
+        following = unit(again, second("w_duplex_audio", lost_after))
+        assert replace(following, audio=None) == replace(past[lost_after], audio=None)
+        again.cleanup()
+    first.cleanup()
+
+
+def test_without_room_for_a_word_there_is_no_greeting(engine: MiniCPMOProcessor) -> None:
+    config = SPEAKING.model_copy(
+        update={"greeting": GREETING, "max_new_speak_tokens_per_chunk": 2, "force_listen_count": 1}
+    )
+    view = begin(engine, config)
+    assert unit(view, second("w_duplex_audio", 0)).is_listen
+    view.cleanup()
 
 
 def test_images_are_sliced_as_before(engine: MiniCPMOProcessor) -> None:
