@@ -77,6 +77,7 @@ async def test_a_disabled_page_is_not_in_the_menu(stack: Stack, visitor: Visitor
         await expect(page.get_by_role("heading")).to_have_text("This page is turned off")
         assert await a11y_findings(page) == []
         await expect(page.get_by_role("link", name="Video call")).to_have_count(0)
+        await expect(page.get_by_role("button", name="Help")).to_have_count(0)
     finally:
         assert httpx.put(switch, json={"enabled": True}).status_code == 200
     visitor.page_errors = [text for text in visitor.page_errors if "403" not in text]
@@ -115,6 +116,36 @@ async def _open_device_check(page: Page) -> Locator:
     await page.locator("summary", has_text="Check devices").click()
     await page.get_by_role("button", name="Allow microphone").click()
     return page.locator("an-device-check")
+
+
+async def test_each_page_has_help(stack: Stack, visitor: Visitor) -> None:
+    page = await visitor.open("/turnbased")
+    message = page.get_by_label("Your message")
+    await message.fill("what")
+    await message.press("?")
+    await expect(message).to_have_value("what?")
+    help_ = page.get_by_role("dialog", name="Help")
+    button = page.get_by_role("button", name="Help")
+    await button.click()
+    await expect(help_).to_contain_text("Start a new line")
+    await expect(help_).to_be_focused()
+    assert await a11y_findings(page) == []
+    await page.keyboard.press("Escape")
+    await expect(help_).to_be_hidden()
+    await expect(button).to_be_focused()
+    for path, text in (("/", "It listens while it speaks"), ("/admin", "Drain")):
+        await page.goto(stack.http_url + path)
+        await button.focus()
+        await page.keyboard.press("?")
+        await expect(help_).to_contain_text(text)
+        await page.keyboard.press("?")
+        await expect(help_).to_be_hidden()
+        await expect(button).to_be_focused()
+    await button.click()
+    await help_.get_by_role("switch", name="Open the help with the key").click()
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("?")
+    await expect(help_).to_be_hidden()
 
 
 async def test_a_server_with_keys_asks_for_a_key_once(stack: Stack, visitor: Visitor) -> None:

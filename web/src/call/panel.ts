@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import "../components/audio-mixer.ts";
 import { common } from "../i18n/common.ts";
+import { helpButton } from "../shell/help-drawer.ts";
 import { icon } from "../ui/icon.ts";
 import { tabPanel, tabs } from "../ui/tabs.ts";
 import "./event-list.ts";
@@ -37,9 +38,12 @@ export function callPanel(view: CallView): TemplateResult {
           ? nothing
           : html`<header>
                 <h2>${title}</h2>
-                <button class="button quiet square" aria-label=${common().close} @click=${close}>
-                  ${icon("close")}
-                </button>
+                <div class="row tight still">
+                  ${isBusy(view.state) ? helpButton() : nothing}
+                  <button class="button quiet square" aria-label=${common().close} @click=${close}>
+                    ${icon("close")}
+                  </button>
+                </div>
               </header>
               <div class="body">${BODIES[panel](view)}</div>`
       }

@@ -42,7 +42,7 @@ export function settingsPanel(view: CallView): TemplateResult {
     ${fold(callSettingsStrings().talking, talking(values, change))}
     ${call.kind === "omni" ? fold(callSettingsStrings().camera, camera(values, change)) : nothing}
     ${fold(callSettingsStrings().recording, recording(view, change))}
-    ${fold(callSettingsStrings().generation, generation(values, change))} ${fold(callSettingsStrings().keys, keys(view, change))}
+    ${fold(callSettingsStrings().generation, generation(values, change))} ${fold(callSettingsStrings().keys, keys(values, change))}
   </div>`;
 }
 
@@ -192,23 +192,14 @@ function generation(values: CallValues, change: Change): TemplateResult {
   ${slider({ label: t.forceListen, hint: t.forceListenHint, value: values.forceListen, min: 0, max: 15, step: 1, format: (s) => t.seconds(whole(s)), onInput: (forceListen) => change({ forceListen }) })}`;
 }
 
-function keys({ call, values }: CallView, change: Change): TemplateResult {
-  const t = callSettingsStrings().keyList;
-  const rows: [string, string][] = [
-    [t.space, t.mute],
-    ["P", t.pause],
-    ["L", t.interrupt],
-    ...(call.kind === "omni" ? [["C", t.camera] as [string, string]] : []),
-    ["⇧ X", t.stop],
-  ];
-  return html`${toggle({
-    label: callSettingsStrings().useKeys,
-    checked: values.keys,
-    onChange: (on) => change({ keys: on }),
-  })}
-  <dl class="keys">
-    ${rows.map(([key, meaning]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${meaning}</dd></div>`)}
-  </dl>`;
+function keys({ keys: on }: CallValues, change: Change): TemplateResult {
+  const t = callSettingsStrings();
+  return toggle({
+    label: t.useKeys,
+    hint: t.useKeysHint,
+    checked: on,
+    onChange: (keys) => change({ keys }),
+  });
 }
 
 /** Selects the file that replaces the microphone. */

@@ -56,14 +56,7 @@ export const callSettingsStrings = defineStrings(
     keepVideo: "Audio and video",
     keys: "Keyboard shortcuts",
     useKeys: "Enable shortcuts",
-    keyList: {
-      space: "Space",
-      mute: "Mute or unmute",
-      pause: "Pause or resume",
-      interrupt: "Interrupt the model",
-      camera: "Turn camera on or off",
-      stop: "End call",
-    },
+    useKeysHint: "The help lists them.",
   },
   {
     prompt: "系统提示",
@@ -119,13 +112,6 @@ export const callSettingsStrings = defineStrings(
     keepVideo: "音频和视频",
     keys: "键盘快捷键",
     useKeys: "启用快捷键",
-    keyList: {
-      space: "空格",
-      mute: "静音或取消静音",
-      pause: "暂停或继续",
-      interrupt: "打断模型",
-      camera: "打开或关闭摄像头",
-      stop: "结束通话",
-    },
+    useKeysHint: "按键列表在帮助中。",
   },
 );

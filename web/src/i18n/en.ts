@@ -9,6 +9,11 @@ export const en = {
   messages: "Messages",
   loading: "Loading…",
 
+  help: {
+    title: "Help",
+    key: "Open the help with the key “?”",
+  },
+
   nav: {
     label: "Main",
     skip: "Skip to content",

@@ -11,6 +11,11 @@ export const zh: Translated<typeof en> = {
   messages: "消息",
   loading: "加载中…",
 
+  help: {
+    title: "帮助",
+    key: "用“?”键打开帮助",
+  },
+
   nav: {
     label: "主导航",
     skip: "跳到正文",

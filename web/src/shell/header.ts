@@ -7,6 +7,7 @@ import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
 import { type Theme, theme } from "../ui/theme.ts";
+import { helpButton } from "./help-drawer.ts";
 import { address, menu, pageName } from "./menu.ts";
 import "./header.css";
 
@@ -22,6 +23,8 @@ export class Header extends BaseElement {
 
   /** Hides the menu for users of a share link. */
   @property({ type: Boolean }) bare = false;
+  /** Whether the page has help. */
+  @property({ type: Boolean }) help = false;
 
   @state() private open = false;
 
@@ -32,7 +35,7 @@ export class Header extends BaseElement {
         <a class="brand" href="/" aria-label="Antiphon, ${nav.home}">${mark()}<span>Antiphon</span></a>
         ${this.bare ? nothing : this.#nav()}
         <div class="tools">
-          ${this.#languageButton()} ${this.#themeButton()} ${this.bare ? nothing : this.#menuButton()}
+          ${this.help ? helpButton() : nothing} ${this.#languageButton()} ${this.#themeButton()} ${this.bare ? nothing : this.#menuButton()}
         </div>
       </header>`;
   }

@@ -1,13 +1,15 @@
-import { html, render, type TemplateResult } from "lit";
+import { html, nothing, render, type TemplateResult } from "lit";
 import "../ui/styles.css";
 import "../ui/theme.ts";
 import "../ui/toasts.ts";
 import "./header.ts";
+import "./help-drawer.ts";
 import "./key-dialog.ts";
 import { frontendDefaults } from "../api/catalog.ts";
 import { language, suggest, tag } from "../i18n/language.ts";
 import { loadCapabilities } from "./capabilities.ts";
 import { showError } from "./errors.ts";
+import type { LoadHelp } from "./help-drawer.ts";
 import { address, loadMenu } from "./menu.ts";
 
 /** A page without the shell. */
@@ -17,6 +19,7 @@ export interface Page {
   readonly content: () => TemplateResult;
   /** Without the menu, for users of a share link. */
   readonly bare?: boolean;
+  readonly help?: LoadHelp;
 }
 
 /** Builds the page: header, content, toasts and key dialog. Call it once, in `main.ts`. */
@@ -34,10 +37,11 @@ export function mount(page: Page): void {
 }
 
 function frame(page: Page): TemplateResult {
-  return html`<an-header ?bare=${page.bare ?? false}></an-header>
+  return html`<an-header ?bare=${page.bare ?? false} ?help=${page.help !== undefined}></an-header>
     <main id="main" class="page" tabindex="-1">${page.content()}</main>
     <an-toasts></an-toasts>
-    <an-key-dialog></an-key-dialog>`;
+    <an-key-dialog></an-key-dialog>
+    ${page.help ? html`<an-help-drawer .load=${page.help}></an-help-drawer>` : nothing}`;
 }
 
 async function begin(): Promise<void> {

@@ -9,6 +9,8 @@ export interface DialogOptions {
   readonly body: TemplateResult;
   readonly footer?: TemplateResult;
   readonly wide?: boolean;
+  /** At the right edge, as high as the window. */
+  readonly drawer?: boolean;
   /** Called on Escape, the close button, or a click outside. */
   readonly onClose: () => void;
 }
@@ -20,10 +22,11 @@ export function dialog({
   body,
   footer,
   wide = false,
+  drawer = false,
   onClose,
 }: DialogOptions): TemplateResult {
   return html`<dialog
-    class="dialog ${wide ? "wide" : ""}"
+    class="dialog ${wide ? "wide" : ""} ${drawer ? "drawer" : ""}"
     aria-label=${title}
     tabindex="-1"
     ${ref((element) => show(element, open))}

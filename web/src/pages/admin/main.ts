@@ -3,4 +3,8 @@ import { mount } from "../../shell/shell.ts";
 import "./page.ts";
 import { adminStrings } from "./strings.ts";
 
-mount({ title: () => adminStrings().title, content: () => html`<an-admin-page></an-admin-page>` });
+mount({
+  help: async () => (await import("../help.ts")).pageHelp,
+  title: () => adminStrings().title,
+  content: () => html`<an-admin-page></an-admin-page>`,
+});

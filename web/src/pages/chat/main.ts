@@ -6,4 +6,8 @@ import { chatSettings } from "./settings.ts";
 import { chatStrings } from "./strings.ts";
 
 adoptPreset(chatSettings);
-mount({ title: () => chatStrings().title, content: () => html`<an-chat-page></an-chat-page>` });
+mount({
+  help: async () => (await import("../help.ts")).pageHelp,
+  title: () => chatStrings().title,
+  content: () => html`<an-chat-page></an-chat-page>`,
+});

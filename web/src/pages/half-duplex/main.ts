@@ -7,6 +7,7 @@ import { halfDuplexStrings } from "./strings.ts";
 
 adoptPreset(halfDuplexSettings);
 mount({
+  help: async () => (await import("../help.ts")).pageHelp,
   title: () => halfDuplexStrings().title,
   content: () => html`<an-half-duplex-page></an-half-duplex-page>`,
 });
