@@ -181,6 +181,8 @@ class ResumingLink(Link):
         message: dict[str, Any] = orjson.loads(header)
         self._seq = message.get("seq", self._seq)
         self._token = message.get("resume_token", self._token)
+        if message["type"] == "response.done":  # of `mode=chat`: only a request can be resumed
+            self._token = ""
         return message
 
     def _is_resumed(self, frame: str | bytes) -> bool:

@@ -90,11 +90,10 @@ async def connect_realtime_chat(
 ) -> AsyncIterator[RealtimeChatClient]:
     """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block closes the connection.
 
-    The edge holds a worker only while it answers. `resume` is refused: `antiphon.ask` can be resumed.
+    The edge holds a worker only while it answers. With `resume` a broken connection loses nothing of an
+    answer; one that breaks between two answers ends with SessionOver: connect again.
     Raises CannotConnect, ServerError or SessionOver.
     """
-    if how.get("resume"):
-        raise ValueError("resume: mode=chat cannot be resumed; use antiphon.ask")
     link = await open_link(url, "/v1/realtime", how, mode="chat")
     async with run_session(RealtimeChatClient(link)) as chat:
         await chat.begin()

@@ -300,27 +300,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         return [Forward(command)]
 
     def placed(self, place: QueuePlace) -> list[Action]:
-        """The document knows no mark, no position 0 and no reason, so clients must ask for them."""
-        if not self._notices and (place.stale or place.position == 0):
-            return []
-        reason = place.reason if self._notices else None
-        if place.first:
-            queued = SessionQueued(
-                position=place.position,
-                estimated_wait_s=place.eta_s,
-                ticket_id=place.ticket_id,
-                queue_length=place.queue_length,
-                reason=reason,
-            )
-            return [Send(queued)]
-        update = SessionQueueUpdate(
-            position=place.position,
-            estimated_wait_s=place.eta_s,
-            queue_length=place.queue_length,
-            stale=place.stale or None,
-            reason=reason,
-        )
-        return [Send(update)]
+        return report_place(place, notices=self._notices)
 
     def _grant_messages(self) -> list[Action]:
         return [Send(SessionQueueDone())]
@@ -422,6 +402,30 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
             text, used = diagnostic or _DIAGNOSTICS[reason], self._responses.count(None)
             message = SessionClosedV2.of(closed, text, self._recording, used)
         return self._finish(message, code, reason)
+
+
+def report_place(place: QueuePlace, *, notices: bool) -> list[Action]:
+    """The document knows no mark, no position 0 and no reason, so clients must ask for them."""
+    if not notices and (place.stale or place.position == 0):
+        return []
+    reason = place.reason if notices else None
+    if place.first:
+        queued = SessionQueued(
+            position=place.position,
+            estimated_wait_s=place.eta_s,
+            ticket_id=place.ticket_id,
+            queue_length=place.queue_length,
+            reason=reason,
+        )
+        return [Send(queued)]
+    update = SessionQueueUpdate(
+        position=place.position,
+        estimated_wait_s=place.eta_s,
+        queue_length=place.queue_length,
+        stale=place.stale or None,
+        reason=reason,
+    )
+    return [Send(update)]
 
 
 class DeltaBuffer:

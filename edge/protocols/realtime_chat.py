@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from antiphon.edge.errors import Close, Fault, error_message
@@ -13,7 +13,7 @@ from antiphon.edge.media.voices import UploadedVoices
 from antiphon.edge.protocols import chat
 from antiphon.edge.protocols.chat import ChatMachine, decode_input
 from antiphon.edge.protocols.machine import Action, Actions, Finish, Phase, QueuePlace, Send
-from antiphon.edge.protocols.realtime import encode_v2_error
+from antiphon.edge.protocols.realtime import encode_v2_error, report_place
 from antiphon.edge.protocols.realtime_v2 import usage_fields
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.entries import (
@@ -21,13 +21,18 @@ from antiphon.shared_schemas.entries import (
     ChatIn,
     DeltaOut,
     ErrorOut,
+    InEntry,
     OutEntry,
     PrefillDoneOut,
     ProgressOut,
     StopIn,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.messages.realtime import ClosedReason, SessionClose
+from antiphon.shared_schemas.messages.realtime import (
+    ClosedReason,
+    SessionClose,
+    SessionQueueDone,
+)
 from antiphon.shared_schemas.messages.realtime_v2 import (
     ChatAppend,
     OutputDelta,
@@ -83,19 +88,38 @@ class RealtimeChatMachine(ChatMachine):
     """One request of a connection that may carry several.
 
     It ends with `response.done`, or with the `session.closed` of its connection: `closing`.
+    `request` is None if the client resumes it.
     """
 
     LEGAL: ClassVar = {**chat.LEGAL, Phase.STOPPING: frozenset({StopIn})}
     WIRE_NAMES: ClassVar = {StopIn: "session.close"}
 
-    def __init__(self, request: ChatIn, sid: str, number: int) -> None:
-        super().__init__(request, recording="")
+    def __init__(
+        self,
+        request: ChatIn | None,
+        sid: str,
+        number: int,
+        *,
+        resumable: bool = False,
+        notices: bool = False,
+    ) -> None:
+        super().__init__(request, recording="", resumable=resumable)
         self.closing = False
+        self.recording: str | None = None
+        """The id of the request's recording, if the client asked for it."""
+        self._notices = notices
         self._sid = sid
         self._ids: dict[str, Any] = {
             "response_id": f"resp_{sid.removeprefix('chat_')}_{number}",
             "session_id": sid,
         }
+
+    def snapshot(self) -> dict[str, Any]:
+        return {**super().snapshot(), "closing": self.closing}
+
+    def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
+        super().restore(snapshot, held)
+        self.closing = snapshot["closing"]
 
     def _handle(self, command: StopIn) -> list[Action]:
         self.closing = True
@@ -103,12 +127,18 @@ class RealtimeChatMachine(ChatMachine):
             return self._closed(ClosedReason.STOPPED, "the client closed the session")
         return [] if self.phase is Phase.STOPPING else self._enter(Phase.STOPPING, command)
 
-    def placed(self, place: QueuePlace) -> Sequence[Action]:  # noqa: ARG002 - not reported
-        """`session.queue_done` was sent before the first request."""
-        return []
+    def placed(self, place: QueuePlace) -> Sequence[Action]:
+        """`session.queue_done` was sent before the first request; a client that may resume needs a token."""
+        return report_place(place, notices=self._notices) if self._resumable else []
 
     def _grant_messages(self) -> list[Action]:
-        return []
+        return [Send(SessionQueueDone())] if self._resumable else []
+
+    def ended(self, reason: EndReason | None) -> Actions:
+        if reason is not EndReason.STOPPED or self.phase is Phase.OVER:
+            return super().ended(reason)
+        self.closing = True
+        return self._closed(ClosedReason.STOPPED, "the client closed the session")
 
     def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:
         if isinstance(entry, ProgressOut | PrefillDoneOut):
@@ -146,6 +176,7 @@ class RealtimeChatMachine(ChatMachine):
             reason="stopped" if entry.stopped else "turn_end",
             usage=usage_fields(entry.usage, video=False),
             tool_calls=entry.tool_calls or None,
+            recording_session_id=self.recording,
             **self._ids,
         )
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import NoReturn
 
 from fastapi import WebSocket
 
 from antiphon.edge.context import EdgeContext
-from antiphon.edge.errors import ClientGone, Close
+from antiphon.edge.errors import ClientGone, Close, ResumeExpired
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.protocols.machine import Phase
 from antiphon.edge.protocols.realtime import encode_v2_error
@@ -22,14 +22,18 @@ from antiphon.edge.protocols.realtime_chat import (
     closed_by_client,
     decode_chat_event,
 )
-from antiphon.edge.session.admission import ConnectOptions, SessionRequest, read_connect_options
+from antiphon.edge.session.admission import (
+    AdmittedSession,
+    ConnectOptions,
+    SessionRequest,
+    read_connect_options,
+)
 from antiphon.edge.session.handshake import accept, limit_connections, reject
 from antiphon.edge.session.session import ProtocolSpec, serve_session
 from antiphon.edge.settings import capabilities
 from antiphon.edge.transport.connection import ClientConnection, choose_encoding, choose_subprotocol
 from antiphon.shared_schemas.apps import REALTIME
-from antiphon.shared_schemas.entries import StopIn
-from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
 from antiphon.shared_schemas.messages.realtime import (
     ClosedReason,
     SessionClose,
@@ -53,12 +57,12 @@ async def serve_chat_mode(socket: WebSocket) -> None:
         offered, pcm = socket.scope.get("subprotocols", ()), socket.query_params.get("pcm")
         connection.encoding = choose_encoding(choose_subprotocol(offered), pcm)
         options = read_connect_options(socket.query_params)
-        if options.resume:
-            text = "resume: mode=chat cannot be resumed; use /ws/chat"
-            raise InvalidInput(text, field="resume")
-        chat = RealtimeChat(context, connection, context.access.client_id(socket))
-        await chat.greet(options)
-        await chat.serve()
+        chat = RealtimeChat(context, connection, context.access.client_id(socket), options)
+        if options.resumed:
+            await chat.resume(options.resumed.token.sid)
+        else:
+            await chat.greet()
+            await chat.serve()
 
 
 async def continue_as_chat(
@@ -68,7 +72,7 @@ async def continue_as_chat(
     chat = RealtimeChat(context, connection, client)
     try:
         if not queue_done:
-            await chat.greet(ConnectOptions())
+            await chat.greet()
         await chat.create()
         await chat.serve()
     except ClientGone:
@@ -78,19 +82,42 @@ async def continue_as_chat(
 
 
 class RealtimeChat:
-    """The connection of one client. No worker is held between requests."""
+    """The connection of one client. No worker is held between requests.
 
-    def __init__(self, context: EdgeContext, connection: ClientConnection, client: str) -> None:
+    Only a request can be resumed: between two of them there is nothing to lose.
+    """
+
+    def __init__(
+        self,
+        context: EdgeContext,
+        connection: ClientConnection,
+        client: str,
+        options: ConnectOptions | None = None,
+    ) -> None:
         self._context = context
         self._connection = connection
         self._client = client
+        self._options = options or ConnectOptions()
         self._sid = f"chat_{secrets.token_hex(8)}"
+        self._requests = 0
         self._unread: ClientFrame | None = None
         self._created = False
 
-    async def greet(self, options: ConnectOptions) -> None:
+    async def resume(self, request: str) -> None:
+        """Continue the answer to this request of another connection, then serve the next ones.
+
+        Raises ResumeExpired, and what `serve` raises.
+        """
+        self._sid, _, number = request.rpartition("-")
+        if not (self._sid and number.isdecimal()):
+            raise ResumeExpired
+        self._requests, self._created = int(number), True
+        if await self._answer(self._machine(None), self._options):
+            await self.serve()
+
+    async def greet(self) -> None:
         """Allow the client to send its `session.init`."""
-        offer = capabilities(self._context.settings) if options.capabilities else None
+        offer = capabilities(self._context.settings) if self._options.capabilities else None
         await self._send(replace(SessionQueueDone(), capabilities=offer))
 
     async def create(self) -> None:
@@ -107,7 +134,7 @@ class RealtimeChat:
             await self._close(SessionClosedV2.of(ClosedReason.TIMEOUT, text, self._sid))
 
     async def _serve_events(self) -> None:
-        requests = 0
+        options = replace(self._options, resumed=None, capabilities=False)
         while True:
             with self._context.chat_budget.reserve() as reservation:
                 frame = await self._receive()
@@ -121,23 +148,36 @@ class RealtimeChat:
                 if isinstance(event, SessionInit):
                     await self.create()
                     continue
-                requests += 1
-                machine = RealtimeChatMachine(event, self._sid, requests)
+                self._requests += 1
+                machine = self._machine(event)
                 del event  # its media: the machine frees them with the grant
-                if not await self._answer(machine, requests):
+                if not await self._answer(machine, options):
                     return None
 
-    async def _answer(self, machine: RealtimeChatMachine, number: int) -> bool:
-        """Answer one request. False if that ended the connection."""
+    def _machine(self, request: ChatIn | None) -> RealtimeChatMachine:
+        resumable, notices = self._options.resume, self._options.notices
+        return RealtimeChatMachine(
+            request, self._sid, self._requests, resumable=resumable, notices=notices
+        )
+
+    async def _answer(self, machine: RealtimeChatMachine, options: ConnectOptions) -> bool:
+        """Answer one request. False if that ended the connection.
+
+        A request that was lost before its client had a token keeps its id, so the next one is taken.
+        """
         exchange = ChatExchange(self._connection, machine)
         decoder = RealtimeChatDecoder(self._context.settings)
-        spec: ProtocolSpec[StopIn] = ProtocolSpec(
-            lambda *_: (decoder, machine), encode_v2_error, turns=True
-        )
-        asked = SessionRequest(
-            SessionKind.CHAT, "realtime chat", [f"{self._sid}-{number}"], client=self._client
-        )
-        await serve_session(self._context, exchange, spec, asked, ConnectOptions())
+
+        def start(
+            _context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
+        ) -> tuple[RealtimeChatDecoder, RealtimeChatMachine]:
+            machine.recording = admitted.recording if options.notices else None
+            return decoder, machine
+
+        spec: ProtocolSpec[StopIn] = ProtocolSpec(start, encode_v2_error, turns=True)
+        ids = (f"{self._sid}-{number}" for number in count(self._requests))
+        asked = SessionRequest(SessionKind.CHAT, "realtime chat", ids, client=self._client)
+        await serve_session(self._context, exchange, spec, asked, options)
         if exchange.gone or exchange.code is None:
             raise ClientGone
         if machine.closing or exchange.code is not Close.NORMAL:
@@ -180,6 +220,7 @@ class ChatExchange:
         self.send = connection.send
         self.send_now = connection.send_now
         self.force_close = connection.force_close
+        self.probe = connection.probe
         self._connection = connection
         self._machine = machine
 
@@ -199,6 +240,3 @@ class ChatExchange:
 
     async def close(self, code: Close) -> None:
         self.code = code
-
-    def probe(self, answered: Callable[[], None]) -> None:
-        """There is no token to confirm."""

@@ -41,6 +41,10 @@ _POSITION: Schema = {
 }
 _BEARERS = ("session.queued", "session.queue_done", "session.created")
 
+_CONNECTION = ("session.queue_done", "session.created", "session.closed")
+_UNNUMBERED = {1: frozenset({"error"}), 2: frozenset({"error", *_CONNECTION})}
+"""Events that may precede a session, or with `mode=chat` a request. They have no number and no token then."""
+
 
 def schema_for(options: ConnectOptions, version: int = 1) -> Schema:
     """The events of a connection with these options."""
@@ -50,15 +54,12 @@ def schema_for(options: ConnectOptions, version: int = 1) -> Schema:
         limits: Schema = {"enum": ["duration", "context"]}
         events["session.notice"] = _event(limit=limits, seconds_left=_TIME)
         _add(events["session.queued"], required=False, reason=_REASON)
-        _add(events["session.created"], required=False, recording_session_id={"type": "string"})
+        for name in {"session.created", "response.done"} & set(events):
+            _add(events[name], required=False, recording_session_id={"type": "string"})
         update = {"stale": _STALE, "position": _POSITION, "reason": _REASON}
         _add(events["session.queue_update"], required=False, **update)
     if options.resume:
-        for name, event in events.items():  # an error may precede the session
-            _add(event, required=name != "error", seq=_SEQ)
-        for name in _BEARERS:
-            _add(events[name], required=True, resume_token=_TOKEN)
-        events["resumed"] = _event(seq={**_SEQ, "minimum": 0}, resume_token=_TOKEN)
+        _add_resume(events, _UNNUMBERED[version])
     if options.capabilities:
         for event in events.values():
             _add(event, required=False, capabilities=_CAPABILITIES)
@@ -72,6 +73,14 @@ def schema_for(options: ConnectOptions, version: int = 1) -> Schema:
     for name, event in (events | schema["$defs"]["client"]).items():
         event["properties"].setdefault("type", {"const": name})
     return schema
+
+
+def _add_resume(events: dict[str, Schema], unnumbered: frozenset[str]) -> None:
+    for name, event in events.items():
+        _add(event, required=name not in unnumbered, seq=_SEQ)
+    for name in _BEARERS:
+        _add(events[name], required=name not in unnumbered, resume_token=_TOKEN)
+    events["resumed"] = _event(seq={**_SEQ, "minimum": 0}, resume_token=_TOKEN)
 
 
 def _event(**properties: Schema) -> Schema:

@@ -149,6 +149,7 @@ class OutputDelta(ServerMessage, type="response.output.delta"):
 class ResponseDone(ServerMessage, type="response.done"):
     """A chat answer is complete. `audio` only if it was not streamed.
 
+    `recording_session_id` only with `notices=1`.
     `reason`: `turn_end`, or `stopped` if an operator or the client's page stopped the answer.
     """
 
@@ -159,6 +160,7 @@ class ResponseDone(ServerMessage, type="response.done"):
     audio: bytes | None = None
     usage: dict[str, Any] | None = None
     tool_calls: list[dict[str, Any]] | None = None
+    recording_session_id: str | None = None
 
 
 class SessionClosedV2(ServerMessage, type="session.closed"):

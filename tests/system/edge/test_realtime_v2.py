@@ -15,7 +15,15 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.entries import ErrorOut, PrepareIn, StopIn, StoppedOut
+from antiphon.shared_schemas.entries import (
+    ChatDoneOut,
+    ChatIn,
+    DeltaOut,
+    ErrorOut,
+    PrepareIn,
+    StopIn,
+    StoppedOut,
+)
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.edge_harness import (
     SPEECH,
@@ -178,6 +186,66 @@ async def test_a_session_that_asked_for_it_resumes(edge: RunningEdge, worker: Pl
         await session.answer(text="Two.")
         second = await client.expect("response.output.delta")
         assert second["response_id"] == first["response_id"]
+
+
+ASK = {"input": {"messages": [{"role": "user", "content": "Hello."}]}}
+
+
+async def _begin_answer(client: Resumer, worker: PlayedWorker) -> PlayedSession:
+    """The numbers of a request begin at 1."""
+    client.received, client.last = {}, 0
+    await client.send("input.append", **ASK)
+    session = await worker.claim()
+    await client.expect("session.queue_done", skip=WAITING)
+    await session.expect(ChatIn)
+    await session.publish(DeltaOut(text_delta="Hi "))
+    await client.expect("response.output.delta")
+    return session
+
+
+async def _end_answer(session: PlayedSession) -> None:
+    numbers = {"generated_tokens": 2, "input_tokens": 9, "duration_ms": 1.0}
+    await session.publish(ChatDoneOut(text="Hi you.", **numbers))
+    await session.end(EndReason.STOPPED)
+
+
+async def test_a_request_with_mode_chat_resumes(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker
+) -> None:
+    client = Resumer("/v1/realtime?mode=chat")
+    async with client.connected(edge.ws):
+        assert (await client.receive())["type"] == "session.queue_done"
+        await client.send("session.init", payload={})
+        sid = (await client.receive())["session_id"]
+        first = await _begin_answer(client, worker)
+        await client.drop()
+    await first.publish(DeltaOut(text_delta="you."))
+    async with client.back(edge.ws, seq=1):
+        deltas = [await client.expect("response.output.delta") for _ in range(2)]
+        assert [delta["text"] for delta in deltas] == ["Hi ", "you."]
+        await _end_answer(first)
+        done = await client.expect("response.done")
+        assert (done["response_id"].rpartition("_")[2], done["session_id"]) == ("1", sid)
+        token = client.token
+        second = await _begin_answer(client, worker)
+        assert (first.claim.sid, second.claim.sid) == (f"{sid}-1", f"{sid}-2")
+        await client.send("session.close")
+        await client.drop()
+    await second.expect(StopIn)
+    await _end_answer(second)
+    async with client.back(edge.ws):
+        closed = await client.expect("session.closed")
+        assert closed["reason"] == "stopped"
+        assert (await client.closed())[0] == 1000
+    async with edge.open(f"/v1/realtime?mode=chat&resume_token={token}&seq=1") as late:
+        assert json.loads(await late.socket.recv())["type"] == "resumed"
+        assert json.loads(await late.socket.recv())["type"] == "response.output.delta"
+
+
+@pytest.mark.parametrize("token", ["chat_1-1.x", "chat_1.x", "-1.x", "rt_1.x", "x"])
+async def test_an_unknown_token_with_mode_chat_is_refused(edge: RunningEdge, token: str) -> None:
+    async with edge.open(f"/v1/realtime?mode=chat&resume_token={token}&seq=1") as opened:
+        assert await opened.close_code() == 4410
 
 
 @pytest.mark.edge(realtime_audio_s=0.5)

@@ -15,6 +15,7 @@ from antiphon.client.duplex import Unit, connect_duplex
 from antiphon.client.half_duplex import Piece, TurnDone, connect_half_duplex
 from antiphon.client.link import ClientOptions
 from antiphon.client.realtime import Listen, Spoken, connect_realtime
+from antiphon.client.realtime_chat import connect_realtime_chat
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples, float_bytes
 from antiphon.shared_schemas.config import HalfDuplexConfig, VadConfig
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
@@ -136,3 +137,16 @@ async def test_chat(edges: TwoEdges) -> None:
         assert answer.done.text == "".join(piece.text for piece in pieces)
     assert len(pieces) == 40
     assert all(len(piece.audio) for piece in pieces)
+
+
+async def test_chat_over_realtime(edges: TwoEdges) -> None:
+    """The connection that the answer continues on serves the next request."""
+    pieces: list[Spoken] = []
+    async with connect_realtime_chat(edges.first, **resuming(edges)) as chat:
+        async for piece in chat.ask("Hello"):
+            pieces.append(piece)
+            if len(pieces) == 3:
+                edges.one.kill()
+        assert chat.done is not None
+        assert (len(pieces), chat.done.text) == (40, "".join(piece.text for piece in pieces))
+        assert (await chat.whole("And now?")).session_id == chat.created.session_id

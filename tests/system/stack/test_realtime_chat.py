@@ -213,13 +213,6 @@ async def test_no_json_closes_with_1003(stack: Stack) -> None:
         await client.expect_end("error", 1003)
 
 
-async def test_a_resume_is_refused(stack: Stack) -> None:
-    async with open_path(stack.ws_url, f"{PATH}&resume=1") as wire:
-        client = ChatClient(wire)
-        assert "/ws/chat" in (await client.expect("error"))["error"]["message"]
-        await client.expect_end("error", 1008)
-
-
 async def test_a_client_that_leaves_frees_the_worker(stack: Stack) -> None:
     for _ in range(4):  # more than the worker has slots
         async with _created(stack) as client:

@@ -92,12 +92,6 @@ async def test_settings_that_version_1_does_not_have_are_refused() -> None:
             await session.update(config={"length_penalty": 1.05})
 
 
-async def test_a_chat_does_not_resume() -> None:
-    with pytest.raises(ValueError, match=r"antiphon\.ask"):
-        async with connect_realtime_chat("ws://127.0.0.1:1", resume=True):
-            pass
-
-
 async def test_a_chat_with_several_requests() -> None:
     async def script(wire: Wire) -> None:
         await _begin(wire, "turn_based")

@@ -106,6 +106,30 @@ def test_places_in_the_queue_are_not_reported() -> None:
     assert machine.placed(QueuePlace("7", 2, 3, 4.5, first=True)) == []
 
 
+def test_a_client_that_may_resume_receives_its_place_and_the_grant() -> None:
+    """Both have a token."""
+    machine = RealtimeChatMachine(REQUEST, "chat_7", 2, resumable=True)
+    sent = [*machine.placed(QueuePlace("7", 2, 3, 4.5, first=True)), *machine.granted()]
+    assert [wire["type"] for wire in _wires(sent)] == ["session.queued", "session.queue_done"]
+    assert sent[-1] == Forward(REQUEST)
+
+
+def test_a_restored_request_ends_as_its_client_asked() -> None:
+    machine = _machine()
+    machine.receive(StopIn())
+    again = RealtimeChatMachine(None, "chat_7", 2, resumable=True)
+    again.restore(json.loads(json.dumps(machine.snapshot())), [])
+    [closed] = _wires(again.deliver(_done(stopped=True), 0))
+    assert (closed["type"], closed["reason"], again.closing) == ("session.closed", "stopped", True)
+
+
+def test_a_client_that_asks_receives_the_id_of_the_recording() -> None:
+    machine = _machine()
+    machine.recording = "8b1f"
+    [done] = wires_of(machine.deliver(_done(), 0))
+    assert done["recording_session_id"] == "8b1f"
+
+
 @pytest.mark.parametrize(
     ("entry", "sent"),
     [
@@ -129,6 +153,7 @@ def test_an_answer_ends_with_its_text() -> None:
     done = {"type": "response.done", **IDS, "text": "Hi.", "reason": "turn_end"}
     assert _wires(actions) == [{**done, "audio": "AAAAAA=="}]
     assert actions[-1] == Finish(Close.NORMAL, EndReason.STOPPED)
+    machine.ended(EndReason.STOPPED)  # the row of the session says so a little later
     assert not machine.closing
 
 

@@ -131,6 +131,12 @@ def test_options_extend_the_schema() -> None:
     Draft202012Validator.check_schema(schema)
     events = Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/server_event"})
     assert events.is_valid({**DELTA, "kind": "listen", "seq": 4})
+    assert not events.is_valid({**DELTA, "kind": "listen"})
+    assert events.is_valid({"type": "session.queue_done"})  # of a connection with `mode=chat`
+    assert events.is_valid({"type": "session.queue_done", "seq": 1, "resume_token": "chat_1-1.x"})
+    done = {"type": "response.done", "text": "", "reason": "turn_end", "seq": 3}
+    ids = {"response_id": "resp_1", "session_id": "chat_1", "recording_session_id": "8b1f"}
+    assert events.is_valid({**done, **ids})
     assert events.is_valid(
         {"type": "session.notice", "limit": "context", "seconds_left": 1, "seq": 1}
     )
