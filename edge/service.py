@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -30,6 +31,9 @@ WS_MAX_BYTES = 16 * 1024 * 1024
 
 _SHUTDOWN_S = 3
 
+_MIDDLE_COLLECTIONS = 30
+"""Before a full garbage collection, which takes 40 ms with 500 connections: Python's 10 are one burst."""
+
 
 async def run(settings: EdgeSettings, stop: asyncio.Event | None = None) -> None:
     """Serve until `stop` is set (SIGTERM and SIGINT set it by default), then drain.
@@ -39,6 +43,7 @@ async def run(settings: EdgeSettings, stop: asyncio.Event | None = None) -> None
     stop = stop or stop_on_signals()
     async with serving(settings) as (edge, url):
         freeze_heap()
+        gc.set_threshold(*gc.get_threshold()[:2], _MIDDLE_COLLECTIONS)
         log.info("edge_ready", edge=edge.id, url=url)
         await _until(stop, edge.upkeep)
         log.info("edge_draining", sessions=len(edge.events.serving()))

@@ -27,6 +27,12 @@ class TurnQueue:
             self._loop.call_soon(self._run)
         self._waiting.append(callback)
 
+    async def turn(self) -> None:
+        """Returns when it is the caller's turn."""
+        turn = asyncio.Event()
+        self.add(turn.set)
+        await turn.wait()
+
     def _run(self) -> None:
         """A callback may add another one, and an error in one ends only that one."""
         if len(self._waiting) > PER_TURN:

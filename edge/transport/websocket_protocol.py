@@ -73,7 +73,7 @@ class _FrameReader(StreamReader):
         """`room`: the longest frame that the parser accepts now."""
         super().__init__()
         self.held = False
-        self._room = room
+        self.room = room
         self._rest = 0
         """Bytes of the long frame that have no header yet."""
         self._last = self._mask = b""
@@ -90,7 +90,7 @@ class _FrameReader(StreamReader):
             head[:0] = self._next_header()
         elif len(head) >= 14 and head[1] == 0xFF:
             size = int.from_bytes(head[2:10], "big")
-            if PIECE_BYTES < size <= self._room():  # the parser refuses a longer one
+            if PIECE_BYTES < size <= self.room():  # the parser refuses a longer one
                 self._split()
         return not head
 
@@ -167,6 +167,11 @@ class FrameParser(ServerProtocol):
         self.reader.buffer.clear()
         self.reader.held = True
 
+    def release(self) -> None:
+        """Break the reference cycles. The parser must not be used after that."""
+        self.parser.close()
+        self.reader.room = int
+
 
 class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
     """Adds `send_now`, `force_close` and `probe` to `scope["state"]` and aborts clients that answer no ping.
@@ -200,6 +205,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         self._began = 0.0
         """When the incomplete message began; 0 without one."""
         self._deadline: asyncio.TimerHandle | None = None
+        self._aborts: list[asyncio.TimerHandle] = []
         self._waits_for_turn = False
         self._cut = False
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
@@ -226,10 +232,15 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Releases everything at once: a burst of connections leaves no garbage to collect."""
         self._memory.resize(0)
-        if self._deadline is not None:
-            self._deadline.cancel()
+        for timer in (self._deadline, *self._aborts):
+            if timer is not None:
+                timer.cancel()
+        self._aborts.clear()
         super().connection_lost(exc)
+        self.conn.release()
+        self.app, self.app_state, self.scope = self.config.loaded_app, {}, {}  # type: ignore[typeddict-item]
 
     # --- input ---
 
@@ -278,8 +289,13 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
             self.data_received(b"")
 
     async def receive(self) -> Any:
-        """The next message. It no longer counts as incomplete."""
+        """The next message. It no longer counts as incomplete.
+
+        Of many connections that are lost at once, each is reported in its turn.
+        """
         message = await self.queue.get()
+        if self.disconnected and message["type"] == "websocket.disconnect":
+            await self.turns.turn()
         if self._memory.size:
             self._memory.resize(0)
         if self.read_paused and self.queue.empty():
@@ -388,6 +404,8 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def probe(self, answered: Callable[[], None]) -> None:
         """Call `answered` once the client answers a ping: it has read everything sent before."""
+        if self.disconnected:
+            return
         self._on_pong = answered
         self.conn.send_ping(_PROBE)
         self.transport.write(b"".join(self.conn.data_to_send()))
@@ -485,7 +503,9 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         self._abort_later()
 
     def _abort_later(self, after_s: float = 0.0) -> None:
-        self.loop.call_later(after_s + _LINGER_S, self.transport.abort)
+        if self in self.connections:
+            timer = self.loop.call_later(after_s + _LINGER_S, self.transport.abort)
+            self._aborts.append(timer)
 
 
 def frame_head(opcode: Opcode, size: int) -> bytes:
