@@ -37,6 +37,8 @@ _SLOWEST_NODE_S = 1.0
 """A server of a cluster that does not report its memory for this long is left out."""
 
 _FOLLOW_EVERY_S = 0.5
+_LAST_EXPIRIES_S = 1.0
+"""A process that ends tries for this long to let the streams of its ended sessions expire."""
 
 
 class Broker:
@@ -55,21 +57,19 @@ class Broker:
         scripts = Scripts(redis, self.keys, metrics)
         self.queue = Queue(scripts, settings)
         self.leases = Leases(scripts, settings)
-        self.sessions = Sessions(redis, self.keys, scripts, settings)
+        self.streams = SessionStreams(redis, self.clock, settings, self.keys, scripts, metrics)
+        self.sessions = Sessions(redis, self.keys, scripts, settings, self.streams)
         self.resume_registry = ResumeRegistry(redis, self.keys, scripts, settings)
-        self.registry = Registry(scripts, settings, metrics)
+        self.registry = Registry(scripts, settings, metrics, self.streams)
         self.worker_connections = WorkerConnections(redis, self.keys, scripts)
         self.eta = EtaStore(redis, self.keys)
         self.apps = AppSwitches(redis, self.keys)
         self.voices = VoiceStore(redis, self.keys)
         self.shares = ShareStore(redis, self.keys, scripts, self.clock)
-        self.orphaned_keys = OrphanedKeys(redis, self.keys, scripts, self.clock, settings)
-        self.streams = SessionStreams(redis, self.clock, settings, self.keys, scripts, metrics)
+        self.orphaned_keys = OrphanedKeys(redis, self.keys, scripts, settings)
         self.reader = StreamReader(redis, read_pause_s)
         self.events = EventLog(redis, self.keys)
-        self.recorder_progress = RecorderProgress(
-            redis, self.keys, scripts, settings.session_row_ttl_s
-        )
+        self.recorder_progress = RecorderProgress(redis, self.keys, scripts)
         self._max_memory_share = settings.max_redis_memory_share
         self._memory_share = 0.0
 
@@ -104,6 +104,8 @@ class Broker:
             with suppress(BrokerUnavailable):
                 await self._redis.leave_former_masters()
             await self.streams.restore()
+            with suppress(BrokerUnavailable):
+                await self.streams.expire_ended()
 
 
 async def _memory_share(node: RedisNode, wait_s: float | None) -> float:
@@ -136,6 +138,9 @@ async def open_broker(
         finally:
             following.cancel()
             await asyncio.wait((following,))
+            with suppress(BrokerUnavailable, TimeoutError):
+                async with asyncio.timeout(_LAST_EXPIRIES_S):
+                    await broker.streams.expire_ended()
             await broker.reader.close()
     finally:
         await redis.aclose()

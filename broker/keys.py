@@ -19,6 +19,9 @@ from antiphon.shared_schemas.entries import (
 
 EntryT = TypeVar("EntryT", bound=StreamEntry, covariant=True)
 
+OPEN_SESSION_TTL_S = 30 * 86_400
+"""Expiry of what a session needs until it ends. No likely jump of Redis' clock is as long."""
+
 STREAM_NAMES = ("in", "out", "told", "begun", "past")
 
 
@@ -91,11 +94,11 @@ class Keys:
         return f"{self.prefix}:voice:{{{voice_id}}}"
 
     def inbound(self, sid: str) -> StreamKey[InEntry]:
-        """STREAM client → worker; removed once recorded, or expires when it is not written to."""
+        """STREAM client → worker; emptied once recorded, or expires after the session's end."""
         return StreamKey[InEntry](self._stream("in", sid), get_args(InEntry))
 
     def outbound(self, sid: str) -> StreamKey[OutEntry]:
-        """STREAM worker → edge; removed once recorded, or expires when it is not written to."""
+        """STREAM worker → edge; emptied once recorded, or expires after the session's end."""
         return StreamKey[OutEntry](self._stream("out", sid), get_args(OutEntry))
 
     def checkpoints(self, sid: str) -> StreamKey[CheckpointEntry]:

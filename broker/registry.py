@@ -13,6 +13,7 @@ from antiphon.broker.malformed_rows import hash_fields, read_rows, whole_number
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.streams import SessionStreams
 from antiphon.shared_schemas.events import WorkerCommand
 from antiphon.shared_schemas.registry import (
     Abilities,
@@ -153,7 +154,7 @@ def _edges(reply: list[Any], heartbeat_ttl_ms: int) -> EdgeSnapshot:
 
 @control_script
 def _reap(
-    reply: list[int],
+    reply: tuple[int, list[tuple[bytes, bytes]]],
     max_attempts: int,
     heartbeat_ttl_ms: int,
     recovery_timeout_ms: int,
@@ -161,15 +162,22 @@ def _reap(
     lease_ms: int,
     grace_ms: int,
     patience_ms: int,
-) -> Reaped:
-    return Reaped(*reply)
+) -> tuple[int, list[tuple[bytes, bytes]]]:
+    return reply
 
 
 class Registry:
     """Heartbeats of workers and edges, and the reaper."""
 
-    def __init__(self, scripts: Scripts, settings: BrokerSettings, metrics: BrokerMetrics) -> None:
+    def __init__(
+        self,
+        scripts: Scripts,
+        settings: BrokerSettings,
+        metrics: BrokerMetrics,
+        streams: SessionStreams,
+    ) -> None:
         self._scripts = scripts
+        self._streams = streams
         self._settings = settings
         self._reaped = metrics.reaped
 
@@ -221,7 +229,7 @@ class Registry:
     async def reap(self) -> Reaped:
         """Requeue or end the sessions of dead processes. Run once a second."""
         s = self._settings
-        reaped = await self._scripts.run(
+        requeued, ended = await self._scripts.run(
             _reap,
             s.max_attempts,
             heartbeat_ttl_ms=int(s.heartbeat_ttl_s * 1000),
@@ -231,6 +239,9 @@ class Registry:
             grace_ms=int(s.resume_grace_s * 1000),
             patience_ms=int(s.broker_patience_s * 1000),
         )
-        self._reaped.labels("requeued").inc(reaped.requeued)
-        self._reaped.labels("ended").inc(reaped.ended)
-        return reaped
+        for sid, ticket in ended:
+            if ticket.isdigit():  # the row may be malformed
+                self._streams.expire_soon(sid.decode(), int(ticket))
+        self._reaped.labels("requeued").inc(requeued)
+        self._reaped.labels("ended").inc(len(ended))
+        return Reaped(requeued, len(ended))

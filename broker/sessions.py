@@ -13,6 +13,7 @@ from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import call_on_row, hash_fields, read_row
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.streams import SessionStreams
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.registry import Claim, SessionRow
 from antiphon.shared_schemas.states import (
@@ -52,11 +53,17 @@ class Sessions:
     """Reads and changes `session:<sid>` rows."""
 
     def __init__(
-        self, redis: RedisClient, keys: Keys, scripts: Scripts, settings: BrokerSettings
+        self,
+        redis: RedisClient,
+        keys: Keys,
+        scripts: Scripts,
+        settings: BrokerSettings,
+        streams: SessionStreams,
     ) -> None:
         self._redis = redis
         self._keys = keys
         self._scripts = scripts
+        self._streams = streams
         self._row_ttl_s = settings.session_row_ttl_s
 
     async def get(self, sid: str) -> SessionRow | None:
@@ -73,7 +80,10 @@ class Sessions:
         ticket: int | None = None,
     ) -> bool:
         """End it in any state; True if this call did. With `epoch` or `ticket`: only if they match."""
-        return await self._scripts.run(_end, sid, reason, self._row_ttl_s, epoch, ticket)
+        ended = await self._scripts.run(_end, sid, reason, self._row_ttl_s, epoch, ticket)
+        if ended and ticket is not None:
+            self._streams.expire_soon(sid, ticket)
+        return ended
 
     async def cancel(self, sid: str, ticket: int) -> bool:
         """Remove a waiting session from the queue; False when it does not wait under this ticket.

@@ -136,7 +136,7 @@ class BrokerSettings(AntiphonSettings):
     broker_patience_s: float = Field(default=30.0, gt=0)
     """how long an edge and its sessions wait when the edge cannot reach Redis"""
     stream_ttl_s: int = Field(default=900, ge=60)
-    """expiry of a stream after its last entry"""
+    """expiry of a session's streams after its end, if no recorder removes them"""
     stream_max_entries: int = Field(default=4000, ge=100)
     """entries kept per stream"""
     stream_max_bytes: int = Field(default=64 * 2**20, ge=2**20)

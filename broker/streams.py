@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 from weakref import WeakSet
 
 import structlog
@@ -20,7 +19,7 @@ from redis.exceptions import ResponseError
 from antiphon.broker.connections.client import RedisClient, RedisClock
 from antiphon.broker.connections.outages import is_redirection
 from antiphon.broker.errors import BrokerUnavailable, MasterChanged, StaleFence
-from antiphon.broker.keys import EntryT, Keys, StreamKey
+from antiphon.broker.keys import OPEN_SESSION_TTL_S, EntryT, Keys, StreamKey
 from antiphon.broker.scripts import Scripts, stream_script
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
@@ -35,7 +34,8 @@ from antiphon.shared_schemas.entries import (
 
 log = structlog.get_logger()
 
-_REFRESH_S = 60.0
+_MOST_ENDED = 10_000
+"""Ended sessions in line for their expiry; those of more are found by the cleanup job."""
 _PAGE = 64
 _REPLICATED_S = 1.0
 """A replica has the entries that were older than this when the newest one was written."""
@@ -80,28 +80,22 @@ class StreamWriter:
         self,
         redis: RedisClient,
         clock: RedisClock,
-        settings: BrokerSettings,
         key: str,
         last: StreamPosition,
         kept: KeptEntries,
         seconds: Histogram,
         master: bytes,
         reopen: Callable[[], Awaitable[int]],
-        expire_with: tuple[str, ...] = (),
     ) -> None:
         """`master`: the server that has opened the stream. `reopen` opens it again."""
         self._redis = redis
         self._clock = clock
         self._first_offset_ms = clock.offset_ms
-        self._settings = settings
         self._key = key
         self._last = last
         self._kept = kept
         self._token = secrets.token_bytes(6)
-        self._refresh_s = min(_REFRESH_S, settings.stream_ttl_s / 4)
-        self._refreshed = float("-inf")
         self._seconds = seconds
-        self._expiring = (key, *expire_with)
         self._newest: deque[tuple[float, StreamPosition, list[bytes]]] = deque()
         """When, where and what was written last. A new master may not have it."""
         self._master = master
@@ -188,25 +182,25 @@ class StreamWriter:
         self._master = master
 
     async def _add(self, position: StreamPosition, fields: list[bytes], master: bytes) -> None:
-        """XADD, and set the expiry of a missing stream, and of any stream once a minute."""
+        """XADD, and create a missing stream."""
         tail = ("MINID", "~", self._kept.oldest, position.id(), *fields)
         head = ("XADD", self._key, "NOMKSTREAM")
         added = await self._redis.call_pipelined(*head, *tail, master=master)
-        if added and time.monotonic() - self._refreshed < self._refresh_s:
-            return
-        ttl_s = self._settings.stream_ttl_s
-        commands: list[tuple[Any, ...]] = [("EXPIRE", key, ttl_s) for key in self._expiring]
         if not added:
             log.warning("stream_gone", key=self._key, next=position.id())
-            commands.insert(0, ("XADD", self._key, *tail))
-        await self._redis.call_all(*commands)
-        self._refreshed = time.monotonic()
+            expire = ("EXPIRE", self._key, OPEN_SESSION_TTL_S)
+            await self._redis.call_all(("XADD", self._key, *tail), expire)
 
 
 @stream_script
 def _open_stream(reply: int, stream: str, first: str, ours: str, ttl_s: int) -> int:
     if reply < 0:
         raise StaleFence(f"{stream} has a newer writer")
+    return reply
+
+
+@stream_script
+def expire_stream(reply: int, stream: str, newer: int, ttl_s: int, dry_run: bool) -> int:
     return reply
 
 
@@ -230,6 +224,7 @@ class SessionStreams:
     _scripts: Scripts
     _metrics: BrokerMetrics
     _writers: WeakSet[StreamWriter] = field(default_factory=WeakSet)
+    _ended: deque[tuple[str, int]] = field(default_factory=lambda: deque(maxlen=_MOST_ENDED))
 
     async def restore(self) -> None:
         """Restore the streams also of writers that wait: the answer to their last entry may be lost."""
@@ -249,8 +244,10 @@ class SessionStreams:
     async def output_writer(self, sid: str, ticket: int, epoch: int) -> StreamWriter:
         """The worker's writer, under the epoch of its claim."""
         await self._clock.notice_jump()
-        expire_with = (self._keys.prepare(sid), self._keys.past(sid))
-        return await self._writer(self._keys.outbound(sid), ticket, epoch, "out", expire_with)
+        writer = await self._writer(self._keys.outbound(sid), ticket, epoch, "out")
+        # A worker of an earlier version has given it a short expiry.
+        await self._redis.call("EXPIRE", self._keys.prepare(sid), OPEN_SESSION_TTL_S)
+        return writer
 
     async def past_writer(
         self, sid: str, ticket: int, epoch: int, max_entries: int | None
@@ -271,7 +268,7 @@ class SessionStreams:
         key, at = self._keys.prepare(sid), position.id()
         add = ("XADD", key, "MAXLEN", 1, at, *pack(entry))
         try:
-            await self._redis.call_all(add, ("EXPIRE", key, self._settings.stream_ttl_s))
+            await self._redis.call_all(add, ("EXPIRE", key, OPEN_SESSION_TTL_S))
         except ResponseError as error:
             if _EXISTS not in str(error):
                 raise
@@ -284,7 +281,6 @@ class SessionStreams:
         ticket: int,
         epoch: int,
         name: str,
-        expire_with: tuple[str, ...] = (),
         max_entries: int | None = None,
     ) -> StreamWriter:
         """Open the stream and shut out older epochs. Raises StaleFence when a newer writer has it."""
@@ -303,14 +299,12 @@ class SessionStreams:
         writer = StreamWriter(
             self._redis,
             self._clock,
-            settings,
             key,
             start,
             kept,
             seconds,
             master,
             reopen,
-            expire_with,
         )
         self._writers.add(writer)
         return writer
@@ -318,7 +312,7 @@ class SessionStreams:
     async def _open(self, key: str, start: StreamPosition) -> int:
         """Shut out writers of older epochs; returns the number of the session's last entry."""
         majors = (_major(StreamPosition.before(start.ticket)), _major(start))
-        return await self._scripts.run(_open_stream, key, *majors, self._settings.stream_ttl_s)
+        return await self._scripts.run(_open_stream, key, *majors, OPEN_SESSION_TTL_S)
 
     async def history(
         self, key: StreamKey[EntryT], ticket: int, after: StreamPosition | None = None
@@ -356,6 +350,29 @@ class SessionStreams:
         bound = StreamPosition.before(ticket + 1).id()
         trims = (("XTRIM", key, "MINID", bound) for key in self._keys.streams(sid))
         await self._redis.call_all(*trims)
+        await self.expire(sid, ticket)
+
+    async def expire(self, sid: str, ticket: int) -> None:
+        """Let the streams of an ended session expire after `stream_ttl_s`."""
+        newer, ttl_s = (ticket + 1) * EPOCHS_PER_TICKET, self._settings.stream_ttl_s
+        for key in self._keys.streams(sid):
+            await self._scripts.run(expire_stream, key, newer, ttl_s, dry_run=False)
+
+    def expire_soon(self, sid: str, ticket: int) -> None:
+        """Call `expire` in the background, again after an outage."""
+        self._ended.append((sid, ticket))
+
+    async def expire_ended(self) -> None:
+        """Do what `expire_soon` has promised. Raises BrokerUnavailable."""
+        while self._ended:
+            try:
+                await self.expire(*self._ended[0])
+            except BrokerUnavailable:
+                self._ended.rotate(-1)  # others may be on a server that answers
+                raise
+            except ResponseError:
+                log.exception("streams_not_expired")
+            self._ended.popleft()
 
     async def delete_pending(self, sid: str, *positions: StreamPosition) -> None:
         """Delete inputs that waited for a worker and are in the input stream now."""

@@ -18,6 +18,7 @@ for i = 1, #info, 2 do
 end
 if major(last) > tonumber(ours) then return -1 end
 if major(last) < tonumber(ours) then redis.call('XSETID', stream, ours .. '-0') end
+redis.call('EXPIRE', stream, ttl_s)
 
 local newest = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
 if not newest or major(newest[1]) < tonumber(first) then return 0 end

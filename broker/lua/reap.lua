@@ -1,9 +1,9 @@
 -- Clean up after dead workers, edges and clients. Any process runs it, once a second.
 -- ARGV: max_attempts, heartbeat_ttl_ms, recovery_timeout_ms, row_ttl_s, lease_ms, grace_ms, patience_ms
--- Result: {requeued, ended} (sessions)
+-- Result: {number of requeued sessions, {{sid, ticket} of each that has ended, ...}}
 local ttl = tonumber(heartbeat_ttl_ms)
 local at = now_ms()
-local requeued, ended = 0, 0
+local requeued, ended = 0, {}
 
 -- If this has not run for half a lease (of five seconds), Redis was down or its clock was set, so all
 -- stored times are wrong. Every process then has one heartbeat's time to report again.
@@ -42,7 +42,7 @@ redis.call('HSET', reaper, 'last', at)
 if at < last or at - last > REAPER_GAP_MS then redis.call('HSET', reaper, 'regular_since', at) end
 if at < last or at - last > OUTAGE_MS then restart_all_timers() end
 local quiet_ms = number(fields(reaper, 'quiet_until')[1], 0) - at
-if quiet_ms > 0 and quiet_ms <= 10 * ttl then return {0, 0} end
+if quiet_ms > 0 and quiet_ms <= 10 * ttl then return {0, {}} end
 
 -- Time of the last renewal of a lease, false without a lease.
 local function renewed_at(sid)
@@ -95,6 +95,11 @@ local function count(key, name)
   redis.call('HSET', key, name, (is_whole(value) and tonumber(value) or 0) + 1)
 end
 
+local function close(sid, reason)
+  if not finish(sid, reason, at, row_ttl_s) then return end
+  ended[#ended + 1] = {sid, fields(session_key(sid), 'ticket')[1] or ''}
+end
+
 local expired = redis.call('ZRANGEBYSCORE', leases, '-inf', at - 1)
 local lost = {}
 for _, sid in ipairs(expired) do
@@ -111,9 +116,9 @@ for _, sid in ipairs(expired) do
   if not row[1] then
     redis.call('ZREM', leases, sid)
   elseif not is_whole(row[2]) or not is_whole(row[3]) then
-    if finish(sid, 'error', at, row_ttl_s) then ended = ended + 1 end
+    close(sid, 'error')
   elseif verdict == 'blamed' and tonumber(row[2]) >= tonumber(max_attempts) then
-    if finish(sid, 'worker_lost', at, row_ttl_s) then ended = ended + 1 end
+    close(sid, 'worker_lost')
   else
     release(sid)
     if verdict ~= 'excused' then
@@ -160,7 +165,7 @@ local function check(sid)
       reason = 'worker_lost'
     end
   end
-  if reason and finish(sid, reason, at, row_ttl_s) then ended = ended + 1 end
+  if reason then close(sid, reason) end
 end
 for _, sid in ipairs(redis.call('ZRANGE', queue, 0, -1)) do check(sid) end
 for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do check(sid) end

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from antiphon.broker.connections.client import RedisClient, RedisClock
+from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import call_on_row, read_row, whole_number
-from antiphon.broker.scripts import Scripts, control_script, stream_script
+from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.streams import expire_stream
+from antiphon.shared_schemas.entries import EPOCHS_PER_TICKET
 from antiphon.shared_schemas.states import SessionState
 
 _SCAN_COUNT = 500
@@ -36,51 +38,44 @@ def _drop_consumers(reply: int, silent_ms: int, dry_run: bool) -> int:
     return reply
 
 
-@stream_script
-def _drop_stream(reply: int, stream: str, dry_run: bool) -> int:
-    return reply
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class OrphanedKeys:
-    """Removes only what would stay forever; everything else expires."""
+    """Removes what would stay for weeks or forever; everything else expires soon."""
 
     _redis: RedisClient
     _keys: Keys
     _scripts: Scripts
-    _clock: RedisClock
     _settings: BrokerSettings
 
     async def sweep(self, *, dry_run: bool = False) -> RemovedKeys:
-        """Remove orphans, or with `dry_run` count them. Several hosts may run it at the same time."""
+        """Remove orphans, or with `dry_run` count them. Several hosts may run it at the same time.
+
+        Streams expire `stream_ttl_s` later. Those of a session that is queued during the sweep do not:
+        its ticket is higher than any that was given before.
+        """
         run, keys, row_ttl_s = self._scripts.run, self._keys, self._settings.session_row_ttl_s
         rows = streams = 0
         async for key in scan_keys(self._redis, keys.session("*")):
             rows += await run(_repair_row, keys.sid_of(key), row_ttl_s, dry_run)
+        newer = await self._next_stream_id()
         for pattern in keys.stream_patterns():
             async for key in scan_keys(self._redis, pattern):
                 if await self._is_dead(keys.sid_of(key)):
-                    streams += await run(_drop_stream, key, dry_run)
+                    ttl_s = self._settings.stream_ttl_s
+                    streams += await run(expire_stream, key, newer, ttl_s, dry_run)
         consumers = await run(_drop_consumers, _SILENT_MS, dry_run)
         return RemovedKeys(streams, rows, consumers)
 
-    async def _is_dead(self, sid: str) -> bool:
-        """True when the session has no row, or ended longer ago than a stream lives.
+    async def _next_stream_id(self) -> int:
+        """Major part of the lowest id that a stream of a session after the newest one can have."""
+        newest = await call_on_row(self._redis, "GET", self._keys.tickets)
+        ticket = read_row("tickets", lambda: whole_number(newest or b"0")) or 0
+        return (ticket + 1) * EPOCHS_PER_TICKET
 
-        A new session with the same id gives its streams a new expiry with its first entry.
-        """
-        head = ("HMGET", self._keys.session(sid), "state", "ended_at")
-        row = await call_on_row(self._redis, *head)
-        if row is None:
-            return False
-        state, ended_at = row
-        if state is None:
-            return True
-        if state != SessionState.ENDED.encode():
-            return False
-        ended_ms = read_row(f"session:{sid}", lambda: whole_number(ended_at))
-        now_ms = self._clock.now_ms()
-        return ended_ms is not None and now_ms - ended_ms > self._settings.stream_ttl_s * 1000
+    async def _is_dead(self, sid: str) -> bool:
+        """True when the session has no row, or has ended."""
+        row = await call_on_row(self._redis, "HMGET", self._keys.session(sid), "state")
+        return row is not None and row[0] in (None, SessionState.ENDED.encode())
 
 
 async def scan_keys(redis: RedisClient, pattern: str) -> AsyncIterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from antiphon.broker.connections.client import RedisClient
-from antiphon.broker.keys import Keys
+from antiphon.broker.keys import OPEN_SESSION_TTL_S, Keys
 from antiphon.broker.malformed_rows import call_on_row, read_row, whole_number
 from antiphon.broker.scripts import Scripts, control_script
 
@@ -24,11 +24,10 @@ def _save_progress(reply: None, ttl_s: int, progress: Mapping[str, bytes]) -> No
 class RecorderProgress:
     """The `recorded:<ticket>` hash: one JSON value per session."""
 
-    def __init__(self, redis: RedisClient, keys: Keys, scripts: Scripts, ttl_s: int) -> None:
+    def __init__(self, redis: RedisClient, keys: Keys, scripts: Scripts) -> None:
         self._redis = redis
         self._keys = keys
         self._scripts = scripts
-        self._ttl_s = ttl_s
 
     async def load(self, ticket: int) -> dict[str, Any] | None:
         """The last saved progress; None without one, or if it is malformed."""
@@ -39,7 +38,7 @@ class RecorderProgress:
         """Save progress by ticket. Everything that it covers must be on disk."""
         values = [(str(ticket), orjson.dumps(value)) for ticket, value in progress.items()]
         for part in (values[i : i + _AT_ONCE] for i in range(0, len(values), _AT_ONCE)):
-            await self._scripts.run(_save_progress, self._ttl_s, dict(part))
+            await self._scripts.run(_save_progress, OPEN_SESSION_TTL_S, dict(part))
 
     async def clear(self, ticket: int) -> None:
         await self._redis.call("DEL", self._keys.recorded(ticket))

@@ -237,6 +237,8 @@ async def _resume(
     except Exception:
         context.terminator.detach(sid, number, connection)
         raise
+    if attached.over:  # its streams have been opened again
+        broker.streams.expire_soon(sid, number)
     row = await broker.sessions.get(sid) if context.tracing else None
     return AdmittedSession(
         subscription,

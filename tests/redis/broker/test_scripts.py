@@ -6,6 +6,7 @@ from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
 from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.keys import OPEN_SESSION_TTL_S
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.states import EndReason, SessionState
 from support.control_plane import claim, join, serve, waiting
@@ -56,13 +57,11 @@ async def test_prefixes_share_no_keys(broker: Broker, settings: BrokerSettings) 
         assert (await other.queue.snapshot()).waiting == ()
 
 
-async def test_progress_expires_and_can_be_cleared(
-    broker: Broker, raw: Redis, settings: BrokerSettings
-) -> None:
+async def test_progress_expires_and_can_be_cleared(broker: Broker, raw: Redis) -> None:
     assert await broker.recorder_progress.load(7) is None
     await broker.recorder_progress.save({7: {"in": "5-1", "at": 3}})
     assert await broker.recorder_progress.load(7) == {"in": "5-1", "at": 3}
-    assert 0 < await raw.ttl(broker.keys.recorded(7)) <= settings.session_row_ttl_s
+    assert 86_400 < await raw.ttl(broker.keys.recorded(7)) <= OPEN_SESSION_TTL_S
     await broker.recorder_progress.clear(7)
     assert await broker.recorder_progress.load(7) is None
 

@@ -21,9 +21,12 @@ from antiphon.shared_schemas.entries import (
     StoppedOut,
     StreamPosition,
 )
-from support.control_plane import now_ms
+from antiphon.shared_schemas.states import EndReason
+from support.control_plane import join, now_ms, reap
+from support.stack import until
 from support.tcp_proxy import TcpProxy, tcp_proxy
 
+DAY_S = 86_400
 SID = "adx_1"
 TICKET = 1_700_000_000_000
 Item = tuple[StreamPosition, Entry]
@@ -125,16 +128,14 @@ async def test_a_writer_reopened_with_its_epoch_continues_the_count(broker: Brok
     assert await again.append(chunk(3)) == StreamPosition(TICKET, 1, 4)
 
 
-async def test_a_stream_that_was_only_opened_is_empty(
-    broker: Broker, raw: Redis, settings: BrokerSettings
-) -> None:
+async def test_a_stream_that_was_only_opened_is_empty(broker: Broker, raw: Redis) -> None:
     key = broker.keys.outbound(SID)
     after = StreamPosition.before(TICKET)
     async with broker.reader.subscribe(key, after) as subscription:
         with capture_logs() as logs:
             writer = await broker.streams.output_writer(SID, TICKET, 1)
             assert await raw.xlen(key) == 0
-            assert 0 < await raw.ttl(key) <= settings.stream_ttl_s
+            assert await raw.ttl(key) > DAY_S
             await writer.append(StoppedOut())
             async with asyncio.timeout(60):
                 assert isinstance((await anext(subscription))[1], StoppedOut)
@@ -202,25 +203,54 @@ async def test_history_skips_unreadable_entries(broker: Broker, raw: Redis) -> N
     assert [number_of(entry) for _, entry in await history(broker)] == [0, 1]
 
 
-async def test_a_stream_expires_some_time_after_its_last_entry(
+async def test_a_stream_expires_some_time_after_the_end(
     broker: Broker, raw: Redis, settings: BrokerSettings
 ) -> None:
-    writer = await broker.streams.input_writer(SID, TICKET)
-    key = broker.keys.inbound(SID)
-    await writer.append(chunk(0))
-    assert 0 < await raw.ttl(key) <= settings.stream_ttl_s
-    await broker.streams.discard(SID, TICKET)
-    assert 0 < await raw.ttl(key) <= settings.stream_ttl_s
+    """A jump of Redis' clock by a day leaves the streams of an open session in place."""
+    streams, key = broker.streams, broker.keys.inbound(SID)
+    writer = await streams.input_writer(SID, TICKET)
+    for end in (streams.expire, streams.discard):
+        await writer.append(chunk(0))
+        assert await raw.ttl(key) > DAY_S
+        await end(SID, TICKET - 1)
+        assert await raw.ttl(key) > DAY_S
+        await end(SID, TICKET)
+        await writer.append(chunk(0))
+        assert 0 < await raw.ttl(key) <= settings.stream_ttl_s
+        writer = await streams.input_writer(SID, TICKET, writer.last.epoch + 1)
+
+
+async def test_the_end_of_a_session_reaches_its_streams(
+    settings: BrokerSettings, raw: Redis
+) -> None:
+    """The process that ends it may stop at once. The reaper ends a session whose row is malformed."""
+    async with open_broker(settings) as broker:
+        numbers = {sid: (await join(broker, sid)).number for sid in ("adx_1", "adx_2")}
+        for sid, number in numbers.items():
+            await broker.streams.input_writer(sid, number)
+
+    async def expires(sid: str) -> bool:
+        return 0 < await raw.ttl(broker.keys.inbound(sid)) <= settings.stream_ttl_s
+
+    async with open_broker(settings) as broker:
+        assert not await broker.sessions.end("adx_1", EndReason.STOPPED, ticket=1)
+        assert await broker.sessions.end("adx_1", EndReason.STOPPED, ticket=numbers["adx_1"])
+    assert await expires("adx_1")
+    async with open_broker(settings) as broker:
+        await raw.zadd(broker.keys.leases, {"adx_2": 1})
+        await raw.hdel(broker.keys.session("adx_2"), "attempt")
+        assert await reap(broker, raw) == (0, 1)
+        await until(lambda: expires("adx_2"))
 
 
 async def test_a_stream_that_was_deleted_is_recreated_with_a_ttl(
-    broker: Broker, raw: Redis, settings: BrokerSettings
+    broker: Broker, raw: Redis
 ) -> None:
     writer = await broker.streams.input_writer(SID, TICKET)
     await writer.append(chunk(0))
     await raw.delete(broker.keys.inbound(SID))
     assert (await writer.append(chunk(1))).n == 2
-    assert 0 < await raw.ttl(broker.keys.inbound(SID)) <= settings.stream_ttl_s
+    assert await raw.ttl(broker.keys.inbound(SID)) > DAY_S
     assert [number_of(entry) for _, entry in await history(broker)] == [1]
 
 

@@ -90,7 +90,7 @@ async def test_f27_the_clock_of_redis_jumps_below_a_whole_stack(tmp_path: Path) 
             began = time.monotonic()
             async with talkers(faults, 1) as (steady,):
                 await steady.talk(1)
-                for number, ahead_s in enumerate((600.0, 60.0), start=1):
+                for number, ahead_s in enumerate((3600.0, 0.0), start=1):
                     redis.set_clock(ahead_s)
                     later = time.monotonic()
                     async with talkers(faults, 1, first=number) as (client,):
