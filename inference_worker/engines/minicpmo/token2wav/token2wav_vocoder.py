@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ MAX_MEL_ERROR = 0.005
 class Token2WavVocoder:
     """Serves the session threads in batches, from one thread.
 
-    On a GPU it uses a separate CUDA stream, so that the engine thread does not wait for it.
+    On a GPU, synthesis and the cloning of voices have a CUDA stream each, so that neither waits for
+    the other, and the engine thread for none of them.
     `voice_seconds` of a reference are used. Streams retain keys and values in the type `retained`.
     """
 
@@ -73,24 +75,42 @@ class Token2WavVocoder:
         self._cloning = threading.Lock()
         on_gpu = device.type == "cuda"
         self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
-        with self._on_stream():
+        self._cloning_stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
+        with _on_stream(self._stream):
             family = (
                 CausalVocoder(inner)
                 if hasattr(inner, "bounded_vocoder")
                 else CrossfadeVocoder(inner)
             )
             self._flow = Flow(inner.flow, inner.n_timesteps, family.retained_codes, retained)
+        if self._stream is not None:
+            self._stream.synchronize()  # cloning uses the tables of the flow
         self._streams = StreamBatcher(self._flow, family)
         self._batcher = MicroBatcher[CodeChunk, Samples](self._run_batch)
 
     def clone(self, reference: Samples) -> VoiceState:
         """A voice from the first `voice_seconds` of float32 mono 16 kHz reference audio."""
-        with self._cloning, self._on_stream(), tempfile.TemporaryDirectory() as folder:
+        with (
+            self._cloning,
+            _on_stream(self._cloning_stream),
+            tempfile.TemporaryDirectory() as folder,
+        ):
             path = str(Path(folder) / "voice.wav")
             soundfile.write(path, reference[: self._reference_samples], INPUT_RATE)
-            voice = VoiceState(self._streams.open(self._inner._prepare_prompt(path)))  # noqa: SLF001
+            base = self._streams.open(self._inner._prepare_prompt(path))  # noqa: SLF001
+            self._hand_over(base)
+        voice = VoiceState(base)
         self.reset(voice)
         return voice
+
+    def _hand_over(self, base: VoiceStream) -> None:
+        """Make a voice usable by synthesis. Only the thread of its session waits."""
+        if self._stream is None or self._cloning_stream is None:
+            return
+        for tensor in tensors_of(base):
+            # When the voice is freed, synthesis may still read it.
+            tensor.record_stream(self._stream)
+        self._cloning_stream.synchronize()
 
     def synthesize(self, voice: VoiceState, codes: list[int], *, last: bool) -> Samples:
         """Audio of the next codes of a turn. `last` flushes what is held back and ends the turn."""
@@ -112,7 +132,7 @@ class Token2WavVocoder:
 
     def check(self) -> None:
         """Compare with the loop of the package, while its buffers exist. Raises EngineLoadError."""
-        with self._on_stream():
+        with _on_stream(self._stream):
             check_parity(self._inner.flow, self._flow, self._inner.n_timesteps)
 
     def warm_up(self, sessions: int) -> None:
@@ -136,16 +156,29 @@ class Token2WavVocoder:
         self._batcher.close()
 
     def _run_batch(self, chunks: list[CodeChunk]) -> list[Synthesis]:
-        with self._on_stream():
+        with _on_stream(self._stream):
             results = self._streams.run(chunks)
         if any(isinstance(each, Exception) for each in results) and is_device_lost(self._device):
             exit_device_lost()
         return results
 
-    @contextmanager
-    def _on_stream(self) -> Iterator[None]:
-        with torch.cuda.stream(self._stream), torch.inference_mode():
-            yield
+
+@contextmanager
+def _on_stream(stream: torch.cuda.Stream | None) -> Iterator[None]:
+    with torch.cuda.stream(stream), torch.inference_mode():
+        yield
+
+
+def tensors_of(state: Any) -> Iterator[Tensor]:
+    """The tensors of a state: of its fields, or of its elements."""
+    if isinstance(state, Tensor):
+        yield state
+    elif isinstance(state, tuple):
+        for part in state:
+            yield from tensors_of(part)
+    elif is_dataclass(state):
+        for each in fields(state):
+            yield from tensors_of(getattr(state, each.name))
 
 
 def load_token2wav(folder: Path, options: EngineOptions, device: torch.device) -> Token2WavVocoder:
@@ -169,6 +202,7 @@ def load_token2wav(folder: Path, options: EngineOptions, device: torch.device) -
             torch.cuda.synchronize()
             vocoder = Token2WavVocoder(inner, device, voice_seconds=options.voice_seconds)
             vocoder.check()
+            torch.backends.cuda.matmul.allow_tf32 = options.vocoder_tf32
             free_unused_buffers(inner)
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
