@@ -8,7 +8,7 @@ from pathlib import Path
 import av
 import pytest
 import soundfile
-from playwright.async_api import Dialog, Page, expect
+from playwright.async_api import Dialog, Locator, Page, expect
 
 from support.browser_user import Visitor, a11y_findings
 from support.call_page import CallPage
@@ -226,8 +226,49 @@ async def test_a_chat_survives_a_reload(visitor: Visitor) -> None:
     await expect(page.locator("an-question p")).to_have_text("Tell me a story.")
     await expect(answer).to_have_text(text)
     assert await a11y_findings(page) == []
-    accept_dialogs(page)
     await page.get_by_role("button", name="New chat").click()
-    await _has_rows(page, "chats", 0, 0)
+    empty = page.get_by_role("heading", name="How can I help?")
+    await expect(empty).to_be_visible()
     await page.reload()
-    await expect(page.get_by_role("heading", name="How can I help?")).to_be_visible()
+    await expect(empty).to_be_visible()
+    dialog = await _own_conversations(page)
+    row = dialog.get_by_role("listitem")
+    await expect(row).to_contain_text("Tell me a story.")
+    await expect(row).to_contain_text("Chat")
+    await expect(row).not_to_contain_text("Text only")
+    assert await a11y_findings(page, part="dialog[open]") == []
+    await row.get_by_role("link").click()
+    await expect(page.locator("an-question p")).to_have_text("Tell me a story.")
+    await expect(answer).to_have_text(text)
+    assert page.url.endswith("/turnbased")
+    await _continue_in_another_tab(page)
+    await (await _own_conversations(page)).get_by_role("button", name="Delete").first.click()
+    await expect(row).to_have_count(1)
+    await dialog.get_by_role("button", name="Delete").click()
+    await expect(dialog).to_contain_text("No conversations yet")
+    for store in ("chats", "conversations"):
+        await _has_rows(page, store, 0, 0)
+
+
+async def _continue_in_another_tab(page: Page) -> None:
+    """Both tabs continue the same chat. Each keeps its messages."""
+    other = await page.context.new_page()
+    await other.goto(page.url)
+    await (await _own_conversations(other)).get_by_role("link").click()
+    await expect(other.locator("an-question p")).to_have_text("Tell me a story.")
+    for tab, question in ((other, "And another."), (page, "And a third.")):
+        await tab.get_by_label("Your message").fill(question)
+        await tab.get_by_label("Your message").press("Enter")
+        await expect(tab.locator("an-question p").last).to_have_text(question)
+        await tab.get_by_role("button", name="Stop generating").last.click()
+        await expect(tab.get_by_role("button", name="Try again").last).to_be_visible()
+    await _has_rows(page, "conversations", 2, 2)
+    for tab, question in ((other, "And another."), (page, "And a third.")):
+        await tab.reload()
+        await expect(tab.locator("an-question p").last).to_have_text(question)
+    await other.close()
+
+
+async def _own_conversations(page: Page) -> Locator:
+    await page.get_by_role("button", name="Your conversations").click()
+    return page.get_by_role("dialog", name="Your conversations")

@@ -189,6 +189,5 @@ async def test_an_answer_is_stopped_regenerated_and_deleted(visitor: Visitor) ->
     await expect(prose.get_by_role("row")).to_have_text(["City River", "Rome Tiber"])
     assert re.sub(r"\s*<!--.*?-->\s*|\n", "", await prose.inner_html()) == SAFE_HTML
     assert await a11y_findings(page) == []
-    accept_dialogs(page)
     await page.get_by_role("button", name="New chat").click()
     await expect(page.get_by_role("heading", name="How can I help?")).to_be_visible()

@@ -4,10 +4,10 @@ import { common } from "../i18n/common.ts";
 import { formatClock, formatDateTime } from "../i18n/format.ts";
 import { showError } from "../shell/errors.ts";
 import {
+  conversationPath,
   deleteConversation,
   type OwnConversation,
   ownConversations,
-  viewerPath,
 } from "../storage/conversations.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
@@ -43,15 +43,17 @@ export class ConversationList extends BaseElement {
   #row(one: OwnConversation): TemplateResult {
     const t = ownConversationsStrings();
     const [name, when] = [nameOf(one), formatDateTime(one.startedAt)];
+    const isChat = one.kind === "chat";
+    const isHere = isChat || one.kept.length > 0;
     return html`<li class="row still tight">
-      <a class="grow" href=${viewerPath(one)}>
+      <a class="grow" href=${conversationPath(one)}>
         <span class="strong truncate">${name}</span>
         <span class="row tight tiny soft">
           <span>${t.kinds[one.kind]}</span><span>${when}</span>
-          <span class="number">${formatClock(one.durationMs / 1000)}</span>
-          ${one.kept.length > 0 ? html`<span class="badge">${t.here}</span>` : nothing}
+          ${isChat ? nothing : html`<span class="number">${formatClock(one.durationMs / 1000)}</span>`}
+          ${isHere ? html`<span class="badge">${t.here}</span>` : nothing}
           ${one.recordingId === null ? nothing : html`<span class="badge">${t.server}</span>`}
-          ${one.kept.length === 0 && one.recordingId === null ? html`<span class="badge">${t.textOnly}</span>` : nothing}
+          ${isHere || one.recordingId !== null ? nothing : html`<span class="badge">${t.textOnly}</span>`}
         </span>
       </a>
       <button

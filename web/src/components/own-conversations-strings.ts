@@ -4,7 +4,7 @@ export const ownConversationsStrings = defineStrings(
   {
     title: "Your conversations",
     intro:
-      "Only this browser has this list. It keeps texts for 30 days and audio for a day, or until you save it.",
+      "Only this browser has this list. It keeps chats and texts for 30 days, and the audio of calls for a day or until you save it.",
     none: "No conversations yet.",
     noDatabase: "This browser keeps no list, as in a private window.",
     kinds: {
@@ -23,7 +23,7 @@ export const ownConversationsStrings = defineStrings(
   },
   {
     title: "您的对话",
-    intro: "此列表只在这个浏览器中。文字保留 30 天，音频保留一天或直到您保存。",
+    intro: "此列表只在这个浏览器中。聊天和文字保留 30 天，通话的音频保留一天或直到您保存。",
     none: "还没有对话。",
     noDatabase: "此浏览器不保留列表，例如在无痕窗口中。",
     kinds: {

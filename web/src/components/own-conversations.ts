@@ -13,7 +13,7 @@ export class OwnConversations extends BaseElement {
   protected override render(): TemplateResult {
     const t = ownConversationsStrings();
     return html`<button class="button quiet small" aria-haspopup="dialog" @click=${() => this.#show()}>
-        ${icon("clock")} ${t.title}
+        ${icon("clock")} <span>${t.title}</span>
       </button>
       ${dialog({
         open: this.open,

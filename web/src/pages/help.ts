@@ -125,7 +125,7 @@ const EN: HelpTexts = {
         ],
         [
           "In this browser",
-          "The chat with its files, for a day after you close the tab, and your settings.",
+          "Your chats with their files for 30 days, and your settings. See “Your conversations”.",
         ],
       ],
     },
@@ -223,7 +223,7 @@ const ZH: HelpTexts = {
       ],
       kept: [
         ["在服务器上", "每个回答及其问题的录制，您可以在设置中关闭。"],
-        ["在此浏览器中", "聊天及其文件，关闭标签页后保留一天，还有您的设置。"],
+        ["在此浏览器中", "聊天及其文件保留 30 天，还有您的设置。见“您的对话”。"],
       ],
     },
     halfDuplex: {

@@ -22,6 +22,7 @@ export interface StoredConversation {
   /** The id of its session. */
   readonly id: string;
   readonly kind: RecordingKind;
+  /** Of a chat: when its last message was stored. */
   readonly startedAt: number;
   /** Without pauses. */
   readonly durationMs: number;
@@ -125,24 +126,31 @@ function spoken(state: SpokenState): { key: string; role: "user" | "model"; text
 }
 
 /**
- * The conversations of this browser, the newest first. Deletes what is older than 30 days. Rejects
- * if the browser has no database.
+ * The conversations of this browser, the newest first, without their sound. Deletes what is older
+ * than 30 days. Rejects if the browser has no database.
  */
-export async function ownConversations(): Promise<OwnConversation[]> {
+export async function storedConversations(): Promise<StoredConversation[]> {
   const rows = await inStore<StoredConversation[]>("conversations", "readonly", (store) =>
     store.getAll(),
   );
-  const kept = await keptRecordings();
   const old = rows.filter(({ startedAt }) => Date.now() - startedAt > KEPT_MS);
   for (const { id } of old) await deleteRow(id);
-  return rows
-    .filter((row) => !old.includes(row))
-    .sort((a, b) => b.startedAt - a.startedAt)
-    .map((row) => ({ ...row, kept: kept.filter(({ conversation }) => conversation === row.id) }));
+  return rows.filter((row) => !old.includes(row)).sort((a, b) => b.startedAt - a.startedAt);
 }
 
-/** Path of the viewer for a conversation of this browser. */
-export function viewerPath({ id, recordingId }: StoredConversation): string {
+/** Like `storedConversations`, with their sound. */
+export async function ownConversations(): Promise<OwnConversation[]> {
+  const rows = await storedConversations();
+  const kept = await keptRecordings();
+  return rows.map((row) => ({
+    ...row,
+    kept: kept.filter(({ conversation }) => conversation === row.id),
+  }));
+}
+
+/** Path of the page that opens a conversation of this browser: the chat or the viewer. */
+export function conversationPath({ id, kind, recordingId }: StoredConversation): string {
+  if (kind === "chat") return `/turnbased?chat=${encodeURIComponent(id)}`;
   return `/s/${encodeURIComponent(recordingId ?? DEVICE + id)}`;
 }
 
@@ -167,11 +175,15 @@ export async function renameConversation(name: string, title: string): Promise<v
 }
 
 /** Deletes what this browser has. The recording of the server stays. */
-export async function deleteConversation({ id, kept }: OwnConversation): Promise<void> {
+export async function deleteConversation({
+  id,
+  kept,
+}: Pick<OwnConversation, "id" | "kept">): Promise<void> {
   for (const recording of kept) await deleteKept(recording.id);
   await deleteRow(id);
 }
 
 async function deleteRow(id: string): Promise<void> {
   await inStore("conversations", "readwrite", (rows) => rows.delete(id));
+  await inStore("chats", "readwrite", (chats) => chats.delete(id));
 }

@@ -1,49 +1,158 @@
+import { plainText } from "../media/parts.ts";
 import type { ChatLog, ChatLogState } from "../session/chat-log.ts";
+import {
+  deleteConversation,
+  type StoredConversation,
+  storedConversations,
+} from "./conversations.ts";
 import { inStore } from "./database.ts";
 
 const KEY = "antiphon.chat";
-const KEPT_MS = 24 * 3600 * 1000;
+const DAY_MS = 24 * 3600 * 1000;
 
 interface KeptChat {
   readonly id: string;
+  /** When it was written. */
   readonly at: number;
   readonly state: ChatLogState;
 }
 
-/**
- * Restores the chat of this tab after a reload, and stores it when a message is added and when an
- * answer is complete. Deletes chats of closed tabs after a day. Rejects if the browser has no
- * database.
- */
-export async function keepChat(log: ChatLog): Promise<void> {
-  const id = sessionStorage.getItem(KEY) ?? `${Date.now()}-${Math.random()}`;
-  sessionStorage.setItem(KEY, id);
-  const kept = await inStore<KeptChat | undefined>("chats", "readonly", (store) => store.get(id));
-  if (kept) log.restore(kept.state);
-  let stored = log.state.value;
-  const store = (leaving = false): void => {
-    const state = log.state.value;
-    const grown = state.entries.length !== stored.entries.length;
-    if (state === stored || (log.busy && !grown && !leaving)) return;
-    stored = state;
-    write(id, state).catch(() => undefined); // no space: the page still shows the chat
-  };
-  log.state.subscribe(() => store());
-  addEventListener("pagehide", () => store(true));
-  await deleteOld();
+/** The row of this tab. */
+interface TabChat {
+  id: string;
+  /** `KeptChat.at` as this tab knows it. */
+  writtenAt: number | null;
 }
 
-async function write(id: string, state: ChatLogState): Promise<void> {
-  if (state.entries.length === 0) {
-    await inStore("chats", "readwrite", (chats) => chats.delete(id));
-    return;
+/**
+ * Stores the chat of this tab when a message is added and when an answer is complete. It is
+ * restored after a reload, or opened from the list of conversations (`?chat=`).
+ */
+export class ChatKeeper {
+  readonly #log: ChatLog;
+  #chat: TabChat;
+  #stored: ChatLogState;
+  #writing: Promise<void> = Promise.resolve();
+  #hasDatabase = false;
+
+  constructor(log: ChatLog) {
+    this.#log = log;
+    this.#stored = log.state.value;
+    const opened = new URLSearchParams(location.search).get("chat");
+    if (opened !== null) history.replaceState(null, "", location.pathname);
+    this.#chat = tabChat(opened ?? sessionStorage.getItem(KEY) ?? freshId());
   }
-  const row: KeptChat = {
+
+  /** Whether chats survive. False in some private windows. */
+  get hasDatabase(): boolean {
+    return this.#hasDatabase;
+  }
+
+  /** Call it once. Deletes old chats. Rejects if the browser has no database. */
+  async restore(): Promise<void> {
+    const { id } = this.#chat;
+    const kept = await inStore<KeptChat | undefined>("chats", "readonly", (chats) => chats.get(id));
+    this.#hasDatabase = true;
+    if (kept && this.#log.state.value.entries.length === 0) {
+      this.#chat.writtenAt = kept.at;
+      this.#log.restore(kept.state);
+      this.#stored = this.#log.state.value;
+    } else if (kept) {
+      this.#chat = tabChat(freshId()); // the user was faster
+    }
+    this.#log.state.subscribe(() => this.#store());
+    addEventListener("pagehide", () => this.#store(true));
+    this.#store();
+    await this.#deleteOld();
+  }
+
+  /** Begins a new chat. The list of conversations keeps the other. */
+  startNew(): void {
+    this.#store(true);
+    this.#chat = tabChat(freshId());
+    this.#log.clear();
+  }
+
+  #store(leaving = false): void {
+    const state = this.#log.state.value;
+    const grown = state.entries.length !== this.#stored.entries.length;
+    if (state === this.#stored || (this.#log.busy && !grown && !leaving)) return;
+    this.#stored = state;
+    const chat = this.#chat;
+    // Without space, the page still shows the chat.
+    this.#writing = this.#writing.then(() => this.#write(chat, state)).catch(() => undefined);
+  }
+
+  async #write(chat: TabChat, state: ChatLogState): Promise<void> {
+    if (state.entries.length === 0) {
+      await deleteConversation({ id: chat.id, kept: [] });
+      return;
+    }
+    const at = Date.now();
+    const row = { id: chat.id, at, state: { ...state, entries: state.entries.map(plain) } };
+    if (await hasWritten(row, chat.writtenAt)) {
+      chat.writtenAt = at;
+      await inStore("conversations", "readwrite", (rows) => rows.put(listed(chat.id, at, state)));
+      return;
+    }
+    // Another tab has continued this chat. What this tab has becomes a chat of its own.
+    chat.id = chat === this.#chat ? tabChat(freshId()).id : freshId();
+    chat.writtenAt = null;
+    await this.#write(chat, state);
+  }
+
+  /** Deletes chats that the list of conversations does not have, such as those of older pages. */
+  async #deleteOld(): Promise<void> {
+    const listed = new Set((await storedConversations()).map(({ id }) => id));
+    const ids = await inStore("chats", "readonly", (chats) => chats.getAllKeys());
+    const isOld = (id: string) => Date.now() - Number.parseInt(id, 10) > DAY_MS;
+    for (const id of ids as string[]) {
+      if (listed.has(id) || id === this.#chat.id || !isOld(id)) continue;
+      await inStore("chats", "readwrite", (chats) => chats.delete(id));
+    }
+  }
+}
+
+/** An id that begins with its time. */
+function freshId(): string {
+  return `${Date.now()}-${Math.random()}`;
+}
+
+/** The chat of this tab from now on. */
+function tabChat(id: string): TabChat {
+  sessionStorage.setItem(KEY, id);
+  return { id, writtenAt: null };
+}
+
+/** Writes the row, unless another tab has written it since this one did, at `writtenAt`. */
+async function hasWritten(row: KeptChat, writtenAt: number | null): Promise<boolean> {
+  const isMine = (found: KeptChat | undefined) => found === undefined || found.at === writtenAt;
+  const before = await inStore<KeptChat | undefined>("chats", "readwrite", (chats) => {
+    const found = chats.get(row.id);
+    found.addEventListener("success", () => {
+      if (isMine(found.result)) chats.put(row);
+    });
+    return found;
+  });
+  return isMine(before);
+}
+
+/** The chat in the list of conversations: its texts only. */
+function listed(id: string, at: number, { entries }: ChatLogState): StoredConversation {
+  const lines = entries.map((one) =>
+    one.role === "user"
+      ? { role: "user" as const, text: plainText(one.parts).trim(), atMs: 0 }
+      : { role: "model" as const, text: one.text.trim(), atMs: 0 },
+  );
+  return {
     id,
-    at: Date.now(),
-    state: { ...state, entries: state.entries.map(plain) },
+    kind: "chat",
+    startedAt: at,
+    durationMs: 0,
+    recordingId: null,
+    lines: lines.filter(({ text }) => text !== ""),
+    title: "",
   };
-  await inStore("chats", "readwrite", (chats) => chats.put(row));
 }
 
 /** Without the browser's error, which may not be storable. */
@@ -51,10 +160,4 @@ function plain(entry: ChatLogState["entries"][number]): ChatLogState["entries"][
   if (entry.role === "user" || !entry.exchange.end) return entry;
   const end = { ...entry.exchange.end, cause: undefined };
   return { ...entry, exchange: { ...entry.exchange, end } };
-}
-
-async function deleteOld(): Promise<void> {
-  const all = await inStore<KeptChat[]>("chats", "readonly", (store) => store.getAll());
-  const old = all.filter(({ at }) => Date.now() - at > KEPT_MS);
-  for (const { id } of old) await inStore("chats", "readwrite", (store) => store.delete(id));
 }

@@ -3,6 +3,7 @@ import { customElement, query } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import type { Capabilities } from "../../api/catalog.ts";
 import { socketProtocols } from "../../api/key.ts";
+import "../../components/own-conversations.ts";
 import { allowChimes } from "../../audio/chimes.ts";
 import { stopAudio } from "../../components/audio-playback.ts";
 import { type Part, textPart } from "../../media/parts.ts";
@@ -12,7 +13,7 @@ import { Instructions } from "../../session/instructions.ts";
 import { capabilities, limitations, questions } from "../../shell/capabilities.ts";
 import { showError } from "../../shell/errors.ts";
 import { StoreController } from "../../state/store.ts";
-import { keepChat } from "../../storage/kept-chat.ts";
+import { ChatKeeper } from "../../storage/kept-chat.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
@@ -39,6 +40,7 @@ export class ChatPage extends BaseElement {
   readonly #voice = new AnswerSpeaker();
   readonly #speaks = new StoreController(this, this.#voice.speaks);
   readonly #log = new ChatLog((entries) => this.#setup(entries));
+  readonly #keeper = new ChatKeeper(this.#log);
   readonly #entries = new StoreController(this, this.#log.state);
   readonly #scroll = new AutoScroll(this);
   readonly #drop = new DropZone(this, (files) => void this.composer.add(files));
@@ -48,7 +50,7 @@ export class ChatPage extends BaseElement {
   override connectedCallback(): void {
     super.connectedCallback();
     window.addEventListener("pagehide", this.#stopOnLeave);
-    keepChat(this.#log).catch(() => undefined); // a browser without a database keeps nothing
+    this.#keeper.restore().catch(() => undefined); // a browser without a database keeps nothing
   }
 
   override disconnectedCallback(): void {
@@ -66,7 +68,7 @@ export class ChatPage extends BaseElement {
           <h1>${t.title}</h1>
           <p>${limitations(this.#able.value) || t.lead}</p>
         </div>
-        <div class="row tight still">${this.#clearButton()} ${sidePanelButton(t.settings)}</div>
+        <div class="row tight still"><an-own-conversations></an-own-conversations> ${this.#newButton()} ${sidePanelButton(t.settings)}</div>
       </div>
       <div class="split">
         <section class="chat" aria-label=${t.log}>
@@ -160,10 +162,10 @@ export class ChatPage extends BaseElement {
     </button>`;
   }
 
-  #clearButton(): TemplateResult | typeof nothing {
+  #newButton(): TemplateResult | typeof nothing {
     if (this.#entries.value.entries.length === 0) return nothing;
-    return html`<button class="button clear" @click=${this.#clear}>
-      ${icon("plus")} <span>${chatStrings().clear}</span>
+    return html`<button class="button new" @click=${this.#startNew}>
+      ${icon("plus")} <span>${chatStrings().newChat}</span>
     </button>`;
   }
 
@@ -212,11 +214,11 @@ export class ChatPage extends BaseElement {
 
   readonly #stopOnLeave = (): void => this.#log.stop();
 
-  readonly #clear = (): void => {
-    if (!confirm(chatStrings().clearAsk)) return;
+  readonly #startNew = (): void => {
+    if (!this.#keeper.hasDatabase && !confirm(chatStrings().newChatAsk)) return;
     this.#voice.stopSpeech();
     stopAudio();
-    this.#log.clear();
+    this.#keeper.startNew();
     this.composer.focus();
   };
 

@@ -6,8 +6,8 @@ export const chatStrings = defineStrings(
     title: "Chat",
     lead: "Type, speak, or attach files. Get written and spoken answers.",
     settings: "Settings",
-    clear: "New chat",
-    clearAsk: "Delete this chat and start a new one?",
+    newChat: "New chat",
+    newChatAsk: "This browser does not keep chats. Delete this one and start a new one?",
 
     empty: "How can I help?",
     emptyHint: "Type or record a question, drop a file anywhere on this page, or paste an image.",
@@ -98,8 +98,8 @@ export const chatStrings = defineStrings(
     title: "聊天",
     lead: "输入文字、说话或添加文件，获得文字和语音回答。",
     settings: "设置",
-    clear: "新聊天",
-    clearAsk: "删除此聊天并开始新的聊天？",
+    newChat: "新聊天",
+    newChatAsk: "此浏览器不保留聊天。删除此聊天并开始新的聊天？",
 
     empty: "有什么可以帮您？",
     emptyHint: "输入或录制问题，把文件拖到页面任意位置，或粘贴图片。",
