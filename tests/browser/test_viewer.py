@@ -278,8 +278,13 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
     async with guest.expect_download() as saving:
         await guest.get_by_role("button", name="Download browser recording").click()
     assert (await saving.value).suggested_filename == "frontend_replay.wav"
+    await guest.get_by_role("button", name="Download", exact=True).click()
+    sheet = guest.get_by_role("dialog", name="Save recording")
+    await expect(sheet).to_contain_text("You can play and save the recording")
+    await expect(sheet.get_by_role("textbox")).to_have_count(0)
+    assert await a11y_findings(guest, part="dialog[open]") == []
     async with guest.expect_download() as saving:
-        await guest.get_by_role("button", name="Download", exact=True).click()
+        await sheet.get_by_role("button", name="Archive (ZIP)").click()
     name = (await saving.value).suggested_filename
     assert re.fullmatch(r"antiphon-omni_duplex-[\d-]{15}\.zip", name), name
     assert Path(await (await saving.value).path()).read_bytes()[:2] == b"PK"

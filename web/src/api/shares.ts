@@ -38,3 +38,8 @@ export async function revokeShare(recordingId: string, token: string): Promise<v
 export function shareAddress(link: ShareLink): string {
   return new URL(link.url, location.href).href;
 }
+
+/** Whether `name` is a share token instead of a recording id. */
+export function isShareToken(name: string): boolean {
+  return name.startsWith("share_");
+}

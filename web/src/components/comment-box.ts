@@ -2,7 +2,7 @@ import { html, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { saveComment } from "../api/recordings.ts";
 import { common } from "../i18n/common.ts";
-import { showError } from "../shell/errors.ts";
+import { UserTask } from "../shell/errors.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { textArea } from "../ui/controls.ts";
 import { toast } from "../ui/toasts.ts";
@@ -13,12 +13,13 @@ const LONGEST = 2000;
 /** The comment of a recording. Share links cannot edit it. */
 @customElement("an-comment-box")
 export class CommentBox extends BaseElement {
+  readonly #task = new UserTask(this);
+
   @property() name = "";
   @property() comment = "";
 
   /** Null if unchanged. */
   @state() private draft: string | null = null;
-  @state() private busy = false;
 
   protected override render(): TemplateResult {
     const t = recordingSheetStrings().comment;
@@ -36,7 +37,7 @@ export class CommentBox extends BaseElement {
         },
       })}
       <div class="row">
-        <button class="button small" ?disabled=${!isNew || this.busy}>${common().save}</button>
+        <button class="button small" ?disabled=${!isNew || this.#task.isRunning}>${common().save}</button>
       </div>
     </form>`;
   }
@@ -44,17 +45,12 @@ export class CommentBox extends BaseElement {
   async #save(event: SubmitEvent): Promise<void> {
     event.preventDefault();
     const text = (this.draft ?? "").trim();
-    this.busy = true;
-    try {
+    await this.#task.run(async () => {
       await saveComment(this.name, text);
       this.comment = text;
       this.draft = null;
       this.emit("change", text);
       toast({ tone: "good", title: recordingSheetStrings().comment.saved });
-    } catch (error) {
-      showError(error, recordingSheetStrings().comment.failed);
-    } finally {
-      this.busy = false;
-    }
+    }, recordingSheetStrings().comment.failed);
   }
 }

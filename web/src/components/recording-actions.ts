@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { savedName, saveRecording, uploadRecording } from "../session/browser-recording.ts";
-import { showError } from "../shell/errors.ts";
+import { UserTask } from "../shell/errors.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { dialog } from "../ui/dialog.ts";
 import { type IconName, icon } from "../ui/icon.ts";
@@ -14,6 +14,8 @@ import "./recording-actions.css";
 /** Actions after a session: save browser recordings, open and share the server recording. */
 @customElement("an-recording-actions")
 export class RecordingActions extends BaseElement {
+  readonly #task = new UserTask(this);
+
   /** Null if the server did not record. */
   @property({ attribute: false }) recordingId: string | null = null;
   @property({ attribute: false }) audio: Blob | null = null;
@@ -22,7 +24,6 @@ export class RecordingActions extends BaseElement {
   @property() namePrefix = "conversation";
 
   @state() private sharing = false;
-  @state() private busy = false;
   @state() private uploaded: readonly Blob[] = [];
 
   protected override willUpdate(changed: ChangedProperties<this>): void {
@@ -63,7 +64,7 @@ export class RecordingActions extends BaseElement {
                 class="button small square"
                 title=${done ? t.uploaded : t.upload}
                 aria-label=${done ? t.uploaded : t.uploadWhat(title)}
-                ?disabled=${this.busy || done}
+                ?disabled=${this.#task.isRunning || done}
                 @click=${() => this.#upload(take)}
               >
                 ${icon(done ? "check" : "upload")}
@@ -107,16 +108,11 @@ export class RecordingActions extends BaseElement {
   async #upload(take: Blob): Promise<void> {
     const { recordingId } = this;
     if (recordingId === null) return;
-    this.busy = true;
-    try {
+    await this.#task.run(async () => {
       await uploadRecording(recordingId, take);
       this.uploaded = [...this.uploaded, take];
       toast({ tone: "good", title: recordingActionsStrings().uploaded });
-    } catch (error) {
-      showError(error, recordingActionsStrings().notUploaded);
-    } finally {
-      this.busy = false;
-    }
+    }, recordingActionsStrings().notUploaded);
   }
 }
 

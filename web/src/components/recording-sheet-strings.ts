@@ -3,6 +3,9 @@ import { defineStrings } from "../i18n/language.ts";
 export const recordingSheetStrings = defineStrings(
   {
     title: "Share and save",
+    guestTitle: "Save recording",
+    guest:
+      "You opened a share link. You can play and save the recording until the link expires. Only its owner can rename, comment or share it.",
     name: "Name",
     nameHint: "Only this browser knows the name.",
     renamed: "Name saved",
@@ -27,6 +30,9 @@ export const recordingSheetStrings = defineStrings(
   },
   {
     title: "分享和保存",
+    guestTitle: "保存录制",
+    guest:
+      "您打开的是分享链接。链接到期前，您可以播放和保存录制。只有所有者可以重命名、备注或分享。",
     name: "名称",
     nameHint: "只有此浏览器知道这个名称。",
     renamed: "名称已保存",

@@ -9,9 +9,10 @@ import {
   recordingComment,
   recordingMeta,
 } from "../api/recordings.ts";
+import { isShareToken } from "../api/shares.ts";
 import { common } from "../i18n/common.ts";
 import { saveBlob, savedName, saveUrl } from "../session/browser-recording.ts";
-import { showError } from "../shell/errors.ts";
+import { UserTask } from "../shell/errors.ts";
 import { ownConversation, renameConversation } from "../storage/conversations.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
@@ -23,9 +24,15 @@ import "./recording-sheet.css";
 
 const LONGEST_NAME = 200;
 
-/** Everything that the owner of a server recording can do with it. Content of a dialog. */
+/**
+ * What a user can do with a recording of the server. Guests of a share link can only save it.
+ * Content of a dialog.
+ */
 @customElement("an-recording-sheet")
 export class RecordingSheet extends BaseElement {
+  readonly #task = new UserTask(this);
+
+  /** Recording id, or share token. */
   @property({ attribute: false }) recordingId = "";
 
   /** Null while it is read, or if the server has none. */
@@ -33,7 +40,6 @@ export class RecordingSheet extends BaseElement {
   /** Null if this browser does not list the conversation. */
   @state() private givenName: string | null = null;
   @state() private comment = "";
-  @state() private busy = false;
 
   protected override willUpdate(changed: ChangedProperties<this>): void {
     if (changed.has("recordingId")) void this.#load();
@@ -42,6 +48,10 @@ export class RecordingSheet extends BaseElement {
   protected override render(): TemplateResult {
     const t = recordingSheetStrings();
     const { recordingId } = this;
+    if (isShareToken(recordingId)) {
+      return html`<p class="soft">${t.guest}</p>
+        ${this.meta === null ? nothing : this.#files(this.meta)}`;
+    }
     return html`${this.givenName === null ? nothing : this.#name(this.givenName)}
       <an-comment-box
         name=${recordingId}
@@ -86,8 +96,8 @@ export class RecordingSheet extends BaseElement {
     return html`<button
       class="button small"
       title=${hint}
-      ?disabled=${this.busy}
-      @click=${() => this.#tried(run)}
+      ?disabled=${this.#task.isRunning}
+      @click=${() => this.#task.run(run)}
     >
       ${icon("download")} ${label}
     </button>`;
@@ -98,16 +108,16 @@ export class RecordingSheet extends BaseElement {
       (found) => found?.title ?? null,
       () => null, // a browser without a database has no names
     );
-    await this.#tried(async () => {
+    await this.#task.run(async () => {
       this.meta = await recordingMeta(this.recordingId);
-      this.comment = await recordingComment(this.recordingId);
+      if (!isShareToken(this.recordingId)) this.comment = await recordingComment(this.recordingId);
     });
   }
 
   async #rename(event: SubmitEvent): Promise<void> {
     event.preventDefault();
     const title = String(new FormData(event.target as HTMLFormElement).get("title")).trim();
-    await this.#tried(async () => {
+    await this.#task.run(async () => {
       await renameConversation(this.recordingId, title);
       this.givenName = title;
       this.emit("rename", title);
@@ -133,16 +143,5 @@ export class RecordingSheet extends BaseElement {
 
   get #fileName(): string {
     return savedName(this.meta?.app_type ?? "", this.meta?.created_at);
-  }
-
-  async #tried(work: () => Promise<void>): Promise<void> {
-    this.busy = true;
-    try {
-      await work();
-    } catch (error) {
-      showError(error);
-    } finally {
-      this.busy = false;
-    }
   }
 }

@@ -11,7 +11,7 @@ import {
 import { common } from "../i18n/common.ts";
 import { formatDateTime } from "../i18n/format.ts";
 import { defineStrings } from "../i18n/language.ts";
-import { showError } from "../shell/errors.ts";
+import { showError, UserTask } from "../shell/errors.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { select } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
@@ -67,11 +67,12 @@ type Life = keyof typeof LIVES;
 /** Lists, creates, copies and revokes the share links of a recording. */
 @customElement("an-share-links")
 export class ShareLinks extends BaseElement {
+  readonly #task = new UserTask(this);
+
   @property({ attribute: false }) recordingId = "";
 
   @state() private life: Life = "week";
   @state() private links: readonly ShareLink[] | null = null;
-  @state() private busy = false;
 
   protected override willUpdate(changed: ChangedProperties<this>): void {
     if (changed.has("recordingId")) void this.#load();
@@ -92,7 +93,7 @@ export class ShareLinks extends BaseElement {
             this.life = life;
           },
         })}
-        <button class="button primary" ?disabled=${this.busy} @click=${() => this.#make()}>
+        <button class="button primary" ?disabled=${this.#task.isRunning} @click=${() => this.#make()}>
           ${icon("link")} ${t.make}
         </button>
       </div>
@@ -129,7 +130,7 @@ export class ShareLinks extends BaseElement {
         class="button quiet square"
         aria-label=${t.revoke}
         title=${t.revoke}
-        ?disabled=${this.busy}
+        ?disabled=${this.#task.isRunning}
         @click=${() => this.#revoke(link)}
       >
         ${icon("trash")}
@@ -138,36 +139,25 @@ export class ShareLinks extends BaseElement {
   }
 
   async #load(): Promise<void> {
-    await this.#do(common().errors.failed, async () => {
+    await this.#task.run(async () => {
       this.links = await shareLinks(this.recordingId);
-    });
+    }, common().errors.failed);
     this.links ??= [];
   }
 
   async #make(): Promise<void> {
-    await this.#do(shareLinksStrings().notMade, async () => {
+    await this.#task.run(async () => {
       const link = await shareRecording(this.recordingId, LIVES[this.life]);
       this.links = [link, ...(this.links ?? [])];
-    });
+    }, shareLinksStrings().notMade);
   }
 
   async #revoke(link: ShareLink): Promise<void> {
-    await this.#do(shareLinksStrings().notRevoked, async () => {
+    await this.#task.run(async () => {
       await revokeShare(this.recordingId, link.token);
       this.links = (this.links ?? []).filter(({ token }) => token !== link.token);
       toast({ tone: "good", title: shareLinksStrings().revoked });
-    });
-  }
-
-  async #do(problem: string, action: () => Promise<void>): Promise<void> {
-    this.busy = true;
-    try {
-      await action();
-    } catch (error) {
-      showError(error, problem);
-    } finally {
-      this.busy = false;
-    }
+    }, shareLinksStrings().notRevoked);
   }
 }
 

@@ -1,3 +1,4 @@
+import type { ReactiveControllerHost } from "lit";
 import { ApiError } from "../api/http.ts";
 import { common } from "../i18n/common.ts";
 import { type Toast, toast } from "../ui/toasts.ts";
@@ -6,6 +7,37 @@ import { type Toast, toast } from "../ui/toasts.ts";
 export function showError(error: unknown, title?: string): void {
   if (error instanceof DOMException && error.name === "AbortError") return;
   toast({ tone: "danger", ...errorText(error, title) });
+}
+
+/** Work of an element, which shows that it is busy. Shows errors. */
+export class UserTask {
+  readonly #host: ReactiveControllerHost;
+  #running = 0;
+
+  constructor(host: ReactiveControllerHost) {
+    this.#host = host;
+  }
+
+  get isRunning(): boolean {
+    return this.#running > 0;
+  }
+
+  /** `title` of an error. The default says only that something went wrong. */
+  async run(work: () => Promise<void>, title?: string): Promise<void> {
+    this.#count(1);
+    try {
+      await work();
+    } catch (error) {
+      showError(error, title);
+    } finally {
+      this.#count(-1);
+    }
+  }
+
+  #count(by: 1 | -1): void {
+    this.#running += by;
+    this.#host.requestUpdate();
+  }
 }
 
 function errorText(error: unknown, title: string | undefined): Omit<Toast, "tone"> {

@@ -3,12 +3,12 @@ import { customElement, property, query, state } from "lit/decorators.js";
 import { type BrowserUpload, browserUpload } from "../../api/recordings.ts";
 import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatBytes } from "../../i18n/format.ts";
-import { showError } from "../../shell/errors.ts";
+import { saveUrl } from "../../session/browser-recording.ts";
+import { UserTask } from "../../shell/errors.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { browserRecordingStrings } from "./browser-recording-strings.ts";
 import type { Assets } from "./recording-loader.ts";
-import { downloadFile } from "./save-archive.ts";
 
 /**
  * The recording that the user's browser uploaded, if any. It has its own clock and does not follow
@@ -16,6 +16,7 @@ import { downloadFile } from "./save-archive.ts";
  */
 @customElement("an-browser-recording")
 export class BrowserRecording extends BaseElement {
+  readonly #task = new UserTask(this);
   #unsubscribe: () => void = () => undefined;
 
   @property() name = "";
@@ -25,7 +26,6 @@ export class BrowserRecording extends BaseElement {
   @state() private upload: BrowserUpload | null = null;
   /** Empty until playback starts, because the whole file may have to be fetched. */
   @state() private source = "";
-  @state() private busy = false;
   @state() private seen = false;
   @state() private broken = false;
 
@@ -60,8 +60,8 @@ export class BrowserRecording extends BaseElement {
           class="button square"
           title="${t.download} (${formatBytes(upload.size_bytes)})"
           aria-label=${t.download}
-          ?disabled=${this.busy}
-          @click=${() => this.#tried(() => downloadFile(upload.path, this.assets))}
+          ?disabled=${this.#task.isRunning}
+          @click=${() => this.#task.run(() => this.#save(upload.path))}
         >
           ${icon("download")}
         </button>
@@ -74,10 +74,10 @@ export class BrowserRecording extends BaseElement {
     return html`<button
       class="button square"
       aria-label=${browserRecordingStrings().play}
-      ?disabled=${this.busy}
-      @click=${() => this.#tried(() => this.#open())}
+      ?disabled=${this.#task.isRunning}
+      @click=${() => this.#task.run(() => this.#open())}
     >
-      ${this.busy ? html`<span class="spinner"></span>` : icon("play")}
+      ${this.#task.isRunning ? html`<span class="spinner"></span>` : icon("play")}
     </button>`;
   }
 
@@ -103,20 +103,13 @@ export class BrowserRecording extends BaseElement {
     if (this.upload) this.source = await this.assets.url(this.upload.path);
   }
 
-  async #look(): Promise<void> {
-    await this.#tried(async () => {
-      this.upload = await browserUpload(this.name);
-    });
+  async #save(path: string): Promise<void> {
+    saveUrl(path, await this.assets.url(path));
   }
 
-  async #tried(work: () => Promise<void>): Promise<void> {
-    this.busy = true;
-    try {
-      await work();
-    } catch (error) {
-      showError(error);
-    } finally {
-      this.busy = false;
-    }
+  async #look(): Promise<void> {
+    await this.#task.run(async () => {
+      this.upload = await browserUpload(this.name);
+    });
   }
 }

@@ -1,6 +1,6 @@
 import { html } from "lit";
+import { isShareToken } from "../../api/shares.ts";
 import { mount } from "../../shell/shell.ts";
-import { isShareToken } from "./recording-loader.ts";
 import "./page.ts";
 import { viewerStrings } from "./strings.ts";
 

@@ -9,6 +9,7 @@ import {
   recordingMeta,
   recordingTimeline,
 } from "../../api/recordings.ts";
+import { isShareToken } from "../../api/shares.ts";
 import { estimatedUserLine, LETTER_MS } from "../../replay/duplex-timeline.ts";
 import { type SpokenLine, type Timeline, timelineOf } from "../../replay/timeline.ts";
 import { Store } from "../../state/store.ts";
@@ -183,11 +184,6 @@ export class Assets {
     this.#cache.set(file, known);
     return known;
   }
-}
-
-/** Whether `name` is a share token instead of a recording id. */
-export function isShareToken(name: string): boolean {
-  return name.startsWith("share_");
 }
 
 /** A conversation from the browser's database in the form that the viewer shows. */

@@ -1,11 +1,12 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { type RecordingMeta, recordingPeaks } from "../../api/recordings.ts";
+import { isShareToken } from "../../api/shares.ts";
 import { readWaveform, type Waveform, waveformOf } from "../../audio/waveform.ts";
 import { recordingSheetStrings } from "../../components/recording-sheet-strings.ts";
 import { formatClock, formatDateTime } from "../../i18n/format.ts";
 import { savedName, saveRecording } from "../../session/browser-recording.ts";
-import { showError } from "../../shell/errors.ts";
+import { showError, UserTask } from "../../shell/errors.ts";
 import { StoreController } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { dialog } from "../../ui/dialog.ts";
@@ -13,7 +14,7 @@ import { icon } from "../../ui/icon.ts";
 import { toast } from "../../ui/toasts.ts";
 import { recordingDetails } from "./details.ts";
 import { DeepLink, momentHash } from "./playhead-value.ts";
-import { Assets, isShareToken, type LoadState } from "./recording-loader.ts";
+import { Assets, type LoadState } from "./recording-loader.ts";
 import "./details.ts";
 import "../../components/own-conversations.ts";
 import { playerControlsStrings } from "../../components/player-controls.ts";
@@ -25,7 +26,6 @@ import "./browser-recording.ts";
 import "./transcript.ts";
 import { alignToSound, firstSoundMs } from "../../replay/sound-runs.ts";
 import { adjacentTurn, type Timeline } from "../../replay/timeline.ts";
-import { downloadArchive } from "./save-archive.ts";
 import "./replay-media.ts";
 import "./timeline-view.ts";
 import { viewerStrings } from "./strings.ts";
@@ -37,6 +37,7 @@ const BEFORE_SOUND_MS = 500;
 /** A loaded recording: player, timeline, transcript and actions. */
 @customElement("an-recording")
 export class RecordingView extends BaseElement {
+  readonly #saving = new UserTask(this);
   #replay = new ReplayPlayer(0);
   #assets = new Assets("");
   #state: StoreController<ReplayState> | null = null;
@@ -49,7 +50,6 @@ export class RecordingView extends BaseElement {
   @state() private shape: Waveform | null = null;
   @state() private timeline!: Timeline;
   @state() private sharing = false;
-  @state() private downloading = false;
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -118,22 +118,27 @@ export class RecordingView extends BaseElement {
       <div class="row tight">
         ${isShared ? nothing : html`<an-own-conversations></an-own-conversations>`}
         ${this.#replay.lengthMs > 0 ? this.#momentButton() : nothing}
-        <button class="button" ?disabled=${this.downloading} @click=${() => this.#download()}>
-          ${this.downloading ? html`<span class="spinner"></span>` : icon("download")}
-          ${this.downloading ? t.downloading : t.download}
-        </button>
+        ${this.loaded.own === null ? nothing : this.#saveButton()}
         ${
-          isShared || this.loaded.own?.why === "not_on_server"
+          this.loaded.own?.why === "not_on_server"
             ? nothing
-            : html`<button
-                class="button primary"
-                @click=${() => this.#share()}
-              >
-                ${icon("share")} ${t.share}
+            : html`<button class="button primary" @click=${() => this.#openSheet()}>
+                ${icon(isShared ? "download" : "share")} ${isShared ? t.download : t.share}
               </button>`
         }
       </div>
     </div>`;
+  }
+
+  /** For files of this browser. The sheet has those of the server. */
+  #saveButton(): TemplateResult {
+    return html`<button
+      class="button"
+      ?disabled=${this.#saving.isRunning}
+      @click=${() => this.#saving.run(() => this.#saveOwn())}
+    >
+      ${icon("download")} ${viewerStrings().download}
+    </button>`;
   }
 
   #momentButton(): TemplateResult {
@@ -186,7 +191,7 @@ export class RecordingView extends BaseElement {
       ${recordingDetails(meta, this.timeline)}`;
   }
 
-  #share(): void {
+  #openSheet(): void {
     void import("../../components/recording-sheet.ts");
     this.sharing = true;
   }
@@ -196,9 +201,10 @@ export class RecordingView extends BaseElement {
   }
 
   #shareDialog(): TemplateResult {
+    const t = recordingSheetStrings();
     return dialog({
       open: this.sharing,
-      title: recordingSheetStrings().title,
+      title: isShareToken(this.name) ? t.guestTitle : t.title,
       body: html`<an-recording-sheet
         .recordingId=${this.name}
         @rename=${({ detail }: CustomEvent<string>) => this.#change({ title: detail })}
@@ -262,18 +268,10 @@ export class RecordingView extends BaseElement {
     }
   }
 
-  async #download(): Promise<void> {
-    this.downloading = true;
-    try {
-      const { meta, own } = this.loaded;
-      if (own === null) await downloadArchive(this.name, meta, this.#assets);
-      for (const file of own?.files.values() ?? []) {
-        await saveRecording(savedName(meta.app_type, meta.created_at), file);
-      }
-    } catch (error) {
-      showError(error);
-    } finally {
-      this.downloading = false;
+  async #saveOwn(): Promise<void> {
+    const { meta, own } = this.loaded;
+    for (const file of own?.files.values() ?? []) {
+      await saveRecording(savedName(meta.app_type, meta.created_at), file);
     }
   }
 }

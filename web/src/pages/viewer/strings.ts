@@ -16,7 +16,6 @@ export const viewerStrings = defineStrings(
     interrupted: "Incomplete",
 
     download: "Download",
-    downloading: "Packing…",
     share: "Share",
 
     waveFailed: "Cannot load the waveform",
@@ -103,7 +102,6 @@ export const viewerStrings = defineStrings(
     interrupted: "不完整",
 
     download: "下载",
-    downloading: "正在打包…",
     share: "分享",
 
     waveFailed: "无法加载波形",
