@@ -1,8 +1,8 @@
 """A private Docker engine for a Debian machine without one and without an image registry.
 
-The images that the stack builds upon are made from Debian's packages, under the official names: this
-tests the compose file, the Dockerfile and the wiring, not the official images. Needs root. Its files
-below `folder` are kept, so that the next start takes seconds.
+The images that the stack builds upon are made from Debian's packages, and replace the official ones
+by the variables of the compose file: this tests the compose file, the Dockerfile and the wiring, not
+the official images. Needs root. Its files below `folder` are kept, so that the next start takes seconds.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ ln -sf /usr/bin/python3 "$1/usr/local/bin/python"
 
 _PATH = "ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 _IMAGES = {
-    "python:3.11-slim-bookworm": 'CMD ["python3"]',
-    "redis:7": 'WORKDIR /data\nCMD ["redis-server"]',
-    "caddy:2": (
+    "PYTHON_IMAGE": 'CMD ["python3"]',
+    "REDIS_IMAGE": 'WORKDIR /data\nCMD ["redis-server"]',
+    "CADDY_IMAGE": (
         "ENV XDG_CONFIG_HOME=/config XDG_DATA_HOME=/data\n"
         "RUN mkdir -p /data/caddy /config/caddy\n"
         'CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]'
     ),
-    "prom/prometheus:v3.5.0": (
+    "PROMETHEUS_IMAGE": (
         "RUN install --directory --owner=nobody --group=nogroup /prometheus\n"
         "USER nobody\n"
         'ENTRYPOINT ["prometheus"]'
     ),
 }
-"""Images made from the one base, under the names in the compose file and the Dockerfile."""
+"""Images made from the one base, by the variable that names each."""
 
 
 @contextlib.contextmanager
@@ -73,8 +73,7 @@ def private_engine(folder: Path) -> Iterator[dict[str, str]]:
         "DOCKER_CONFIG": str(config),
     }
     with _bridge(), _daemon(folder, environment):
-        _make_images(folder, environment)
-        yield environment
+        yield environment | _make_images(folder, environment)
 
 
 def _install() -> None:
@@ -159,16 +158,20 @@ def _daemon(folder: Path, environment: dict[str, str]) -> Iterator[None]:
         daemon.wait(timeout=60)
 
 
-def _make_images(folder: Path, environment: dict[str, str]) -> None:
+def _make_images(folder: Path, environment: dict[str, str]) -> dict[str, str]:
+    """The variables of the compose file that name the images."""
     recipe = f"{_INSIDE}\n{_UNUSED}\n{_SETUP}\n{_PATH}"
     base = f"antiphon-stand-in:{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     fresh = not _has_image(base, environment)
     if fresh:
         _import_base(folder / "base.tar", base, environment)
-    for name, instructions in _IMAGES.items():
+    names = {}
+    for variable, instructions in _IMAGES.items():
+        name = names[variable] = f"stand-in-{variable.removesuffix('_IMAGE').lower()}"
         if fresh or not _has_image(name, environment):
             command = ["docker", "build", "--quiet", "--tag", name, "-"]
             _run(*command, env=environment, given=f"FROM {base}\n{instructions}\n")
+    return names
 
 
 def _has_image(name: str, environment: dict[str, str]) -> bool:

@@ -103,7 +103,6 @@ def test_grafana_requires_its_password() -> None:
     assert grafana["ports"][0].startswith("127.0.0.1:")
     for service in ("prometheus", "grafana"):
         assert COMPOSE["services"][service]["profiles"] == ["observability"]
-        assert re.search(r":v?\d+\.\d+\.\d+\}$", COMPOSE["services"][service]["image"])
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="needs Debian's package prometheus")
