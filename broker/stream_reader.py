@@ -93,7 +93,7 @@ class StreamReader:
     """Shares blocking reads among subscriptions; adds and removes connections on demand.
 
     With a pause between reads, one reply has the entries of many streams. A read costs more CPU time
-    than an entry.
+    than an entry. A reader that is behind does not pause.
     """
 
     def __init__(self, redis: RedisClient, pause_s: float) -> None:
@@ -221,16 +221,17 @@ class _SharedRead:
         while self.streams:
             try:
                 while self.streams:
-                    await self._read_once()
+                    up_to_date = await self._read_once()
                     delay = _RETRY_S[0]
-                    if self._pause_s:
+                    if self._pause_s and up_to_date:
                         await asyncio.sleep(self._pause_s)
             except BrokerUnavailable as error:
                 log.warning("stream_read_failed", error=str(error), retry_s=round(delay, 2))
                 await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
                 delay = min(delay * 2, _RETRY_S[1])
 
-    async def _read_once(self) -> None:
+    async def _read_once(self) -> bool:
+        """False if a stream may have more entries than the reply."""
         head = ("XREAD", "COUNT", _COUNT, "BLOCK", LONGEST_BLOCK_MS, "STREAMS")
         after = [stream.after for stream in self.streams.values()]
         self._round += 1
@@ -242,6 +243,7 @@ class _SharedRead:
         for key, entries in reply.items():
             if stream := self.streams.get(key.decode()):
                 stream.deliver(entries, self._round)
+        return all(len(entries) < _COUNT for entries in reply.values())
 
     def _report_failure(self, task: asyncio.Task[None]) -> None:
         """It must not die silently: its subscriptions fail."""

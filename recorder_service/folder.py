@@ -11,7 +11,6 @@ from pathlib import Path
 
 import structlog
 
-from antiphon.broker.service.disk_space import check_reserve
 from antiphon.recorder_service.attempts import ATTEMPTS_FILE
 from antiphon.recorder_service.journal.files import (
     remove_temporaries,
@@ -74,15 +73,15 @@ class RecordingFolder:
         worker: str = "",
         outages: Sequence[OutageStart] = (),
         now_ms: Callable[[], float] = lambda: time.time() * 1000,
-        reserve_gb: float = 0.0,
+        check_disk: Callable[[], None] = lambda: None,
     ) -> None:
         """Resume a recording, or prepare to begin one.
 
         The journal notes each of `outages` once, at the next write; `now_ms` is the Redis clock.
-        No entry is added while the disk has less than `reserve_gb` free.
+        `check_disk` raises OSError while no entry may be added.
         """
         self.path = root / job.recording
-        self._reserve_gb = reserve_gb
+        self._check_disk = check_disk
         self._job = job
         self._by_turns = not job.kind.is_duplex
         self._worker = worker
@@ -111,7 +110,7 @@ class RecordingFolder:
         with self._lock:
             if self._state.has(side, position):
                 return
-            check_reserve(self.path, self._reserve_gb)
+            self._check_disk()
             journal = self._journal or self._begin()
             why = self._limits.refusal(side, entry, self._state)
             if why is not None:

@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 GROUP = "recorder"
 _START_RETRY_S = 1.0
-_READ_PAUSE_S = 0.2
+_READ_PAUSE_S = 0.4
 """No client waits for a recorder, so it reads the entries of many streams at once."""
 
 _RETURN_MEMORY_EVERY_S = 30.0

@@ -17,7 +17,13 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
     Raises OSError, and leaves no temporary file then.
     """
     with atomic_file(path, durable=durable) as temporary:
-        temporary.write_bytes(data)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:  # without a file object, whose system calls each release the interpreter lock
+            left = memoryview(data)
+            while left:
+                left = left[os.write(descriptor, left) :]
+        finally:
+            os.close(descriptor)
 
 
 def write_blocks_atomic(path: Path, blocks: Iterable[bytes]) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import structlog
 
-from antiphon.broker.service.disk_space import check_reserve
 from antiphon.recorder_service.attempts import Attempts, MergeStopped
 from antiphon.recorder_service.folder import remove_working_files
 from antiphon.recorder_service.journal.files import atomic_file, write_atomic
@@ -54,16 +53,14 @@ class MergeQueue:
         self,
         metrics: RecorderMetrics,
         attempts: Attempts,
-        root: Path,
-        reserve_gb: float,
+        check_disk: StopCheck,
         *,
         opus: bool = True,
     ) -> None:
-        """Nothing is merged while the disk of `root` has less than `reserve_gb` free."""
+        """`check_disk` raises OSError while nothing may be merged."""
         self._opus = opus
         self._metrics = metrics
-        self._root = root
-        self._reserve_gb = reserve_gb
+        self._check_disk = check_disk
         self._attempts = attempts
         self._turn = asyncio.Lock()
         self._stopping = threading.Event()
@@ -99,7 +96,7 @@ class MergeQueue:
     def _check(self) -> None:
         if self._stopping.is_set():
             raise MergeStopped
-        check_reserve(self._root, self._reserve_gb)
+        self._check_disk()
 
 
 def _lower_priority() -> None:

@@ -9,6 +9,7 @@ import structlog
 from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import Broker
+from antiphon.broker.service.disk_space import DiskReserve
 from antiphon.recorder_service.attempts import Attempts
 from antiphon.recorder_service.disk_writer import DiskWriter
 from antiphon.recorder_service.journal.job import RecordingJob
@@ -40,9 +41,9 @@ class ActiveRecordings:
         self._on_done = on_done
         self.finished = 0
         attempts = Attempts(settings.recorder_max_attempts)
-        disk = (settings.data_dir, settings.min_free_disk_gb)
-        merges = MergeQueue(metrics, attempts, *disk, opus=settings.recorder_opus)
-        self._shared = SharedWork(merges, attempts, metrics, DiskWriter(), asyncio.Lock())
+        reserve = DiskReserve(settings.data_dir / "sessions", settings.min_free_disk_gb)
+        merges = MergeQueue(metrics, attempts, reserve.check, opus=settings.recorder_opus)
+        self._shared = SharedWork(merges, attempts, metrics, DiskWriter(), asyncio.Lock(), reserve)
         self._recorders: dict[str, SessionRecorder] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 

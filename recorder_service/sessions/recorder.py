@@ -14,6 +14,7 @@ from antiphon.broker.connections.client import RedisClock
 from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import StreamKey
+from antiphon.broker.service.disk_space import DiskReserve
 from antiphon.recorder_service.attempts import Attempts, TooManyAttempts
 from antiphon.recorder_service.disk_writer import DiskWriter
 from antiphon.recorder_service.folder import RecordingFolder, set_aside
@@ -53,6 +54,7 @@ class SharedWork:
     metrics: RecorderMetrics
     writer: DiskWriter
     saving: asyncio.Lock
+    reserve: DiskReserve
 
 
 class SessionRecorder:
@@ -207,11 +209,8 @@ class SessionRecorder:
 
     async def _open(self) -> RecordingFolder:
         args = (self._root, self.job, self._worker, self._retry.outages)
-        opening = asyncio.create_task(
-            asyncio.to_thread(
-                RecordingFolder, *args, self._broker.clock.now_ms, self._settings.min_free_disk_gb
-            )
-        )
+        calls = (self._broker.clock.now_ms, self._shared.reserve.check)
+        opening = asyncio.create_task(asyncio.to_thread(RecordingFolder, *args, *calls))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:  # a thread cannot be cancelled: close what it opens

@@ -329,3 +329,12 @@ async def test_a_subscription_made_during_a_read_misses_nothing(
         assert await take(late, 4) == [0, 1, 2, 3]
         if stays:
             assert await take(first, 1) == [3]
+
+
+@pytest.mark.single_server
+async def test_a_reader_that_pauses_catches_up_without_pauses(redis_server: RedisServer) -> None:
+    settings = BrokerSettings(redis_url=redis_server.url)
+    async with open_broker(settings, read_pause_s=10 * SOON_S) as broker:
+        await write(broker, "long", *range(40))
+        async with broker.reader.subscribe(broker.keys.inbound("long"), START) as subscription:
+            assert await take(subscription, 40) == list(range(40))

@@ -1,0 +1,82 @@
+"""CPU time of each process of the pipeline, comparable on a machine that also runs other programs.
+
+    python bench/pipeline_cpu.py --sessions 200 --seconds 10 --rounds 3
+    python bench/pipeline_cpu.py --against ../other-checkout
+
+Each round runs `antiphon bench` of this checkout, and of another one if it is named, in turns. Users
+speak half of the time. The same work costs more CPU time while other programs use the caches and the
+cores. The load generator does the same work in each run, so normalised figures are multiplied by its
+CPU time on the idle machine of docs/performance.md, divided by that in the run. Merging
+follows the sessions and is not included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from processes import ROOT
+
+_GENERATOR = "generator"
+_IDLE_GENERATOR_MS = 0.45
+_COMMAND = "from antiphon.cli.main import main; raise SystemExit(main())"
+
+
+def run_bench(checkout: Path, sessions: int, seconds: float) -> dict[str, Any]:
+    """The report of one run."""
+    with tempfile.TemporaryDirectory() as out:
+        asked = (f"--sessions={sessions}", f"--seconds={seconds}", f"--out={out}")
+        subprocess.run(
+            (sys.executable, "-c", _COMMAND, "bench", *asked),
+            cwd=checkout,
+            env={**os.environ, "PYTHONPATH": str(checkout)},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        report: dict[str, Any] = json.loads((Path(out) / "report.json").read_bytes())
+        return report
+
+
+def show(name: str, reports: list[dict[str, Any]]) -> None:
+    """The median of the runs, as measured and normalised."""
+    print(f"\n{name}: CPU-ms per session-second, median of {len(reports)}\n")
+    print(f"{'':14} measured  normalised  normalised, each run")
+    runs: list[dict[str, float]] = [
+        {**one["cpu_ms_per_session_s"], "server, all": one["server_cpu_ms_per_session_s"]}
+        for one in reports
+    ]
+    for process in runs[0]:
+        measured = statistics.median(run[process] for run in runs)
+        each = [run[process] * _IDLE_GENERATOR_MS / run[_GENERATOR] for run in runs]
+        shown = " ".join(f"{value:.2f}" for value in each)
+        print(f"{process:14} {measured:8.2f}  {statistics.median(each):10.2f}  {shown}")
+    for figure in ("lost", "late"):
+        print(f"{figure:14} " + " ".join(str(one["kinds"]["audio"][figure]) for one in reports))
+
+
+def main() -> None:
+    """Measure in turns, print a table of each checkout."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sessions", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--against", type=Path, help="another checkout, measured in turns")
+    options = parser.parse_args()
+    checkouts = [ROOT, options.against.resolve()] if options.against else [ROOT]
+    reports: dict[Path, list[dict[str, Any]]] = {checkout: [] for checkout in checkouts}
+    for number in range(options.rounds):
+        for checkout in checkouts[:: -1 if number % 2 else 1]:
+            reports[checkout].append(run_bench(checkout, options.sessions, options.seconds))
+    for checkout, found in reports.items():
+        show(checkout.name, found)
+
+
+if __name__ == "__main__":
+    main()
