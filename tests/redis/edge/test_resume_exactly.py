@@ -21,6 +21,7 @@ from antiphon.broker.streams import StreamWriter
 from antiphon.edge.context import EdgeContext, open_edge
 from antiphon.edge.errors import ClientGone, Close
 from antiphon.edge.protocols.chat import ChatMachine, decode_request
+from antiphon.edge.protocols.realtime_chat import RealtimeChatMachine
 from antiphon.edge.session.admission import ConnectOptions, ResumeRequest, SessionRequest, admit
 from antiphon.edge.session.session import EdgeSession, ProtocolSpec
 from antiphon.edge.settings import EdgeSettings
@@ -28,16 +29,24 @@ from antiphon.edge.transport.connection import JSON
 from antiphon.shared_schemas.entries import ChatDoneOut, DeltaOut, ErrorOut, OutEntry, ResultOut
 from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.states import EndReason, SessionKind
+from support.chat_mode_samples import CHAT_MODE
 from support.control_plane import report
 from support.protocol_driver import Protocol
-from support.protocol_samples import FINAL_ENTRIES, PROTOCOLS, SETTINGS
+from support.protocol_samples import FINAL_ENTRIES, PROTOCOLS, REALTIME_V2, SETTINGS
 
 KINDS = {
     "/ws/duplex/{session_id}": SessionKind.AUDIO_DUPLEX,
     "/ws/half_duplex/{session_id}": SessionKind.HALF_DUPLEX,
     "/ws/chat": SessionKind.CHAT,
     "/v1/realtime": SessionKind.OMNI_DUPLEX,
+    REALTIME_V2.name: SessionKind.OMNI_DUPLEX,
+    CHAT_MODE.name: SessionKind.CHAT,
 }
+NEVER_FATAL = {
+    REALTIME_V2.name: ("session.init", REALTIME_V2.stop),
+    CHAT_MODE.name: (CHAT_MODE.stop,),
+}
+"""The messages of a protocol in which every error is fatal that are legal in each state with a worker."""
 GRANT, PAUSE, TURN = "a worker claims", "a while passes", "a moment passes"
 WITHIN_S = 60.0
 _MARK = re.compile(r"#\d+#")
@@ -108,13 +117,20 @@ class ResumedSession:
     async def _serve(
         self, client: ClientConnection, options: ConnectOptions, started: asyncio.Event
     ) -> None:
-        kind = KINDS[self.protocol.path]
+        kind = KINDS[self.protocol.name]
         wanted = SessionRequest(kind, "test", [self.sid], client_id=True)
         async with admit(self.edge, wanted, options) as admitted:
             decoder, machine = self.protocol.open()
             if kind is SessionKind.CHAT:
-                request = await decode_request(self.protocol.messages["the request"], SETTINGS)
-                machine = ChatMachine(None if options.resumed else request, "rec", resumable=True)
+                text = PROTOCOLS["/ws/chat"].messages["the request"]
+                request = None if options.resumed else await decode_request(text, SETTINGS)
+                machine = (
+                    RealtimeChatMachine(request, "chat_7", 1, resumable=True)
+                    if self.protocol is CHAT_MODE
+                    else ChatMachine(request, "rec", resumable=True)
+                )
+            elif self.protocol is REALTIME_V2:
+                machine._resumable = True
             spec: ProtocolSpec[Any] = ProtocolSpec(
                 lambda *_: (decoder, machine), self.protocol.encode_error, turns=True
             )
@@ -172,8 +188,10 @@ Step = str | int
 """GRANT, PAUSE, TURN, the name of a frame, or the place of an answer."""
 
 
-def _frames(protocol: Protocol) -> dict[str, str]:
+def _frames(protocol: Protocol) -> dict[str, Any]:
     both = {**protocol.messages, **protocol.mistakes}
+    if protocol.errors_end:
+        return {name: both[name] for name in NEVER_FATAL[protocol.name]}
     closing = ("the request", "no JSON")
     return {n: f for n, f in both.items() if n not in closing and isinstance(f, str)}
 
@@ -181,7 +199,9 @@ def _frames(protocol: Protocol) -> dict[str, str]:
 def _steps(protocol: Protocol) -> st.SearchStrategy[list[Step]]:
     """Mostly answers, because they can be lost or sent twice."""
     last = (*FINAL_ENTRIES, *(e for e in protocol.entries if isinstance(e, ChatDoneOut)))
-    answers = [i for i, entry in enumerate(protocol.entries) if entry not in last]
+    errors = ErrorOut if protocol.errors_end else ()
+    entries = [e for e in protocol.entries if e not in last and not isinstance(e, errors)]
+    answers = [protocol.entries.index(entry) for entry in entries]
     often = st.sampled_from([*answers, GRANT, PAUSE, TURN])
     return st.lists(often | st.sampled_from(sorted(_frames(protocol))), max_size=12)
 
@@ -197,7 +217,7 @@ async def _run_steps(session: ResumedSession, client: ClientConnection, steps: l
             await session.grant()
         elif isinstance(step, int):
             await session.publish(session.protocol.entries[step])
-        elif session.writer is not None or step != "stop":
+        elif session.writer is not None or step != session.protocol.stop:
             client.frames.put_nowait(frames[step])
 
 
@@ -227,7 +247,7 @@ async def edge(settings: BrokerSettings) -> AsyncIterator[EdgeContext]:
 async def test_every_message_once_and_in_order(
     path: str, edge: EdgeContext, data: st.DataObject
 ) -> None:
-    session = ResumedSession(edge, PROTOCOLS[path])
+    session = ResumedSession(edge, (PROTOCOLS | {CHAT_MODE.name: CHAT_MODE})[path])
     worker = report(KINDS[path], slots=1000)
     await edge.broker.registry.worker_beat(f"w-{session.sid}", 0, worker)
     try:

@@ -230,8 +230,8 @@ async def test_a_request_with_mode_chat_resumes(
         second = await _begin_answer(client, worker)
         assert (first.claim.sid, second.claim.sid) == (f"{sid}-1", f"{sid}-2")
         await client.send("session.close")
+        await second.expect(StopIn)
         await client.drop()
-    await second.expect(StopIn)
     await _end_answer(second)
     async with client.back(edge.ws):
         closed = await client.expect("session.closed")
