@@ -111,7 +111,7 @@ class Broker:
 async def _memory_share(node: RedisNode, wait_s: float | None) -> float:
     async with asyncio.timeout(wait_s):
         info = await node.call("INFO", "memory")
-    limit = int(info["maxmemory"])
+    limit = int(info["maxmemory"]) or int(info.get("total_system_memory") or 0)
     return int(info["used_memory"]) / limit if limit else 0.0
 
 

@@ -142,7 +142,7 @@ class BrokerSettings(AntiphonSettings):
     stream_max_bytes: int = Field(default=64 * 2**20, ge=2**20)
     """bytes kept per stream; the oldest entries are trimmed"""
     max_redis_memory_share: float = Field(default=0.8, gt=0, le=1)
-    """share of Redis' `maxmemory` above which new sessions are refused"""
+    """share of Redis' `maxmemory` above which new sessions are refused; without one, of its machine's memory"""
     session_row_ttl_s: int = Field(default=3600, ge=60)
     """expiry of an ended session's row"""
     redis_timeout_s: float = Field(default=5.0, gt=0)

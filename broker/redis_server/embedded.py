@@ -269,7 +269,7 @@ def _options(port: int, socket_path: Path, folder: Path) -> list[str]:
         "appendonly": "yes",
         "appendfsync": "everysec",
         "save": "",
-        "maxmemory": "0",
+        "maxmemory": str(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2),
         "maxmemory-policy": "noeviction",
         "daemonize": "no",
     }

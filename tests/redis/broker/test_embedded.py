@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from redis.asyncio import Redis
 
 from antiphon.broker.client import open_broker
 from antiphon.broker.redis_server.embedded import EmbeddedRedis, free_port
@@ -42,6 +43,13 @@ async def test_data_survives_a_restart(tmp_path: Path) -> None:
         assert redis.url == url
         async with open_broker(settings) as broker:
             assert await broker.sessions.get("adx_1") is not None
+
+
+async def test_it_takes_at_most_half_of_the_machines_memory(tmp_path: Path) -> None:
+    with EmbeddedRedis(tmp_path) as redis:
+        async with Redis(unix_socket_path=str(redis.socket_path)) as raw:
+            info = await raw.info("memory")
+    assert 0.4 < info["maxmemory"] / info["total_system_memory"] <= 0.5
 
 
 def test_it_can_be_started_again_after_a_crash(tmp_path: Path) -> None:

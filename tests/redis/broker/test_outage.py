@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connections.outages import retry_until_available
-from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.errors import BrokerUnavailable, StoreFull
 from antiphon.broker.events import follow
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.broker.settings import BrokerSettings
@@ -287,3 +287,14 @@ async def test_the_clock_follows_redis_and_may_be_set_back(broker: Broker, raw: 
         assert before - 50 <= broker.clock.now_ms() <= await now_ms(raw) + 50
         broker.clock.offset_ms += 3_600_000  # Redis has moved to a host with another clock
         await broker.clock.sync()
+
+
+async def test_without_maxmemory_the_memory_of_the_machine_is_the_limit(
+    redis_server: RedisServer,
+) -> None:
+    settings = BrokerSettings(redis_url=redis_server.url, max_redis_memory_share=1e-9)
+    async with open_broker(settings) as broker, direct(redis_server) as raw:
+        assert not (await raw.info("memory"))["maxmemory"]
+        await broker.measure_memory()
+        with pytest.raises(StoreFull):
+            broker.check_memory()
