@@ -33,7 +33,7 @@ PresetItem = Annotated[PresetText | PresetVoice, Field(discriminator="type")]
 
 
 class Preset(BaseModel):
-    """`system_prompt` and `ref_audio` for duplex pages, `system_content` for the other two.
+    """`system_prompt`, `greeting` and `ref_audio` for duplex pages, `system_content` for the other two.
 
     `lang`: the language of its user. `needs`: what else the engine must do: `sight`, or understand a
     language.
@@ -46,6 +46,7 @@ class Preset(BaseModel):
     lang: Literal["en", "zh"] | None = None
     needs: list[Literal["sight", "en", "zh"]] | None = None
     system_prompt: str | None = None
+    greeting: str | None = None
     system_content: list[PresetItem] | None = None
     ref_audio: VoiceRef | None = None
 

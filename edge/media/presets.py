@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import structlog
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from antiphon.edge.media.voices import bundled_sound, bundled_voices, find_bundled_voice
 from antiphon.shared_schemas.errors import InvalidInput
@@ -50,6 +50,7 @@ class _File(BaseModel):
     lang: Literal["en", "zh"] | None = None
     needs: list[Literal["sight", "en", "zh"]] | None = None
     system_prompt: str | None = None
+    greeting: str | None = Field(default=None, max_length=300)
     system_content: list[_Text | _Voice] | None = None
     ref_audio_path: str | None = None
 

@@ -43,6 +43,13 @@ RECORD_STATES = """() => {
 }"""
 """`states`: all states of a conversation. Some are too short to be polled on a busy machine."""
 
+LISTENS_FOR_TWO_SECONDS = """() => {
+  const title = document.querySelector(".stage .title")?.textContent.trim();
+  window.listensSince = title === "Listening" ? (window.listensSince ?? performance.now()) : undefined;
+  return performance.now() - window.listensSince > 2000;
+}"""
+"""A late unit makes a shorter gap in the model's speech."""
+
 HAS_HAD_STATES = """(wanted) => {
   let reached = 0;
   for (const state of states) if (state === wanted[reached]) reached += 1;
@@ -68,6 +75,9 @@ async def test_a_voice_call_from_start_to_shared_recording(
     assert await a11y_findings(page) == []
     await call.press("Start call")
     await call.is_in("active")
+    await expect(page.get_by_text(ITALY)).to_be_visible()
+    await expect(page.locator(".caption.model")).to_contain_text("Hello! How can I help you?")
+    await page.wait_for_function(LISTENS_FOR_TWO_SECONDS, polling=200, timeout=60_000)
     await expect(page.get_by_text(ITALY)).to_be_visible()
     await page.evaluate(RECORD_STATES.replace("h2 > [role=status]", ".stage .title"))
     await speak(page, spoken(ITALY, lead_s=0.5))

@@ -13,6 +13,7 @@ from support.call_page import CallPage
 from support.page_microphone import speak
 from support.stack import Stack
 from support.synthetic_speech import ITALY, spoken
+from support.turn_page import watch_frames
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -42,6 +43,7 @@ def stack(simulated: Stack) -> Stack:
 
 async def test_one_press_starts_a_call_and_keeps_the_focus(visitor: Visitor) -> None:
     page = await visitor.open("/")
+    sent = watch_frames(page)
     call = CallPage(page)
     await page.get_by_role("button", name="Start call").press("Enter")
     await call.is_in("active")
@@ -50,6 +52,7 @@ async def test_one_press_starts_a_call_and_keeps_the_focus(visitor: Visitor) -> 
     await expect(page.get_by_role("heading", name="Modes")).to_have_count(0)
     await expect(page.locator(".call-panel")).to_be_hidden()
     await expect(page.locator(".caption.model")).to_be_visible()
+    assert any(b'"greeting":"Hello! How can I help you?"' in frame for frame in sent)
     assert await a11y_findings(page) == []
     await page.get_by_role("button", name="End call").press("Enter")
     await call.is_in("ended")

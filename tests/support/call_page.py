@@ -13,6 +13,7 @@ from playwright.async_api import Page, expect
 from antiphon.shared_schemas.audio import Samples
 
 _SETTINGS = {"/audio_duplex": "audio_duplex", "/omni": "omni"}
+_WITHOUT_GREETING = {"preset": "assistant_en", "prompt": "You are a helpful assistant."}
 _BLOCK_S = 0.02
 _AUDIBLE_DB = -45.0
 _SILENT = 1.5 / 32768
@@ -68,13 +69,13 @@ class CallPage:
     page: Page
 
     async def start(self, path: str, **settings: object) -> None:
-        """Starts a call with these settings."""
+        """Starts a call with these settings. It has no greeting unless they contain one."""
         await self.store_settings(path, **settings)
         await self.press("Start call")
 
     async def store_settings(self, path: str, **settings: object) -> None:
         name = json.dumps(f"antiphon.settings.{_SETTINGS[path]}")
-        kept = json.dumps(json.dumps({"version": 1, "values": settings}))
+        kept = json.dumps(json.dumps({"version": 1, "values": {**_WITHOUT_GREETING, **settings}}))
         await self.page.add_init_script(f"localStorage.setItem({name}, {kept})")
         await self.page.reload()
 

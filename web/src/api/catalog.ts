@@ -16,6 +16,8 @@ export interface Capabilities {
   readonly sees: boolean;
   readonly clones_voices: boolean;
   readonly calls_tools: boolean;
+  /** Every engine with full duplex speaks the greeting of a session first. */
+  readonly greets: boolean;
   readonly simulated: boolean;
 }
 
@@ -44,6 +46,7 @@ export interface Preset {
   readonly needs?: readonly string[];
   /** Duplex pages. */
   readonly system_prompt?: string;
+  readonly greeting?: string;
   /** Turn-based and half-duplex pages. */
   readonly system_content?: readonly PresetItem[];
   readonly ref_audio?: VoiceRef;

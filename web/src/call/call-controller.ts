@@ -7,6 +7,7 @@ import { applyMixer } from "../components/mixer-settings.ts";
 import { voiceFields } from "../components/voice-list.ts";
 import { DuplexSession, type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";
 import type { Phase, Problem } from "../session/session-state.ts";
+import { canGreet, capabilities } from "../shell/capabilities.ts";
 import { Store, TypedEvents } from "../state/store.ts";
 import { keepConversation } from "../storage/conversations.ts";
 import { CallCamera } from "./call-camera.ts";
@@ -128,7 +129,8 @@ export class CallController extends TypedEvents<CallEvents> {
       const voices = await voiceFields({ model: values.voice, speech: values.speech });
       if (this.kind === "omni" && !file?.hasVideo) await this.openCamera(values);
       if (attempt === this.#attempt) {
-        await this.#begin(values, prepareFields(this.kind, values, voices));
+        const greets = file === null && canGreet(capabilities.value, values.greeting);
+        await this.#begin(values, prepareFields(this.kind, values, voices, { greets }));
       } else if (this.state.value.sessionState.phase === "idle") this.camera.close(); // the camera opened after the call was cancelled
     } catch (error) {
       if (attempt === this.#attempt) this.#cancel();

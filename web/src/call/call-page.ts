@@ -15,7 +15,7 @@ import { clearToasts, toast } from "../ui/toasts.ts";
 import { aboutAntiphon } from "./about.ts";
 import { actionForKey, keyAction, sessionActions } from "./call-actions.ts";
 import { CallController } from "./call-controller.ts";
-import { loadFrontendDefaults } from "./call-presets.ts";
+import { loadFrontendDefaults, presetChosen } from "./call-presets.ts";
 import { type CallSettings, callSettings } from "./call-settings.ts";
 import {
   type CallActions,
@@ -162,6 +162,7 @@ export class CallPage extends BaseElement {
     this.checking = false; // closes its microphone
     if (this.panel === "settings") this.panel = null;
     try {
+      await presetChosen(this.#settings);
       const file = this.source === "file" && this.file ? await MediaFile.open(this.file) : null;
       if (isBusy(this.#call.state.value)) file?.close();
       else await this.#call.start(this.#settings.value, file);

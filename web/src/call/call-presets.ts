@@ -1,5 +1,6 @@
 import { frontendDefaults, type Preset } from "../api/catalog.ts";
 import { loadVoices, voiceList } from "../components/voice-list.ts";
+import { loadCapabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import { Store } from "../state/store.ts";
 import type { CallSettings } from "./call-settings.ts";
@@ -12,13 +13,28 @@ export async function loadFrontendDefaults(): Promise<void> {
   suggestedDelayMs.set((await frontendDefaults()).playback_delay_ms);
 }
 
+const PRESET_WAIT_MS = 1000;
+
+/** Resolves when a preset is chosen and the engines are known. Calls do not wait long for it. */
+export async function presetChosen(settings: CallSettings): Promise<void> {
+  let release = (): unknown => undefined;
+  const chosen = new Promise<void>((resolve) => {
+    if (settings.value.preset !== null) resolve();
+    else release = settings.subscribe(() => resolve());
+  });
+  const late = new Promise((resolve) => setTimeout(resolve, PRESET_WAIT_MS));
+  await Promise.race([Promise.all([chosen, loadCapabilities()]), late]);
+  release();
+}
+
 /**
- * Applies the prompt and voice of a preset. A preset that is already selected keeps the user's
+ * Applies the prompt, greeting and voice of a preset. A preset that is already selected keeps the user's
  * changes.
  */
 export function applyPreset(settings: CallSettings, preset: Preset): void {
   if (settings.value.preset === preset.id) return;
-  settings.update({ preset: preset.id, prompt: preset.system_prompt ?? "" });
+  const { id, system_prompt: prompt = "", greeting = "" } = preset;
+  settings.update({ preset: id, prompt, greeting });
   voiceAt(preset.ref_audio?.path).then(
     (voice) => settings.update({ voice }),
     (error: unknown) => showError(error),

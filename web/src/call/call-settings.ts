@@ -17,6 +17,8 @@ export type CallKind = "audio" | "omni";
 const FIELDS = {
   preset: optional(64),
   prompt: text("", 8000),
+  /** What the model says first. Empty: it waits for the user. */
+  greeting: text("", 300),
   voice: optional(64),
   speech: optional(64),
   temperature: range(0.7, 0, 2),
@@ -45,11 +47,12 @@ export function callSettings(kind: CallKind): CallSettings {
   return new Settings(kind === "omni" ? "omni" : "audio_duplex", 1, FIELDS);
 }
 
-/** The fields of the `prepare` message. */
+/** The fields of the `prepare` message. `greets`: whether the model begins with the greeting. */
 export function prepareFields(
   kind: CallKind,
   values: CallValues,
   voices: VoiceFields,
+  { greets = false } = {},
 ): DuplexPrepare {
   return {
     prefix_system_prompt: values.prompt,
@@ -60,6 +63,7 @@ export function prepareFields(
       max_new_speak_tokens_per_chunk: values.maxTokens,
       listen_prob_scale: values.listenScale,
       force_listen_count: values.forceListen,
+      ...(greets && { greeting: values.greeting }),
     },
     max_slice_nums: kind === "omni" ? values.slices : undefined,
     record: values.record ? undefined : false,

@@ -82,7 +82,7 @@ function talking(
   }
   if (muted) return { mode: "listening", title: t.muted, hint: t.mutedHint };
   if (userSpeaks) return { mode: "hearing", title: t.hearing, hint: "" };
-  const hint =
-    transcript.length === 0 ? `${t.listeningHint} ${exampleQuestion(capabilities.value)}` : "";
+  const isNew = transcript.length <= 1 && transcript[0]?.role !== "user"; // a greeting at most
+  const hint = isNew ? `${t.listeningHint} ${exampleQuestion(capabilities.value)}` : "";
   return { mode: "listening", title: t.listening, hint };
 }

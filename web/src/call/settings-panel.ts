@@ -5,6 +5,7 @@ import "../components/voice-picker.ts";
 import type { Preset } from "../api/catalog.ts";
 import type { VoiceSelection } from "../components/voice-list.ts";
 import { formatDuration, formatNumber } from "../i18n/format.ts";
+import { capabilities } from "../shell/capabilities.ts";
 import { menu, withPreset } from "../shell/menu.ts";
 import { segmented, slider, textArea, toggle } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
@@ -33,6 +34,18 @@ export function settingsPanel(view: CallView): TemplateResult {
       longest: 8000,
       onInput: (prompt) => change({ prompt }),
     })}
+    ${
+      capabilities.value?.greets
+        ? textArea({
+            label: callSettingsStrings().greeting,
+            hint: callSettingsStrings().greetingHint,
+            value: values.greeting,
+            rows: 2,
+            longest: 300,
+            onInput: (greeting) => change({ greeting }),
+          })
+        : nothing
+    }
     <an-voice-picker
       .value=${{ model: values.voice, speech: values.speech }}
       @change=${({ detail }: CustomEvent<VoiceSelection>) => change({ voice: detail.model, speech: detail.speech })}

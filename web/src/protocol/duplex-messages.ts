@@ -25,6 +25,8 @@ export interface DuplexConfig {
   listen_prob_scale: number;
   chunk_ms: number;
   max_slice_nums: number;
+  /** What the model says first. */
+  greeting: string;
 }
 
 export interface DuplexPrepare {

@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { describe, expect, it } from "vitest";
 import type { Capabilities } from "../api/catalog.ts";
-import { isUsable, limitations } from "./capabilities.ts";
+import { canGreet, isUsable, limitations } from "./capabilities.ts";
 
 const SMALL: Capabilities = {
   model: "Small",
@@ -10,6 +10,7 @@ const SMALL: Capabilities = {
   sees: false,
   clones_voices: false,
   calls_tools: false,
+  greets: true,
   simulated: false,
 };
 const LARGE: Capabilities = { ...SMALL, model: "Large", hears: ["en", "zh"], sees: true };
@@ -25,6 +26,16 @@ describe("a preset", () => {
     }
     expect(isUsable({ lang: "en" }, SMALL)).toBe(true);
     expect(isUsable({ lang: "zh" }, { ...SMALL, hears: [] })).toBe(true);
+  });
+});
+
+describe("a greeting", () => {
+  it("needs engines that greet and speak its language", () => {
+    expect(canGreet(SMALL, "Hello!")).toBe(true);
+    expect(canGreet(SMALL, "你好！")).toBe(false);
+    expect(canGreet({ ...SMALL, speaks: [] }, "你好！")).toBe(true);
+    expect(canGreet({ ...SMALL, greets: false }, "Hello!")).toBe(false);
+    expect(canGreet(null, "Hello!")).toBe(false);
   });
 });
 

@@ -45,6 +45,13 @@ export function isUsable(
   );
 }
 
+/** Whether the model can begin a call with these words. */
+export function canGreet(able: Capabilities | null, words: string): boolean {
+  if (!able?.greets) return false;
+  const isChinese = /\p{Script=Han}/u.test(words);
+  return !isChinese || able.speaks.length === 0 || able.speaks.includes("zh");
+}
+
 /** What the model cannot do on a page, in one or two sentences. Empty if it can do everything. */
 export function limitations(able: Capabilities | null, { camera = false } = {}): string {
   const t = common().capabilities;
