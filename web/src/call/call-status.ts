@@ -82,7 +82,11 @@ function talking(
   }
   if (muted) return { mode: "listening", title: t.muted, hint: t.mutedHint };
   if (userSpeaks) return { mode: "hearing", title: t.hearing, hint: "" };
-  const isNew = transcript.length <= 1 && transcript[0]?.role !== "user"; // a greeting at most
-  const hint = isNew ? `${t.listeningHint} ${exampleQuestion(capabilities.value)}` : "";
+  const hint = isNew(transcript) ? `${t.listeningHint} ${exampleQuestion(capabilities.value)}` : "";
   return { mode: "listening", title: t.listening, hint };
+}
+
+/** Nothing was said yet, except for a greeting. */
+function isNew(transcript: DuplexSessionState["transcript"]): boolean {
+  return transcript.length <= 1 && transcript[0]?.role !== "user";
 }
