@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -44,6 +45,7 @@ from antiphon.shared_schemas.entries import (
     StopIn,
     StoppedOut,
     TimeoutOut,
+    user_transcript,
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.messages.realtime import (
@@ -78,6 +80,7 @@ from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.wire import ServerMessage
 
 RealtimeCommand = PrepareIn | ChunkIn | PlaybackIn | StopIn
+Delta = AudioDelta | Listen | OutputDelta
 
 WIRE_NAMES: dict[type[RealtimeCommand], str] = {
     PrepareIn: "session.update",
@@ -228,6 +231,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         recording: str,
         *,
         notices: bool = False,
+        transcript: bool = False,
         resumable: bool = False,
         began_at: float = 0.0,
         limit_s: float = math.inf,
@@ -239,6 +243,8 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         self._sid = sid
         self._recording = recording
         self._notices = notices
+        self._transcript = transcript
+        self._user_text = ""
         self._resumable = resumable
         self._began_at = began_at
         self._limit_s = limit_s
@@ -267,11 +273,13 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
 
     def snapshot(self) -> dict[str, Any]:
         second = {"version": 2, "response": self._responses.snapshot()} if self._second else {}
+        said = {"user_text": self._user_text} if self._user_text else {}
         return {
             **super().snapshot(),
             "words": self._deltas.text,
             "forecast": self._forecast.snapshot(),
             "warned": self._warned,
+            **said,
             **second,
         }
 
@@ -280,6 +288,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         self._deltas.text = snapshot["words"]
         self._forecast.restore(snapshot["forecast"])
         self._warned = snapshot["warned"]
+        self._user_text = snapshot.get("user_text", "")
         if "version" in snapshot:
             self._negotiation.version = snapshot["version"]
             self._responses.restore(snapshot["response"])
@@ -372,18 +381,31 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         return encode_v2_error(fault, self._recording)
 
     def _result(self, entry: ResultOut, now_ms: float) -> list[Action]:
-        messages: Sequence[AudioDelta | Listen | OutputDelta] = (
+        messages: Sequence[Delta] = (
             self._responses.messages(entry, now_ms)
             if self._second
             else self._deltas.messages(entry)
         )
-        actions: list[Action] = [Send(message) for message in messages]
+        actions: list[Action] = [
+            Send(message) for message in self._with_transcript(entry, messages)
+        ]
         left_s = self._forecast.seconds_left(entry)
         if left_s is not None:
             actions.append(Send(SessionNotice(limit="context", seconds_left=left_s)))
         if entry.kv_cache_length >= CONTEXT_TOKENS:
             actions += self._close(EndReason.CONTEXT_FULL)
         return actions
+
+    def _with_transcript(self, entry: ResultOut, messages: Sequence[Delta]) -> Sequence[Delta]:
+        """What the user said is in the first event after it was recognised."""
+        if not self._transcript:
+            return messages
+        self._user_text = " ".join(filter(None, (self._user_text, user_transcript(entry))))
+        if not (self._user_text and messages):
+            return messages
+        first, *others = messages
+        first, self._user_text = replace(first, user_text=self._user_text), ""
+        return [first, *others]
 
     def _failed(self, entry: ErrorOut) -> list[Action]:
         if entry.code == ErrorCode.CONTEXT_FULL:

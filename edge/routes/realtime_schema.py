@@ -39,6 +39,8 @@ _POSITION: Schema = {
     "minimum": 0,
     "description": "1 is next; 0: a worker serves the session again",
 }
+_USER_TEXT: Schema = {"type": "string", "description": "What the user said before this event"}
+_DELTAS = {"response.output_audio.delta", "response.listen", "response.output.delta"}
 _BEARERS = ("session.queued", "session.queue_done", "session.created")
 
 _CONNECTION = ("session.queue_done", "session.created", "session.closed")
@@ -51,13 +53,10 @@ def schema_for(options: ConnectOptions, version: int = 1) -> Schema:
     schema = deepcopy(DOCUMENTED[version])
     events: dict[str, Schema] = schema["$defs"]["server"]
     if options.notices:
-        limits: Schema = {"enum": ["duration", "context"]}
-        events["session.notice"] = _event(limit=limits, seconds_left=_TIME)
-        _add(events["session.queued"], required=False, reason=_REASON)
-        for name in {"session.created", "response.done"} & set(events):
-            _add(events[name], required=False, recording_session_id={"type": "string"})
-        update = {"stale": _STALE, "position": _POSITION, "reason": _REASON}
-        _add(events["session.queue_update"], required=False, **update)
+        _add_notices(events)
+    if options.transcript:
+        for name in _DELTAS & set(events):
+            _add(events[name], required=False, user_text=_USER_TEXT)
     if options.resume:
         _add_resume(events, _UNNUMBERED[version])
     if options.capabilities:
@@ -73,6 +72,16 @@ def schema_for(options: ConnectOptions, version: int = 1) -> Schema:
     for name, event in (events | schema["$defs"]["client"]).items():
         event["properties"].setdefault("type", {"const": name})
     return schema
+
+
+def _add_notices(events: dict[str, Schema]) -> None:
+    limits: Schema = {"enum": ["duration", "context"]}
+    events["session.notice"] = _event(limit=limits, seconds_left=_TIME)
+    _add(events["session.queued"], required=False, reason=_REASON)
+    for name in {"session.created", "response.done"} & set(events):
+        _add(events[name], required=False, recording_session_id={"type": "string"})
+    update = {"stale": _STALE, "position": _POSITION, "reason": _REASON}
+    _add(events["session.queue_update"], required=False, **update)
 
 
 def _add_resume(events: dict[str, Schema], unnumbered: frozenset[str]) -> None:
@@ -115,9 +124,14 @@ async def schema(
     capabilities: bool = False,
     notices: bool = False,
     playback_ack: bool = False,
+    transcript: bool = False,
 ) -> Response:
     """Return every event of a version as a JSON Schema, including those of these options."""
     options = ConnectOptions(
-        resume=resume, capabilities=capabilities, notices=notices, playback_ack=playback_ack
+        resume=resume,
+        capabilities=capabilities,
+        notices=notices,
+        playback_ack=playback_ack,
+        transcript=transcript,
     )
     return SchemaResponse(orjson.dumps(schema_for(options, version)))

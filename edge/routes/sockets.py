@@ -190,6 +190,7 @@ def _start_realtime(
         admitted.sid,
         admitted.recording,
         notices=options.notices,
+        transcript=options.transcript,
         resumable=options.resume,
         began_at=asyncio.get_running_loop().time() - admitted.age_s,
         limit_s=limits.realtime_video_s if video else limits.realtime_audio_s,

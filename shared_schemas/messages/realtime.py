@@ -161,12 +161,15 @@ class AudioDelta(ServerMessage, type="response.output_audio.delta"):
     audio: bytes
     end_of_turn: bool
     kv_cache_length: int
+    user_text: str | None = None
+    """What the user said, if the client asked for transcripts; also in Listen."""
 
 
 class Listen(ServerMessage, type="response.listen"):
     """The model listens."""
 
     kv_cache_length: int
+    user_text: str | None = None
 
 
 class SessionClosed(ServerMessage, type="session.closed"):

@@ -144,6 +144,8 @@ class OutputDelta(ServerMessage, type="response.output.delta"):
     chunk_index: int | None = None
     chunk_usage: dict[str, Any] | None = None
     usage: dict[str, Any] | None = None
+    user_text: str | None = None
+    """What the user said, if the client asked for transcripts."""
 
 
 class ResponseDone(ServerMessage, type="response.done"):

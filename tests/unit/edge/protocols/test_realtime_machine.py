@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -39,6 +40,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason, WaitReason
 from antiphon.shared_schemas.unit_result import UnitResult
+from support.edge_harness import result
 from support.protocol_driver import run_sequence, wires_of
 from support.realtime_schema import is_valid
 
@@ -324,3 +326,26 @@ def test_any_sequence_is_valid_and_has_at_most_one_end(steps: list[object]) -> N
     actions, rejected = run_sequence(RealtimeMachine(SID, RECORDING, limit_s=60), steps)
     _wires(actions)
     assert rejected <= {ErrorCode.NOT_READY}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_client_that_asks_receives_what_the_user_said(version: int) -> None:
+    """In the next event, also after a resume: version 1 holds text without audio back."""
+
+    def opened(*, transcript: bool = True) -> RealtimeMachine:
+        return RealtimeMachine(SID, RECORDING, transcript=transcript)
+
+    machine = opened()
+    WAYS[Phase.ACTIVE](machine)
+    machine._negotiation.version = version
+    question = replace(result(1), audio=b"", memo={"user": "And now?"})
+    sent = wires_of(machine.deliver(replace(result(1), memo={"user": "Hello?"}), 0))
+    assert [event.get("user_text") for event in sent] == ["Hello?", *[None] * (len(sent) - 1)]
+    first = wires_of(machine.deliver(question, 0))
+    again = opened()
+    again.restore(json.loads(json.dumps(machine.snapshot())), [])
+    sent = first + wires_of(again.deliver(result(2), 0))
+    assert [e["user_text"] for e in sent if "user_text" in e] == ["And now?"]
+    silent = opened(transcript=False)
+    silent.restore(machine.snapshot(), [])
+    assert "user_text" not in str(wires_of(silent.deliver(replace(question, audio=b"aaaa"), 0)))

@@ -37,11 +37,13 @@ DEMANDS: dict[str, tuple[set[str], set[str]]] = {
 """Required and optional fields of the demo's server events; it accepts no others."""
 
 ASKED_FOR = {
+    "response.output_audio.delta": {"user_text"},
+    "response.listen": {"user_text"},
     "session.queue_update": {"stale", "reason"},
     "session.queued": {"reason"},
     "session.created": {"recording_session_id"},
 }
-"""Fields that are sent only to clients that ask for notices."""
+"""Fields that are sent only to clients that ask for notices or transcripts."""
 
 
 def test_the_document_and_the_file_have_the_same_schema() -> None:
@@ -131,6 +133,7 @@ def test_without_options_the_document_is_served() -> None:
         ("notices", {"type": "session.notice", "limit": "duration", "seconds_left": 30.0}),
         ("notices", {"type": "session.queued", "position": 1, "reason": "no_worker"}),
         ("notices", {"type": "session.queue_update", "position": 1, "reason": "worker_loading"}),
+        ("transcript", {"type": "response.listen", "kv_cache_length": 1, "user_text": "Hello?"}),
         ("capabilities", {"type": "session.queue_done", "capabilities": {"features": []}}),
     ],
 )
