@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +30,8 @@ from antiphon.shared_schemas.wire import ServerMessage
 from support.realtime_schema import CLIENT_V2, SCHEMA_V2, SERVER_V2, is_valid
 
 EVENTS = SCHEMA_V2["$defs"]
+PROTOCOLS_MD = Path(__file__).parents[4] / "docs" / "protocols.md"
+_NAME = re.compile(r"`(\w+)`")
 
 
 def test_the_schema_is_valid_and_served() -> None:
@@ -49,6 +53,21 @@ def test_client_classes_have_the_fields_of_the_schema() -> None:
     assert set(init["config"]["properties"]) == set(DuplexConfig.model_fields)
     assert set(EVENTS["duplex_input"]["properties"]) == set(DuplexInput.model_fields)
     assert set(EVENTS["chat_input"]["properties"]) <= set(ChatRequest.model_fields)
+
+
+def test_the_document_has_every_setting_with_its_default() -> None:
+    section = PROTOCOLS_MD.read_text().split("### Settings of full duplex")[1].split("###")[0]
+    rows = [row.split(" | ") for row in section.splitlines() if row.startswith("| `")]
+    documented = {
+        name: default.strip("`")
+        for names, defaults, *_ in rows
+        for name, default in zip(_NAME.findall(names), defaults.split(", "), strict=True)
+    }
+    stated = DuplexConfig().model_dump(mode="json")
+    assert documented == {
+        name: "none" if value in (None, "") else str(value).lower()
+        for name, value in stated.items()
+    }
 
 
 def test_reasons_equal_those_of_the_classes() -> None:
