@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+import re
+from urllib.parse import urljoin, urlsplit
 
 import httpx
 import pytest
@@ -146,6 +147,50 @@ async def test_each_page_has_help(stack: Stack, visitor: Visitor) -> None:
     await page.keyboard.press("Escape")
     await page.keyboard.press("?")
     await expect(help_).to_be_hidden()
+
+
+async def test_a_preset_of_the_user_is_used_changed_and_deleted(visitor: Visitor) -> None:
+    """Saved on the start page, used after a reload, changed and deleted in the chat."""
+    page = await visitor.open("/")
+    preset = page.get_by_role("group", name="Preset")
+    await page.get_by_role("button", name="Settings", exact=True).click()
+    instructions = page.get_by_label("Instructions")
+    await instructions.fill("Talk like a pirate.")
+    await page.get_by_label("Greeting").fill("Ahoy!")
+    await page.get_by_role("button", name="Save as preset").click()
+    dialog = page.get_by_role("dialog", name="Save as preset")
+    await dialog.get_by_label("Name").fill("Pirate")
+    assert await a11y_findings(page) == []
+    await dialog.get_by_label("Name").press("Enter")
+    await expect(preset.get_by_label("Pirate")).to_be_checked()
+    await preset.get_by_text("Assistant", exact=True).click()
+    await expect(instructions).not_to_have_value(re.compile("pirate"))
+    await page.reload()
+    await preset.get_by_text("Pirate").click()
+    await page.get_by_role("button", name="Settings", exact=True).click()
+    await expect(instructions).to_have_value("Talk like a pirate.")
+    await expect(page.get_by_label("Greeting")).to_have_value("Ahoy!")
+
+    await page.goto(urljoin(visitor.url, "/turnbased"))
+    selector = page.get_by_role("combobox", name="Preset")
+    await selector.select_option("Pirate")
+    await page.locator("summary", has_text="Instructions").click()
+    text = page.locator("an-part-list textarea")
+    await expect(text).to_have_value("Talk like a pirate.")
+    await text.fill("Talk like a captain.")
+    await page.get_by_role("button", name="Edit preset").click()
+    dialog = page.get_by_role("dialog", name="Edit preset")
+    await dialog.get_by_label("Name").fill("Captain")
+    await dialog.get_by_role("button", name="Save", exact=True).click()
+    await expect(selector.locator("option:checked")).to_have_text("Captain")
+    await selector.select_option("Assistant")
+    await expect(text.first).not_to_have_value(re.compile("captain"))
+    await selector.select_option("Captain")
+    await expect(text).to_have_value("Talk like a captain.")
+    await page.get_by_role("button", name="Edit preset").click()
+    await dialog.get_by_role("button", name="Delete").click()
+    await expect(selector.locator("option:checked")).to_have_text("Assistant")
+    await expect(selector.locator("option", has_text="Captain")).to_have_count(0)
 
 
 async def test_a_server_with_keys_asks_for_a_key_once(stack: Stack, visitor: Visitor) -> None:

@@ -50,6 +50,8 @@ export interface Preset {
   /** Turn-based and half-duplex pages. */
   readonly system_content?: readonly PresetItem[];
   readonly ref_audio?: VoiceRef;
+  /** Presets of the user: voice ids instead of audio. */
+  readonly voices?: { readonly model: string | null; readonly speech: string | null };
 }
 
 export interface PresetAudioClip {

@@ -1,8 +1,9 @@
 import { frontendDefaults, type Preset } from "../api/catalog.ts";
-import { loadVoices, voiceList } from "../components/voice-list.ts";
+import { voiceAt } from "../components/voice-list.ts";
 import { loadCapabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import { Store } from "../state/store.ts";
+import { isOwnPreset, type PresetContent } from "../storage/own-presets.ts";
 import type { CallSettings } from "./call-settings.ts";
 
 /** Playback delay that applies if the user has not set one. */
@@ -33,16 +34,22 @@ export async function presetChosen(settings: CallSettings): Promise<void> {
  */
 export function applyPreset(settings: CallSettings, preset: Preset): void {
   if (settings.value.preset === preset.id) return;
+  const wasOwn = isOwnPreset(settings.value.preset);
   const { id, system_prompt: prompt = "", greeting = "" } = preset;
   settings.update({ preset: id, prompt, greeting });
+  if (preset.voices) {
+    settings.update({ voice: preset.voices.model, speech: preset.voices.speech });
+    return;
+  }
+  if (wasOwn) settings.update({ speech: null });
   voiceAt(preset.ref_audio?.path).then(
-    (voice) => settings.update({ voice }),
+    (voice) => settings.value.preset === id && settings.update({ voice }),
     (error: unknown) => showError(error),
   );
 }
 
-async function voiceAt(path: string | undefined): Promise<string | null> {
-  if (path === undefined) return null;
-  if (voiceList.value === null) await loadVoices();
-  return voiceList.value?.find((voice) => voice.path === path)?.id ?? null;
+/** What a preset of the user keeps. */
+export function presetContent({ value }: CallSettings): PresetContent {
+  const { prompt, greeting, voice, speech } = value;
+  return { texts: prompt === "" ? [] : [prompt], greeting, voice, speech };
 }

@@ -1,5 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import "../components/device-select.ts";
+import "../components/own-preset.ts";
 import "../components/preset-selector.ts";
 import "../components/voice-picker.ts";
 import type { Preset } from "../api/catalog.ts";
@@ -9,7 +10,7 @@ import { capabilities } from "../shell/capabilities.ts";
 import { menu, withPreset } from "../shell/menu.ts";
 import { segmented, slider, textArea, toggle } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
-import { applyPreset, suggestedDelayMs } from "./call-presets.ts";
+import { applyPreset, presetContent, suggestedDelayMs } from "./call-presets.ts";
 import type { CallKind, CallValues } from "./call-settings.ts";
 import { type CallView, isBusy } from "./call-view.ts";
 import { callSettingsStrings } from "./settings-strings.ts";
@@ -50,6 +51,11 @@ export function settingsPanel(view: CallView): TemplateResult {
       .value=${{ model: values.voice, speech: values.speech }}
       @change=${({ detail }: CustomEvent<VoiceSelection>) => change({ voice: detail.model, speech: detail.speech })}
     ></an-voice-picker>
+    <an-own-preset
+      .chosen=${values.preset}
+      .content=${() => presetContent(settings)}
+      @choose=${({ detail }: CustomEvent<Preset>) => applyPreset(settings, detail)}
+    ></an-own-preset>
     ${inputSourceSelect(view)} ${fold(callSettingsStrings().devices, deviceSettings(view))}
     ${isBusy(state) ? nothing : deviceCheck(view)}
     ${fold(callSettingsStrings().talking, talking(values, change))}

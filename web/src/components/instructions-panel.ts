@@ -3,15 +3,28 @@ import { customElement, property } from "lit/decorators.js";
 import type { Preset } from "../api/catalog.ts";
 import { common } from "../i18n/common.ts";
 import type { Part } from "../media/parts.ts";
-import type { Instructions } from "../session/instructions.ts";
+import type { Instructions, SelectionSettings } from "../session/instructions.ts";
 import { showError } from "../shell/errors.ts";
 import { StoreController } from "../state/store.ts";
+import { ownPresets, type PresetContent } from "../storage/own-presets.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import type { AttachmentType } from "./attachments.ts";
+import "./own-preset.ts";
 import "./part-list.ts";
 import "./preset-selector.ts";
-import type { VoiceSelection } from "./voice-list.ts";
+import { type VoiceSelection, voiceAt } from "./voice-list.ts";
 import "./voice-picker.ts";
+
+/** Selects the preset of the page's address, if it has one. */
+export function adoptPreset(settings: SelectionSettings): void {
+  const preset = new URLSearchParams(location.search).get("preset");
+  if (preset === null) return;
+  history.replaceState(null, "", location.pathname);
+  if (preset === settings.value.preset) return;
+  const own = ownPresets.value.find(({ id }) => id === preset);
+  const voices = own ? { voice: own.voice, speech: own.speech } : {};
+  settings.update({ preset, wording: null, ...voices });
+}
 
 /** Preset, instructions and voices of a page, with the user's changes. */
 @customElement("an-instructions-panel")
@@ -57,7 +70,21 @@ export class InstructionsPanel extends BaseElement {
           @change=${({ detail }: CustomEvent<VoiceSelection>) => this.#onVoices(detail)}
         ></an-voice-picker>
       </details>
+      <an-own-preset
+        .chosen=${selection.preset}
+        .content=${() => this.#content()}
+        @choose=${({ detail }: CustomEvent<Preset>) => this.#choose(detail)}
+      ></an-own-preset>
     </section>`;
+  }
+
+  async #content(): Promise<PresetContent> {
+    const { selection, presetVoicePath, parts } = this.instructions;
+    const texts = parts.value.flatMap((part) => (part.type === "text" ? [part.text] : []));
+    const voice = selection.voice ?? (await voiceAt(presetVoicePath));
+    // Only calls have a greeting.
+    const greeting = ownPresets.value.find(({ id }) => id === selection.preset)?.greeting ?? "";
+    return { texts, greeting, voice, speech: selection.speech };
   }
 
   #choose(preset: Preset): void {

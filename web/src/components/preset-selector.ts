@@ -6,6 +6,7 @@ import { language } from "../i18n/language.ts";
 import { capabilities, isUsable, loadCapabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import { StoreController } from "../state/store.ts";
+import { asPreset, isOwnPreset, ownPresets } from "../storage/own-presets.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { choiceChips, select } from "../ui/controls.ts";
 
@@ -17,6 +18,7 @@ import { choiceChips, select } from "../ui/controls.ts";
 @customElement("an-preset-selector")
 export class PresetSelector extends BaseElement {
   readonly #able = new StoreController(this, capabilities);
+  readonly #own = new StoreController(this, ownPresets);
 
   /** The page whose presets are listed. */
   @property() page: PresetPage = "audio_duplex";
@@ -31,6 +33,12 @@ export class PresetSelector extends BaseElement {
   override connectedCallback(): void {
     super.connectedCallback();
     this.#load().catch((error: unknown) => showError(error, common().presets.failed));
+  }
+
+  protected override updated(): void {
+    const now = this.#now;
+    const isGone = isOwnPreset(this.chosen) && now?.id !== this.chosen;
+    if (isGone && now) this.#choose(now.id); // deleted
   }
 
   protected override render(): TemplateResult {
@@ -64,12 +72,15 @@ export class PresetSelector extends BaseElement {
 
   /** What no engine can do is not offered. */
   get #usable(): readonly Preset[] {
-    return (this.all ?? []).filter((preset) => isUsable(preset, this.#able.value));
+    if (this.all === null) return [];
+    const all = [...this.#own.value.map(asPreset), ...this.all];
+    return all.filter((preset) => isUsable(preset, this.#able.value));
   }
 
   get #now(): Preset | undefined {
     const usable = this.#usable;
-    const fits = (preset: Preset) => preset.lang === undefined || preset.lang === language.value;
+    const fits = ({ id, lang }: Preset) =>
+      !isOwnPreset(id) && (lang === undefined || lang === language.value);
     return usable.find(({ id }) => id === this.chosen) ?? usable.find(fits) ?? usable[0];
   }
 

@@ -91,6 +91,13 @@ export async function voiceFields(choice: VoiceSelection): Promise<VoiceFields> 
   };
 }
 
+/** Id of the voice with this file. Null if there is none. Rejects with ApiError. */
+export async function voiceAt(path: string | undefined): Promise<string | null> {
+  if (path === undefined) return null;
+  if (voiceList.value === null) await loadVoices();
+  return voiceList.value?.find((voice) => voice.path === path)?.id ?? null;
+}
+
 /** Voice ids. Null means the default voice for the model, and the model's voice for the output. */
 export interface VoiceSelection {
   readonly model: string | null;

@@ -32,7 +32,7 @@ const TOPICS: readonly (readonly [path: RegExp, name: TopicName])[] = [
 const CALL_EN: HelpTopic = {
   about: [
     "You talk to the model as on a telephone. It listens while it speaks, so you can interrupt it at any time.",
-    "Choose a preset, press “Start call” and allow the microphone. Instructions, voice and devices are in the settings.",
+    "Choose a preset, press “Start call” and allow the microphone. Instructions, voice and devices are in the settings. “Save as preset” there keeps instructions and voices under a name.",
   ],
   keys: [
     ["Space", "Mute or unmute"],
@@ -56,7 +56,7 @@ const CALL_EN: HelpTopic = {
     ],
     [
       "In this browser",
-      "The text for 30 days, the audio for a day or until you save it, and your settings. See “Your conversations”.",
+      "The text for 30 days, the audio for a day or until you save it, your settings and your presets. See “Your conversations”.",
     ],
   ],
 };
@@ -64,7 +64,7 @@ const CALL_EN: HelpTopic = {
 const CALL_ZH: HelpTopic = {
   about: [
     "像打电话一样与模型对话。模型说话时也在听，您可以随时打断。",
-    "选择预设，点击“开始通话”并允许使用麦克风。系统提示、声音和设备在设置中。",
+    "选择预设，点击“开始通话”并允许使用麦克风。系统提示、声音和设备在设置中，“存为预设”用一个名称保存系统提示和声音。",
   ],
   keys: [
     ["空格", "静音或取消静音"],
@@ -83,7 +83,10 @@ const CALL_ZH: HelpTopic = {
   ],
   kept: [
     ["在服务器上", "双方的录制，您可以在设置中关闭。有链接的人和服务器管理员可以打开。"],
-    ["在此浏览器中", "文字保留 30 天，音频保留一天或直到您保存，还有您的设置。见“您的对话”。"],
+    [
+      "在此浏览器中",
+      "文字保留 30 天，音频保留一天或直到您保存，还有您的设置和预设。见“您的对话”。",
+    ],
   ],
 };
 

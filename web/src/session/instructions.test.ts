@@ -125,3 +125,22 @@ it("sends only parts with content", async () => {
   instructions.edit([{ ...one, type: "text", text: "  " } as Part, clip, three]);
   expect(shown(instructions.messageParts)).toEqual(["english.wav", "Be brief."]);
 });
+
+const OWN: Preset = {
+  ...SILENT,
+  id: "own_1",
+  voices: { model: "ada", speech: "bea" },
+};
+
+it("applies the voices of the user's preset, and keeps edits made while they load", async () => {
+  const instructions = open();
+  instructions.choose(OWN);
+  const loading = instructions.complete();
+  const [text] = instructions.parts.value as [Part];
+  instructions.edit([{ ...text, type: "text", text: "Look up." } as Part]);
+  await loading;
+  expect(shown(instructions.parts.value)).toEqual(["Ada", "Look up."]);
+  expect(instructions.selection).toMatchObject({ voice: "ada", speech: "bea" });
+  instructions.choose(PRESET);
+  expect(instructions.selection).toMatchObject({ voice: null, speech: null, wording: null });
+});

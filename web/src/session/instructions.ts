@@ -5,6 +5,7 @@ import { samplesFromBase64 } from "../audio/pcm.ts";
 import { type AudioPart, audioPart, isNotEmpty, type Part, textPart } from "../media/parts.ts";
 import { optional, textList, type Values } from "../settings/settings.ts";
 import { Store } from "../state/store.ts";
+import { isOwnPreset } from "../storage/own-presets.ts";
 
 /** Stored settings of pages with instructions. */
 export const INSTRUCTION_FIELDS = {
@@ -18,7 +19,7 @@ export const INSTRUCTION_FIELDS = {
 
 type Selection = Values<typeof INSTRUCTION_FIELDS>;
 
-interface SelectionSettings {
+export interface SelectionSettings {
   readonly value: Selection;
   update(changes: Partial<Selection>): void;
 }
@@ -51,8 +52,12 @@ export class Instructions {
    * is the same preset.
    */
   choose(preset: Preset): void {
-    const again = preset.id === this.selection.preset;
-    this.#settings.update({ preset: preset.id, ...(again ? {} : { wording: null }) });
+    const before = this.selection.preset;
+    if (preset.id !== before) {
+      this.#settings.update({ preset: preset.id, wording: null });
+      const { model = null, speech = null } = preset.voices ?? {};
+      if (preset.voices || isOwnPreset(before)) this.#settings.update({ voice: model, speech });
+    }
     this.#loading += 1;
     this.#preset = preset;
     this.#complete = undefined;
@@ -68,15 +73,24 @@ export class Instructions {
     const preset = this.#preset;
     if (!preset) return Promise.resolve();
     this.#complete ??= this.#load(async () => {
-      const clips = (await presetAudio(this.page, preset.id)).system_content_audio ?? [];
+      const clips = isOwnPreset(preset.id) ? [] : await this.#clips(preset);
       const parts = partsOf(preset, clips);
       this.#presetVoice = parts.find((part) => part.type === "audio");
-      return withTexts(parts, this.selection.wording);
+      return parts;
     }).catch((error: unknown) => {
       this.#complete = undefined;
       throw error;
     });
     return this.#complete;
+  }
+
+  async #clips({ id }: Preset): Promise<readonly PresetAudioClip[]> {
+    return (await presetAudio(this.page, id)).system_content_audio ?? [];
+  }
+
+  /** File of the preset's voice. */
+  get presetVoicePath(): string | undefined {
+    return this.#preset?.system_content?.find((item) => item.type === "audio")?.path;
   }
 
   /** Applies the user's edits. */
@@ -118,7 +132,8 @@ export class Instructions {
     if (turn !== this.#loading) return;
     const bare = voice ? parts : parts.filter((part) => part !== this.#worn);
     this.#worn = voice;
-    this.parts.set(withVoice(bare, voice));
+    // The user may have edited texts while the voice was loading.
+    this.parts.set(withVoice(withTexts(bare, this.selection.wording), voice));
   }
 
   async #voice(): Promise<AudioPart | undefined> {

@@ -1,5 +1,5 @@
 import { html } from "lit";
-import { adoptPreset } from "../../shell/menu.ts";
+import { adoptPreset } from "../../components/instructions-panel.ts";
 import { mount } from "../../shell/shell.ts";
 import "./page.ts";
 import { chatSettings } from "./settings.ts";
