@@ -2,13 +2,14 @@
 
     antiphon up -d                                                  # or any other edge
     python bench/demo_page.py ~/MiniCPM-o-Demo /audio_duplex --say question.wav
-    python bench/demo_page.py ~/MiniCPM-o-Demo /omni
+    python bench/demo_page.py ~/MiniCPM-o-Demo /omni --share
     python bench/demo_page.py ~/MiniCPM-o-Demo /turnbased --ask "What is the capital of Italy?"
 
 The first argument is a checkout of the demo. A server of this script has the page and `/static` from it, and
-forwards everything else to the edge. The microphone is the WAV file, the camera Chromium's test picture.
-The page is started, and stopped six seconds after the answer begins. The exit status is 1 if there is no
-answer, if the page throws, or if the server sends an event that the schema of version 2 does not have.
+forwards everything else to the edge, as a proxy: the page has no administrator's rights. The microphone is the
+WAV file, the camera Chromium's test picture. The page is started, and stopped six seconds after the answer
+begins; `--share` then presses "Upload & Share". The exit status is 1 if there is no answer, if the page throws,
+if the server sends an event that the schema of version 2 does not have, or if the recording is not shared.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from websockets.exceptions import ConnectionClosed
 
 from antiphon.broker.redis_server.embedded import free_port
 
+PROXY = {"via": "1.1 demo_page"}
 PAGES = {
     "/audio_duplex": "audio-duplex/audio_duplex.html",
     "/omni": "omni/omni.html",
@@ -82,6 +84,7 @@ def demo_server(static: Path, edge: str) -> FastAPI:
         kept = {
             name: request.headers[name] for name in ("content-type",) if name in request.headers
         }
+        kept |= PROXY
         url = f"/{path}?{request.url.query}"
         answer = await http.request(request.method, url, content=await request.body(), headers=kept)
         return Response(
@@ -150,6 +153,21 @@ async def call(page: Page, timeout_ms: float) -> str:
     return text
 
 
+async def share(page: Page, edge: str, timeout_ms: float) -> None:
+    """Upload the page's recording with a comment, and read both. Raises Error or HTTPStatusError."""
+    await page.locator(".ss-btn:not([disabled])").click(timeout=timeout_ms)
+    await page.fill(".ss-modal-input", "A good answer.")
+    await page.click(".ss-modal-ok")
+    toast = page.locator(".ss-toast", has_text="/s/")
+    await toast.wait_for(timeout=timeout_ms)
+    print(f"toast: {await toast.inner_text()}")
+    recording = (await toast.inner_text()).rpartition("/s/")[2].strip()
+    async with httpx.AsyncClient(base_url=f"{edge}/api/sessions", headers=PROXY) as http:
+        for route in ("upload-recording", "comment"):
+            answer = await http.get(f"/{recording}/{route}")
+            print(f"{route}: {answer.raise_for_status().text}")
+
+
 async def chat(page: Page, question: str, timeout_ms: float) -> str:
     await page.locator("textarea:visible").last.fill(question)
     await page.keyboard.press("Enter")
@@ -174,8 +192,10 @@ async def visit(options: argparse.Namespace, url: str, recorder: Recorder) -> No
             else:
                 text = await call(page, timeout_ms)
             print(f"answer: {text}")
-        except Error as error:
-            recorder.problems.append(f"no answer: {error.message}")
+            if options.share:
+                await share(page, options.url, timeout_ms)
+        except (Error, httpx.HTTPStatusError) as error:
+            recorder.problems.append(f"{type(error).__name__}: {error}")
         await page.wait_for_timeout(1000)
         if options.log:
             print(await page.locator("body").inner_text())
@@ -209,6 +229,7 @@ def main() -> int:
     parser.add_argument("--url", default="http://127.0.0.1:8006", help="the edge")
     parser.add_argument("--say", type=Path, help="a WAV file for the microphone")
     parser.add_argument("--ask", default="What is the capital of Italy?", help="for /turnbased")
+    parser.add_argument("--share", action="store_true", help='press "Upload & Share" at the end')
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     parser.add_argument("--timeout-s", type=float, default=60.0)
     parser.add_argument("--samples", action="store_true", help="show one message of each kind")
