@@ -84,9 +84,11 @@ class WorkerConnections:
                 await connection.aclose()
 
     async def look(self) -> ConnectionsSeen:
-        """Raises BrokerUnavailable."""
+        """None while the master changes: a look may last as long as an election. Raises BrokerUnavailable."""
+        before = await self._redis.master_id(self._keys.control)
         workers = await self._scripts.run(_worker_connections)
-        return ConnectionsSeen(await self._redis.master_id(self._keys.control), workers)
+        server = await self._redis.master_id(self._keys.control)
+        return ConnectionsSeen(server, workers if server == before else {})
 
     async def report_closed(self, worker_id: str, beat_at: bytes, *, is_lost: bool) -> bool:
         """The worker counts as silent until its next heartbeat. If `is_lost`, its leases expire.
