@@ -13,8 +13,9 @@ local control = ARGV[1]
 local EVENTS_KEPT = 100000
 local MALFORMED_TTL_S = 3600  -- of the row of a session that ends because its row is malformed
 
-local SILENCE_MS = 2000  -- without a heartbeat; workers send one each second
 local REAPER_GAP_MS = 1500  -- the longest time between two runs of the reaper, which has to run each second
+local SILENCE_MS = 3000  -- without a heartbeat; workers send one each second, and repeat it during an outage, so an
+-- outage that is shorter than REAPER_GAP_MS makes it late by up to 2600
 
 -- How long a trial lasts after the session has entered a state. A pause ends it.
 local TRIAL_MS = {assigned = 5000, preparing = 30000, active = 5000}

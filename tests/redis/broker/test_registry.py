@@ -120,6 +120,23 @@ async def test_no_worker_is_silent_after_an_outage(
     assert (await broker.queue.snapshot()).places == ()
 
 
+async def test_no_worker_is_silent_after_an_outage_that_the_reaper_does_not_notice(
+    broker: Broker, raw: Redis
+) -> None:
+    """It lasted for 1.4 s, and the worker, whose heartbeat was due, tries again soon."""
+    ticket = (await join(broker, "a")).number
+    await serve(broker, "w1")
+    await claim(broker)
+    took_ms = 1000
+    while took_ms > 300:  # a busy machine: look again
+        at = await now_ms(raw)
+        await raw.zadd(broker.keys.workers, {"w1": at - 2600})
+        await _ran_regularly(broker, raw)
+        silent = (await broker.registry.edge_beat(EDGE, [("a", ticket, 0)])).silent
+        took_ms = await now_ms(raw) - at
+    assert silent == set()
+
+
 async def _ran_regularly(
     broker: Broker, raw: Redis, *, last: int = 0, regular_since: int = 60_000
 ) -> None:
