@@ -19,6 +19,7 @@ from antiphon.shared_schemas.recording import (
     DuplexRecording,
     Meta,
     RecordingState,
+    TurnRecording,
     UnitRecord,
     parse_meta,
     parse_recording,
@@ -35,9 +36,12 @@ _CLOSE_TO_GRACE = 0.8
 class TransitionAudit:
     """Checks each transition against the one before it in the same session."""
 
-    def __init__(self) -> None:
+    def __init__(self, slots: int = SLOTS) -> None:
         self.violations: list[str] = []
         self.seen = Counter[str]()
+        self.claimed: list[str] = []
+        """The sessions in the order of their first claims."""
+        self._slots = slots
         self._last: dict[int, SessionEvent] = {}
         self._holds: defaultdict[str, set[int]] = defaultdict(set)
 
@@ -45,6 +49,8 @@ class TransitionAudit:
         if event.ask is not None:
             return
         self.seen[event.state] += 1
+        if event.state is SessionState.ASSIGNED and event.epoch == 1:
+            self.claimed.append(event.sid)
         before = self._last.get(event.ticket)
         if before is not None:
             self._check_move(before, event)
@@ -65,8 +71,8 @@ class TransitionAudit:
             held.discard(event.ticket)
         if event.state in HELD_STATES:
             self._holds[event.worker].add(event.ticket)
-            if len(self._holds[event.worker]) > SLOTS:
-                self._violation(event, f"{event.worker} has more than {SLOTS} sessions")
+            if len(self._holds[event.worker]) > self._slots:
+                self._violation(event, f"{event.worker} has more than {self._slots} sessions")
 
     def _violation(self, event: SessionEvent, text: str) -> None:
         self.violations.append(f"{event.sid}, event {event.id}: {text}")
@@ -75,8 +81,9 @@ class TransitionAudit:
 class RedisAudit:
     """Follows Redis on a connection that no proxy disturbs."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.transitions = TransitionAudit()
+    def __init__(self, broker: Broker, slots: int = SLOTS) -> None:
+        """`slots`: of each worker."""
+        self.transitions = TransitionAudit(slots)
         self.violations: list[str] = []
         self._broker = broker
         self._after = "0-0"
@@ -150,7 +157,8 @@ async def _check_recording(session: ChaosSession, folder: Path, loses_writes: bo
         return [f"{session.sid}: its recording is not finished: {folder.name} {_meta(folder)}"]
     meta = _meta(folder)
     assert meta is not None
-    found = RecordingAudit(session, folder, meta, loses_writes)
+    recording = parse_recording((folder / RECORDING_FILE).read_bytes())
+    found = RecordingAudit(session, folder, meta, recording, loses_writes)
     found.check()
     return [f"{session.sid}: {text} ({folder.name})" for text in found.violations]
 
@@ -164,27 +172,31 @@ class RecordingAudit:
     """Compares one recording with what its client sent and received."""
 
     def __init__(
-        self, session: ChaosSession, folder: Path, meta: Meta, loses_writes: bool = False
+        self,
+        session: ChaosSession,
+        folder: Path,
+        meta: Meta,
+        recording: DuplexRecording | TurnRecording,
+        loses_writes: bool = False,
     ) -> None:
         self.violations: list[str] = []
         self._session = session
         self._folder = folder
         self._meta = meta
         self._loses_writes = loses_writes
-        recording = parse_recording((folder / RECORDING_FILE).read_bytes())
-        assert isinstance(recording, DuplexRecording)
         self._recording = recording
 
     def check(self) -> None:
-        self._check_input()
-        self._check_results()
+        if isinstance(self._recording, DuplexRecording):
+            self._check_input(self._recording)
+            self._check_results(self._recording)
         if self._session.outcome is Outcome.STOPPED:
             self._expect("state", self._meta.state, RecordingState.COMPLETE)
             self._expect("missing", self._meta.missing, [])
 
-    def _check_input(self) -> None:
+    def _check_input(self, recording: DuplexRecording) -> None:
         """Chunks may be lost on a broken connection; none is doubled or changes its place."""
-        marks = [self._mark(chunk.user_audio) for chunk in self._recording.chunks]
+        marks = [self._mark(chunk.user_audio) for chunk in recording.chunks]
         if any(later <= earlier for earlier, later in pairwise(marks)):
             self.violations.append(f"chunks are doubled or out of order: {marks}")
         if marks and marks[-1] > self._session.sent:
@@ -199,10 +211,10 @@ class RecordingAudit:
         self._expect(f"levels in {name}", len(set(levels.tolist())), 1)
         return mark_of(int(levels[0]))
 
-    def _check_results(self) -> None:
-        chunks = self._recording.chunks
+    def _check_results(self, recording: DuplexRecording) -> None:
+        chunks = recording.chunks
         units = [chunk.result for chunk in chunks if chunk.result is not None]
-        if any(chunk.repeated_results for chunk in chunks) or self._recording.orphan_results:
+        if any(chunk.repeated_results for chunk in chunks) or recording.orphan_results:
             self.violations.append("a result is doubled or has no chunk")
         if any(chunk.skipped for chunk in chunks):
             self.violations.append("a chunk was skipped")

@@ -61,7 +61,7 @@ class ReceivedResult:
 
 
 class ChaosSession:
-    """One session of a client. `violations` are the promises that the server has broken."""
+    """One full-duplex session of a client. `violations` are the promises that the server has broken."""
 
     def __init__(
         self,
@@ -111,11 +111,16 @@ class ChaosSession:
             await asyncio.sleep(self._rng.uniform(0.05, 0.4))
 
     def _url(self, base: str) -> str:
-        url = f"{base}/ws/duplex/{self.sid}?resume=1"
+        path, _, query = self._path.partition("?")
+        url = f"{base}{path}?resume=1&{query}"
         if not self._token:
             return url
         self._attempts += 1
         return f"{url}&resume_token={self._token}&seq={self._last}&attempt={self._attempts}"
+
+    @property
+    def _path(self) -> str:
+        return f"/ws/duplex/{self.sid}"
 
     async def _connect(self, base: str, over: asyncio.Event) -> None:
         keep_alive = {"ping_interval": 1.0, "ping_timeout": self._rng.uniform(1.5, 6.0)}
@@ -184,17 +189,29 @@ class ChaosSession:
         with suppress(ConnectionClosed):
             await self._granted.wait()
             if not self._prepared.is_set():
-                await self._message(socket, "prepare", config={"force_listen_count": 1})
+                await self._prepare(socket)
                 await self._prepared.wait()
-            ends_at = time.monotonic() + self._lasts_s
-            while not over.is_set() and time.monotonic() < ends_at:
-                self.sent += 1
-                sound = marked_chunk(self.sent).astype("<f4").tobytes()
-                await self._message(socket, "audio_chunk", audio=base64.b64encode(sound).decode())
-                pause_s = self._rng.uniform(0.7, 1.3) * CHUNK_MS / 1000
-                self._lasts_s -= pause_s
-                await asyncio.sleep(pause_s)
-            await self._message(socket, "stop")
+            await self._talk(socket, over)
+            await self._stop(socket)
+
+    async def _prepare(self, socket: ClientConnection) -> None:
+        await self._message(socket, "prepare", config={"force_listen_count": 1})
+
+    async def _talk(self, socket: ClientConnection, over: asyncio.Event) -> None:
+        ends_at = time.monotonic() + self._lasts_s
+        while not over.is_set() and time.monotonic() < ends_at:
+            self.sent += 1
+            sound = marked_chunk(self.sent).astype("<f4").tobytes()
+            await self._append(socket, base64.b64encode(sound).decode())
+            pause_s = self._rng.uniform(0.7, 1.3) * CHUNK_MS / 1000
+            self._lasts_s -= pause_s
+            await asyncio.sleep(pause_s)
+
+    async def _append(self, socket: ClientConnection, audio: str) -> None:
+        await self._message(socket, "audio_chunk", audio=audio)
+
+    async def _stop(self, socket: ClientConnection) -> None:
+        await self._message(socket, "stop")
 
     @staticmethod
     async def _message(socket: ClientConnection, kind: str, **fields: Any) -> None:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from support.chaos.clients import ChaosSession
+from support.failover.conversations import OTHERS
 from support.failover.faults import Fault, freeze, kill, lose_writes, move_slots
-from support.failover.talk import TalkingStack, TalkReport, talking_stack
+from support.failover.talk import LOAD, Load, TalkingStack, TalkReport, talking_stack
 from support.redis_cluster import ClusterNode, RedisCluster, redis_cluster
 from support.redis_sentinel import RedisSentinel, redis_sentinel
 
@@ -53,49 +55,61 @@ def of_sentinel(group: RedisSentinel) -> list[Scenario]:
 
 @contextmanager
 def measured(
-    kind: str, folder: Path
+    kind: str, folder: Path, slots: int
 ) -> Iterator[tuple[RedisCluster | RedisSentinel, TalkingStack, list[Scenario]]]:
     if kind == "cluster":
         with (
             redis_cluster(folder / "redis") as cluster,
-            talking_stack(folder / "stack", cluster) as talking,
+            talking_stack(folder / "stack", cluster, slots=slots) as talking,
         ):
             yield cluster, talking, of_cluster(cluster, talking)
     else:
         with (
             redis_sentinel(folder / "redis", replicas=2) as group,
-            talking_stack(folder / "stack", group) as talking,
+            talking_stack(folder / "stack", group, slots=slots) as talking,
         ):
             yield group, talking, of_sentinel(group)
 
 
 def row(name: str, report: TalkReport) -> str:
-    silences = sorted(session.longest_silence_s for session in report.sessions)
+    talked = [session for session in report.sessions if session.results]
+    silences = sorted(session.longest_silence_s for session in talked)
     results = sum(len(session.results) for session in report.sessions)
     cells = (
         name,
         f"{report.election_s:.1f}",
         f"{silences[len(silences) // 2]:.1f} / {silences[-1]:.1f}",
         f"{report.lost} of {results}",
-        f"{len(report.ended_early)} of {len(silences)}",
+        f"{len(report.ended_early)} of {len(report.sessions)}",
         str(len(report.violations)),
     )
     return f"| {' | '.join(cells)} |"
 
 
-async def run(kind: str, clients: int, rounds: int, only: str) -> None:
+def by_protocol(report: TalkReport) -> Iterator[str]:
+    for kind in (ChaosSession, *OTHERS):
+        of_kind = [s for s in report.sessions if type(s) is kind]
+        if of_kind:
+            silences = sorted(session.longest_silence_s for session in of_kind)
+            middle, longest = silences[len(silences) // 2], silences[-1]
+            yield f"  {kind.__name__}: {len(of_kind)}, silence {middle:.1f} / {longest:.1f}"
+    yield from (f"  {s.sid}: places {s.places}" for s in report.waiting)
+
+
+async def run(kind: str, load: Load, rounds: int, only: str) -> None:
     with (
         tempfile.TemporaryDirectory() as name,
-        measured(kind, Path(name)) as (redis, talking, scenarios),
+        measured(kind, Path(name), load.slots) as (redis, talking, scenarios),
     ):
         servers = redis.nodes if isinstance(redis, RedisCluster) else redis.servers
         for _ in range(rounds):
             for title, fault in scenarios:
-                if only not in title:
-                    continue
                 lossy = "lost" in title
-                report = await talking.talk_through(fault(), clients=clients, loses_writes=lossy)
+                if only not in title or (lossy and load.waiting):
+                    continue
+                report = await talking.talk_through(fault(), load, loses_writes=lossy)
                 print(row(title, report), flush=True)
+                print(*by_protocol(report), sep="\n", flush=True)
                 for problem in (*report.violations, *report.ended_early):
                     print(f"  {problem}", flush=True)
                 for server in servers:
@@ -106,7 +120,9 @@ async def run(kind: str, clients: int, rounds: int, only: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clients", type=int, default=20)
+    parser.add_argument("--clients", type=int, default=LOAD.clients)
+    parser.add_argument("--others", type=int, default=LOAD.others, help="of each other protocol")
+    parser.add_argument("--waiting", type=int, default=LOAD.waiting, help="more, in the queue")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--kinds", default="cluster,sentinel")
     parser.add_argument("--only", default="", help="a part of the names of the faults")
@@ -116,7 +132,8 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|", flush=True)
     for kind in options.kinds.split(","):
-        asyncio.run(run(kind, options.clients, options.rounds, options.only))
+        load = Load(options.clients, options.others, options.waiting)
+        asyncio.run(run(kind, load, options.rounds, options.only))
 
 
 if __name__ == "__main__":

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
+import orjson
 from redis.crc import key_slot
 
 from antiphon.broker.client import open_broker
@@ -17,15 +20,39 @@ from antiphon.broker.keys import Keys
 from support.chaos.audit import RedisAudit, check_sessions
 from support.chaos.clients import ChaosSession, Outcome
 from support.chaos.system import SLOTS
+from support.failover.conversations import OTHERS, PIECES, HalfDuplexSession, WaitingSession
 from support.recorder_process import QUICK as QUICK_RECORDER
 from support.redis_cluster import RedisCluster
 from support.redis_sentinel import RedisSentinel
 from support.redis_server import free_port
 from support.stack import Stack, until
 
-_ENGINE = '{"prepare_ms":20,"prefill_ms":10,"listen_ms":10,"speak_ms":30,"finalize_ms":5}'
+_ENGINE = orjson.dumps(
+    {"prepare_ms": 20, "prefill_ms": 10, "listen_ms": 10, "speak_ms": 100, "finalize_ms": 5}
+    | {"answer_pieces": PIECES}
+).decode()
 _WITHIN_S = 60.0
 _FOREVER_S = 3600.0
+
+Client = TypeVar("Client", bound=ChaosSession)
+
+
+@dataclass(frozen=True)
+class Load:
+    """Clients of `/ws/duplex`, of each other protocol, and behind them in the queue."""
+
+    clients: int
+    others: int = 0
+    waiting: int = 0
+
+    @property
+    def slots(self) -> int:
+        """Of each of two workers, so that all of them are taken."""
+        return math.ceil((self.clients + self.others * len(OTHERS)) / 2)
+
+
+LOAD = Load(clients=6, others=2, waiting=3)
+"""Of the tests. Both workers have all slots in use."""
 
 
 @dataclass
@@ -47,8 +74,12 @@ class TalkReport:
     def __str__(self) -> str:
         return (
             f"election {self.election_s:.1f} s, silence {self.silence_s:.1f} s, lost {self.lost}, "
-            f"ended early: {self.ended_early}"
+            f"ended early: {self.ended_early}, violations: {self.violations}"
         )
+
+    @property
+    def waiting(self) -> list[WaitingSession]:
+        return [session for session in self.sessions if isinstance(session, WaitingSession)]
 
     @property
     def lost(self) -> int:
@@ -72,26 +103,52 @@ class Talk:
     def __init__(self, name: str, edges: list[str]) -> None:
         self.over = asyncio.Event()
         self.sessions: list[ChaosSession] = []
+        self.waiting: list[WaitingSession] = []
         self.tasks: list[asyncio.Task[None]] = []
         self._name = name
         self._edges = edges
 
-    def start(self, clients: int) -> None:
-        for number in range(len(self.sessions), len(self.sessions) + clients):
-            edges = self._edges[number % 2 :] + self._edges[: number % 2]
-            sid = f"adx_{self._name}_{number}"
-            session = ChaosSession(sid, edges, random.Random(number), _FOREVER_S)
-            self.sessions.append(session)
-            self.tasks.append(asyncio.create_task(session.run(self.over), name=sid))
+    def start(self, clients: int, kind: type[Client] = ChaosSession) -> list[Client]:
+        first = len(self.sessions)
+        started = [self._start(number, kind) for number in range(first, first + clients)]
+        self.sessions += started
+        return started
+
+    def _start(self, number: int, kind: type[Client]) -> Client:
+        edges = self._edges[number % 2 :] + self._edges[: number % 2]
+        prefix = "hdx" if issubclass(kind, HalfDuplexSession) else "adx"
+        sid = f"{prefix}_{self._name}_{number}"
+        session = kind(sid, edges, random.Random(number), _FOREVER_S)
+        self.tasks.append(asyncio.create_task(session.run(self.over), name=sid))
+        return session
+
+    async def wait_in_queue(self, clients: int) -> None:
+        """More clients, one behind the other. Raises TimeoutError."""
+        for _ in range(clients):
+            (session,) = self.start(1, WaitingSession)
+            self.waiting.append(session)
+            await until(lambda one=session: one.has_place, within_s=_WITHIN_S, every_s=0.05)
 
     async def get_results(self, count: int) -> None:
-        """Until each session has this many more results, or has ended. Raises TimeoutError."""
-        wanted = [(session, len(session.results) + count) for session in self.sessions]
+        """Until each session has this many more results, or has ended, and each that waits has its place.
+
+        Raises TimeoutError.
+        """
+        talking = [session for session in self.sessions if session not in self.waiting]
+        wanted = [(session, len(session.results) + count) for session in talking]
 
         def have_all() -> bool:
-            return all(s.outcome is not None or len(s.results) >= n for s, n in wanted)
+            return all(s.outcome is not None or len(s.results) >= n for s, n in wanted) and all(
+                s.outcome is not None or s.has_place for s in self.waiting
+            )
 
         await until(have_all, within_s=_WITHIN_S, every_s=0.05)
+
+    def check_order(self, claimed: list[str]) -> list[str]:
+        """Those that waited are served in the order in which they came."""
+        came = [session.sid for session in self.waiting]
+        served = [sid for sid in claimed if sid in came]
+        return [] if served == came else [f"{served} are served, {came} waited"]
 
 
 @dataclass
@@ -100,6 +157,8 @@ class TalkingStack:
 
     stack: Stack
     edges: list[str]
+    slots: int
+    """Of each worker."""
     _talks: int = 0
 
     @property
@@ -112,8 +171,8 @@ class TalkingStack:
     async def talk_through(
         self,
         fault: Callable[[Talk], Awaitable[None]],
+        load: Load,
         *,
-        clients: int,
         results: int = 4,
         loses_writes: bool = False,
     ) -> TalkReport:
@@ -124,12 +183,15 @@ class TalkingStack:
         self._talks += 1
         talk = Talk(str(self._talks), self.edges)
         async with open_broker(self.stack.settings) as broker:
-            audit = RedisAudit(broker)
+            audit = RedisAudit(broker, self.slots)
             watching = asyncio.create_task(audit.watch())
-            talk.start(clients)
+            talk.start(load.clients)
+            for kind in OTHERS:
+                talk.start(load.others, kind)
             election_s = 0.0
             try:
                 await talk.get_results(results)
+                await talk.wait_in_queue(load.waiting)
                 began = time.monotonic()
                 await fault(talk)
                 election_s = time.monotonic() - began
@@ -144,6 +206,8 @@ class TalkingStack:
                 task.cancel()
             await asyncio.gather(watching, *hung, return_exceptions=True)
             await audit.no_slot_leaked()
+            await audit.read_once()
+        audit.violations += talk.check_order(audit.transitions.claimed)
         report = TalkReport(talk.sessions, election_s, audit.violations)
         if not loses_writes:
             report.violations += audit.transitions.violations
@@ -156,7 +220,7 @@ class TalkingStack:
 
 @contextmanager
 def talking_stack(
-    folder: Path, redis: RedisCluster | RedisSentinel, **settings: object
+    folder: Path, redis: RedisCluster | RedisSentinel, *, slots: int = SLOTS, **settings: object
 ) -> Iterator[TalkingStack]:
     """At the end no log may hold a traceback."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -168,10 +232,10 @@ def talking_stack(
             stack.edge(port=port, max_connects_per_minute=0, drain_s=0.5, **settings)
         for _ in range(2):
             stack.worker(
-                slots=SLOTS, engine_options=_ENGINE, backlog_chunks=10_000, drain_s=0.5, **settings
+                slots=slots, engine_options=_ENGINE, backlog_chunks=10_000, drain_s=0.5, **settings
             )
         stack.recorder(**QUICK_RECORDER, **settings)
-        yield TalkingStack(stack, [f"ws://127.0.0.1:{port}" for port in ports])
+        yield TalkingStack(stack, [f"ws://127.0.0.1:{port}" for port in ports], slots)
     finally:
         stack.close()
     assert stack.tracebacks() == []

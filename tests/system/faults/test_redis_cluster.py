@@ -1,4 +1,4 @@
-"""A Redis Cluster moves slots and loses masters while sessions talk."""
+"""A Redis Cluster moves slots and loses masters while clients of all protocols talk, and others wait."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from support.failover.faults import kill, move_slots
-from support.failover.talk import TalkingStack, talking_stack
+from support.failover.talk import LOAD, TalkingStack, talking_stack
 from support.redis_cluster import RedisCluster, redis_cluster
 
-CLIENTS = 16
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.speech]
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +24,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
 def talking(
     tmp_path_factory: pytest.TempPathFactory, cluster: RedisCluster
 ) -> Iterator[TalkingStack]:
-    with talking_stack(tmp_path_factory.mktemp("stack"), cluster) as running:
+    folder = tmp_path_factory.mktemp("stack")
+    with talking_stack(folder, cluster, slots=LOAD.slots) as running:
         yield running
 
 
 async def test_f7_slots_move_while_sessions_talk(
     talking: TalkingStack, cluster: RedisCluster
 ) -> None:
-    report = await talking.talk_through(move_slots(cluster, talking), clients=CLIENTS)
+    report = await talking.talk_through(move_slots(cluster, talking), LOAD)
     report.check()
 
 
@@ -43,7 +43,7 @@ async def test_f7_a_master_is_killed(
     control = cluster.master_of(talking.control_slot)
     streams = next(node for node in cluster.masters if node is not control)
     master = control if keys == "control" else streams
-    report = await talking.talk_through(kill(cluster, master), clients=CLIENTS)
+    report = await talking.talk_through(kill(cluster, master), LOAD)
     master.start()
     await asyncio.to_thread(cluster.wait_until_ok)
     report.check()

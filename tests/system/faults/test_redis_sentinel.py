@@ -1,4 +1,4 @@
-"""Sentinel elects another master while sessions talk."""
+"""Sentinel elects another master while clients of all protocols talk, and others wait."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import pytest
 
 from support.chaos.clients import Outcome
 from support.failover.faults import freeze, kill, lose_writes
-from support.failover.talk import TalkingStack, talking_stack
+from support.failover.talk import LOAD, Load, TalkingStack, talking_stack
 from support.redis_sentinel import RedisSentinel, redis_sentinel
 
-CLIENTS = 12
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.speech]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +24,8 @@ def sentinel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisSentinel
 def talking(
     tmp_path_factory: pytest.TempPathFactory, sentinel: RedisSentinel
 ) -> Iterator[TalkingStack]:
-    with talking_stack(tmp_path_factory.mktemp("stack"), sentinel) as running:
+    folder = tmp_path_factory.mktemp("stack")
+    with talking_stack(folder, sentinel, slots=LOAD.slots) as running:
         yield running
 
 
@@ -34,7 +34,7 @@ async def test_f7_sentinel_replaces_a_suspended_master(
 ) -> None:
     """It accepts writes until a Sentinel demotes it, seconds after it continues."""
     fault = freeze(sentinel, sentinel.master)
-    report = await talking.talk_through(fault, clients=CLIENTS)
+    report = await talking.talk_through(fault, Load(6, others=2))
     report.check()
 
 
@@ -42,7 +42,7 @@ async def test_f7_sentinel_replaces_a_killed_master(
     talking: TalkingStack, sentinel: RedisSentinel
 ) -> None:
     fault = kill(sentinel, sentinel.master)
-    report = await talking.talk_through(fault, clients=CLIENTS)
+    report = await talking.talk_through(fault, LOAD)
     report.check()
 
 
@@ -52,7 +52,7 @@ async def test_f7_what_the_new_master_lacks_ends_with_an_error(
     """The replica misses the last seconds: results, and sessions that have begun."""
 
     fault = lose_writes(sentinel, late_clients=4)
-    report = await talking.talk_through(fault, clients=8, loses_writes=True)
+    report = await talking.talk_through(fault, Load(8), loses_writes=True)
     print(report)  # noqa: T201
     assert not report.violations
     early, late = report.sessions[:8], report.sessions[8:]
