@@ -1,4 +1,7 @@
-"""The realtime protocol: python examples/realtime.py QUESTION.wav [URL]"""
+"""The realtime protocol: python examples/realtime.py QUESTION.wav [URL [VERSION]]
+
+VERSION is 1 or 2. In version 2 a piece of the answer has text or audio, and `Listen` ends it.
+"""
 
 import asyncio
 import sys
@@ -11,8 +14,9 @@ from antiphon.client.results import Spoken
 from antiphon.client.sound import load_wav
 
 
-async def main(question: str, url: str = "ws://127.0.0.1:8006") -> None:
-    async with connect_realtime(url, mode="audio") as session:
+async def main(question: str, url: str = "ws://127.0.0.1:8006", version: str = "1") -> None:
+    number = 2 if version == "2" else 1
+    async with connect_realtime(url, mode="audio", version=number) as session:
         await session.wait_for_turn()
         await session.update("You are a helpful assistant.")
 
@@ -21,12 +25,15 @@ async def main(question: str, url: str = "ws://127.0.0.1:8006") -> None:
             async for second in paced(chunks, time.monotonic()):
                 await session.append(second)
 
-        speaking = asyncio.create_task(speak())
+        speaking, spoke = asyncio.create_task(speak()), False
         async for event in session.events():
             if isinstance(event, Spoken):
+                spoke = True
                 print("speaking:", event.text)
                 if event.end_of_turn:
                     break  # event.audio is the speech: float32, 24 kHz
+            elif spoke:
+                break
             else:
                 print("listening")
         speaking.cancel()

@@ -30,7 +30,8 @@ __all__ = ["RealtimeChatClient", "connect_realtime_chat"]
 class RealtimeChatClient(Session[RealtimePlace, Spoken | ResponseDone]):
     """One connection with a request at a time. Every error ends it: ServerError, then SessionOver.
 
-    `done` is the end of the last answer: its text, `tool_calls` and `usage`, if there are any.
+    `done` is the end of the last answer: its text, `recording_session_id`, and `tool_calls` and `usage`, if
+    there are any.
     """
 
     created: SessionCreatedV2
@@ -94,7 +95,7 @@ async def connect_realtime_chat(
     answer; one that breaks between two answers ends with SessionOver: connect again.
     Raises CannotConnect, ServerError or SessionOver.
     """
-    link = await open_link(url, "/v1/realtime", how, mode="chat")
+    link = await open_link(url, "/v1/realtime", how, mode="chat", notices="1")
     async with run_session(RealtimeChatClient(link)) as chat:
         await chat.begin()
         yield chat

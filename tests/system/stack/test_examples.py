@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from asyncio import to_thread
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -70,12 +71,14 @@ class OutputStream:
 '''
 
 
-async def _run(program: str, *arguments: str, folder: Path, url: str) -> str:
+async def _run(
+    program: str, *arguments: str, folder: Path, url: str, last: Sequence[str] = ()
+) -> str:
     """The output of an example that ends with status 0."""
     interpreter = str(NODE) if program.endswith(".mjs") else sys.executable
     done = await to_thread(
         subprocess.run,
-        [interpreter, str(ROOT / "examples" / program), *arguments, url],
+        [interpreter, str(ROOT / "examples" / program), *arguments, url, *last],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"},
         capture_output=True,
@@ -128,8 +131,10 @@ async def test_chat(local_stack: Stack, tmp_path: Path) -> None:
         assert recorded.startswith("recorded as ")
 
 
-async def test_realtime(local_stack: Stack, tmp_path: Path) -> None:
-    printed = await _run("realtime.py", str(QUESTION), folder=tmp_path, url=local_stack.ws_url)
+@pytest.mark.parametrize("version", ["1", "2"])
+async def test_realtime(local_stack: Stack, tmp_path: Path, version: str) -> None:
+    url = local_stack.ws_url
+    printed = await _run("realtime.py", str(QUESTION), folder=tmp_path, url=url, last=[version])
     assert "listening" in printed
     assert "speaking: " in printed
 

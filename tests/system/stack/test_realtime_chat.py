@@ -10,6 +10,7 @@ import pybase64
 import pytest
 
 from antiphon.client.realtime_chat import connect_realtime_chat
+from antiphon.shared_schemas.ids import is_recording_id
 from antiphon.shared_schemas.messages.chat import ChatGeneration, ChatTts
 from support.edge_harness import base64_audio, picture
 from support.raw_client import Wire, open_path
@@ -120,10 +121,13 @@ async def test_the_client_library(stack: Stack) -> None:
     async with connect_realtime_chat(stack.ws_url) as chat:
         pieces = [piece async for piece in chat.ask("Hello.", tts=ChatTts(enabled=True))]
         assert chat.done is not None
-        assert "".join(piece.text for piece in pieces) == chat.done.text != ""
+        first = chat.done
+        assert "".join(piece.text for piece in pieces) == first.text != ""
         assert any(piece.audio.size for piece in pieces)
         done = await chat.whole([QUESTION], generation=ChatGeneration(max_new_tokens=2))
         assert (done.reason, done.session_id) == ("turn_end", chat.created.session_id)
+        recordings = {first.recording_session_id, done.recording_session_id}
+        assert [is_recording_id(str(each)) for each in recordings] == [True, True]
 
 
 async def test_the_next_request_may_come_at_once(stack: Stack) -> None:
