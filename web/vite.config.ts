@@ -60,6 +60,14 @@ const pagePaths: Plugin = {
   },
 };
 
+const EVERY_PAGE =
+  /node_modules\/(@lit|lit|lit-element|lit-html)\/|src\/(shell|i18n|state|settings)\/|src\/ui\/(base-element|controls|dialog|icon|theme|toasts)\.ts|src\/api\/(http|key|catalog)\.ts/;
+
+/** In one file, because every file costs a request with headers of almost a kilobyte. */
+function isInEveryPage(id: string): boolean {
+  return EVERY_PAGE.test(id);
+}
+
 export default defineConfig({
   root,
   appType: "mpa",
@@ -74,6 +82,7 @@ export default defineConfig({
     rolldownOptions: {
       input: pages.map((name) => `${root}${name}`),
       checks: { bundlerTimings: false },
+      output: { codeSplitting: { groups: [{ name: "shell", test: isInEveryPage }] } },
     },
     chunkSizeWarningLimit: 1600, // the viewer of the API's description; no other page loads it
   },
