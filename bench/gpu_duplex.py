@@ -80,6 +80,7 @@ class Bench:
         self.sizes = args.sizes or ("real" if self.on_gpu else "tiny")
         self.config = config_of(self.sizes)
         self.tokenizer = Tokenizer(TINY)
+        torch.backends.cuda.matmul.allow_tf32 = not args.float32
         self.vocoder = random_vocoder(self.sizes, self.device, args.voice_seconds)
         self.options = {count: self.served_options(count) for count in args.sessions}
         self.network = random_network(self.config, self.device, args.kernels, args.quantize)
@@ -159,6 +160,8 @@ class Bench:
 
 REPORTED = (
     "quantize",
+    "one_stream",
+    "float32",
     "paced",
     "units",
     "speaking",
@@ -188,6 +191,7 @@ class Crowd:
             speech_context=options.speech_tokens,
             invariant=False,
             cuda_graphs=bench.on_gpu and not self.args.eager,
+            speech_stream=bench.on_gpu and not self.args.one_stream,
         )
         if self.args.cudnn:
             torch.backends.cuda.enable_cudnn_sdp(True)
@@ -207,6 +211,7 @@ class Crowd:
             capacity=self.options.speech_tokens,
             end_code=bench.config.tts_config.end_code,
             settings=SpeechSettings(),
+            codes_per_step=self.engine.codes_per_step,
         )
         conversation = DuplexConversation(
             slot,
@@ -236,12 +241,11 @@ class Crowd:
     def measure(self, count: int) -> dict[str, Any]:
         """Units of `count` sessions: latencies, missed deadlines and how the engine ran them."""
         callers = self.callers[:count]
-        graphs = self.runner.graphs
-        before, units = (graphs.replayed, graphs.eager), units_of(count, self.args)
+        before, units = self.runner.graph_runs(), units_of(count, self.args)
         began = time.perf_counter()
         run = self.paced if self.args.paced and count > 1 else self.in_step
         results = run(callers, units)
-        lasted, ran = time.perf_counter() - began, (graphs.replayed, graphs.eager)
+        lasted, ran = time.perf_counter() - began, self.runner.graph_runs()
         replayed, eager = (after - first for after, first in zip(ran, before, strict=True))
         counted = [unit for units in results for unit in units[WARM_UP_UNITS:]]
         self.bench.stages = self.stages(callers)
@@ -328,11 +332,13 @@ class Crowd:
 
         for caller in callers:
             caller.synthesis_ms.clear()
+        beside, self.runner.starts_codes = self.runner.starts_codes, False
         self.runner.run = timed  # type: ignore[method-assign]
         try:
             self.in_step(callers, 2, speak=True)
         finally:
             del self.runner.run  # uncovers the method
+            self.runner.starts_codes = beside
         waits = [wait for caller in callers for wait in caller.synthesis_ms]
         return found | ({"Token2wav, wait of a session": waits} if waits else {})
 
@@ -395,6 +401,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--quantize", choices=get_args(Quantization), default="none", help="8-bit weights"
     )
+    parser.add_argument(
+        "--one-stream", action="store_true", help="codes on the stream of the language model"
+    )
+    parser.add_argument("--float32", action="store_true", help="the vocoder without TF32")
     parser.add_argument("--cudnn", action="store_true", help="with cuDNN's attention")
     parser.add_argument("--seed", type=int, default=0, help="of phases, jitter and tokens")
     parser.add_argument("--json", type=Path, help="write the results to this file")

@@ -34,7 +34,6 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
-    CODES_PER_STEP,
     DecodeCodes,
     EncodeAudio,
     EngineStep,
@@ -89,8 +88,8 @@ ASSUMED = {
     "EncodeAudio": Cost(base=1.0, per_session=1.0),
     "SpeechCondition": Cost(base=0.2),
     "DecodeSpeech": Cost(base=1.2),
-    # No draw on the host; 258 launches of a code and its draw in a graph take 0.5 ms at 2 µs.
-    "DecodeCodes": Cost(base=CODES_PER_STEP * 0.8),
+    # Each code. No draw on the host; 258 launches with the draw in a graph take 0.5 ms at 2 µs.
+    "DecodeCodes": Cost(base=0.8),
     "Token2wav": Cost(floor=30.0, base=4.0, per_session=5.4),
     "Advance": Cost(per_session=0.05),
 }
@@ -129,19 +128,22 @@ class Clock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitForEvent(EngineStep):
-    """Let time pass until something happens, if no session has work."""
+    """Let time pass until something happens, if no session has work. It is no work itself, so it does not
+    run while codes are drawn, like other codes.
+    """
 
     batchable: ClassVar[bool] = False
+    draws_codes: ClassVar[bool] = True
 
 
 class SimulatedDevice:
     """Takes the place of the runner. A session speaks what `words` allows it."""
 
-    def __init__(
-        self, slots: int, costs: dict[str, Cost], clock: Clock, *, ragged: bool = True
-    ) -> None:
-        self.slots = slots
-        self.ragged = ragged
+    def __init__(self, scenario: Scenario, costs: dict[str, Cost], clock: Clock) -> None:
+        self.slots = slots = scenario.sessions
+        self.ragged = scenario.ragged
+        self.starts_codes = scenario.overlap is not None
+        self._overlap = scenario.overlap or 0.0
         self.words = [0] * slots
         self.running = 0
         self.busy: dict[str, float] = defaultdict(float)
@@ -159,14 +161,29 @@ class SimulatedDevice:
     def run(self, steps: Sequence[EngineStep]) -> list[Any]:
         if isinstance(steps[0], WaitForEvent):
             return [self.running > 0 or self._clock.skip()]
+        self._clock.advance(self._cost(steps))
+        return [self._answer(step) for step in steps]
+
+    def start(self, steps: Sequence[EngineStep]) -> SimulatedCodes:
+        """The share `overlap` of the time runs beside other steps; the Python of sessions does not."""
+        if isinstance(steps[0], WaitForEvent):
+            return SimulatedCodes(self.run(steps), self._clock.now, self._clock)
+        host = self._costs["Advance"].of(len(steps), 0)
+        whole = self._cost(steps)
+        beside = self._overlap * (whole - host)
+        self._clock.advance(whole - beside)
+        codes = [self._answer(step) for step in steps]
+        return SimulatedCodes(codes, self._clock.now + beside, self._clock)
+
+    def _cost(self, steps: Sequence[EngineStep]) -> float:
         kind = type(steps[0]).__name__
         duration = self._costs["Advance"].of(len(steps), 0)
         if kind in self._costs:
-            duration += self._costs[kind].of(len(steps), self._tokens(steps))
+            depth = steps[0].size if isinstance(steps[0], DecodeCodes) else 1
+            duration += depth * self._costs[kind].of(len(steps), self._tokens(steps))
         self.busy[kind] += duration
         self.batches[kind].append(len(steps))
-        self._clock.advance(duration)
-        return [self._answer(step) for step in steps]
+        return duration
 
     def _tokens(self, steps: Sequence[EngineStep]) -> int:
         """Tokens that the runner computes, with padding."""
@@ -200,6 +217,22 @@ class SimulatedDevice:
         if left < 0:
             return self._ids.listen
         return WORD if left else self._ids.chunk_eos
+
+
+@dataclass(frozen=True)
+class SimulatedCodes:
+    """Codes that are drawn at the time `ready`."""
+
+    codes: list[Any]
+    ready: float
+    clock: Clock
+
+    def is_ready(self) -> bool:
+        return self.clock.now >= self.ready
+
+    def read(self) -> list[Any]:
+        self.clock.advance(max(0.0, self.ready - self.clock.now))
+        return self.codes
 
 
 class SimulatedVocoder:
@@ -241,7 +274,9 @@ class User:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a run simulates. `speaking` is the share of units that speak `tokens` words."""
+    """What a run simulates. `speaking` is the share of units that speak `tokens` words; `overlap` the
+    share of the time of codes that runs beside other steps, None with one stream.
+    """
 
     sessions: int
     units: int = 20
@@ -252,6 +287,7 @@ class Scenario:
     jitter_ms: float = 0.0
     seed: int = 0
     ragged: bool = True
+    overlap: float | None = None
 
 
 class Simulation:
@@ -260,7 +296,7 @@ class Simulation:
     def __init__(self, scenario: Scenario, costs: dict[str, Cost]) -> None:
         self.scenario = scenario
         self.clock = Clock()
-        self.device = SimulatedDevice(scenario.sessions, costs, self.clock, ragged=scenario.ragged)
+        self.device = SimulatedDevice(scenario, costs, self.clock)
         self.vocoder = SimulatedVocoder(costs["Token2wav"], self.clock)
         self.engine = Engine(cast("Runner", self.device))
         self._failure: BaseException | None = None
@@ -289,7 +325,11 @@ class Simulation:
     def _user(self, slot: int, tokenizer: Tokenizer) -> User:
         options = EngineOptions()
         speech = SpeechContext(
-            slot=slot, capacity=options.speech_tokens, end_code=-1, settings=SpeechSettings()
+            slot=slot,
+            capacity=options.speech_tokens,
+            end_code=-1,
+            settings=SpeechSettings(),
+            codes_per_step=self.engine.codes_per_step,
         )
         config = DuplexConfig(force_listen_count=0)
         conversation = DuplexConversation(
@@ -401,6 +441,11 @@ def main() -> None:
     parser.add_argument("--phases", choices=get_args(Phases), default="even")
     parser.add_argument("--ticks", type=int, default=2, help="starts per second, if aligned")
     parser.add_argument("--jitter-ms", type=float, default=0.0, help="of the due time of a unit")
+    parser.add_argument(
+        "--overlap",
+        type=float,
+        help="ASSUMED share of the time of codes that a second CUDA stream hides; default: one stream",
+    )
     parser.add_argument("--padded", action="store_true", help="as with --kernels torch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--costs", type=Path, help="JSON with measured costs, in ms")
@@ -426,6 +471,7 @@ def main() -> None:
             args.jitter_ms,
             args.seed,
             ragged=not args.padded,
+            overlap=args.overlap,
         )
         print(row(simulate(scenario, costs)), flush=True)
 

@@ -95,6 +95,7 @@ class MiniCPMOProcessor(UnifiedProcessor):
             if options.fixed_shapes is None
             else options.fixed_shapes,
             cuda_graphs=options.cuda_graphs and device.type == "cuda",
+            speech_stream=options.speech_stream and device.type == "cuda",
         )
         runner.enter_thread()
         if runner.graphs.enabled:

@@ -12,7 +12,9 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    ClearSlot,
     CodeRow,
+    DecodeCodes,
     DecodeSpeech,
     EncodeAudio,
     EncodeClips,
@@ -88,3 +90,22 @@ def largest_error(exact: Answer, rounded: Answer) -> float:
     """The largest relative error of all results, by their norm."""
     pairs = zip(exact, rounded, strict=True)
     return max(float((got.float().cpu() - want).norm() / want.norm()) for want, got in pairs)
+
+
+@torch.inference_mode()
+def speaks_beside_another(runner: Runner) -> list[list[int]]:
+    """A session speaks while another one is fed; then the next session speaks in its slot."""
+    words, answers = [5, 6, 7], []
+    row = CodeRow(SpeechSettings(), (3,), may_end=True, draw=0.4)
+    for _ in range(2):
+        fed = runner.run([Feed(0, 0, (tuple(words),))])
+        states = [fed[0].hidden] * len(words)
+        [condition] = runner.run([SpeechCondition(words, states)])
+        started = runner.start([DecodeSpeech(0, 0, condition, row)])
+        runner.run([Feed(1, 0, ((8, 9),))])
+        [code] = started.read()
+        started = runner.start([DecodeCodes(0, len(condition), code, row, (0.3,) * 5)])
+        runner.run([Feed(1, 2, ((8, 9),)), Feed(2, 0, ((8,),))])
+        answers.append([code, *started.read()])
+        runner.run([ClearSlot(0)])
+    return answers

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,28 +32,62 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     DecodeCodes,
     SpeechSettings,
 )
-from antiphon.inference_worker.engines.types import EngineError
 
 _NO_STEP = DecodeCodes(0, 0, 0, CodeRow(SpeechSettings(), (0,), may_end=True), ())
 """Fills the rows of a batch that no session uses."""
 
 
+@dataclass(frozen=True, slots=True)
+class DrawnCodes:
+    """Codes (rows,) or (rows, count) that the device draws on `stream`, until `drawn`; the codes of
+    each step are in one of `rows`.
+    """
+
+    codes: Tensor
+    rows: Sequence[int]
+    stream: torch.cuda.Stream | None = None
+    drawn: torch.cuda.Event | None = None
+
+    def is_ready(self) -> bool:
+        """Whether `read` would return at once."""
+        return self.drawn is None or self.drawn.query()  # type: ignore[no-untyped-call]
+
+    def read(self) -> list[Any]:
+        """A code or codes for each step; an exception for one that is not finite."""
+        with torch.cuda.stream(self.stream):
+            # The only point where the host waits for the device.
+            table = self.codes.tolist()
+        found = [table[row] for row in self.rows]
+        return [codes if _is_finite(codes) else not_finite_error() for codes in found]
+
+
+def _is_finite(codes: int | list[int]) -> bool:
+    return (codes if isinstance(codes, int) else min(codes)) >= 0
+
+
 class CodeDecoder:
-    """The speech model with its draws. With CUDA graphs, a step of `CODES_PER_STEP` codes is one graph
-    unless top-k or top-p apply: a sort may not be capturable.
+    """The speech model with its draws. With CUDA graphs, a step of `per_step` codes is one graph unless
+    top-k or top-p apply: a sort may not be capturable.
     """
 
     def __init__(
-        self, model: SpeechModel, transformer: SlottedTransformer, graphs: GraphPool
+        self,
+        model: SpeechModel,
+        transformer: SlottedTransformer,
+        graphs: GraphPool,
+        per_step: int = CODES_PER_STEP,
     ) -> None:
+        self._per_step = per_step
         self._model = model
         self._transformer = transformer
         self._graphs = graphs
         self._codes = len(model.head_weight)
         self._device = model.head_weight.device
 
-    def run(self, steps: Sequence[DecodeCodes]) -> list[list[int] | EngineError]:
-        """The codes of each step. All steps are of one group."""
+    def run(self, steps: Sequence[DecodeCodes]) -> tuple[Tensor, list[int]]:
+        """Codes (rows, count), -1 where a row is not finite, and the row of each step. All steps are
+        of one group.
+        """
         count = steps[0].size
         shape, tokens, rows = self._transformer.place_tokens(
             [(step.slot, step.start) for step in steps], count
@@ -65,27 +101,24 @@ class CodeDecoder:
             codes = self._graphs.run((self, shape, count), inputs, forward)
         else:
             codes = forward(*inputs)
-        # The only point where the host waits for the device.
-        drawn = codes.tolist()
-        found = [drawn[row] for row in rows]
-        return [codes if min(codes) >= 0 else not_finite_error() for codes in found]
+        return codes, rows
 
     def capture(self, slots: int) -> int:
-        """Capture a step of `CODES_PER_STEP` codes at every shape of up to `slots` sessions; returns
+        """Capture a step of `per_step` codes at every shape of up to `slots` sessions; returns
         their number.
         """
         shapes = self._transformer.token_shapes(slots)
         # The largest first: all others fit into the memory that it reserves.
         for shape in sorted(shapes, key=lambda s: s.tokens * s.length, reverse=True):
             inputs = self.discarded_inputs(shape)
-            forward = self._forward_of(shape, CODES_PER_STEP, restricted=False)
-            self._graphs.capture((self, shape, CODES_PER_STEP), inputs, forward)
+            forward = self._forward_of(shape, self._per_step, restricted=False)
+            self._graphs.capture((self, shape, self._per_step), inputs, forward)
         return len(shapes)
 
     def discarded_inputs(self, shape: BatchShape) -> Inputs:
         """Input that does not change the cache."""
         tokens = self._transformer.discarded_tokens(shape)
-        return self._inputs([_NO_STEP] * shape.rows, tokens, CODES_PER_STEP)
+        return self._inputs([_NO_STEP] * shape.rows, tokens, self._per_step)
 
     def _inputs(self, steps: Sequence[DecodeCodes], tokens: Tensor, count: int) -> Inputs:
         """Codes and recent codes (rows, 1 + n), tokens, settings and draws (rows, n), in three copies."""

@@ -12,8 +12,11 @@ from typing import Any, TypeVar
 import structlog
 
 from antiphon.inference_worker.engines.minicpmo.device import exit_device_lost
+from antiphon.inference_worker.engines.minicpmo.scheduling.code_decoder import DrawnCodes
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    CODES_BESIDE,
+    CODES_PER_STEP,
     MAX_STEP_TOKENS,
     EngineStep,
     Steps,
@@ -76,13 +79,21 @@ class Scheduler:
     def add(self, job: EngineJob) -> None:
         self._waiting.append(job)
 
-    def next_batch(self) -> list[EngineJob]:
-        """Take the oldest job and up to `most` jobs of its group; empty if none waits."""
-        if not self._waiting:
+    def waits_without_codes(self) -> bool:
+        """Whether a job waits for another step than codes."""
+        return any(not _draws_codes(job) for job in self._waiting)
+
+    def next_batch(self, *, with_codes: bool = True) -> list[EngineJob]:
+        """Take the oldest job and up to `most` jobs of its group; empty if none waits. Unless
+        `with_codes`, jobs that draw codes keep waiting.
+        """
+        oldest = next((job for job in self._waiting if with_codes or not _draws_codes(job)), None)
+        if oldest is None:
             return []
-        group = self._group(self._waiting[0])
+        group = self._group(oldest)
         if group is None:
-            return [self._waiting.pop(0)]
+            self._waiting.remove(oldest)
+            return [oldest]
         batch, others, room = list[EngineJob](), list[EngineJob](), MAX_STEP_TOKENS
         for job in self._waiting:
             size = self._tokens(job)
@@ -109,13 +120,22 @@ class Scheduler:
         return job.step.size if self._ragged and isinstance(job.step, TokenStep) else 0
 
 
+def _draws_codes(job: EngineJob) -> bool:
+    return job.step is not None and job.step.draws_codes
+
+
 class Engine:
-    """Runs the generators of sessions. Only the engine thread uses the network."""
+    """Runs the generators of sessions. Only the engine thread uses the network.
+
+    If the runner can start codes, one batch of them runs beside the other steps.
+    """
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._scheduler = Scheduler(most=runner.slots, ragged=runner.ragged)
         self._inbox: queue.SimpleQueue[EngineJob | None] = queue.SimpleQueue()
+        self.codes_per_step = CODES_BESIDE if runner.starts_codes else CODES_PER_STEP
+        self._started: tuple[list[EngineJob], DrawnCodes] | None = None
         self._closing = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="minicpmo-engine", daemon=True)
@@ -150,7 +170,8 @@ class Engine:
         try:
             while not self._closing:
                 self._accept_jobs()
-                batch = self._scheduler.next_batch()
+                self._finish_codes()
+                batch = self._scheduler.next_batch(with_codes=self._started is None)
                 if batch:
                     self._step(batch)
         finally:
@@ -160,7 +181,7 @@ class Engine:
 
     def _accept_jobs(self) -> None:
         """Accept new jobs; block only if there is nothing else to do."""
-        while not self._inbox.empty() or not len(self._scheduler):
+        while not self._inbox.empty() or not (len(self._scheduler) or self._started):
             job = self._inbox.get()
             if job is None:
                 return
@@ -170,22 +191,42 @@ class Engine:
         alive = [job for job in batch if not self._fail_if_abandoned(job)]
         if not alive:
             return
-        answers = self._run_steps(alive)
-        for job, answer in zip(alive, answers, strict=True):
+        steps: list[Any] = [job.step for job in alive]
+        try:
+            if self._runner.starts_codes and steps[0].draws_codes:
+                self._started = alive, self._runner.start(steps)
+                return
+            answers = self._runner.run(steps)
+        except Exception as error:  # noqa: BLE001  # becomes the result of each job
+            answers = self._failures(alive, error)
+        self._answer(alive, answers)
+
+    def _finish_codes(self) -> None:
+        """Take the started codes if they are drawn; wait for them if no other step can run."""
+        if self._started is None:
+            return
+        jobs, codes = self._started
+        try:
+            if self._scheduler.waits_without_codes() and not codes.is_ready():
+                return
+            answers: Sequence[Any] = codes.read()
+        except Exception as error:  # noqa: BLE001  # becomes the result of each job
+            answers = self._failures(jobs, error)
+        self._started = None
+        self._answer(jobs, answers)
+
+    def _answer(self, jobs: Sequence[EngineJob], answers: Sequence[Any]) -> None:
+        for job, answer in zip(jobs, answers, strict=True):
             self._advance(job, answer)
 
-    def _run_steps(self, batch: Sequence[EngineJob]) -> Sequence[Any]:
-        steps = [job.step for job in batch if job.step is not None]
-        try:
-            return self._runner.run(steps)
-        except Exception as error:
-            # A failed batch fails its jobs; the engine and the other jobs continue.
-            kind = type(steps[0]).__name__
-            log.exception("batch_failed", step=kind, sessions=len(batch))
-            if self._runner.is_device_lost():
-                exit_device_lost()
-            failure = error if isinstance(error, EngineError) else EngineError(f"{kind}: {error}")
-            return [failure] * len(batch)
+    def _failures(self, batch: Sequence[EngineJob], error: Exception) -> list[EngineError]:
+        """A failed batch fails its jobs; the engine and the other jobs continue."""
+        kind = type(batch[0].step).__name__
+        log.error("batch_failed", step=kind, sessions=len(batch), exc_info=error)
+        if self._runner.is_device_lost():
+            exit_device_lost()
+        failure = error if isinstance(error, EngineError) else EngineError(f"{kind}: {error}")
+        return [failure] * len(batch)
 
     def _fail_if_abandoned(self, job: EngineJob) -> bool:
         if job.abandoned:
@@ -201,5 +242,6 @@ class Engine:
             job = self._inbox.get()
             if job is not None:
                 job.future.set_exception(EngineError("the engine is closed"))
-        for job in self._scheduler.take_all():
+        started, _ = self._started or ([], None)
+        for job in [*started, *self._scheduler.take_all()]:
             job.advance(EngineError("the engine is closed"))

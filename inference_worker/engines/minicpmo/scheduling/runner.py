@@ -16,7 +16,10 @@ from antiphon.inference_worker.engines.minicpmo.device import (
 )
 from antiphon.inference_worker.engines.minicpmo.model.audio import trim_redundant
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
-from antiphon.inference_worker.engines.minicpmo.scheduling.code_decoder import CodeDecoder
+from antiphon.inference_worker.engines.minicpmo.scheduling.code_decoder import (
+    CodeDecoder,
+    DrawnCodes,
+)
 from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import GraphPool
 from antiphon.inference_worker.engines.minicpmo.scheduling.ranking import rank_tokens
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
@@ -28,6 +31,8 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer i
     build_transformers,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    CODES_BESIDE,
+    CODES_PER_STEP,
     ClearSlot,
     DecodeCodes,
     DecodeSpeech,
@@ -55,6 +60,9 @@ class Runner:
     bit-identical with and without other sessions. Otherwise shapes follow the sessions in use.
 
     With `ragged`, feeds of any length share a batch. The default is what suits the kernels.
+
+    With `speech_stream`, the speech model has a CUDA stream of its own: `start` runs its steps beside
+    those of the language model. Its cache belongs to that stream.
     """
 
     def __init__(
@@ -68,6 +76,7 @@ class Runner:
         invariant: bool,
         cuda_graphs: bool = False,
         ragged: bool | None = None,
+        speech_stream: bool = False,
     ) -> None:
         self.network = network
         self.slots = slots
@@ -89,7 +98,15 @@ class Runner:
             invariant=invariant,
             ragged=self.ragged,
         )
-        self._codes = CodeDecoder(network.tts, self._speech, self.graphs)
+        # Graphs of one pool share memory, so those that may run at the same time need two.
+        self._code_graphs = (
+            GraphPool(network.device, enabled=cuda_graphs) if speech_stream else self.graphs
+        )
+        per_step = CODES_BESIDE if speech_stream else CODES_PER_STEP
+        self._codes = CodeDecoder(network.tts, self._speech, self._code_graphs, per_step)
+        self.starts_codes = speech_stream
+        self._speech_stream = torch.cuda.Stream(network.device) if speech_stream else None  # type: ignore[no-untyped-call]
+        self._conditions = torch.cuda.Event() if speech_stream else None  # type: ignore[no-untyped-call]
         self.text_cache = self._text.cache
         self.speech_cache = self._speech.cache
         self.audio_cache = self._audio.cache
@@ -103,8 +120,8 @@ class Runner:
             EncodeClips: self._each(self._encode_clips),
             EncodeImages: self._each(self._encode_images),
             SpeechCondition: self._each(self._speech_condition),
-            DecodeSpeech: self._decode_speech,
-            DecodeCodes: self._codes.run,
+            DecodeSpeech: lambda steps: self.start(steps).read(),
+            DecodeCodes: lambda steps: self.start(steps).read(),
             ShiftCache: self._each(self._shift_cache),
             ClearSlot: self._each(self._clear_slot),
         }
@@ -121,6 +138,25 @@ class Runner:
     def run(self, steps: Sequence[EngineStep]) -> Sequence[Any]:
         """Results of the steps of one group, in order. A failed row gets its exception as the result."""
         return self._run_by_type[type(steps[0])](steps)
+
+    @torch.inference_mode()
+    def start(self, steps: Sequence[Any]) -> DrawnCodes:
+        """Start DecodeSpeech or DecodeCodes of one group, without waiting for the codes."""
+        with torch.cuda.stream(self._speech_stream):
+            if isinstance(steps[0], DecodeSpeech):
+                if self._speech_stream is not None and self._conditions is not None:
+                    self._speech_stream.wait_event(self._conditions)
+                codes, rows = self._decode_speech(steps), list(range(len(steps)))
+            else:
+                codes, rows = self._codes.run(steps)
+            if self._speech_stream is None:
+                return DrawnCodes(codes, rows)
+            return DrawnCodes(codes, rows, self._speech_stream, self._speech_stream.record_event())
+
+    def graph_runs(self) -> tuple[int, int]:
+        """How often graphs were replayed, and how often a step that may have one ran without."""
+        pools = {self.graphs, self._code_graphs}
+        return sum(p.replayed for p in pools), sum(p.eager for p in pools)
 
     @torch.inference_mode()
     def capture_graphs(self) -> int:
@@ -165,7 +201,7 @@ class Runner:
     def _rank(self, step: RankTokens) -> RankedTokens | EngineError:
         return rank_tokens(torch.stack(list(step.logits)), step.written, step.settings)
 
-    def _decode_speech(self, steps: Sequence[DecodeSpeech]) -> Sequence[Any]:
+    def _decode_speech(self, steps: Sequence[DecodeSpeech]) -> Tensor:
         return sample_codes(self.speech_logits(steps), [u.row for u in steps])
 
     def _project(
@@ -225,18 +261,22 @@ class Runner:
         states = torch.stack(step.states) if step.states else torch.zeros(0, device=device)
         tokens = device_tensor(step.tokens, device)
         condition = self.network.tts.condition(tokens, states, text_ends=step.text_ends)
-        if not step.codes:
-            return condition
-        codes = self.network.tts.embed_codes(device_tensor(step.codes, device))
-        return torch.cat([condition, codes])
+        if step.codes:
+            codes = self.network.tts.embed_codes(device_tensor(step.codes, device))
+            condition = torch.cat([condition, codes])
+        if self._conditions is not None:
+            self._conditions.record()
+        return condition
 
     def _shift_cache(self, step: ShiftCache) -> None:
         inv_freq = self.network.llm.model.inv_freq
         self.text_cache.shift(step.slot, step.source, step.target, step.count, inv_freq)
 
     def _clear_slot(self, step: ClearSlot) -> None:
-        for cache in (self.text_cache, self.audio_cache, self.speech_cache):
+        for cache in (self.text_cache, self.audio_cache):
             cache.clear(step.slot)
+        with torch.cuda.stream(self._speech_stream):
+            self.speech_cache.clear(step.slot)
 
     @staticmethod
     def _each(run_one: Callable[[Any], Any]) -> Callable[[Sequence[Any]], list[Any]]:

@@ -353,15 +353,14 @@ def _powers(penalty: float) -> tuple[float, ...]:
     return tuple(penalty**n for n in range(PENALTY_WINDOW + 1))
 
 
-def sample_codes(logits: Tensor, rows: Sequence[CodeRow]) -> list[int | EngineError]:
-    """One code per row; an exception for a row that is not finite."""
+def sample_codes(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
+    """One code per row; -1 for a row that is not finite."""
     sound = logits.isfinite().all(dim=-1)
     settings = _code_table(rows, logits)
     chances = code_probabilities(logits.nan_to_num(), rows, settings)
     drawn = draw_index(chances, settings[:, 3])
     codes = torch.where(settings[:, 2] > 0, chances.argmax(dim=-1), drawn)
-    table = torch.stack([sound.long(), codes]).tolist()
-    return [code if ok else not_finite_error() for ok, code in zip(*table, strict=True)]
+    return torch.where(sound, codes, -1)
 
 
 def draw_codes(

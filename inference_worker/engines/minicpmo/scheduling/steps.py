@@ -32,6 +32,9 @@ MAX_STEP_TOKENS = 512
 CODES_PER_STEP = 2
 """Codes that are drawn without the host in between. More would delay the steps of other sessions."""
 
+CODES_BESIDE = 5
+"""The same on a stream of their own, where they run beside a step of the language model."""
+
 BEAMS = 3
 CANDIDATES = 9
 """Continuations per step of a beam search: a beam may end in two ways, and three have to continue."""
@@ -131,6 +134,8 @@ class EngineStep:
     """One request. Steps with equal `group` may share a batch; None runs alone."""
 
     batchable: ClassVar[bool] = True
+    draws_codes: ClassVar[bool] = False
+    """Whether the step may run on the stream of the speech model, beside steps of other sessions."""
 
     @property
     def group(self) -> Hashable | None:
@@ -284,6 +289,7 @@ class SpeechCondition(EngineStep):
 class DecodeSpeech(TokenStep):
     """Feed a condition (n, width) or the last code; returns the next code."""
 
+    draws_codes: ClassVar[bool] = True
     what: Tensor | int
     row: CodeRow
 
@@ -299,6 +305,7 @@ class DecodeCodes(TokenStep):
     codes after it are to be ignored.
     """
 
+    draws_codes: ClassVar[bool] = True
     code: int
     row: CodeRow
     """Its codes end with `code`. Its own draw is not used."""

@@ -48,6 +48,7 @@ class EngineParts:
             end_code=self.config.tts_config.end_code,
             settings=settings,
             rng=random.Random(lease.seed),  # noqa: S311  # code choice, not a secret
+            codes_per_step=self.engine.codes_per_step,
         )
 
 

@@ -44,13 +44,16 @@ ANSWER_SPEECH = SpeechSettings(top_k=25, top_p=0.85)
 
 @dataclass(slots=True, kw_only=True)
 class SpeechContext:
-    """The speech model's context of a session; `position` 0 is the start of a turn."""
+    """The speech model's context of a session; `position` 0 is the start of a turn. How many codes are
+    drawn at a time does not change them.
+    """
 
     slot: int
     capacity: int
     end_code: int
     settings: SpeechSettings
     rng: random.Random = field(default_factory=random.Random)
+    codes_per_step: int = CODES_PER_STEP
     position: int = 0
     _unused: list[float] = field(default_factory=list, init=False)
 
@@ -97,7 +100,7 @@ class SpeechContext:
             known.append(code)
             if not left or stopped():
                 return
-            uniforms = self._uniforms(CODES_PER_STEP)
+            uniforms = self._uniforms(self.codes_per_step)
             row = CodeRow(self.settings, tuple(known), may_end=True)
             drawn: list[int] = yield DecodeCodes(
                 self.slot, self.position, code, row, uniforms, max(0, held - (draws - left))

@@ -24,7 +24,22 @@ def test_a_session_alone_takes_the_sum_of_its_steps() -> None:
     assert len(speaks.device.batches["DecodeSpeech"]) == 6
     blocks = len(speaks.device.batches["DecodeCodes"])
     assert blocks == 6 * -(-25 // CODES_PER_STEP)
-    assert min(speaks.latencies(speak=True)) > blocks / 6 * ASSUMED["DecodeCodes"].of(1, 1)
+    assert min(speaks.latencies(speak=True)) > 25 * ASSUMED["DecodeCodes"].of(1, 1)
+
+
+def test_codes_beside_other_steps_shorten_units_by_the_share_that_overlaps() -> None:
+    """On one stream they delay the steps of other sessions; a session alone gains nothing."""
+    scenario = Scenario(24, **SHORT)
+    p99 = [
+        np.percentile(simulate(replace(scenario, overlap=share)).latencies(speak=True), 99)
+        for share in (None, 0.5, 1.0)
+    ]
+    assert p99[0] > p99[1] > p99[2]
+    alone = replace(scenario, sessions=1)
+    before, after = (
+        max(simulate(each).latencies(speak=True)) for each in (alone, replace(alone, overlap=1.0))
+    )
+    assert after == pytest.approx(before, rel=0.05)
 
 
 @pytest.mark.parametrize("phases", ["even", "random", "aligned"])

@@ -80,7 +80,9 @@ def test_an_admitted_configuration_fits(card: Card, config: ModelConfig) -> None
 
 
 def _graph_bytes(card: Card) -> int:
-    """Bytes of tensors that captured graphs hold: the largest one's values, and all inputs and outputs."""
+    """Bytes of tensors that captured graphs hold: the values of the largest one of each pool, and all
+    inputs and outputs.
+    """
     gpu, resting, most, kept = card.gpu, card.gpu.held, 0, 0
     for transformer in (card.runner._text, card.runner._speech, card.runner._audio):
         shapes = [shape for new in transformer._graphed for shape in transformer._shapes(new)]
@@ -95,7 +97,7 @@ def _graph_bytes(card: Card) -> int:
         transformer.forward_of(largest)(*inputs)
         most = max(most, gpu.peak - resting)
         del inputs
-    return max(most, _code_bytes(card)) + kept
+    return most + _code_bytes(card) + kept
 
 
 def _code_bytes(card: Card) -> int:

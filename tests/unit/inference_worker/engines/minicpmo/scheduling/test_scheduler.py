@@ -108,6 +108,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import _clea
 class Lost:
     slots = 1
     ragged = False
+    starts_codes = False
     def enter_thread(self): pass
     def run(self, steps): raise RuntimeError("CUDA error: an illegal memory access was encountered")
     def is_device_lost(self): return True
