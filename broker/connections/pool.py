@@ -93,6 +93,7 @@ def _pool(
         socket_read_size=_READ_SIZE,
         retry=_NO_RETRY,
         protocol=2,
+        driver_info=None,  # redis-py would look its own version up for each connection: 2 ms
         **options,
     )
 

@@ -452,9 +452,15 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         self._abort()
 
     async def send(self, message: Any) -> None:
-        """An orderly close is aborted, too, when the client does not read."""
+        """An orderly close is aborted, too, when the client does not read.
+
+        Of many connections that are lost at once, each fails in its turn.
+        """
         if self.transport.is_closing() and not self.handshake_complete:
             raise ClientDisconnected  # uvicorn would log an error after the next message
+        await self.writable.wait()
+        if self.disconnected:
+            await self.turns.turn()
         await super().send(message)
         if message["type"] == "websocket.close":
             if self._cut:

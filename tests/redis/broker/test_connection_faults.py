@@ -45,6 +45,17 @@ async def pings(broker: Broker, count: int = 8) -> None:
     await asyncio.gather(*(broker.ping() for _ in range(count)))
 
 
+async def test_a_new_connection_reads_no_files(
+    settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A burst of calls opens many, and each look-up of redis-py's version takes 2 ms."""
+    read = list[str]()
+    monkeypatch.setattr("redis.utils.get_lib_version", lambda: read.append("version") or "0")
+    async with open_broker(settings) as broker:
+        await pings(broker)
+    assert not read
+
+
 async def test_idle_connections_that_were_reset_are_replaced_before_use(
     proxied: Broker, proxy: TcpProxy
 ) -> None:

@@ -60,7 +60,7 @@ class TurnCounter:
 @asynccontextmanager
 async def serving(
     app: App, made: Callable[[EdgeHttpProtocol], object]
-) -> AsyncIterator[tuple[str, int]]:
+) -> AsyncIterator[tuple[tuple[str, int], ServerState]]:
     """A server of the edge's protocols. Calls `made` for each new connection."""
     limiter = HttpConnectionLimiter(60.0, 60.0, 0, lambda _: None, EdgeMetrics("edge").rejected)
     shared = {"connection_limiter": limiter, "turns": TurnQueue()}
@@ -85,7 +85,7 @@ async def serving(
     server = await asyncio.get_running_loop().create_server(
         factory, "127.0.0.1", 0, backlog=2 * CONNECTIONS
     )
-    yield server.sockets[0].getsockname()
+    yield server.sockets[0].getsockname(), state
     server.close()
     async with asyncio.timeout(60):
         while state.connections or state.tasks:
@@ -100,23 +100,35 @@ def connect(address: tuple[str, int], data: bytes) -> list[socket.socket]:
     return clients
 
 
-def test_a_turn_begins_and_ends_a_bounded_number_of_connections() -> None:
+@pytest.mark.parametrize("noticed_by", ["receive", "send"])
+def test_a_turn_begins_and_ends_a_bounded_number_of_connections(noticed_by: str) -> None:
+    """Applications notice a lost connection while they receive, or all at once when they send."""
+
     async def run() -> dict[str, int]:
-        turns = TurnCounter()
+        turns, closed = TurnCounter(), asyncio.Event()
 
         async def app(_scope: Any, receive: Any, send: Any) -> None:
             turns.count("handshakes")
             await receive()
             await send({"type": "websocket.accept"})
             turns.count("accepted")
-            assert (await receive())["type"] == "websocket.disconnect"
+            if noticed_by == "send":
+                await closed.wait()
+                with pytest.raises(OSError):  # noqa: PT011 - uvicorn's exception has no message
+                    await send({"type": "websocket.send", "text": "{}"})
+            else:
+                assert (await receive())["type"] == "websocket.disconnect"
             turns.count("ended")
 
-        async with serving(app, lambda _: turns.count("connections")) as address:
+        async with serving(app, lambda _: turns.count("connections")) as (address, state):
             clients = connect(address, HANDSHAKE)
             await turns.wait_for("accepted", CONNECTIONS)
             for client in clients:
                 client.close()
+            async with asyncio.timeout(60):
+                while state.connections:
+                    await asyncio.sleep(0)
+            closed.set()
             await turns.wait_for("ended", CONNECTIONS)
         kinds = ("connections", "handshakes", "accepted", "ended")
         return {kind: turns.most(kind) for kind in kinds}
@@ -142,7 +154,7 @@ def test_a_closed_connection_leaves_no_garbage(closed_by: str) -> None:
             await receive()
 
         made = list[weakref.ref[object]]()
-        async with serving(app, lambda protocol: made.append(weakref.ref(protocol))) as address:
+        async with serving(app, lambda new: made.append(weakref.ref(new))) as (address, _):
             clients = connect(address, HANDSHAKE)
             await turns.wait_for("accepted", CONNECTIONS)
             for client in clients:
