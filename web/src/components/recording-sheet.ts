@@ -8,6 +8,7 @@ import {
   type RecordingMeta,
   recordingComment,
   recordingMeta,
+  saveComment,
 } from "../api/recordings.ts";
 import { isShareToken } from "../api/shares.ts";
 import { common } from "../i18n/common.ts";
@@ -15,14 +16,15 @@ import { saveBlob, savedName, saveUrl } from "../session/browser-recording.ts";
 import { UserTask } from "../shell/errors.ts";
 import { ownConversation, renameConversation } from "../storage/conversations.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
+import { textArea } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
-import "./comment-box.ts";
 import { recordingSheetStrings } from "./recording-sheet-strings.ts";
 import "./share-links.ts";
 import "./recording-sheet.css";
 
 const LONGEST_NAME = 200;
+const LONGEST_COMMENT = 2000;
 
 /**
  * What a user can do with a recording of the server. Guests of a share link can only save it.
@@ -40,6 +42,8 @@ export class RecordingSheet extends BaseElement {
   /** Null if this browser does not list the conversation. */
   @state() private givenName: string | null = null;
   @state() private comment = "";
+  /** Null if the comment is unchanged. */
+  @state() private draft: string | null = null;
 
   protected override willUpdate(changed: ChangedProperties<this>): void {
     if (changed.has("recordingId")) void this.#load();
@@ -53,11 +57,7 @@ export class RecordingSheet extends BaseElement {
         ${this.meta === null ? nothing : this.#files(this.meta)}`;
     }
     return html`${this.givenName === null ? nothing : this.#name(this.givenName)}
-      <an-comment-box
-        name=${recordingId}
-        .comment=${this.comment}
-        @change=${({ detail }: CustomEvent<string>) => this.emit("comment", detail)}
-      ></an-comment-box>
+      ${this.#commentForm()}
       <section class="stack tight">
         <h3 class="small strong">${t.links}</h3>
         <an-share-links .recordingId=${recordingId}></an-share-links>
@@ -74,6 +74,27 @@ export class RecordingSheet extends BaseElement {
       </label>
       <p class="tiny soft">${t.nameHint}</p>
       <div class="row"><button class="button small">${common().save}</button></div>
+    </form>`;
+  }
+
+  #commentForm(): TemplateResult {
+    const t = recordingSheetStrings().comment;
+    const isNew = this.draft !== null && this.draft.trim() !== this.comment;
+    return html`<form class="stack tight" @submit=${this.#saveComment}>
+      ${textArea({
+        label: t.title,
+        value: this.draft ?? this.comment,
+        rows: 3,
+        longest: LONGEST_COMMENT,
+        placeholder: t.placeholder,
+        hint: t.hint,
+        onInput: (value) => {
+          this.draft = value;
+        },
+      })}
+      <div class="row">
+        <button class="button small" ?disabled=${!isNew || this.#task.isRunning}>${common().save}</button>
+      </div>
     </form>`;
   }
 
@@ -123,6 +144,19 @@ export class RecordingSheet extends BaseElement {
       this.emit("rename", title);
       toast({ tone: "good", title: recordingSheetStrings().renamed });
     });
+  }
+
+  async #saveComment(event: SubmitEvent): Promise<void> {
+    event.preventDefault();
+    const t = recordingSheetStrings().comment;
+    const text = (this.draft ?? "").trim();
+    await this.#task.run(async () => {
+      await saveComment(this.recordingId, text);
+      this.comment = text;
+      this.draft = null;
+      this.emit("comment", text);
+      toast({ tone: "good", title: t.saved });
+    }, t.failed);
   }
 
   #saveAsset(file: string): Promise<void> {

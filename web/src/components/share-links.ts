@@ -16,7 +16,6 @@ import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { select } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
-import "./share-links.css";
 
 export const shareLinksStrings = defineStrings(
   {

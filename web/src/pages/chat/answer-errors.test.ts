@@ -4,7 +4,7 @@ import { filePart } from "../../media/parts.ts";
 import type { Answer } from "../../session/chat-request.ts";
 import type { SessionEnd } from "../../session/session-state.ts";
 import { answerProblemOf } from "./answer-errors.ts";
-import { chatSettings } from "./settings.ts";
+import { chatSettings } from "./panel.ts";
 
 const file = (type: "image" | "video") =>
   filePart(type, `a-${type}`, new Blob(["x"]), new ArrayBuffer(1));

@@ -1,7 +1,7 @@
 import { type ProblemText, sessionEndText } from "../../components/session-end.ts";
 import type { Answer } from "../../session/chat-request.ts";
 import type { SessionEnd } from "../../session/session-state.ts";
-import type { ChatChoices } from "./settings.ts";
+import type { ChatChoices } from "./panel.ts";
 import { chatStrings } from "./strings.ts";
 
 /** What the user can do after a failed answer. */

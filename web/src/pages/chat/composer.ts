@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, query, state } from "lit/decorators.js";
 import { live } from "lit/directives/live.js";
+import { repeat } from "lit/directives/repeat.js";
 import type { Samples } from "../../audio/pcm.ts";
 import {
   AttachmentError,
@@ -8,17 +9,18 @@ import {
   acceptFor,
   readAttachment,
 } from "../../components/attachments.ts";
-import { attachmentErrorText } from "../../components/part-list.ts";
+import { attachmentErrorText, mediaPreview } from "../../components/part-list.ts";
 import { common } from "../../i18n/common.ts";
 import { formatDateTime } from "../../i18n/format.ts";
 import { audioPart, type Part, plainText, textPart } from "../../media/parts.ts";
 import { BaseElement, type ChangedProperties, freshId } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { toast } from "../../ui/toasts.ts";
+import "../../components/audio-player.ts";
 import "../../components/audio-recorder.ts";
-import { type AttachmentPart, attachments } from "./attachment-list.ts";
 import { chatStrings } from "./strings.ts";
-import "./composer.css";
+
+type AttachmentPart = Exclude<Part, { type: "text" }>;
 
 const KINDS: readonly AttachmentType[] = ["image", "audio", "video"];
 const TALLEST = 240; // pixels; above this it scrolls
@@ -230,4 +232,33 @@ export class Composer extends BaseElement {
   #attach(part: Part): void {
     if (part.type !== "text") this.attached = [...this.attached, part];
   }
+}
+
+/** Attachments of the message, each with a remove button. */
+function attachments(
+  parts: readonly AttachmentPart[],
+  remove: (part: AttachmentPart) => void,
+): TemplateResult | typeof nothing {
+  if (parts.length === 0) return nothing;
+  return html`<ul role="list" class="attached">
+    ${repeat(
+      parts,
+      ({ id }) => id,
+      (part) => html`<li class=${part.type}>
+        ${
+          part.type === "audio"
+            ? html`<an-audio-player .samples=${part.samples} label=${part.name}></an-audio-player>`
+            : mediaPreview(part)
+        }
+        <button
+          class="button square small"
+          type="button"
+          aria-label=${chatStrings().removePart(part.name)}
+          @click=${() => remove(part)}
+        >
+          ${icon("close")}
+        </button>
+      </li>`,
+    )}
+  </ul>`;
 }

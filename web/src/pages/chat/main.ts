@@ -2,7 +2,7 @@ import { html } from "lit";
 import { adoptPreset } from "../../components/instructions-panel.ts";
 import { mount } from "../../shell/shell.ts";
 import "./page.ts";
-import { chatSettings } from "./settings.ts";
+import { chatSettings } from "./panel.ts";
 import { chatStrings } from "./strings.ts";
 
 adoptPreset(chatSettings);

@@ -1,11 +1,71 @@
 import { html, type TemplateResult } from "lit";
 import { formatNumber } from "../../i18n/format.ts";
-import type { Instructions } from "../../session/instructions.ts";
 import { select, slider, toggle } from "../../ui/controls.ts";
 import "../../components/device-select.ts";
 import "../../components/instructions-panel.ts";
-import { chatSettings, type Detail } from "./settings.ts";
+import { voiceList } from "../../components/voice-list.ts";
+import type { ChatRequest } from "../../protocol/chat-messages.ts";
+import type { ChatEntry } from "../../session/chat-request.ts";
+import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
+import { choice, flag, range, Settings } from "../../settings/settings.ts";
 import { chatStrings } from "./strings.ts";
+
+export const chatSettings = new Settings("turnbased", 1, {
+  ...INSTRUCTION_FIELDS,
+  spoken: flag(true),
+  maxTokens: range(512, 16, 2048),
+  temperature: range(0.7, 0, 1.5),
+  lengthPenalty: range(1.1, 0.5, 2),
+  thinking: flag(false),
+  detail: choice("auto", ["auto", "low", "medium", "high"]),
+  videoSound: flag(true),
+  record: flag(true),
+});
+
+export type ChatChoices = typeof chatSettings.value;
+export type Detail = ChatChoices["detail"];
+
+const SLICES: Record<Detail, number | undefined> = { auto: undefined, low: 1, medium: 4, high: 9 };
+
+/** Returns the request fields besides the messages. */
+export function chatRequestFields(
+  chosen: ChatChoices,
+  instructions: Instructions,
+  said: readonly ChatEntry[],
+): Omit<ChatRequest, "messages"> {
+  const video = said.some((one) => one.role === "user" && one.parts.some(isVideo));
+  const slices = SLICES[chosen.detail];
+  return {
+    streaming: true,
+    generation: {
+      max_new_tokens: chosen.maxTokens,
+      temperature: chosen.temperature,
+      length_penalty: chosen.lengthPenalty,
+    },
+    image: slices === undefined ? undefined : { max_slice_nums: slices },
+    omni_mode: video && chosen.videoSound,
+    enable_thinking: chosen.thinking,
+    tts: speechWith(chosen, instructions, video),
+    record: chosen.record,
+  };
+}
+
+/** The output voice is the one of the instructions unless the user selected another. */
+function speechWith(
+  { spoken, speech }: ChatChoices,
+  { messageParts }: Instructions,
+  video: boolean,
+): ChatRequest["tts"] {
+  if (!spoken) return { enabled: false };
+  const path = voiceList.value?.find(({ id }) => id === speech)?.path;
+  const own = messageParts.find((part) => part.type === "audio")?.samples;
+  const voice = path === undefined ? { ref_audio_data: own } : { ref_audio_path: path };
+  return { enabled: true, mode: video ? "omni" : "audio_assistant", ...voice };
+}
+
+function isVideo({ type }: { readonly type: string }): boolean {
+  return type === "video";
+}
 
 /** Settings of the next question. */
 export function chatPanel(instructions: Instructions): TemplateResult {
@@ -23,8 +83,8 @@ function answers(): TemplateResult {
   return html`<details class="fold">
     <summary>${t.answers}</summary>
     <div class="stack">
-      ${flag("spoken", t.spoken)}
-      ${flag("thinking", t.thinkingToggle, t.thinkingHint)}
+      ${toggleOf("spoken", t.spoken)}
+      ${toggleOf("thinking", t.thinkingToggle, t.thinkingHint)}
       ${slider({
         label: t.maxTokens,
         value: chatSettings.value.maxTokens,
@@ -70,7 +130,7 @@ function seeing(): TemplateResult {
         options: details.map(([value, label]) => ({ value, label })),
         onChange: (detail) => chatSettings.update({ detail }),
       })}
-      ${flag("videoSound", t.videoSound)}
+      ${toggleOf("videoSound", t.videoSound)}
     </div>
   </details>`;
 }
@@ -80,13 +140,13 @@ function session(): TemplateResult {
   return html`<details class="fold">
     <summary>${t.session}</summary>
     <div class="stack">
-      ${flag("record", t.recordServer, t.recordHint)}
+      ${toggleOf("record", t.recordServer, t.recordHint)}
       <an-device-select></an-device-select>
     </div>
   </details>`;
 }
 
-function flag(
+function toggleOf(
   name: "spoken" | "thinking" | "videoSound" | "record",
   label: string,
   hint?: string,

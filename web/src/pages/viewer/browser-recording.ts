@@ -3,11 +3,11 @@ import { customElement, property, query, state } from "lit/decorators.js";
 import { type BrowserUpload, browserUpload } from "../../api/recordings.ts";
 import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatBytes } from "../../i18n/format.ts";
+import { defineStrings } from "../../i18n/language.ts";
 import { saveUrl } from "../../session/browser-recording.ts";
 import { UserTask } from "../../shell/errors.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
-import { browserRecordingStrings } from "./browser-recording-strings.ts";
 import type { Assets } from "./recording-loader.ts";
 
 /**
@@ -48,7 +48,7 @@ export class BrowserRecording extends BaseElement {
   protected override render(): TemplateResult | typeof nothing {
     const { upload } = this;
     if (upload === null) return nothing;
-    const t = browserRecordingStrings();
+    const t = strings();
     return html`<section class="card stack" aria-label=${t.title}>
       <div class="row still">
         <div class="grow">
@@ -73,7 +73,7 @@ export class BrowserRecording extends BaseElement {
   #playButton(): TemplateResult {
     return html`<button
       class="button square"
-      aria-label=${browserRecordingStrings().play}
+      aria-label=${strings().play}
       ?disabled=${this.#task.isRunning}
       @click=${() => this.#task.run(() => this.#open())}
     >
@@ -87,7 +87,7 @@ export class BrowserRecording extends BaseElement {
       controls
       autoplay
       playsinline
-      aria-label=${browserRecordingStrings().title}
+      aria-label=${strings().title}
       src=${this.source}
       @loadedmetadata=${({ target }: Event) => {
         this.seen = (target as HTMLVideoElement).videoWidth > 0;
@@ -113,3 +113,20 @@ export class BrowserRecording extends BaseElement {
     });
   }
 }
+
+const strings = defineStrings(
+  {
+    title: "Browser recording",
+    why: "Recorded in the user's browser, as the user heard it.",
+    play: "Play browser recording",
+    download: "Download browser recording",
+    broken: "Your browser cannot play this file. Download it and open it in another player.",
+  },
+  {
+    title: "浏览器录制",
+    why: "在用户的浏览器中录制，与用户听到的一致。",
+    play: "播放浏览器录制",
+    download: "下载浏览器录制",
+    broken: "浏览器无法播放此文件。请下载后用其他播放器打开。",
+  },
+);
