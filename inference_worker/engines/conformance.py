@@ -121,7 +121,7 @@ class EngineConformance:
                 view.played(100.0 * second)
 
     def test_duplex_greeting(self, engine: UnifiedProcessor) -> None:
-        """It is the first turn, and a second view continues it."""
+        """It is the first turn. A second view continues it, and a third one does not repeat it."""
         with self._greeted(engine) as view:
             results = self._speak(view)
         past = [self._past(engine, result, _QUIET) for result in results]
@@ -129,6 +129,9 @@ class EngineConformance:
             view.replay(past)
             while not results[-1].end_of_turn:
                 results += self._speak(view)
+        with self._greeted(engine) as view:
+            view.replay([self._past(engine, result, _QUIET) for result in results])
+            assert not self.greeting.startswith(self._unit(view, _QUIET).text or "nothing")
         assert "".join(result.text for result in results).split() == self.greeting.split()
 
     def test_duplex_forced_listening_ends_the_greeting(self, engine: UnifiedProcessor) -> None:

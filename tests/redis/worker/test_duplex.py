@@ -12,7 +12,9 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
+from antiphon.inference_worker.engines.simulated import SimulatedOptions, SimulatedProcessor
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
+from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
@@ -37,7 +39,14 @@ from antiphon.shared_schemas.unit_result import UnitResult
 from support.control_plane import join
 from support.scripted_engine import listens, speaks
 from support.stack import until
-from support.worker_harness import SID, OpenSession, StreamClient, running_worker, stream_client
+from support.worker_harness import (
+    SID,
+    OpenSession,
+    StreamClient,
+    running_worker,
+    stream_client,
+    worker_loops,
+)
 
 PREPARE = PrepareIn(system_prompt="be brief", config=DuplexConfig())
 
@@ -87,6 +96,34 @@ async def test_an_engine_that_does_not_greet_refuses_a_greeting(open_session: Op
         assert (error.field, error.fatal) == ("config.greeting", False)
         assert "'scripted' does not greet" in error.message
         await prepared(client)
+
+
+@pytest.mark.parametrize("lost_after", [0, 1, 3])
+async def test_a_greeting_survives_its_worker(
+    broker: Broker, settings: BrokerSettings, lost_after: int
+) -> None:
+    """The worker is lost before, in and after the greeting of two units."""
+    greeting = "Hello! How can I help?"
+    config = DuplexConfig(greeting=greeting, force_listen_count=9)
+    options = SimulatedOptions(**dict.fromkeys(["prepare_ms", "prefill_ms", "speak_ms"], 0.0))
+    own = WorkerSettings(**{**settings.model_dump(), "slots": 2})
+    results: list[ResultOut] = []
+    async with stream_client(broker) as client:
+        async with worker_loops(SimulatedProcessor(options), broker, own, "w1"):
+            await client.send(PrepareIn(system_prompt="", config=config))
+            await client.expect(PreparedOut)
+            for _ in range(lost_after):
+                await client.send(chunk())
+                results.append(await client.expect(ResultOut))
+        async with worker_loops(SimulatedProcessor(options), broker, own, "w2"):
+            while len(results) < 5:
+                await client.send(chunk())
+                results.append(await client.expect(ResultOut))
+            await client.send(StopIn())
+            await client.expect(StoppedOut)
+    assert "".join(result.text for result in results) == greeting
+    assert [result.is_listen for result in results] == [False, False, True, True, True]
+    assert [result.end_of_turn for result in results].index(True) == 1
 
 
 async def test_tokens_are_counted_once(broker: Broker, settings: BrokerSettings) -> None:
