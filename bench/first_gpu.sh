@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The first measurements of MiniCPM-o on a GPU machine without a network; bench/first_gpu.md explains them.
 #   bench/first_gpu.sh prepare            on a machine with a network: fill the folder .gpu
-#   bench/first_gpu.sh 1 | 2 [OPTION...]  on the GPU machine; options of bench/gpu_duplex.py
+#   bench/first_gpu.sh 1 | 2 | 3 [OPTION...]  on the GPU machine; options of bench/gpu_duplex.py
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(realpath -m "${FIRST_GPU_FOLDER:-.gpu}")
@@ -79,6 +79,16 @@ prepare) prepare ;;
     bench paced "$@"
     compgen -G "$out/*.json" >/dev/null || { echo "no results in $out" >&2; exit 1; }
     "$python" bench/gpu_report.py "$out"/*.json --svg "$out/latency.svg" | tee "$out/table.md"
+    ;;
+3)
+    shift
+    install_wheels
+    bench compare_default --sessions 1,32 "$@"
+    bench compare_one_stream --one-stream --sessions 1,32 "$@"
+    bench compare_fp8 --quantize fp8 --sessions 1,32 "$@"
+    bench compare_int8 --quantize int8 --sessions 1,32 "$@"
+    bench compare_float32 --float32 --sessions 1,32 "$@"
+    "$python" bench/gpu_report.py "$out"/compare_*.json | tee "$out/compare.md"
     ;;
 *)
     sed -n '2,4s/^# //p' "$0" >&2

@@ -27,7 +27,11 @@ COLUMNS = (
     "context",
     "graphs",
     "VRAM, GiB",
+    "options",
 )
+OPTIONS = ("quantize", "one_stream", "float32", "eager", "cudnn", "frames")
+"""Of the bench, named in a row if they are not off."""
+
 HEADER = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"
 CURVES = (
     ("speak", "p99", "#b3261e", "SPEAK p99"),
@@ -49,7 +53,18 @@ def table_row(about: dict[str, Any], row: dict[str, Any]) -> str:
     cells += [_percentiles(row["listen"]), _percentiles(row["speak"])]
     cells += [f"{row['missed_per_1000']:.0f}", str(row["context"]), f"{row['graphs']:.0%}"]
     cells.append(f"{row['vram_bytes'] / GIB:.1f}")
+    cells.append(_options(asked))
     return f"| {' | '.join(cells)} |"
+
+
+def _options(asked: dict[str, Any]) -> str:
+    chosen = {name: asked.get(name) for name in OPTIONS}
+    named = [
+        name if value is True else str(value)
+        for name, value in chosen.items()
+        if value and value != "none"
+    ]
+    return " ".join(named) or "–"
 
 
 def _percentiles(times: dict[str, float] | None) -> str:

@@ -147,8 +147,11 @@ def test_the_report_has_a_row_and_a_point_for_each_number_of_sessions() -> None:
     }
     lines = [table_row(result, each) for each in result["rows"]]
     assert lines[1] == (
-        "| 2026-11-22 | A <card> | paced | 100% | 32 | – | 4500 / 9000 | 3 | 8192 | 98% | 32.0 |"
+        "| 2026-11-22 | A <card> | paced | 100% | 32 | – | 4500 / 9000 | 3 | 8192 | 98% | 32.0 "
+        "| – |"
     )
+    result["arguments"] |= {"quantize": "fp8", "one_stream": True, "float32": False}  # type: ignore[operator]
+    assert table_row(result, row(1, 9.0)).endswith("| fp8 one_stream |")
     assert "| 64 | does not fit |" in lines[2]
     assert len({line.count("|") for line in lines}) == 1
     drawn = ET.fromstring(plot(result))
