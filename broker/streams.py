@@ -39,6 +39,8 @@ _MOST_ENDED = 10_000
 _PAGE = 64
 _REPLICATED_S = 1.0
 """A replica has the entries that were older than this when the newest one was written."""
+_CREATE = """redis.call('XADD', KEYS[1], unpack(ARGV, 2))
+return redis.call('EXPIRE', KEYS[1], ARGV[1])"""
 _EXISTS = "equal or smaller"
 _WRITER = b"w"
 """Stream field with the writer's token: tells a repeated append from another writer's entry."""
@@ -188,8 +190,9 @@ class StreamWriter:
         added = await self._redis.call_pipelined(*head, *tail, master=master)
         if not added:
             log.warning("stream_gone", key=self._key, next=position.id())
-            expire = ("EXPIRE", self._key, OPEN_SESSION_TTL_S)
-            await self._redis.call_all(("XADD", self._key, *tail), expire)
+            # Other connections may lead to another server while the master is replaced.
+            create = ("EVAL", _CREATE, 1, self._key, OPEN_SESSION_TTL_S, *tail)
+            await self._redis.call_pipelined(*create, master=master)
 
 
 @stream_script

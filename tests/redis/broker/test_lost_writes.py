@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.single import SingleServer
 from antiphon.broker.errors import StaleFence
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import StreamWriter
@@ -183,3 +185,23 @@ async def _fail_over_with_sessions(failover: Failover) -> None:
     row = await broker.sessions.get("held")
     assert row is not None
     assert (row.state, row.epoch) == (SessionState.ACTIVE, 1)
+
+
+async def test_a_missing_stream_is_created_where_its_writer_writes(tmp_path: Path) -> None:
+    """Other connections still lead to the old master, on which the entry would be lost."""
+    with RedisServer(tmp_path / "old") as old, RedisServer(tmp_path / "new") as new:
+        async with (
+            tcp_proxy(new.port) as proxy,
+            open_broker(BrokerSettings(redis_url=proxy.url)) as broker,
+        ):
+            key = broker.keys.inbound(SID)
+            writer = await broker.streams.input_writer(SID, TICKET)
+            proxy.target = old.port
+            assert isinstance(broker._redis, SingleServer)
+            await broker._redis._pool.disconnect()
+            assert not await broker._redis.call("EXISTS", key)
+            async with Redis.from_url(new.url) as raw:
+                await raw.delete(key)
+                await writer.append(ChunkIn(audio=b"sound"))
+                assert await raw.xlen(key) == 1
+                assert await raw.ttl(key) > 0
