@@ -6,8 +6,9 @@
 Each round runs `antiphon bench` of this checkout, and of another one if it is named, in turns. Users
 speak half of the time. The same work costs more CPU time while other programs use the caches and the
 cores. The load generator does the same work in each run, so normalised figures are multiplied by its
-CPU time on the idle machine of docs/performance.md, divided by that in the run. Merging
-follows the sessions and is not included.
+CPU time on the idle machine of docs/performance.md, divided by that in the run. A run with late
+results is overloaded: entries accumulate and cost less, so do not compare it. Merging follows the
+sessions and is not included.
 """
 
 from __future__ import annotations

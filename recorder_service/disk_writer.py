@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from antiphon.recorder_service.folder import RecordingFolder
@@ -37,6 +38,7 @@ class DiskWriter:
     def __init__(self) -> None:
         self._pending: deque[_PendingWrite] = deque()
         self._finished: deque[tuple[_PendingWrite, Exception | None]] = deque()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="disk")
         self._running = 0
         self._written_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -57,7 +59,7 @@ class DiskWriter:
     def _start(self) -> None:
         self._running += 1
         self._written_at = time.monotonic()
-        writing = asyncio.get_running_loop().run_in_executor(None, self._write)
+        writing = asyncio.get_running_loop().run_in_executor(self._threads, self._write)
         writing.add_done_callback(self._stopped)
 
     def _stopped(self, writing: asyncio.Future[None]) -> None:
