@@ -140,7 +140,7 @@ async def open_broker(
             await asyncio.wait((following,))
             with suppress(BrokerUnavailable, TimeoutError):
                 async with asyncio.timeout(_LAST_EXPIRIES_S):
-                    await broker.streams.expire_ended()
+                    await broker.streams.expire_ended(now=True)
             await broker.reader.close()
     finally:
         await redis.aclose()

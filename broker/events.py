@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from redis.exceptions import ResponseError
@@ -110,15 +112,31 @@ class EventGroup:
         mine = set(await self._pending(self._consumer))
         await self._claim(mine, "IDLE", _RELEASED_IDLE_MS)
 
+    async def restart_timers(self, *, longest_idle_ms: float = math.inf) -> None:
+        """Let all consumers count as active now: Redis' clock was set since they received transitions.
+
+        `longest_idle_ms`: only for transitions that seem to be idle for at most this long. Redis
+        states 0 for a time in the future.
+        """
+        owned = defaultdict(set)
+        for row in await self._pending_rows():
+            if row["time_since_delivered"] <= longest_idle_ms:
+                owned[row["consumer"].decode()].add(row["message_id"].decode())
+        for consumer, event_ids in owned.items():
+            await self._claim(event_ids, consumer=consumer)
+
     async def _pending(self, *consumer: str) -> list[str]:
         """Ids that one consumer (by default: any) has received and not acked."""
-        head = ("XPENDING", self._key, self._group, "-", "+", _MAX_PENDING)
-        reply = await self._try(self._redis.call(*head, *consumer, parse_detail=True))
-        return [row["message_id"].decode() for row in reply or ()]
+        return [row["message_id"].decode() for row in await self._pending_rows(*consumer)]
 
-    async def _claim(self, event_ids: set[str], *options: str | int) -> None:
+    async def _pending_rows(self, *consumer: str) -> list[dict[str, Any]]:
+        head = ("XPENDING", self._key, self._group, "-", "+", _MAX_PENDING)
+        rows = await self._try(self._redis.call(*head, *consumer, parse_detail=True))
+        return rows or []
+
+    async def _claim(self, event_ids: set[str], *options: str | int, consumer: str = "") -> None:
         if event_ids:
-            head = ("XCLAIM", self._key, self._group, self._consumer, 0)
+            head = ("XCLAIM", self._key, self._group, consumer or self._consumer, 0)
             tail = (*sorted(event_ids), *options, "JUSTID")
             await self._try(self._redis.call(*head, *tail, parse_justid=True))
 

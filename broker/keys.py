@@ -64,8 +64,8 @@ class Keys:
         self.tickets = self.control + "tickets"
         """STRING, last ticket number. Permanent."""
         self.reaper = self.control + "reaper"
-        """HASH `last`, `quiet_until`, `regular_since` (ms): when the reaper ran, until when it ends
-        nothing, and since when it has run each second."""
+        """HASH `last`, `quiet_until`, `regular_since`, `restarted_at` (ms): when the reaper ran, until
+        when it ends nothing, since when it has run each second, and when it restarted all timers."""
         self.trials = self.control + "trials"
         """ZSET session id → end of its trial (ms). Exists while sessions are on trial."""
 

@@ -241,7 +241,7 @@ class Registry:
         )
         for sid, ticket in ended:
             if ticket.isdigit():  # the row may be malformed
-                self._streams.expire_soon(sid.decode(), int(ticket))
+                self._streams.expire_later(sid.decode(), int(ticket))
         self._reaped.labels("requeued").inc(requeued)
         self._reaped.labels("ended").inc(len(ended))
         return Reaped(requeued, len(ended))

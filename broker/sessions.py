@@ -82,7 +82,7 @@ class Sessions:
         """End it in any state; True if this call did. With `epoch` or `ticket`: only if they match."""
         ended = await self._scripts.run(_end, sid, reason, self._row_ttl_s, epoch, ticket)
         if ended and ticket is not None:
-            self._streams.expire_soon(sid, ticket)
+            self._streams.expire_later(sid, ticket)
         return ended
 
     async def cancel(self, sid: str, ticket: int) -> bool:

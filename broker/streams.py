@@ -34,7 +34,9 @@ from antiphon.shared_schemas.entries import (
 
 log = structlog.get_logger()
 
-_MOST_ENDED = 10_000
+_RECORDED_S = 60.0
+"""A recorder that works has all entries of a session this long after the end."""
+_MOST_ENDED = 100_000
 """Ended sessions in line for their expiry; those of more are found by the cleanup job."""
 _PAGE = 64
 _REPLICATED_S = 1.0
@@ -227,7 +229,7 @@ class SessionStreams:
     _scripts: Scripts
     _metrics: BrokerMetrics
     _writers: WeakSet[StreamWriter] = field(default_factory=WeakSet)
-    _ended: deque[tuple[str, int]] = field(default_factory=lambda: deque(maxlen=_MOST_ENDED))
+    _ended: deque[tuple[float, str, int]] = field(default_factory=lambda: deque(maxlen=_MOST_ENDED))
 
     async def restore(self) -> None:
         """Restore the streams also of writers that wait: the answer to their last entry may be lost."""
@@ -361,15 +363,15 @@ class SessionStreams:
         for key in self._keys.streams(sid):
             await self._scripts.run(expire_stream, key, newer, ttl_s, dry_run=False)
 
-    def expire_soon(self, sid: str, ticket: int) -> None:
-        """Call `expire` in the background, again after an outage."""
-        self._ended.append((sid, ticket))
+    def expire_later(self, sid: str, ticket: int) -> None:
+        """Call `expire` a minute later: until then, no jump of Redis' clock costs the recorder an entry."""
+        self._ended.append((time.monotonic() + _RECORDED_S, sid, ticket))
 
-    async def expire_ended(self) -> None:
-        """Do what `expire_soon` has promised. Raises BrokerUnavailable."""
-        while self._ended:
+    async def expire_ended(self, *, now: bool = False) -> None:
+        """Do what `expire_later` has promised, with `now` at once. Raises BrokerUnavailable."""
+        while self._ended and (now or self._ended[0][0] < time.monotonic()):
             try:
-                await self.expire(*self._ended[0])
+                await self.expire(*self._ended[0][1:])
             except BrokerUnavailable:
                 self._ended.rotate(-1)  # others may be on a server that answers
                 raise

@@ -38,6 +38,8 @@ _READ_PAUSE_S = 0.4
 """No client waits for a recorder, so it reads the entries of many streams at once."""
 
 _RETURN_MEMORY_EVERY_S = 30.0
+_JUMP_MS = 1000.0
+"""A smaller jump of Redis' clock makes no recorder seem silent."""
 
 
 async def serve(settings: RecorderSettings) -> None:
@@ -145,6 +147,7 @@ class Recorder:
         self._group: EventGroup | None = None
         self._watch: EventWatch | None = None
         self._finished = 0
+        self._clock_offset_ms: float | None = None
 
     async def live(self) -> None:
         """Start, run until cancelled, and always stop in order."""
@@ -235,6 +238,17 @@ class Recorder:
             await recorder.check_status()
 
     async def _reclaim(self) -> None:
+        """Take over the sessions of silent recorders.
+
+        After a jump of Redis' clock, all recorders seem silent, or none.
+        """
+        clock = self._broker.clock
+        await clock.notice_jump()
+        if self._clock_offset_ms is None:
+            await self._events.restart_timers(longest_idle_ms=0)
+        elif abs(clock.offset_ms - self._clock_offset_ms) > _JUMP_MS:
+            await self._events.restart_timers()
+        self._clock_offset_ms = clock.offset_ms
         await self._apply(await self._events.reclaim(int(self._settings.recorder_silence_s * 1000)))
 
     async def _return_memory(self) -> None:

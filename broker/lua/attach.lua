@@ -22,7 +22,7 @@ end
 
 local function may_resume()
   if not token_is_valid() or row[2] ~= protocol then return false end
-  if at - number(row[4] or row[5], 0) > tonumber(grace_ms) then return false end
+  if elapsed_ms(number(row[4] or row[5], 0), at) > tonumber(grace_ms) then return false end
   if row[7] == 'client_gone' or row[7] == 'edge_lost' then return false end
   return tonumber(row[8]) < 999  -- a stream has no more epochs
 end

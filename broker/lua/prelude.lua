@@ -13,6 +13,7 @@ local control = ARGV[1]
 local EVENTS_KEPT = 100000
 local MALFORMED_TTL_S = 3600  -- of the row of a session that ends because its row is malformed
 
+local REAPER_LATE_MS = 5000  -- between two runs: Redis was away, or its clock was set
 local REAPER_GAP_MS = 1500  -- the longest time between two runs of the reaper, which has to run each second
 local SILENCE_MS = 3000  -- without a heartbeat; workers send one each second, and repeat it during an outage, so an
 -- outage that is shorter than REAPER_GAP_MS makes it late by up to 2600
@@ -122,6 +123,15 @@ local function release(sid)
   return true
 end
 
+-- Milliseconds since a stored time, without the time before Redis was last away or its clock was last set. The
+-- reaper, which runs each second, notices both and restarts all timers. Until it does, this is 0.
+local function elapsed_ms(since, at)
+  local row = fields(reaper, 'last', 'restarted_at')
+  local last = number(row[1], at)
+  if at < last or at - last > REAPER_LATE_MS then return 0 end
+  return at - math.max(since, number(row[2], 0))
+end
+
 -- Fold one finished session's length into its kind's moving average.
 local function learn(kind, seconds)
   keep_hash(eta)
@@ -134,7 +144,7 @@ local function learn(kind, seconds)
 end
 
 -- End a session in any state. Returns false when it had ended already. Only sessions that were active
--- count for the average length of their kind.
+-- count for the average length of their kind, and no session during which Redis' clock was set.
 local function finish(sid, reason, at, row_ttl_s)
   local key = session_key(sid)
   local row = fields(key, 'state', 'kind', 'assigned_at', 'active_at')
@@ -146,8 +156,9 @@ local function finish(sid, reason, at, row_ttl_s)
   end
   redis.call('ZREM', queue, sid)
   local assigned_at = number(row[3])
-  if release(sid) and row[4] and row[2] and assigned_at and assigned_at <= at then
-    learn(row[2], (at - assigned_at) / 1000)
+  local lasted_ms = assigned_at and at - assigned_at or -1
+  if release(sid) and row[4] and row[2] and lasted_ms >= 0 and elapsed_ms(assigned_at, at) == lasted_ms then
+    learn(row[2], lasted_ms / 1000)
   end
   redis.call('HSET', key, 'ended_at', at, 'reason', reason)
   move(sid, 'ended', at, reason)

@@ -17,7 +17,7 @@ local function restart_grace(sid)
 end
 
 local function restart_all_timers()
-  redis.call('HSET', reaper, 'quiet_until', at + ttl, 'regular_since', at + ttl)
+  redis.call('HSET', reaper, 'quiet_until', at + ttl, 'regular_since', at + ttl, 'restarted_at', at)
   for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do
     redis.call('ZADD', leases, at + tonumber(lease_ms), sid)
     restart_grace(sid)

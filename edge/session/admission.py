@@ -238,7 +238,7 @@ async def _resume(
         context.terminator.detach(sid, number, connection)
         raise
     if attached.over:  # its streams have been opened again
-        broker.streams.expire_soon(sid, number)
+        broker.streams.expire_later(sid, number)
     row = await broker.sessions.get(sid) if context.tracing else None
     return AdmittedSession(
         subscription,

@@ -18,6 +18,8 @@ from support.control_plane import (
     serve,
 )
 
+DAY_MS = 86_400_000
+
 
 async def run_session(broker: Broker, raw: Redis, sid: str, seconds: float) -> None:
     await join(broker, sid)
@@ -53,6 +55,22 @@ async def test_a_session_that_was_never_active_is_not_counted(broker: Broker, ra
     await reap(broker, raw)
     await broker.sessions.end("lost", EndReason.CLIENT_GONE)
     assert (await broker.eta.status()).counts[AUDIO] == 0
+
+
+async def test_f27_a_session_during_which_the_clock_jumped_is_not_counted(
+    broker: Broker, raw: Redis
+) -> None:
+    """It ends before the reaper has noticed the jump, or after that."""
+    await serve(broker)
+    await broker.registry.reap()
+    await raw.hset(broker.keys.reaper, "last", await now_ms(raw) - DAY_MS)
+    await run_session(broker, raw, "before", DAY_MS / 1000)
+    assert (await broker.eta.status()).counts[AUDIO] == 0
+    await broker.registry.reap()
+    await run_session(broker, raw, "after", DAY_MS / 1000)
+    assert (await broker.eta.status()).counts[AUDIO] == 0
+    await run_session(broker, raw, "new", 0.0)
+    assert (await broker.eta.status()).counts[AUDIO] == 1
 
 
 async def test_a_session_counts_once_over_all_its_workers(broker: Broker, raw: Redis) -> None:

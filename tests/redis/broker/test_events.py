@@ -184,6 +184,23 @@ async def test_touch_reports_events_that_another_consumer_took_over(broker: Brok
         assert await stalled.reclaim(60_000) == []
 
 
+async def test_f27_a_jump_of_the_clock_makes_no_consumer_silent(broker: Broker, raw: Redis) -> None:
+    """All transitions seem to be idle for an hour. Those of the future, which seem to be idle for 0 ms,
+    are restarted alone: a consumer that starts has seen no jump."""
+    for sid in "ab":
+        await join(broker, sid)
+    async with member(broker, "lives") as living, member(broker, "heir") as successor:
+        ids = [event.id for event in await living.read()]
+        head = (broker.keys.events, GROUP, "lives", 0)
+        await raw.xclaim(*head, ids, idle=3_600_000)
+        await successor.restart_timers()
+        assert await successor.reclaim(60_000) == []
+        assert await living.touch(ids) == set()
+        await raw.xclaim(*head, ids, idle=3_600_000)
+        await successor.restart_timers(longest_idle_ms=0)
+        assert [event.sid for event in await successor.reclaim(60_000)] == ["a", "b"]
+
+
 async def test_released_events_are_taken_over_at_any_age(broker: Broker) -> None:
     await join(broker, "a")
     async with member(broker, "leaves") as leaving, member(broker, "heir") as successor:

@@ -27,6 +27,7 @@ from support.control_plane import (
 SID = "adx_1"
 FIRST, NEXT, LAST = (ResumeToken(SID, secret) for secret in ("one", "two", "three"))
 GRACE_MS = 15_000
+DAY_MS = 86_400_000
 
 
 async def join(broker: Broker, kind: SessionKind = AUDIO, *, sid: str = SID) -> Ticket:
@@ -223,6 +224,17 @@ async def test_a_redis_outage_does_not_count(broker: Broker, raw: Redis) -> None
     assert await broker.registry.reap() == (0, 0)
     await broker.registry.edge_beat(EDGE, [])
     assert await reap(broker, raw) == (0, 0)
+    assert await back(broker) is not None
+
+
+async def test_f27_a_jump_of_the_clock_ends_no_grace_period(broker: Broker, raw: Redis) -> None:
+    """The client resumes before the reaper has noticed the jump. Without one, it is too late."""
+    await join(broker)
+    await broker.sessions.end(SID, EndReason.STOPPED)
+    await raw.hset(broker.keys.session(SID), "ended_at", await now_ms(raw) - DAY_MS)
+    await raw.hset(broker.keys.reaper, mapping={"last": await now_ms(raw)})
+    assert await back(broker) is None
+    await raw.hset(broker.keys.reaper, mapping={"last": await now_ms(raw) - DAY_MS})
     assert await back(broker) is not None
 
 

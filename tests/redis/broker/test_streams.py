@@ -8,6 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
+from antiphon.broker import streams
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable, StaleFence
 from antiphon.broker.settings import BrokerSettings
@@ -23,7 +24,6 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.states import EndReason
 from support.control_plane import join, now_ms, reap
-from support.stack import until
 from support.tcp_proxy import TcpProxy, tcp_proxy
 
 DAY_S = 86_400
@@ -240,7 +240,24 @@ async def test_the_end_of_a_session_reaches_its_streams(
         await raw.zadd(broker.keys.leases, {"adx_2": 1})
         await raw.hdel(broker.keys.session("adx_2"), "attempt")
         assert await reap(broker, raw) == (0, 1)
-        await until(lambda: expires("adx_2"))
+        assert not await expires("adx_2")
+    assert await expires("adx_2")
+
+
+async def test_the_streams_of_an_ended_session_expire_after_a_minute(
+    broker: Broker, raw: Redis, settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A jump of the clock right after the end costs the recorder nothing."""
+    key = broker.keys.inbound(SID)
+    await broker.streams.input_writer(SID, TICKET)
+    broker.streams.expire_later(SID, TICKET)
+    await broker.streams.expire_ended()
+    assert await raw.ttl(key) > DAY_S
+    broker.streams._ended.clear()
+    monkeypatch.setattr(streams, "_RECORDED_S", -1.0)
+    broker.streams.expire_later(SID, TICKET)
+    await broker.streams.expire_ended()
+    assert 0 < await raw.ttl(key) <= settings.stream_ttl_s
 
 
 async def test_a_stream_that_was_deleted_is_recreated_with_a_ttl(

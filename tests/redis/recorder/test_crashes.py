@@ -13,9 +13,10 @@ import pytest
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.recorder_service.metrics import RecorderMetrics
-from antiphon.recorder_service.service import Recorder
+from antiphon.recorder_service.service import GROUP, Recorder
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.recording import RecordingState
+from support.control_plane import join
 from support.recorder_conversations import (
     PATIENCE_S,
     LiveTalk,
@@ -28,7 +29,9 @@ from support.recorder_conversations import (
     until_finished,
 )
 from support.recorder_process import count, in_process, process, quick
-from support.redis_server import RedisServer
+from support.redis_server import RedisServer, can_fake_time
+
+DAY_S = 86_400.0
 
 
 def _state(settings: RecorderSettings, talk: LiveTalk) -> str:
@@ -263,6 +266,35 @@ async def test_f27_a_recorder_follows_redis_clock(
     await until(lambda: abs(broker.clock.offset_ms - offset) < 60_000, "the clock is right")
     running.cancel()
     await asyncio.wait([running])
+
+
+@pytest.mark.skipif(not can_fake_time(), reason="needs a clock that can be set")
+async def test_f27_only_dead_recorders_lose_their_sessions_when_redis_clock_jumps(
+    tmp_path: Path,
+) -> None:
+    """One recorder lives while the clock jumps ahead. It has died when the clock jumps back."""
+    with RedisServer(tmp_path / "redis", can_jump=True) as server:
+        settings = quick(BrokerSettings(redis_url=server.url), tmp_path / "data")
+        patient = settings.model_copy(update={"recorder_silence_s": 600.0})
+        async with open_broker(settings) as broker:
+            await join(broker, "adx_1")
+            owner = await broker.events.join_group(GROUP, "owner")
+            event_ids = [event.id for event in await owner.read()]
+            other = Recorder(broker, patient, RecorderMetrics())
+            await other.start()
+            for ahead_s in (0.0, DAY_S):
+                server.set_clock(ahead_s)
+                await other._reclaim()
+                assert await owner.touch(event_ids) == set()
+            server.set_clock(0.0)
+            successor = Recorder(broker, settings, RecorderMetrics())
+            await successor.start()
+            async with asyncio.timeout(PATIENCE_S):
+                while await _owners(broker) != {successor.id.encode()}:
+                    await successor._reclaim()
+            await owner.close()
+            await other.stop()
+            await successor.stop()
 
 
 async def test_cancelling_the_task_at_any_await_changes_no_byte(
