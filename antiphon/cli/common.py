@@ -72,7 +72,7 @@ Wide = Annotated[bool, typer.Option("--wide", help="Show all columns.")]
 
 Row = dict[str, Any]
 
-_UNLIMITED_WIDTH = 1000
+UNLIMITED_WIDTH = 1000
 
 
 def fail(reason: str, status: int = 1) -> NoReturn:
@@ -118,4 +118,4 @@ def _cell(value: Any) -> str:
 
 def print_table(table: Table) -> None:
     """Print at the table's natural width; a narrow terminal wraps the lines."""
-    Console(width=_UNLIMITED_WIDTH, highlight=False).print(table)
+    Console(width=UNLIMITED_WIDTH, highlight=False).print(table)

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from antiphon.broker.redis_server.checkup import examine_redis
@@ -26,7 +27,7 @@ from antiphon.broker.service.listening import CannotListen, check_bind
 from antiphon.broker.settings import InvalidSettings
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import broker_settings
-from antiphon.cli.common import AsJson, DataDir, RedisUrl, fail, given
+from antiphon.cli.common import UNLIMITED_WIDTH, AsJson, DataDir, RedisUrl, fail, given
 from antiphon.cli.setting_options import Engine, ModelPath, Quantize
 from antiphon.cli.stack.stack import serves_http
 from antiphon.cli.stack.stack_file import StackFile
@@ -74,7 +75,7 @@ def doctor(
     if as_json:
         typer.echo(orjson.dumps(findings, option=orjson.OPT_INDENT_2))
     else:
-        _show(findings)
+        show_findings(findings)
     if any(finding.verdict is FindingStatus.FAILURE for finding in findings):
         raise typer.Exit(1)
 
@@ -118,14 +119,20 @@ def _examine_redis(redis_url: str | None) -> list[Finding]:
     return [ok("redis", text)]
 
 
-def _show(findings: list[Finding]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    width = max(len(finding.about) for finding in findings)
+def show_findings(findings: list[Finding]) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(width=UNLIMITED_WIDTH, highlight=False)  # a program reads whole lines
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for finding in findings:
-        line = Text(f"{finding.verdict:>7}  ", style=_COLOURS.get(finding.verdict, "dim"))
-        console.print(line.append(f"{finding.about:<{width}}  {finding.found}", style="default"))
+        verdict = Text(str(finding.verdict), style=_COLOURS.get(finding.verdict, "dim"))
+        table.add_row(verdict, Text(finding.about), Text(finding.found))
         if finding.remedy:
-            console.print(f"{'':>7}  {'':<{width}}  → {finding.remedy}", style="cyan", markup=False)
+            table.add_row("", "", Text(f"→ {finding.remedy}", style="cyan"))
+    console.print(table)
     failed = sum(finding.verdict is FindingStatus.FAILURE for finding in findings)
     warned = sum(finding.verdict is FindingStatus.WARNING for finding in findings)
     console.print(f"\n{len(findings)} checks: {failed} failed, {warned} with a warning")

@@ -194,6 +194,9 @@ def events(
         bool, typer.Option("--watch", "-w", "--follow", "-f", help="Continue with new events.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Show milliseconds, worker, edge and attempt.")
+    ] = False,
     redis_url: RedisUrl = None,
 ) -> None:
 
@@ -203,7 +206,7 @@ def events(
         nonlocal shown
         if session is None or event.sid == session:
             shown += 1
-            typer.echo(orjson.dumps(asdict(event)) if as_json else event_line(event))
+            typer.echo(orjson.dumps(asdict(event)) if as_json else event_line(event, wide=wide))
 
     async def read(broker: Broker) -> None:
         past = await broker.events.recent(max(last, 1))
@@ -220,10 +223,14 @@ def events(
         typer.echo(f"no event of session {session}" if session else "no events")
 
 
-def event_line(event: SessionEvent) -> str:
-    """Time, session, kind, new state and details of one event."""
-    clock = datetime.fromtimestamp(event.at / 1000).astimezone()
-    row = asdict(event)
-    details = [f"{name}={row[name]}" for name in _DETAILS if row[name] not in (None, "")]
-    head = f"{clock:%H:%M:%S}.{event.at % 1000:03}  {event.sid:<24} {event.kind:<17}"
-    return f"{head} {event.state:<10} {' '.join(details)}"
+def event_line(event: SessionEvent, *, wide: bool = False) -> str:
+    """Time, session, kind, new state, and reason or command; with `wide`, all details."""
+    clock = f"{datetime.fromtimestamp(event.at / 1000).astimezone():%H:%M:%S}"
+    details = event.reason or event.ask or ""
+    if wide:
+        row = asdict(event)
+        clock += f".{event.at % 1000:03}"
+        details = " ".join(
+            f"{name}={row[name]}" for name in _DETAILS if row[name] not in (None, "")
+        )
+    return f"{clock} {event.sid:<24} {event.kind:<17} {event.state:<10} {details}".rstrip()

@@ -137,7 +137,7 @@ async def test_events_are_listed_in_order_and_then_followed(
         await broker.sessions.end("adx_b", EndReason.CLIENT_GONE)
         await broker.sessions.end("adx_a", EndReason.CANCELLED)
         last = (await process.stdout.readline()).split()
-        assert last[1:5] == [b"adx_a", b"audio_duplex", b"ended", b"reason=cancelled"]
+        assert last[1:5] == [b"adx_a", b"audio_duplex", b"ended", b"cancelled"]
         process.send_signal(signal.SIGINT)
         await process.wait()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -23,11 +24,12 @@ from antiphon.cli.commands.doctor import (
     examine_ports,
     examine_privacy,
     examine_python,
+    show_findings,
 )
 from antiphon.cli.stack.stack_file import StackFile, published_stack
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.factory import examine_engine
-from antiphon.shared_schemas.findings import Finding, FindingStatus
+from antiphon.shared_schemas.findings import Finding, FindingStatus, warning
 from support.minicpmo.golden_set import CHECKPOINT
 
 
@@ -240,3 +242,18 @@ def test_a_truncated_checkpoint(tmp_path: Path) -> None:
     assert findings["model files"].verdict is FindingStatus.FAILURE
     assert findings["tokenizer"].verdict is FindingStatus.FAILURE
     assert "MiniCPM-o" in findings["tokenizer"].remedy
+
+
+@pytest.mark.parametrize(("environment", "longest"), [({"FORCE_COLOR": "1"}, 80), ({}, 1000)])
+def test_findings_fit_into_a_terminal_and_are_whole_lines_elsewhere(
+    environment: dict[str, str],
+    longest: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in ({"COLUMNS": "80", "TERM": "xterm"} | environment).items():
+        monkeypatch.setenv(name, value)
+    show_findings([warning("data", "words " * 30, "chmod " + "folder " * 30)])
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in capsys.readouterr().out.splitlines()]
+    assert max(map(len, lines)) <= longest
+    assert len([line for line in lines if "folder" in line]) == (1 if longest > 80 else 4)
