@@ -19,7 +19,7 @@ from support.minicpmo.golden_set import CHECKPOINT
 GROUP = 64
 """The tiny network has inner widths of 256 and 192."""
 
-FORMATS = ("awq", "gptq", "gptq_v2", "compressed", "compressed_asymmetric")
+FORMATS = ("awq", "gptq", "gptq_act_order", "gptq_v2", "compressed", "compressed_asymmetric")
 
 CONFIGS: dict[str, dict[str, Any]] = {
     "awq": {
@@ -48,6 +48,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         },
     },
 }
+CONFIGS["gptq_act_order"] = CONFIGS["gptq"] | {"desc_act": True}
 CONFIGS["compressed_asymmetric"] = CONFIGS["compressed"]
 
 Grid = list[list[int]]
@@ -101,8 +102,14 @@ def turned(rows: Grid) -> Grid:
 
 def packed(weight: Tensor, form: str) -> tuple[dict[str, Tensor], Tensor]:
     """The tensors of a linear module in the format, and the weight that they mean."""
-    values, scales, zeros = quantized(weight, symmetric=form == "compressed")
-    meant = exact(values, scales, zeros)
+    # Activation order: groups are made of the inputs in another order, and stored in their own.
+    order, place = list(range(weight.shape[1])), list(range(weight.shape[1]))
+    if form == "gptq_act_order":
+        order = torch.randperm(len(order), generator=torch.Generator().manual_seed(6)).tolist()
+        place = sorted(place, key=order.__getitem__)
+    values, scales, zeros = quantized(weight[:, order], symmetric=form == "compressed")
+    meant = exact(values, scales, zeros)[:, place]
+    values = [[row[k] for k in place] for row in values]
     if form == "awq":
         order = [0, 2, 4, 6, 1, 3, 5, 7]
         return {
@@ -111,13 +118,13 @@ def packed(weight: Tensor, form: str) -> tuple[dict[str, Tensor], Tensor]:
             "scales": scales.T.contiguous(),
         }, meant
     if form.startswith("gptq"):
-        less = 1 if form == "gptq" else 0
+        less = 0 if form == "gptq_v2" else 1
         stored = [[(zero - less) % 16 for zero in row] for row in turned(zeros)]
         return {
             "qweight": words(values).T.contiguous(),
             "qzeros": words(stored),
             "scales": scales.T.contiguous(),
-            "g_idx": torch.tensor([k // GROUP for k in range(len(values[0]))], dtype=torch.int32),
+            "g_idx": torch.tensor([k // GROUP for k in place], dtype=torch.int32),
         }, meant
     parts = {
         "weight_packed": words(values),

@@ -202,11 +202,12 @@ def of_a_product(form: str, inputs: int, group: int, dtype: torch.dtype) -> floa
     else:
         values = torch.randint(0, 16, (outputs, inputs), generator=noise)
         zeros = torch.randint(0, 16, (outputs, groups), generator=noise)
-        weight = pack_int4(values, scales, zeros)
+        order = torch.randperm(inputs, generator=noise)
+        weight = pack_int4(values, scales, zeros, order)
     errors = []
     for tokens in (1, 17, 70, 300):
         given = torch.randn(tokens, 1, inputs, generator=noise).to(dtype)
-        want = linear(given.double(), dequantize(weight, torch.float64))
+        want = linear(weight.ordered(given).double(), dequantize(weight, torch.float64))
         got = fused_kernels().multiply(given, weight)
         assert (got.shape, got.dtype) == (want.shape, dtype)
         errors.append(largest_error([want], [got.double()]))

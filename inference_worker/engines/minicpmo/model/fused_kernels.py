@@ -58,6 +58,7 @@ class FusedKernels(TorchKernels):
         if not isinstance(weight, QuantizedWeight):
             return super().multiply(given, weight)
         outputs, tokens = len(weight.values), given.numel() // weight.inputs
+        given = weight.ordered(given)
         if tokens > MAX_PACKED_TOKENS:
             return linear(given, _unpacked(weight, given.dtype))
         made = given.new_empty(*given.shape[:-1], outputs)

@@ -53,7 +53,7 @@ class TorchKernels:
     def multiply(self, given: Tensor, weight: Weight) -> Tensor:
         """Matrix product of (..., inputs) with a weight (outputs, inputs): (..., outputs)."""
         if isinstance(weight, QuantizedWeight):
-            weight = dequantize(weight, given.dtype)
+            given, weight = weight.ordered(given), dequantize(weight, given.dtype)
         return linear(given, weight)
 
     def add_norm(self, hidden: Tensor, update: Tensor, norm: nn.RMSNorm) -> tuple[Tensor, Tensor]:
@@ -173,6 +173,12 @@ class DecoderLayer(nn.Module):
         self.mlp = FeedForward(sizes, kernels)
 
 
+def _same(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return torch.equal(one, other)
+
+
 def join_weights(parts: Sequence[nn.Linear]) -> Weight:
     """Join weights with a common input. Each weight becomes a view of the result and keeps its name.
 
@@ -181,7 +187,8 @@ def join_weights(parts: Sequence[nn.Linear]) -> Weight:
     weights: list[Weight] = [part.weight for part in parts]
     quantized = [weight for weight in weights if isinstance(weight, QuantizedWeight)]
     if quantized:
-        if len(quantized) < len(parts) or len({weight.group for weight in quantized}) > 1:
+        alike = len(quantized) == len(parts) and len({weight.group for weight in quantized}) == 1
+        if not alike or not all(_same(weight.order, quantized[0].order) for weight in quantized):
             raise EngineLoadError("projections with a common input must be quantised alike")
         for part in parts:
             del part.weight

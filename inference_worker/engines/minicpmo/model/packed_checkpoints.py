@@ -107,9 +107,9 @@ def _repack_awq(parts: Parts) -> QuantizedWeight:
 
 def _repack_gptq(parts: Parts, less: int) -> QuantizedWeight:
     """`qweight` (inputs / 8, outputs), `qzeros` (groups, outputs / 8), `scales` (groups, outputs)."""
-    values, scales = _unpacked(parts["qweight"], 0), parts["scales"]
-    _check_order(parts.get("g_idx"), values.shape[0], scales.shape[0])
-    return _grouped(values.T, scales.T, _unpacked(parts["qzeros"], 1).T + less)
+    values, scales = _unpacked(parts["qweight"], 0).T, parts["scales"].T
+    order = _order(parts.get("g_idx"), scales.shape[1])
+    return _grouped(values, scales, _unpacked(parts["qzeros"], 1).T + less, order)
 
 
 def _repack_compressed(parts: Parts) -> QuantizedWeight:
@@ -118,11 +118,11 @@ def _repack_compressed(parts: Parts) -> QuantizedWeight:
     """
     outputs, inputs = parts["weight_shape"].tolist()
     values, scales = _unpacked(parts["weight_packed"], 1)[:, :inputs], parts["weight_scale"]
-    _check_order(parts.get("weight_g_idx"), inputs, scales.shape[1])
+    order = _order(parts.get("weight_g_idx"), scales.shape[1])
     zeros = torch.full_like(scales, 8, dtype=torch.uint8)
     if (packed := parts.get("weight_zero_point")) is not None:
         zeros = _unpacked(packed, 0)[:outputs]
-    return _grouped(values, scales, zeros)
+    return _grouped(values, scales, zeros, order)
 
 
 def _unpacked(packed: Tensor, dim: int) -> Tensor:
@@ -131,18 +131,22 @@ def _unpacked(packed: Tensor, dim: int) -> Tensor:
     return torch.stack(values, dim + 1).flatten(dim, dim + 1)
 
 
-def _check_order(groups: Tensor | None, inputs: int, count: int) -> None:
-    """Raise EngineLoadError if inputs do not belong to groups in order."""
+def _order(groups: Tensor | None, count: int) -> Tensor | None:
+    """The inputs sorted by their group, if they are not (activation order). Raises EngineLoadError if
+    the `count` groups are not of one size.
+    """
     if groups is None:
-        return
-    if not torch.equal(groups.cpu().long(), torch.arange(inputs) // (inputs // count)):
-        raise EngineLoadError(
-            "the checkpoint was quantised with desc_act (activation order), which this engine does "
-            "not read: choose one without"
-        )
+        return None
+    found, order = groups.long().sort(stable=True)
+    size = len(found) // count
+    if not torch.equal(found, torch.arange(len(found), device=found.device) // size):
+        raise EngineLoadError("the checkpoint's g_idx has groups of several sizes")
+    return None if torch.equal(groups.long(), found) else order
 
 
-def _grouped(values: Tensor, scales: Tensor, zeros: Tensor) -> QuantizedWeight:
+def _grouped(
+    values: Tensor, scales: Tensor, zeros: Tensor, order: Tensor | None = None
+) -> QuantizedWeight:
     """With groups that the Triton program can multiply: a row of one group is split into many."""
     inputs, group = values.shape[1], values.shape[1] // scales.shape[1]
     size = next((size for size in (128, 64, 32) if group % size == 0), 0)
@@ -151,4 +155,6 @@ def _grouped(values: Tensor, scales: Tensor, zeros: Tensor) -> QuantizedWeight:
             f"the checkpoint has groups of {group} weights; this engine reads multiples of {MIN_GROUP}"
         )
     scales, zeros = (each.repeat_interleave(group // size, dim=1) for each in (scales, zeros))
-    return pack_int4(values, scales, zeros)
+    if order is not None:
+        values = values[:, order]
+    return pack_int4(values, scales, zeros, order)

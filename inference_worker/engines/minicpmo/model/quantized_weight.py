@@ -31,11 +31,13 @@ class QuantizedWeight:
     `values` of 8 bits are int8 or fp8, e4m3 (outputs, inputs). Those of 4 bits are uint8 (outputs, inputs / 2):
     byte n of a group has value n in its low bits and value n + group / 2 in its high ones, so
     neither half is interleaved. `scales` and `zeros` are (outputs, groups); 8 bits have no zeros.
+    With an `order` (inputs,), stored input n is input `order[n]`.
     """
 
     values: Tensor
     scales: Tensor
     zeros: Tensor | None
+    order: Tensor | None = None
 
     @property
     def bits(self) -> int:
@@ -54,6 +56,10 @@ class QuantizedWeight:
     def tile(self) -> int:
         """Inputs with a common scale that a program multiplies at once."""
         return math.gcd(self.group, MAX_TILE)
+
+    def ordered(self, given: Tensor) -> Tensor:
+        """Activations (..., inputs) in the order of the stored inputs."""
+        return given if self.order is None else given.index_select(-1, self.order)
 
 
 Weight = Tensor | QuantizedWeight
@@ -85,17 +91,19 @@ def _int8(weight: Tensor) -> QuantizedWeight:
     return QuantizedWeight(values.to(torch.int8).flatten(1), scales, None)
 
 
-def pack_int4(values: Tensor, scales: Tensor, zeros: Tensor) -> QuantizedWeight:
+def pack_int4(
+    values: Tensor, scales: Tensor, zeros: Tensor, order: Tensor | None = None
+) -> QuantizedWeight:
     """From one value of 0 to 15 per byte (outputs, inputs); `scales`, `zeros` (outputs, groups)."""
     halves = values.to(torch.uint8).reshape(*scales.shape, 2, -1)
     packed = halves[:, :, 0] | halves[:, :, 1] << 4
     return QuantizedWeight(
-        packed.flatten(1), scales.contiguous(), zeros.to(torch.uint8).contiguous()
+        packed.flatten(1), scales.contiguous(), zeros.to(torch.uint8).contiguous(), order
     )
 
 
 def dequantize(weight: QuantizedWeight, dtype: torch.dtype) -> Tensor:
-    """The weight (outputs, inputs)."""
+    """The weight (outputs, stored inputs)."""
     grouped = weight.values.view(*weight.scales.shape, -1)
     if weight.zeros is not None:
         unpacked = torch.cat([grouped & 15, grouped >> 4], dim=2)
@@ -111,6 +119,7 @@ def join_quantized(parts: Sequence[QuantizedWeight]) -> QuantizedWeight:
         torch.cat([part.values for part in parts]),
         torch.cat([part.scales for part in parts]),
         torch.cat(zeros) if zeros else None,
+        parts[0].order,
     )
 
 

@@ -131,9 +131,9 @@ def test_a_packed_checkpoint_means_its_weights(
     ):
         assert isinstance(weight, QuantizedWeight)
         assert weight.bits == 4
-        assert torch.equal(
-            dequantize(weight, torch.float32), torch.cat([meant[name] for name in names])
-        )
+        whole = torch.cat([meant[name] for name in names])
+        assert torch.equal(dequantize(weight, torch.float32), weight.ordered(whole))
+        assert (weight.order is None) == (form != "gptq_act_order")
     exact = build_on_meta(network.config)
     exact.load_state_dict(network.state_dict() | meant, assign=True)
     compute_buffers(exact, torch.device("cpu"))
@@ -177,8 +177,11 @@ def test_packed_tensors_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     stored = load_file(path)
     name = f"{LAYER}.self_attn.q_proj"
     order = stored[f"{name}.g_idx"]
+    save_file(stored | {f"{name}.g_idx": order.clamp(min=1)}, path)
+    with pytest.raises(EngineLoadError, match="g_idx has groups of several sizes"):
+        load_network(tmp_path, CPU, ignore)
     save_file(stored | {f"{name}.g_idx": order.flip(0).contiguous()}, path)
-    with pytest.raises(EngineLoadError, match="desc_act"):
+    with pytest.raises(EngineLoadError, match="must be quantised alike"):
         load_network(tmp_path, CPU, ignore)
     missing = {key: tensor for key, tensor in stored.items() if key != f"{name}.scales"}
     save_file(missing, path)
