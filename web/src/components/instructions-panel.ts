@@ -52,6 +52,11 @@ export class InstructionsPanel extends BaseElement {
         ?disabled=${this.disabled}
         @choose=${({ detail }: CustomEvent<Preset>) => this.#choose(detail)}
       ></an-preset-selector>
+      <an-own-preset
+        .chosen=${selection.preset}
+        .content=${() => this.#content()}
+        @choose=${({ detail }: CustomEvent<Preset>) => this.#choose(detail)}
+      ></an-own-preset>
       <details class="fold" @toggle=${this.#onToggle}>
         <summary>${presets.prompt}</summary>
         <an-part-list
@@ -70,11 +75,6 @@ export class InstructionsPanel extends BaseElement {
           @change=${({ detail }: CustomEvent<VoiceSelection>) => this.#onVoices(detail)}
         ></an-voice-picker>
       </details>
-      <an-own-preset
-        .chosen=${selection.preset}
-        .content=${() => this.#content()}
-        @choose=${({ detail }: CustomEvent<Preset>) => this.#choose(detail)}
-      ></an-own-preset>
     </section>`;
   }
 

@@ -64,7 +64,7 @@ export class PresetSelector extends BaseElement {
       label,
       value,
       options,
-      hint: now?.description ?? "\u00a0", // keeps its place while the presets load
+      hint: now?.description || "\u00a0", // keeps its place while the presets load
       disabled: this.disabled || this.all === null,
       onChange: (id) => this.#choose(id),
     });
