@@ -27,12 +27,12 @@ async def test_all_keys_that_scripts_write_are_in_the_control_slot(
 ) -> None:
     await serve(broker)
     await broker.registry.edge_beat("e1", [])
+    await broker.registry.reap()
     await join(broker, "a")
     await join(broker, "b")
     held = await claim(broker)
     await broker.leases.move("a", "w1", held.epoch, SessionState.PREPARING)
     await broker.leases.move("a", "w1", held.epoch, SessionState.ACTIVE)
-    await broker.registry.reap()
     await broker.sessions.end("a", EndReason.STOPPED)
     await broker.recorder_progress.save({held.ticket: {"n": 1}})
     written = [key async for key in raw.scan_iter(f"*{settings.key_prefix}*")]

@@ -53,6 +53,31 @@ test("concurrent requests ask for a key once", async () => {
   expect(questions).toEqual(["client"]);
 });
 
+test("a late answer to a request without the key does not refuse the key", async () => {
+  let answerLate: () => void = () => undefined;
+  const late = new Promise<void>((resolve) => {
+    answerLate = resolve;
+  });
+  vi.stubGlobal("fetch", async (path: string, init: RequestInit) => {
+    const response = await guarded(path, init);
+    if (path === "/late" && response.status === 401) await late;
+    return response;
+  });
+  const refusals: boolean[] = [];
+  const leave = keyRequest.subscribe((request) => {
+    if (request === null) return;
+    refusals.push(request.refused);
+    saveKey(request.role, "good-key");
+    request.answer(true);
+  });
+  const waiting = fetchJson("/late");
+  await fetchJson("/first");
+  answerLate();
+  expect(await waiting).toEqual({ ok: true });
+  leave();
+  expect(refusals).toEqual([false]);
+});
+
 test("a request without a key is rejected", async () => {
   vi.stubGlobal("fetch", guarded);
   const leave = keyRequest.subscribe((request) => request?.answer(false));

@@ -1,4 +1,4 @@
-import { askForKey, type KeyRole, keyHeaders } from "./key.ts";
+import { askForKey, type KeyRole, keyFor, keyHeaders } from "./key.ts";
 
 /** A failed request. `status` is 0 if the server did not answer. */
 export class ApiError extends Error {
@@ -33,7 +33,10 @@ export async function fetchJson<T>(path: string, options: ApiRequest = {}): Prom
 /** Like `fetchJson`, but returns the response with its body unread. Use it for files. */
 export async function fetchApi(path: string, options: ApiRequest = {}): Promise<Response> {
   const role = options.role ?? "client";
-  const response = await send(path, options, role);
+  const key = keyFor(role);
+  let response = await send(path, options, role);
+  // The user has entered a key while this request, which had another one, was on its way.
+  if (response.status === 401 && keyFor(role) !== key) response = await send(path, options, role);
   if (response.status !== 401 || !(await askForKey(role))) return accepted(response);
   return accepted(await send(path, options, role));
 }

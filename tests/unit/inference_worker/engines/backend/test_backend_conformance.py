@@ -28,3 +28,9 @@ def engine(request: pytest.FixtureRequest) -> Iterator[UnifiedProcessor]:
 
 class TestBackend(EngineConformance):
     exact_recovery = False
+
+    def test_duplex_greeting(self, engine: UnifiedProcessor) -> None:
+        """The protocol of its servers has none, so the worker refuses a greeting by this field."""
+        assert not engine.info.greets
+
+    test_duplex_forced_listening_ends_the_greeting = test_duplex_greeting
