@@ -14,6 +14,9 @@ from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 _TARGET_PEAK = 0.6
 _MAX_GAIN = 10.0
+_TAIL: Samples = np.zeros(INPUT_RATE // 10, dtype=np.float32)
+"""Silence after the speech. With less than 0.12 s the model does not find the end: "What is the capital
+of Italy, the Italy, the Italy"."""
 _OPTIONS = {
     "vad_threshold": "0",  # the input is already cut to speech
     "return_audio_data": "false",
@@ -39,7 +42,7 @@ class Recogniser:
         """Text of `speech` (16 kHz), empty if no word was recognised."""
         with self._lock:
             transcript = self._transcriber.transcribe_without_streaming(
-                _levelled(speech).tolist(), INPUT_RATE
+                np.concatenate([_levelled(speech), _TAIL]).tolist(), INPUT_RATE
             )
         text = " ".join(line.text.strip() for line in transcript.lines).strip()
         return text if any(character.isalnum() for character in text) else ""

@@ -152,7 +152,8 @@ def test_another_worker_finishes_the_answer(sessions: list[LocalHalfDuplexView])
 
 
 def test_the_oldest_turns_are_dropped_at_the_limit(view: LocalHalfDuplexView) -> None:
-    view.replay([Past(audio=None, text="word " * 40, memo={"user": "more " * 40})] * 12)
+    question, reply = "What is the capital of France? ", "The capital of France is Paris. "
+    view.replay([Past(audio=None, text=reply * 6, memo={"user": question * 6})] * 12)
     assert view.kv_cache_length < 768
     assert "Rome" in text_of(answer(view, ITALY))
 
