@@ -282,6 +282,12 @@ def stop_replication(master: RedisServer, replica: RedisServer) -> None:
         admin.client_kill_filter(_type="replica")
 
 
+def allow_replication(replica: RedisServer) -> None:
+    """After `stop_replication`: the replica follows its next master."""
+    with BlockingRedis(port=replica.port, **ADMIN) as admin:
+        admin.config_set("masterauth", "")
+
+
 async def demote(server: RedisServer, master: RedisServer) -> None:
     """Make a living server a replica."""
     async with Redis.from_url(server.url) as raw:

@@ -9,7 +9,7 @@ from functools import partial
 from support.failover.talk import Talk, TalkingStack
 from support.redis_cluster import RedisCluster
 from support.redis_sentinel import RedisSentinel
-from support.redis_server import RedisServer, stop_replication
+from support.redis_server import RedisServer, allow_replication, stop_replication
 
 Fault = Callable[[Talk], Awaitable[None]]
 
@@ -39,12 +39,15 @@ def lose_writes(redis: RedisSentinel, *, late_clients: int) -> Fault:
     """No replica has the sessions of the late clients, nor the newest entries of the others."""
 
     async def fault(talk: Talk) -> None:
-        master = redis.master
-        for replica in redis.replicas:
+        master, replicas = redis.master, redis.replicas
+        for replica in replicas:
             stop_replication(master, replica)
         talk.start(late_clients)
         await talk.get_results(2)
-        await kill(redis, master)(talk)
+        master.kill()
+        for replica in replicas:
+            allow_replication(replica)
+        await asyncio.to_thread(redis.wait_until_ok)
 
     return fault
 
