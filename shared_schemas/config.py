@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
+Greeting = Annotated[str, Field(max_length=300)]
 
 
 class _Options(BaseModel):
@@ -35,7 +36,7 @@ class DuplexConfig(_Options):
     chunk_ms: int = Field(default=1000, ge=100, le=5000)
     sample_rate: Literal[16000] = 16000
     max_slice_nums: int = Field(default=1, ge=1, le=9)
-    greeting: str = Field(default="", max_length=300)
+    greeting: Greeting = ""
     """What the model says before the user speaks. Empty: it waits for the user."""
     record: bool = True
 

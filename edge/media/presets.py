@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import structlog
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from antiphon.edge.media.voices import bundled_sound, bundled_voices, find_bundled_voice
+from antiphon.shared_schemas.config import Greeting
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.presets import (
     Preset,
@@ -50,7 +51,7 @@ class _File(BaseModel):
     lang: Literal["en", "zh"] | None = None
     needs: list[Literal["sight", "en", "zh"]] | None = None
     system_prompt: str | None = None
-    greeting: str | None = Field(default=None, max_length=300)
+    greeting: Greeting | None = None
     system_content: list[_Text | _Voice] | None = None
     ref_audio_path: str | None = None
 

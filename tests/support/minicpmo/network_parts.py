@@ -28,15 +28,23 @@ from support.minicpmo import golden_set
 Answer = list[torch.Tensor]
 
 
-def runner_of(network: MiniCPMO, tokenizer: Tokenizer, *, cuda_graphs: bool = False) -> Runner:
+def runner_of(
+    network: MiniCPMO,
+    tokenizer: Tokenizer,
+    *,
+    slots: int = 2,
+    cuda_graphs: bool = False,
+    speech_stream: bool = False,
+) -> Runner:
     runner = Runner(
         network,
         Sampler(tokenizer.ids, tokenizer.forbidden, "upstream"),
-        slots=2,
+        slots=slots,
         context=512,
         speech_context=256,
         invariant=False,
         cuda_graphs=cuda_graphs,
+        speech_stream=speech_stream,
     )
     runner.capture_graphs()
     return runner

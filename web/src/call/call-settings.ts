@@ -13,12 +13,15 @@ import {
 
 export type CallKind = "audio" | "omni";
 
+/** The server refuses a longer greeting. */
+export const GREETING_LENGTH = 300;
+
 /** The server accepts wider limits (`shared_schemas/config.py`). These limits suit the page. */
 const FIELDS = {
   preset: optional(64),
   prompt: text("", 8000),
   /** What the model says first. Empty: it waits for the user. */
-  greeting: text("", 300),
+  greeting: text("", GREETING_LENGTH),
   voice: optional(64),
   speech: optional(64),
   temperature: range(0.7, 0, 2),

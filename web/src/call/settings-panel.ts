@@ -11,7 +11,7 @@ import { menu, withPreset } from "../shell/menu.ts";
 import { segmented, slider, textArea, toggle } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
 import { applyPreset, presetContent, suggestedDelayMs } from "./call-presets.ts";
-import type { CallKind, CallValues } from "./call-settings.ts";
+import { type CallKind, type CallValues, GREETING_LENGTH } from "./call-settings.ts";
 import { type CallView, isBusy } from "./call-view.ts";
 import { callSettingsStrings } from "./settings-strings.ts";
 
@@ -42,7 +42,7 @@ export function settingsPanel(view: CallView): TemplateResult {
             hint: callSettingsStrings().greetingHint,
             value: values.greeting,
             rows: 2,
-            longest: 300,
+            longest: GREETING_LENGTH,
             onInput: (greeting) => change({ greeting }),
           })
         : nothing

@@ -11,7 +11,6 @@ from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Feed
 from antiphon.shared_schemas.config import DuplexConfig
 from support.minicpmo import golden_set
@@ -106,16 +105,8 @@ def test_codes_are_the_same_on_one_stream_and_on_two(tokenizer: Tokenizer) -> No
     network = load_network(CHECKPOINT, EngineOptions(device="cuda"), lambda _line: None)
     answers = []
     for speech_stream in (False, True):
-        runner = Runner(
-            network,
-            Sampler(tokenizer.ids, tokenizer.forbidden, "upstream"),
-            slots=3,
-            context=256,
-            speech_context=256,
-            invariant=False,
-            cuda_graphs=True,
-            speech_stream=speech_stream,
+        runner = runner_of(
+            network, tokenizer, slots=3, cuda_graphs=True, speech_stream=speech_stream
         )
-        runner.capture_graphs()
         answers.append(speaks_beside_another(runner))
     assert answers[0] == answers[1]

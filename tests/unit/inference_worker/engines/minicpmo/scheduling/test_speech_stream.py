@@ -12,7 +12,6 @@ from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     CODES_BESIDE,
     CODES_PER_STEP,
@@ -26,43 +25,33 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
 from antiphon.inference_worker.engines.types import EngineError
-from support.minicpmo.network_parts import speaks_beside_another
+from support.minicpmo.network_parts import runner_of, speaks_beside_another
 from support.minicpmo.stream_order import ordered_streams
 
 ROW = CodeRow(SpeechSettings(), (), may_end=True)
 
 
-def runner_with(network: MiniCPMO, tokenizer: Tokenizer, *, speech_stream: bool) -> Runner:
-    return Runner(
-        network,
-        Sampler(tokenizer.ids, tokenizer.forbidden, "upstream"),
-        slots=3,
-        context=256,
-        speech_context=256,
-        invariant=False,
-        speech_stream=speech_stream,
-    )
-
-
 def test_codes_wait_for_their_condition_and_for_nothing_else(
     network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    want = speaks_beside_another(runner_with(network, tokenizer, speech_stream=False))
+    want = speaks_beside_another(runner_of(network, tokenizer, slots=3, speech_stream=False))
     with ordered_streams(monkeypatch):
-        got = speaks_beside_another(runner_with(network, tokenizer, speech_stream=True))
+        got = speaks_beside_another(runner_of(network, tokenizer, slots=3, speech_stream=True))
     assert got == want
     with (
         ordered_streams(monkeypatch, left_out="wait_event"),
         pytest.raises(AssertionError, match="reads what another stream writes"),
     ):
-        speaks_beside_another(runner_with(network, tokenizer, speech_stream=True))
+        speaks_beside_another(runner_of(network, tokenizer, slots=3, speech_stream=True))
 
 
 def test_the_memory_of_graphs_is_not_shared_by_streams(
     network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ordered_streams(monkeypatch):
-        one, two = (runner_with(network, tokenizer, speech_stream=on) for on in (False, True))
+        one, two = (
+            runner_of(network, tokenizer, slots=3, speech_stream=on) for on in (False, True)
+        )
     assert one._codes._graphs is one.graphs
     assert two._codes._graphs is not two.graphs
 
@@ -94,11 +83,11 @@ def test_sessions_say_the_same_on_one_stream_and_on_two(
         finally:
             engine.close()
 
-    one = Engine(runner_with(network, tokenizer, speech_stream=False))
+    one = Engine(runner_of(network, tokenizer, slots=3, speech_stream=False))
     assert one.codes_per_step == CODES_PER_STEP
     want = spoken(one)
     with ordered_streams(monkeypatch):
-        two = Engine(runner_with(network, tokenizer, speech_stream=True))
+        two = Engine(runner_of(network, tokenizer, slots=3, speech_stream=True))
         assert two.codes_per_step == CODES_BESIDE
         assert spoken(two) == want
     assert max(map(len, want)) > CODES_BESIDE
