@@ -202,6 +202,7 @@ def load_token2wav(folder: Path, options: EngineOptions, device: torch.device) -
             torch.cuda.synchronize()
             vocoder = Token2WavVocoder(inner, device, voice_seconds=options.voice_seconds)
             vocoder.check()
+            # Counts for the whole process, but the network multiplies in bfloat16 on a GPU.
             torch.backends.cuda.matmul.allow_tf32 = options.vocoder_tf32
             free_unused_buffers(inner)
             torch.cuda.synchronize()
