@@ -1,5 +1,5 @@
 import type { SessionState } from "../session/session-state.ts";
-import { devices } from "./devices.ts";
+import { devices } from "./audio-settings.ts";
 
 /** Short synthesised notification sounds for users who wait in the queue. */
 

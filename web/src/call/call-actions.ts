@@ -1,4 +1,4 @@
-import { devices } from "../audio/devices.ts";
+import { devices } from "../audio/audio-settings.ts";
 import { deviceErrorText } from "../components/device-select.ts";
 import { common } from "../i18n/common.ts";
 import { toast } from "../ui/toasts.ts";

@@ -1,9 +1,8 @@
 import { socketProtocols } from "../api/key.ts";
 import type { Levels } from "../audio/audio-engine.ts";
+import { applyMixer, devices, selectedDevices } from "../audio/audio-settings.ts";
 import { type MediaFile, openMicrophone } from "../audio/audio-source.ts";
 import { chimeInQueue } from "../audio/chimes.ts";
-import { devices, selectedDevices } from "../audio/devices.ts";
-import { applyMixer } from "../components/mixer-settings.ts";
 import { voiceFields } from "../components/voice-list.ts";
 import { DuplexSession, type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";
 import type { Phase, Problem } from "../session/session-state.ts";

@@ -3,7 +3,7 @@ import { customElement, state } from "lit/decorators.js";
 import { MediaFile } from "../audio/audio-source.ts";
 import { allowChimes } from "../audio/chimes.ts";
 import { deviceErrorText } from "../components/device-select.ts";
-import { problemText } from "../components/session-end.ts";
+import { problemText } from "../components/session-status.ts";
 import { common } from "../i18n/common.ts";
 import { capabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";

@@ -1,15 +1,15 @@
+import "./audio-mixer.ts";
+import "./event-list.ts";
+import "./transcript-view.ts";
 import { html, nothing, type TemplateResult } from "lit";
-import "../components/audio-mixer.ts";
 import { common } from "../i18n/common.ts";
 import { helpButton } from "../shell/help-drawer.ts";
 import { icon } from "../ui/icon.ts";
 import { tabPanel, tabs } from "../ui/tabs.ts";
-import "./event-list.ts";
 import { type CallView, DEVELOPER_TABS, isBusy, type Panel } from "./call-view.ts";
 import { metricsPanel } from "./metrics-panel.ts";
 import { settingsPanel } from "./settings-panel.ts";
 import { callStrings } from "./strings.ts";
-import "./transcript-view.ts";
 import "./panel.css";
 
 const ID = "call-panel";

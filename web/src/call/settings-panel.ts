@@ -1,8 +1,7 @@
-import { html, nothing, type TemplateResult } from "lit";
 import "../components/device-select.ts";
-import "../components/own-preset.ts";
 import "../components/preset-selector.ts";
 import "../components/voice-picker.ts";
+import { html, nothing, type TemplateResult } from "lit";
 import type { Preset } from "../api/catalog.ts";
 import type { VoiceSelection } from "../components/voice-list.ts";
 import { formatDuration, formatNumber } from "../i18n/format.ts";

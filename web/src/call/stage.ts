@@ -1,30 +1,162 @@
-import { html, nothing, type TemplateResult } from "lit";
-import { keyed } from "lit/directives/keyed.js";
-import "../components/timer.ts";
+import "../components/recording-actions.ts";
 import "../components/preset-selector.ts";
-import "../components/queue-panel.ts";
+import "./about.ts";
+import "../components/voice-orb.ts";
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, state } from "lit/decorators.js";
+import { keyed } from "lit/directives/keyed.js";
 import type { Preset } from "../api/catalog.ts";
+import { type ProblemText, sessionEndText } from "../components/session-status.ts";
+import type { OrbMode } from "../components/voice-orb.ts";
+import { formatClock } from "../i18n/format.ts";
+import type { Limit } from "../session/duplex-session.ts";
+import type { SessionEnd } from "../session/session-state.ts";
+import type { TranscriptLine } from "../session/transcript.ts";
 import { capabilities, limitations } from "../shell/capabilities.ts";
 import { menu } from "../shell/menu.ts";
+import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
+import { loudnessShare } from "../ui/controls.ts";
+import { icon } from "../ui/icon.ts";
+import { showsVideo, videoPreview } from "./call-camera.ts";
+import type { CallController, CallState } from "./call-controller.ts";
 import { applyPreset } from "./call-presets.ts";
 import { callStatus, statusAnnouncement } from "./call-status.ts";
 import { type CallView, isBusy } from "./call-view.ts";
 import { callControls, isEnabled, startControls } from "./controls.ts";
 import { displayButtons } from "./display.ts";
-import { endedScreen } from "./ended-screen.ts";
-import { callNotices } from "./notices.ts";
+import type { InputProblem } from "./input-check.ts";
 import { panelButtons } from "./panel.ts";
-import "./about.ts";
-import { showsVideo, videoPreview } from "./call-camera.ts";
 import { callStrings } from "./strings.ts";
 import "./stage.css";
-import { customElement, property, state } from "lit/decorators.js";
-import { loudnessShare } from "../components/orb-shape.ts";
-import type { OrbMode } from "../components/voice-orb.ts";
-import "../components/voice-orb.ts";
-import type { TranscriptLine } from "../session/transcript.ts";
-import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
-import type { CallController } from "./call-controller.ts";
+
+/**
+ * A timer: counts up from `from` until `until`, or down to `deadline`. Times are
+ * `performance.now()`.
+ */
+@customElement("an-timer")
+export class TimerElement extends BaseElement {
+  #timer = 0;
+
+  @property({ attribute: false }) from: number | null = null;
+  @property({ attribute: false }) until: number | null = null;
+  @property({ attribute: false }) deadline: number | null = null;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.#timer = window.setInterval(() => this.requestUpdate(), 500);
+  }
+
+  override disconnectedCallback(): void {
+    clearInterval(this.#timer);
+    super.disconnectedCallback();
+  }
+
+  protected override render(): TemplateResult {
+    return html`<span role="timer" aria-live="off">${formatClock(this.#seconds)}</span>`;
+  }
+
+  get #seconds(): number {
+    const now = performance.now();
+    if (this.deadline !== null) return Math.ceil((this.deadline - now) / 1000);
+    return ((this.until ?? now) - (this.from ?? now)) / 1000;
+  }
+}
+
+/** Screen after a call: reason, duration and recordings. */
+export function endedScreen({ call, state }: CallView): TemplateResult {
+  const t = callStrings();
+  const { end, recordingId } = state.sessionState;
+  const reason = end && reasonText(end);
+  const calm = end?.by === "user" || end?.by === "timeout";
+  return html`<div class="ended-screen" role=${reason && !calm ? "alert" : nothing}>
+    <span class="sign ${calm ? "" : "bad"}">${icon(calm ? "phone" : "alert")}</span>
+    <p class="title">${reason?.title ?? t.state.ended}</p>
+    ${reason ? html`<p class="soft">${reason.remedy}</p>` : nothing}
+    ${state.since !== null ? html`<p class="soft">${t.duration(formatLength(state))}</p>` : nothing}
+    ${
+      state.since !== null
+        ? html`<an-recording-actions
+            .recordingId=${state.recorded ? recordingId : null}
+            .audio=${state.recordings.audio}
+            .video=${state.recordings.video}
+            .namePrefix=${call.kind}
+          ></an-recording-actions>`
+        : nothing
+    }
+  </div>`;
+}
+
+function reasonText(end: SessionEnd): ProblemText | null {
+  const t = callStrings();
+  if (end.by === "timeout") return { title: t.pausedTooLong, remedy: t.pausedTooLongHint };
+  return sessionEndText(end);
+}
+
+function formatLength({ since, until }: CallState): string {
+  return formatClock(((until ?? performance.now()) - (since ?? 0)) / 1000);
+}
+
+/** Notices during a call. */
+export function callNotices(view: CallView): TemplateResult | typeof nothing {
+  const { sessionState, file } = view.state;
+  if (sessionState.phase === "ended") return nothing;
+  if (sessionState.phase === "idle") {
+    return html`<div class="notices"><an-kept-recordings></an-kept-recordings></div>`;
+  }
+  const lost = sessionState.connection.state === "reconnecting";
+  const problem = sessionState.phase === "active" ? view.state.inputProblem : null;
+  const played = sessionState.sourceEnded && file !== null;
+  return html`<div class="notices">
+    ${lost ? html`<an-connection-banner .connection=${sessionState.connection} @retry=${view.actions.retry}></an-connection-banner>` : nothing}
+    ${sessionState.phase === "paused" && sessionState.pauseDeadline !== null ? pauseEnds(sessionState.pauseDeadline) : nothing}
+    ${sessionState.limit ? limitNear(sessionState.limit) : nothing} ${played ? filePlayed(view) : nothing} ${problem ? badInput(problem, view) : nothing}
+  </div>`;
+}
+
+function badInput(problem: InputProblem, { actions }: CallView): TemplateResult {
+  const t = callStrings();
+  const [title, hint] = problem === "echo" ? [t.echo, t.echoHint] : [t.silent, t.silentHint];
+  return html`<div class="callout caution" role="status">
+    ${icon(problem === "echo" ? "speaker" : "mic")}
+    <div class="grow">
+      <p class="strong">${title}</p>
+      <p class="soft">${hint}</p>
+      <button class="button small" @click=${() => actions.show("settings")}>
+        ${icon("settings")} ${t.chooseDevices}
+      </button>
+    </div>
+  </div>`;
+}
+
+function pauseEnds(deadline: number): TemplateResult {
+  return html`<div class="callout">
+    ${icon("clock")}
+    <p>${callStrings().state.pausedLeft} <an-timer class="number" .deadline=${deadline}></an-timer></p>
+  </div>`;
+}
+
+function limitNear({ of, deadline }: Limit): TemplateResult {
+  const t = callStrings();
+  return html`<div class="callout caution" role="status">
+    ${icon("clock")}
+    <p>
+      ${of === "context" ? t.contextNear : t.durationNear}
+      <an-timer class="number" .deadline=${deadline}></an-timer>
+    </p>
+  </div>`;
+}
+
+function filePlayed({ actions }: CallView): TemplateResult {
+  const t = callStrings();
+  return html`<div class="callout" role="status">
+    ${icon("info")}
+    <div class="grow">
+      <p class="strong">${t.fileEnded}</p>
+      <p class="soft">${t.fileEndedHint}</p>
+      <button class="button small" @click=${actions.useMicrophone}>${icon("mic")} ${t.useMicrophone}</button>
+    </div>
+  </div>`;
+}
 
 /** The main area: status, video or orb, captions, notices and controls. It fills the window in a call. */
 export function callStage(view: CallView): TemplateResult {

@@ -1,4 +1,4 @@
-import { devices } from "../audio/devices.ts";
+import { devices } from "../audio/audio-settings.ts";
 import type { Samples } from "../audio/pcm.ts";
 import { Store } from "../state/store.ts";
 

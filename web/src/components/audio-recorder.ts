@@ -1,23 +1,21 @@
 import { html, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
+import { devices } from "../audio/audio-settings.ts";
 import {
   MICROPHONE_DEFAULTS,
   type MicrophoneOptions,
   microphoneConstraints,
 } from "../audio/audio-source.ts";
-import { devices } from "../audio/devices.ts";
-import type { Samples } from "../audio/pcm.ts";
+import { decodeAudioFile, type Samples } from "../audio/pcm.ts";
 import { common } from "../i18n/common.ts";
 import { formatClock } from "../i18n/format.ts";
 import { BaseElement } from "../ui/base-element.ts";
-import { meter } from "../ui/controls.ts";
+import { loudnessShare, meter } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
-import { decodeAudioFile } from "./audio-file.ts";
 import { stopAudio } from "./audio-playback.ts";
 import { deviceErrorText } from "./device-select.ts";
-import { loudnessShare } from "./orb-shape.ts";
-import "./audio-recorder.css";
+import "./audio.css";
 
 /** Records the microphone until it is stopped. Created by `recordMicrophone`. */
 export class MicrophoneRecorder {

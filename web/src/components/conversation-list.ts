@@ -12,8 +12,8 @@ import {
 import { BaseElement } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
-import { ownConversationsStrings } from "./own-conversations-strings.ts";
-import "./conversation-list.css";
+import { ownConversationsStrings } from "./own-conversations.ts";
+import "./recordings.css";
 
 /** The conversations of this browser: open and delete. */
 @customElement("an-conversation-list")

@@ -1,6 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import { type Devices, devices, listDevices, watchDevices } from "../audio/devices.ts";
+import { type Devices, devices, listDevices, watchDevices } from "../audio/audio-settings.ts";
 import { common } from "../i18n/common.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";

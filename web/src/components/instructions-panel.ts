@@ -1,3 +1,6 @@
+import "./part-list.ts";
+import "./preset-selector.ts";
+import "./voice-picker.ts";
 import { html, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
 import type { Preset } from "../api/catalog.ts";
@@ -8,12 +11,8 @@ import { showError } from "../shell/errors.ts";
 import { StoreController } from "../state/store.ts";
 import { ownPresets, type PresetContent } from "../storage/own-presets.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
-import type { AttachmentType } from "./attachments.ts";
-import "./own-preset.ts";
-import "./part-list.ts";
-import "./preset-selector.ts";
+import type { AttachmentType } from "./part-list.ts";
 import { type VoiceSelection, voiceAt } from "./voice-list.ts";
-import "./voice-picker.ts";
 
 /** Selects the preset of the page's address, if it has one. */
 export function adoptPreset(settings: SelectionSettings): void {

@@ -1,15 +1,156 @@
+import "./own-conversations.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
+import { ref } from "lit/directives/ref.js";
+import { fetchApi } from "../api/http.ts";
+import { keyFor } from "../api/key.ts";
+import { assetPath, recordingMeta, replayAudio } from "../api/recordings.ts";
+import { formatDateTime } from "../i18n/format.ts";
+import { defineStrings } from "../i18n/language.ts";
 import { savedName, saveRecording, uploadRecording } from "../session/browser-recording.ts";
-import { UserTask } from "../shell/errors.ts";
+import { showError, UserTask } from "../shell/errors.ts";
+import { ownConversations } from "../storage/conversations.ts";
+import {
+  abandonedRecordings,
+  deleteKept,
+  type KeptRecording,
+  loadKept,
+} from "../storage/kept-recordings.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { dialog } from "../ui/dialog.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
-import { recordingActionsStrings } from "./recording-actions-strings.ts";
 import { recordingSheetStrings } from "./recording-sheet-strings.ts";
-import "./instant-replay.ts";
-import "./recording-actions.css";
+import { ReplayPlayer } from "./replay-player.ts";
+import "./recordings.css";
+
+export const recordingActionsStrings = defineStrings(
+  {
+    title: "Recordings",
+    replay: "Replay",
+    audio: "Audio",
+    audioHint: "Both voices: you on the left, the model on the right.",
+    video: "Video",
+    videoHint: "Video with both voices.",
+    save: "Save",
+    saveWhat: (what: string) => `Save: ${what}`,
+    upload: "Upload",
+    uploadWhat: (what: string) => `Upload: ${what}`,
+    uploaded: "Uploaded to the recording",
+    notUploaded: "Upload failed",
+    server: "Server recording",
+    serverHint: "People with the link and the server's administrators can open it.",
+    nothing: "The server did not record this session.",
+    open: "Open",
+    share: "Share",
+    kept: "Unsaved recording",
+    keptHint: "This browser keeps it for a day.",
+    discard: "Delete",
+  },
+  {
+    title: "录制",
+    replay: "回放",
+    audio: "音频",
+    audioHint: "双方的声音：左声道是您，右声道是模型。",
+    video: "视频",
+    videoHint: "视频和双方的声音。",
+    save: "保存",
+    saveWhat: (what) => `保存：${what}`,
+    upload: "上传",
+    uploadWhat: (what) => `上传：${what}`,
+    uploaded: "已上传到录制",
+    notUploaded: "上传失败",
+    server: "服务器录制",
+    serverHint: "拥有链接的人和服务器管理员可以打开。",
+    nothing: "服务器没有录制此会话。",
+    open: "打开",
+    share: "分享",
+    kept: "未保存的录制",
+    keptHint: "此浏览器会保留一天。",
+    discard: "删除",
+  },
+);
+
+const POLL_MS = 1000;
+const PATIENCE_MS = 60_000;
+
+/**
+ * Plays the recording of this browser at once. After the first start it continues with the recording
+ * of the server, at the same position, as soon as that is merged.
+ */
+@customElement("an-instant-replay")
+export class InstantReplay extends BaseElement {
+  readonly #replay = new ReplayPlayer(0);
+  #unsubscribe: () => void = () => undefined;
+  #timer = 0;
+  #ownUrl = "";
+
+  @property({ attribute: false }) audio!: Blob;
+  /** Null if the server did not record. */
+  @property({ attribute: false }) recordingId: string | null = null;
+
+  @state() private source = "";
+
+  override disconnectedCallback(): void {
+    this.#close();
+    super.disconnectedCallback();
+  }
+
+  protected override willUpdate(changed: ChangedProperties<this>): void {
+    if (!changed.has("audio")) return;
+    this.#close();
+    this.#ownUrl = URL.createObjectURL(this.audio);
+    this.source = this.#ownUrl;
+    this.#unsubscribe = this.#replay.state.subscribe(({ playing }) => {
+      if (playing && this.#timer === 0) void this.#awaitServer(performance.now() + PATIENCE_MS);
+    });
+  }
+
+  protected override render(): TemplateResult | typeof nothing {
+    return html`<div role="group" aria-label=${recordingActionsStrings().replay}>
+      <audio
+        preload="metadata"
+        src=${this.source}
+        ${ref(this.#attach)}
+      ></audio>
+      <an-player-controls class="row still" .replay=${this.#replay}></an-player-controls>
+    </div>`;
+  }
+
+  /** The same function for all renderings, so that it is called only when the element changes. */
+  readonly #attach = (element: globalThis.Element | undefined): void => {
+    const audio = element instanceof HTMLAudioElement ? element : null;
+    this.#replay.attach(audio);
+    audio?.addEventListener("durationchange", () => {
+      if (Number.isFinite(audio.duration)) this.#replay.resize(audio.duration * 1000);
+    });
+  };
+
+  async #awaitServer(untilMs: number): Promise<void> {
+    const { recordingId } = this;
+    if (recordingId === null || performance.now() > untilMs) return;
+    const meta = await recordingMeta(recordingId).catch(() => null);
+    const file = meta && replayAudio(meta);
+    if (file) {
+      this.source = await playable(assetPath(recordingId, file));
+    } else if (meta === null || meta.replay === "merging" || meta.replay == null) {
+      this.#timer = window.setTimeout(() => void this.#awaitServer(untilMs), POLL_MS);
+    }
+  }
+
+  #close(): void {
+    this.#unsubscribe();
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    URL.revokeObjectURL(this.#ownUrl);
+  }
+}
+
+/** An address for media elements, which cannot send a key. */
+async function playable(path: string): Promise<string> {
+  if (keyFor("client") === null) return path;
+  return URL.createObjectURL(await (await fetchApi(path)).blob());
+}
 
 /** Actions after a session: save browser recordings, open and share the server recording. */
 @customElement("an-recording-actions")
@@ -130,4 +271,69 @@ function row(
     </div>
     <div class="row tight still">${actions}</div>
   </div>`;
+}
+
+/**
+ * Offers the newest recording of this browser that was not saved before its page was closed, and the
+ * list of this browser's conversations.
+ */
+@customElement("an-kept-recordings")
+export class KeptRecordings extends BaseElement {
+  @state() private kept: readonly KeptRecording[] = [];
+  @state() private hasConversations = false;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.#load().catch(() => undefined); // a browser without a database keeps nothing
+  }
+
+  protected override render(): TemplateResult {
+    const [newest] = this.kept;
+    const list = this.hasConversations
+      ? html`<an-own-conversations></an-own-conversations>`
+      : nothing;
+    if (!newest) return html`${list}`;
+    const t = recordingActionsStrings();
+    const name = newest.type.startsWith("video") ? t.video : t.audio;
+    return html`<div class="callout" role="region" aria-label=${t.kept}>
+      ${icon("record")}
+      <div class="grow stack tight">
+        <p class="strong">${t.kept}</p>
+        <p class="small soft">${name}, ${formatDateTime(newest.startedAt)}. ${t.keptHint}</p>
+        <div class="row tight">
+          <button class="button small" @click=${() => this.#save(newest)}>
+            ${icon("download")} ${t.save}
+          </button>
+          <button class="button small quiet" @click=${() => this.#remove(newest)}>
+            ${icon("trash")} ${t.discard}
+          </button>
+          ${list}
+        </div>
+      </div>
+    </div>`;
+  }
+
+  async #load(): Promise<void> {
+    const all = await ownConversations();
+    this.hasConversations = all.length > 0;
+    this.kept = await abandonedRecordings();
+  }
+
+  async #save(one: KeptRecording): Promise<void> {
+    try {
+      await saveRecording(savedName("conversation", one.startedAt), await loadKept(one));
+      this.#drop(one);
+    } catch (error) {
+      showError(error);
+    }
+  }
+
+  #remove(one: KeptRecording): void {
+    deleteKept(one.id).catch((error: unknown) => showError(error));
+    this.#drop(one);
+  }
+
+  #drop(one: KeptRecording): void {
+    this.kept = this.kept.filter((other) => other !== one);
+  }
 }

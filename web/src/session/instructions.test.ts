@@ -1,4 +1,5 @@
 // @vitest-environment happy-dom
+
 import { beforeEach, expect, it, vi } from "vitest";
 import type { Preset } from "../api/catalog.ts";
 import { base64FromSamples } from "../audio/pcm.ts";

@@ -194,3 +194,11 @@ export function meter(label: string, level: number, hot = false): TemplateResult
 function hint(spec: Labelled): TemplateResult | typeof nothing {
   return spec.hint ? html`<span class="hint">${spec.hint}</span>` : nothing;
 }
+
+/** Maps a peak in dBFS to the level of a `meter` or an orb, 0 to 1. */
+export function loudnessShare(peakDb: number): number {
+  return Math.min(1, Math.max(0, (peakDb - QUIET_DB) / (LOUD_DB - QUIET_DB)));
+}
+
+const QUIET_DB = -48;
+const LOUD_DB = -8;

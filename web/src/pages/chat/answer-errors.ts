@@ -1,4 +1,4 @@
-import { type ProblemText, sessionEndText } from "../../components/session-end.ts";
+import { type ProblemText, sessionEndText } from "../../components/session-status.ts";
 import type { Answer } from "../../session/chat-request.ts";
 import type { SessionEnd } from "../../session/session-state.ts";
 import type { ChatChoices } from "./panel.ts";

@@ -1,4 +1,4 @@
-import { devices } from "../../audio/devices.ts";
+import { devices } from "../../audio/audio-settings.ts";
 import type { Player } from "../../audio/player.ts";
 import { Speaker } from "../../audio/speaker.ts";
 import { nowPlaying } from "../../components/audio-playback.ts";

@@ -1,3 +1,6 @@
+import "../../ui/markdown.ts";
+import "../../components/session-status.ts";
+import "../../components/audio-player.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { chimeInQueue } from "../../audio/chimes.ts";
@@ -9,10 +12,6 @@ import type { ConnectionStatus } from "../../session/session-state.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { textArea } from "../../ui/controls.ts";
 import { icon } from "../../ui/icon.ts";
-import "../../ui/markdown.ts";
-import "../../components/queue-panel.ts";
-import "../../components/connection-banner.ts";
-import "../../components/audio-player.ts";
 import type { AnswerProblem, Remedy } from "./answer-errors.ts";
 import { copyButton, toolButton } from "./message-buttons.ts";
 import { chatStrings } from "./strings.ts";

@@ -1,3 +1,5 @@
+import "../../components/audio-player.ts";
+import "../../components/audio-recorder.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, query, state } from "lit/decorators.js";
 import { live } from "lit/directives/live.js";
@@ -7,17 +9,16 @@ import {
   AttachmentError,
   type AttachmentType,
   acceptFor,
+  attachmentErrorText,
+  mediaPreview,
   readAttachment,
-} from "../../components/attachments.ts";
-import { attachmentErrorText, mediaPreview } from "../../components/part-list.ts";
+} from "../../components/part-list.ts";
 import { common } from "../../i18n/common.ts";
 import { formatDateTime } from "../../i18n/format.ts";
 import { audioPart, type Part, plainText, textPart } from "../../media/parts.ts";
 import { BaseElement, type ChangedProperties, freshId } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { toast } from "../../ui/toasts.ts";
-import "../../components/audio-player.ts";
-import "../../components/audio-recorder.ts";
 import { chatStrings } from "./strings.ts";
 
 type AttachmentPart = Exclude<Part, { type: "text" }>;

@@ -1,9 +1,11 @@
+import "../../components/own-conversations.ts";
+import "./question.ts";
+import "./answer.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, query } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import type { Capabilities } from "../../api/catalog.ts";
 import { socketProtocols } from "../../api/key.ts";
-import "../../components/own-conversations.ts";
 import { allowChimes } from "../../audio/chimes.ts";
 import { stopAudio } from "../../components/audio-playback.ts";
 import { type Part, textPart } from "../../media/parts.ts";
@@ -23,11 +25,9 @@ import { AnswerSpeaker } from "./answer-speaker.ts";
 import { AutoScroll } from "./auto-scroll.ts";
 import type { Composer } from "./composer.ts";
 import { DropZone } from "./drop-zone.ts";
-import type { QuestionElement } from "./question.ts";
-import "./question.ts";
 import { chatPanel, chatRequestFields, chatSettings } from "./panel.ts";
+import type { QuestionElement } from "./question.ts";
 import { chatStrings } from "./strings.ts";
-import "./answer.ts";
 import "./page.css";
 
 /** The chat page: text, images, audio and videos, with written and spoken answers. */

@@ -1,11 +1,10 @@
+import "../../components/voice-orb.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, query, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import type { Levels } from "../../audio/audio-engine.ts";
-import { loudnessShare } from "../../components/orb-shape.ts";
-import { sessionEndNotice } from "../../components/session-end.ts";
+import { sessionEndNotice } from "../../components/session-status.ts";
 import type { VoiceOrb } from "../../components/voice-orb.ts";
-import "../../components/voice-orb.ts";
 import { common } from "../../i18n/common.ts";
 import type { HalfDuplexTurnState } from "../../session/half-duplex-session.ts";
 import { Instructions } from "../../session/instructions.ts";
@@ -13,16 +12,14 @@ import type { ConnectionStatus } from "../../session/session-state.ts";
 import { capabilities, exampleQuestion, limitations } from "../../shell/capabilities.ts";
 import { StoreController } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";
+import { loudnessShare } from "../../ui/controls.ts";
 import { dialog } from "../../ui/dialog.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
 import { halfDuplexPanel, halfDuplexSettings } from "./panel.ts";
 import { SessionController } from "./session-controller.ts";
 import { halfDuplexStage } from "./stage.ts";
-import "./stage.ts";
 import { halfDuplexStrings } from "./strings.ts";
-import "../../components/queue-panel.ts";
-import "../../components/connection-banner.ts";
 import "./page.css";
 
 /** The half-duplex page: stage, transcript, settings. */

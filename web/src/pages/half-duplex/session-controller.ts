@@ -1,10 +1,10 @@
 import type { ReactiveController, ReactiveControllerHost } from "lit";
 import { socketProtocols } from "../../api/key.ts";
 import type { Levels } from "../../audio/audio-engine.ts";
+import { selectedDevices } from "../../audio/audio-settings.ts";
 import { allowChimes, chimeInQueue } from "../../audio/chimes.ts";
-import { selectedDevices } from "../../audio/devices.ts";
 import { nowPlaying, stopAudio } from "../../components/audio-playback.ts";
-import { problemText } from "../../components/session-end.ts";
+import { problemText } from "../../components/session-status.ts";
 import {
   HalfDuplexSession,
   type HalfDuplexSessionState,

@@ -1,3 +1,4 @@
+import "../../components/audio-player.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
 import { INPUT_RATE, OUTPUT_RATE, type Samples } from "../../audio/pcm.ts";
@@ -14,7 +15,6 @@ import { toast } from "../../ui/toasts.ts";
 import { halfDuplexSettings } from "./panel.ts";
 import type { SessionController } from "./session-controller.ts";
 import { halfDuplexStrings } from "./strings.ts";
-import "../../components/audio-player.ts";
 
 const SHOWN_BELOW_S = 2; // shorter than the full time: nothing has been sent for a while
 const SOON_S = 20;

@@ -1,10 +1,22 @@
+import "../../components/own-conversations.ts";
+import "./browser-recording.ts";
+import "./transcript.ts";
+import "./replay-media.ts";
+import "./timeline-view.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { type RecordingMeta, recordingPeaks } from "../../api/recordings.ts";
 import { isShareToken } from "../../api/shares.ts";
 import { readWaveform, type Waveform, waveformOf } from "../../audio/waveform.ts";
 import { recordingSheetStrings } from "../../components/recording-sheet-strings.ts";
+import {
+  playerControlsStrings,
+  ReplayPlayer,
+  type ReplayState,
+} from "../../components/replay-player.ts";
 import { formatClock, formatDateTime } from "../../i18n/format.ts";
+import { alignToSound, firstSoundMs } from "../../replay/sound-runs.ts";
+import { adjacentTurn, type Timeline } from "../../replay/timeline.ts";
 import { savedName, saveRecording } from "../../session/browser-recording.ts";
 import { showError, UserTask } from "../../shell/errors.ts";
 import { StoreController } from "../../state/store.ts";
@@ -13,21 +25,10 @@ import { dialog } from "../../ui/dialog.ts";
 import { icon } from "../../ui/icon.ts";
 import { toast } from "../../ui/toasts.ts";
 import { recordingDetails } from "./details.ts";
-import { DeepLink, momentHash } from "./playhead-value.ts";
-import { Assets, type LoadState } from "./recording-loader.ts";
-import "./details.ts";
-import "../../components/own-conversations.ts";
-import { playerControlsStrings } from "../../components/player-controls.ts";
-import "../../components/player-controls.ts";
-import { ReplayPlayer, type ReplayState } from "../../components/replay-player.ts";
 import { handleKey } from "./keyboard.ts";
 import { recordingNotices } from "./notices.ts";
-import "./browser-recording.ts";
-import "./transcript.ts";
-import { alignToSound, firstSoundMs } from "../../replay/sound-runs.ts";
-import { adjacentTurn, type Timeline } from "../../replay/timeline.ts";
-import "./replay-media.ts";
-import "./timeline-view.ts";
+import { DeepLink, momentHash } from "./playhead-value.ts";
+import { Assets, type LoadState } from "./recording-loader.ts";
 import { viewerStrings } from "./strings.ts";
 
 /** More silence than this at the start is skipped. */

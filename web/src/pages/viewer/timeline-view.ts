@@ -1,8 +1,10 @@
+import "./overview.ts";
 import { html, nothing, svg, type TemplateResult } from "lit";
 import { customElement, property, query, state } from "lit/decorators.js";
 import type { Waveform } from "../../audio/waveform.ts";
 import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatClock } from "../../i18n/format.ts";
+import type { SpeakerRole, SpokenLine, Timeline } from "../../replay/timeline.ts";
 import { Store } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
@@ -17,8 +19,6 @@ import {
 } from "./lanes.ts";
 import type { VisiblePart } from "./overview.ts";
 import type { Assets } from "./recording-loader.ts";
-import "./overview.ts";
-import type { SpeakerRole, SpokenLine, Timeline } from "../../replay/timeline.ts";
 import { viewerStrings } from "./strings.ts";
 import "./timeline-view.css";
 

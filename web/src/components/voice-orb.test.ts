@@ -1,5 +1,8 @@
+// @vitest-environment happy-dom
+
 import { expect, it } from "vitest";
-import { loudnessShare, outlinePath, radiusAt } from "./orb-shape.ts";
+import { loudnessShare } from "../ui/controls.ts";
+import { outlinePath, radiusAt } from "./voice-orb.ts";
 
 it("stays within the limits of the amplitude", () => {
   const outline = { radius: 50, swing: 0.2, waves: 3, phase: 1.1 };

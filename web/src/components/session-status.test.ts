@@ -1,6 +1,7 @@
 // @vitest-environment happy-dom
+
 import { expect, it } from "vitest";
-import { QueuePanel } from "./queue-panel.ts";
+import { QueuePanel } from "./session-status.ts";
 
 const PLACE = { position: 1, length: 1, etaS: null, reason: null, at: 0, stale: false };
 

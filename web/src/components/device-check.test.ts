@@ -1,5 +1,7 @@
+// @vitest-environment happy-dom
+
 import { expect, test } from "vitest";
-import { match, rateEcho, sweep } from "./echo-test.ts";
+import { match, rateEcho, sweep } from "./device-check.ts";
 
 const RATE = 8000;
 const PLAYED = sweep(RATE);

@@ -1,6 +1,6 @@
-import { flag, optional, Settings } from "../settings/settings.ts";
-import type { AudioEngineOptions } from "./audio-engine.ts";
-import { MICROPHONE_DEFAULTS } from "./audio-source.ts";
+import { flag, optional, range, Settings } from "../settings/settings.ts";
+import type { AudioEngine, AudioEngineOptions } from "./audio-engine.ts";
+import { MICROPHONE_DEFAULTS, Microphone } from "./audio-source.ts";
 
 export interface Devices {
   microphones: MediaDeviceInfo[];
@@ -46,4 +46,22 @@ export function selectedDevices(): AudioEngineOptions {
     microphone: { ...MICROPHONE_DEFAULTS, deviceId: microphone ?? undefined, noiseSuppression },
     speakerId: speaker ?? undefined,
   };
+}
+
+/** Volume of each side in dB, shared by all pages. */
+export const mixer = new Settings("mixer", 1, {
+  userDb: range(0, -24, 12),
+  modelDb: range(0, -24, 12),
+  /** The automatic gain targets -23 LUFS. */
+  userAuto: flag(true),
+  modelAuto: flag(false),
+});
+
+/** Automatic gain applies to microphones, not to files. */
+export function applyMixer({ capture, speaker, source }: AudioEngine): void {
+  const { userDb, modelDb, userAuto, modelAuto } = mixer.value;
+  capture.channel.faderDb = userDb;
+  capture.channel.autoGain = userAuto && source instanceof Microphone;
+  speaker.channel.faderDb = modelDb;
+  speaker.channel.autoGain = modelAuto;
 }

@@ -1,15 +1,14 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import type { AudioEngine } from "../audio/audio-engine.ts";
+import { applyMixer, mixer } from "../audio/audio-settings.ts";
 import { type Loudness, SILENCE } from "../audio/loudness.ts";
 import { formatNumber } from "../i18n/format.ts";
 import { defineStrings } from "../i18n/language.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
-import { meter, slider, toggle } from "../ui/controls.ts";
-import { applyMixer, mixer } from "./mixer-settings.ts";
-import { loudnessShare } from "./orb-shape.ts";
-import "./audio-mixer.css";
+import { loudnessShare, meter, slider, toggle } from "../ui/controls.ts";
+import "./panel.css";
 
 export const audioMixerStrings = defineStrings(
   {
