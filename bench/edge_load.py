@@ -52,10 +52,10 @@ from antiphon.shared_schemas.entries import (
     StoppedOut,
     StreamPosition,
 )
-from antiphon.shared_schemas.media import BINARY_PROTOCOL, Raw, to_frame, to_text
 from antiphon.shared_schemas.registry import Claim, WorkerReport
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 from antiphon.shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.wire import BINARY_PROTOCOL, Raw, to_frame, to_text
 from processes import ROOT, private_redis, process, wait_for
 
 PEER = "bench-peer"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.errors import IncompatibleRedis
-from antiphon.broker.keys import Keys
-from antiphon.broker.shards import STREAM_SHARDS
+from antiphon.broker.keys import STREAM_SHARDS, Keys
 
 SCHEMA_VERSION = 2
 """Incremented when a key or a field is removed or changes its meaning; see docs/redis-keys.md."""

@@ -18,8 +18,7 @@ from antiphon.broker.service.disk_space import GIB, free_bytes
 from antiphon.broker.service.metrics import new_registry
 from antiphon.broker.service.process import stop_on_signals
 from antiphon.broker.service.status_port import status_port
-from antiphon.cleanup_job.metrics import CleanupMetrics
-from antiphon.cleanup_job.report import RedisReport, SweepReport, SweepStatus
+from antiphon.cleanup_job.report import CleanupMetrics, RedisReport, SweepReport, SweepStatus
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cleanup_job.sweep import sweep, wanted_free_bytes
 from antiphon.shared_schemas.ids import new_process_id

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from antiphon.broker.service.metrics import MILLISECONDS, SECONDS
 from antiphon.shared_schemas.entries import ResultOut
 from antiphon.shared_schemas.states import SessionKind
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 
 _COSTS = ("llm", "tts_prep", "tts", "token2wav", "all")
 """Engine stages of a unit. The result has the duration of each in `cost_..._ms`."""

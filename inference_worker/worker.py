@@ -1,4 +1,4 @@
-"""A worker process: load the engine, serve sessions, drain."""
+"""A worker process: load the engine, claim and serve sessions, drain."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from structlog.contextvars import bind_contextvars
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.events import EventWatch, follow
 from antiphon.broker.service.metrics import BrokerMetrics, new_registry
 from antiphon.broker.service.process import stop_on_signals
 from antiphon.broker.service.status_port import status_port
 from antiphon.broker.service.tracing import open_tracing
-from antiphon.inference_worker.claimer import Claimer
 from antiphon.inference_worker.engines.factory import build_processor
 from antiphon.inference_worker.heartbeat import WorkerHeartbeat
 from antiphon.inference_worker.metrics import WorkerMetrics
 from antiphon.inference_worker.pool import SessionPool
 from antiphon.inference_worker.sessions.context import WorkerContext
-from antiphon.inference_worker.sessions.engine_executor import EngineExecutor
+from antiphon.inference_worker.sessions.engine_executor import EngineExecutor, finish_despite_cancel
 from antiphon.inference_worker.sessions.tracing import SessionTracer
 from antiphon.inference_worker.sessions.transcripts import UserTranscriber
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.shared_schemas.ids import new_process_id
-from antiphon.shared_schemas.states import WorkerState
+from antiphon.shared_schemas.states import WAITING_STATES, SessionState, WorkerState
 
 log = structlog.get_logger()
 
 _HAND_OVER_S = 5.0
 """Time to hand over the sessions before the service manager kills the worker."""
+
+_CLAIM_FALLBACK_S = 1.0
+"""Claim at this interval even without an event."""
 
 
 async def run(
@@ -203,3 +206,45 @@ class _Worker:
         except BrokerUnavailable as error:
             log.warning("leave_unannounced", error=str(error))
         log.info("worker_stopped")
+
+
+class Claimer:
+    """Two loops: one follows session events, the other claims."""
+
+    def __init__(self, context: WorkerContext, pool: SessionPool) -> None:
+        self._context = context
+        self._pool = pool
+
+    async def listen(self, watch: EventWatch) -> None:
+        """Wake the claim loop for waiting sessions; abort ended ones."""
+        async for events in follow(watch):
+            for event in events:
+                if event.state in WAITING_STATES:
+                    self._pool.changed.set()
+                elif event.state is SessionState.ENDED:
+                    self._pool.abort_ended(event.ticket)
+
+    async def fill(self) -> None:
+        """Claim while there is a free slot and a waiting session; then wait for a change."""
+        while True:
+            self._pool.changed.clear()
+            try:
+                # A claim that Redis has made must be started, even if the drain begins.
+                while self._pool.free > 0 and await finish_despite_cancel(
+                    asyncio.create_task(self._claim_one(), name="claim-one")
+                ):
+                    pass
+            except BrokerUnavailable as error:
+                log.warning("claim_failed", error=str(error))
+            try:
+                async with asyncio.timeout(_CLAIM_FALLBACK_S):
+                    await self._pool.changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _claim_one(self) -> bool:
+        """True if a session was waiting."""
+        claim = await self._context.broker.leases.claim(self._context.worker_id)
+        if claim is not None:
+            self._pool.start(claim)
+        return claim is not None

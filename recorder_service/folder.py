@@ -18,7 +18,6 @@ from antiphon.recorder_service.journal.files import (
     write_atomic,
     write_blocks_atomic,
 )
-from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
     SIDES,
     Journal,
@@ -31,7 +30,7 @@ from antiphon.recorder_service.journal.journal import (
     to_journal,
 )
 from antiphon.recorder_service.journal.limits import RecordingLimits
-from antiphon.recorder_service.journal.state import JournalState
+from antiphon.recorder_service.journal.state import JournalState, RecordingJob, SessionEnding
 from antiphon.recorder_service.manifest.duplex import build_manifest
 from antiphon.recorder_service.manifest.meta import live_meta, read_meta
 from antiphon.recorder_service.media import (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import gc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,8 +21,7 @@ from antiphon.broker.service.metrics import BrokerMetrics, new_registry
 from antiphon.broker.service.process import freeze_heap, stop_on_signals
 from antiphon.broker.service.status_port import status_port
 from antiphon.broker.settings import PRIVATE_FOLDER
-from antiphon.recorder_service.journal.job import RecordingJob
-from antiphon.recorder_service.memory import return_unused_memory
+from antiphon.recorder_service.journal.state import RecordingJob
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.sessions.active import ActiveRecordings
 from antiphon.recorder_service.sessions.recorder import LONGEST_RETRY_S
@@ -277,3 +278,14 @@ async def _every(pause_s: float, step: Callable[[], Awaitable[None]]) -> None:
         except (BrokerUnavailable, OSError) as error:
             log.warning("recorder_step_failed", error=str(error))
         await asyncio.sleep(pause_s)
+
+
+def return_unused_memory() -> None:
+    """Free the cycles that finished work leaves, and what glibc keeps of the memory of threads.
+
+    An idle process would keep both: it allocates too little to start a full collection.
+    """
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -18,8 +18,7 @@ from antiphon.shared_schemas.audio import PcmFormat, float_bytes
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage, restore
 from antiphon.shared_schemas.tagged import TaggedDataclass
-from antiphon.shared_schemas.token_usage import TokenUsage
-from antiphon.shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
 
 BINARY = {"binary": True}
 """Field metadata: the value is stored raw; a tuple is stored as name0, name1, ..."""

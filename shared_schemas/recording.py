@@ -15,7 +15,7 @@ import orjson
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 
 META_FILE = "meta.json"
 RECORDING_FILE = "recording.json"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
+
 from antiphon.shared_schemas.audio import SILENCE, Samples
 
 
@@ -35,3 +37,27 @@ class UnitResult:
     vision_tokens: int = 0
     simulated: bool = False
     memo: dict[str, Any] = field(default_factory=dict)
+
+
+class TokenUsage(BaseModel):
+    """Tokens that a model read (`input_…`) and generated (`output_…`).
+
+    An entry has the tokens since the last entry with a count. None in place of a count means that
+    the engine does not count. A new worker reads finished units and turns again without counting.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    input_text: NonNegativeInt = 0
+    input_audio: NonNegativeInt = 0
+    input_vision: NonNegativeInt = 0
+    output_text: NonNegativeInt = 0
+    output_audio: NonNegativeInt = 0
+
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        mine, theirs = self.model_dump(), other.model_dump()
+        return TokenUsage(**{kind: mine[kind] + theirs[kind] for kind in mine})
+
+    def __sub__(self, earlier: TokenUsage) -> TokenUsage:
+        mine, theirs = self.model_dump(), earlier.model_dump()
+        return TokenUsage(**{kind: max(0, mine[kind] - theirs[kind]) for kind in mine})

@@ -24,7 +24,6 @@ from antiphon.shared_schemas.content import (
     TextPart,
     VideoPart,
 )
-from antiphon.shared_schemas.media import Raw
 from antiphon.shared_schemas.messages.chat import (
     ChatGeneration,
     ChatServerMessage,
@@ -33,7 +32,7 @@ from antiphon.shared_schemas.messages.chat import (
     PrefillProgress,
     UnstreamedChatDone,
 )
-from antiphon.shared_schemas.wire import Queued
+from antiphon.shared_schemas.wire import Queued, Raw
 
 __all__ = ["Answer", "Piece", "ask"]
 

@@ -21,7 +21,7 @@ from antiphon.client.connect_errors import connection_error
 from antiphon.client.errors import CannotConnect
 from antiphon.client.sound import check_samples
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
-from antiphon.shared_schemas.media import BINARY_PROTOCOL, Raw, split_frame, to_frame, to_text
+from antiphon.shared_schemas.wire import BINARY_PROTOCOL, Raw, split_frame, to_frame, to_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -12,8 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from antiphon.client.errors import UnreadableMessage
 from antiphon.shared_schemas.audio import float_bytes, samples_from_bytes
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.media import Payload, Raw, split_frame
-from antiphon.shared_schemas.wire import ServerMessage
+from antiphon.shared_schemas.wire import Payload, Raw, ServerMessage, split_frame
 
 _BLANKS: dict[Any, Any] = {str: "", int: 0, float: 0.0, bool: False, bytes: b""}
 _SOUND = (bytes, bytes | None)

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from antiphon.broker.connections.client import RedisClient, RedisNode
 from antiphon.broker.connections.cluster import ClusterClient
-from antiphon.broker.connections.passwords import read_password
 from antiphon.broker.connections.pool import shared_pool
 from antiphon.broker.connections.sentinel import SentinelClient
-from antiphon.broker.connections.single import SingleServer
+from antiphon.broker.connections.single import SingleServer, read_password
 from antiphon.broker.redis_address import Endpoint, RedisAddress, RedisKind
 from antiphon.broker.settings import BrokerSettings
 

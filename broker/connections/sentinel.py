@@ -9,10 +9,9 @@ from weakref import WeakSet
 from redis.exceptions import ResponseError
 
 from antiphon.broker.connections.client import BlockingConnection, RedisNode
-from antiphon.broker.connections.passwords import read_password
 from antiphon.broker.connections.pool import shared_pool
 from antiphon.broker.connections.shared_call import SharedCall
-from antiphon.broker.connections.single import SingleServer
+from antiphon.broker.connections.single import SingleServer, read_password
 from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
 from antiphon.broker.redis_address import Endpoint, RedisAddress
 from antiphon.broker.settings import BrokerSettings

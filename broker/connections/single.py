@@ -1,13 +1,28 @@
-"""A Redis that is one server."""
+"""A Redis that is one server, and the file with its password."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from pathlib import Path
 
 from antiphon.broker.connections.client import BlockingConnection, RedisClient, RedisNode
 from antiphon.broker.connections.pool import LocateServer, blocking_pool, shared_pool
+from antiphon.broker.errors import BadPasswordFile
 from antiphon.broker.redis_address import RedisAddress
 from antiphon.broker.settings import BrokerSettings
+
+
+def read_password(setting: str, path: Path | None) -> str | None:
+    """The text of the file that a setting names, None without one. Raises BadPasswordFile."""
+    if path is None:
+        return None
+    try:
+        password = path.read_text().strip()
+    except OSError as error:
+        raise BadPasswordFile(f"{setting} {path} cannot be read ({error.strerror})") from error
+    if not password:
+        raise BadPasswordFile(f"{setting} {path} is empty")
+    return password
 
 
 class SingleServer(RedisNode, RedisClient):

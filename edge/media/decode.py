@@ -21,7 +21,7 @@ from antiphon.shared_schemas.audio import (
 )
 from antiphon.shared_schemas.entries import ChunkIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.media import Media, Payload, Raw, split_frame
+from antiphon.shared_schemas.wire import Media, Payload, Raw, split_frame
 
 MAX_PEAK = 8.0
 """Largest float32 sample; full scale is 1. 16-bit numbers and other data have far larger ones."""

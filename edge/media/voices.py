@@ -24,8 +24,8 @@ from antiphon.edge.media.file_types import is_wav
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.media import Media, Raw
 from antiphon.shared_schemas.voices import UPLOADED, VoiceInfo, VoiceSound
+from antiphon.shared_schemas.wire import Media, Raw
 
 log = structlog.get_logger()
 

@@ -65,7 +65,6 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
-from antiphon.shared_schemas.media import Payload
 from antiphon.shared_schemas.messages.chat import (
     AudioItem,
     ChatChunk,
@@ -87,7 +86,7 @@ from antiphon.shared_schemas.messages.chat import (
     parse_chat_request,
 )
 from antiphon.shared_schemas.states import EndReason, WaitReason, wait_reason_text
-from antiphon.shared_schemas.wire import QueueDone, ServerMessage
+from antiphon.shared_schemas.wire import Payload, QueueDone, ServerMessage
 
 _BYTES_PER_MS = 4 * INPUT_RATE // 1000
 

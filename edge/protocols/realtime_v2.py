@@ -20,7 +20,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT
 from antiphon.shared_schemas.messages.realtime_v2 import DuplexInput, InitPayload, OutputDelta
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 
 WIRE_NAMES: Mapping[type[InEntry], str] = {
     PrepareIn: "session.init",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Annotated
@@ -14,7 +15,6 @@ from prometheus_client.exposition import choose_encoder
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.eta import SessionLengths
 from antiphon.edge.context import EdgeContext
-from antiphon.edge.routes.capabilities import capabilities_of
 from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, SnapshotDep
 from antiphon.edge.routes.models import (
     ActionResult,
@@ -23,6 +23,7 @@ from antiphon.edge.routes.models import (
     CacheHolder,
     CacheStatus,
     Capabilities,
+    EngineCapabilities,
     EtaConfig,
     EtaReport,
     Health,
@@ -278,3 +279,49 @@ def _gpu(device: str) -> int:
 def _mean_unit_ms(counters: dict[str, float]) -> float:
     units = counters.get("units", 0)
     return round(counters.get("unit_ms_total", 0.0) / units, 3) if units else 0.0
+
+
+def capabilities_of(workers: Iterable[WorkerRow]) -> Capabilities:
+    """What any of these workers can do."""
+    same: dict[tuple[object, ...], list[WorkerRow]] = {}
+    for worker in workers:
+        key = (worker.engine, worker.model, worker.kinds, worker.abilities)
+        same.setdefault(key, []).append(worker)
+    engines = sorted(map(_engine, same.values()), key=lambda one: (one.model, one.engine))
+    talking = [one for one in engines if any(kind.is_duplex for kind in one.kinds)]
+    return Capabilities(
+        model=", ".join(dict.fromkeys(one.model for one in engines)) or None,
+        engines=engines,
+        kinds=sorted({kind for one in engines for kind in one.kinds}),
+        hears=_all_languages([one.hears for one in engines]),
+        speaks=_all_languages([one.speaks for one in engines]),
+        sees=any(one.sees for one in engines),
+        clones_voices=any(one.clones_voices for one in engines),
+        calls_tools=any(one.calls_tools for one in engines),
+        greets=bool(talking) and all(one.greets for one in talking),
+        simulated=bool(engines) and all(one.simulated for one in engines),
+    )
+
+
+def _engine(workers: Sequence[WorkerRow]) -> EngineCapabilities:
+    """`workers` run the same engine with the same model."""
+    [first, *_] = workers
+    able = first.abilities
+    return EngineCapabilities(
+        engine=first.engine,
+        model=first.model,
+        workers=len(workers),
+        kinds=sorted(first.kinds),
+        hears=list(able.hears),
+        speaks=list(able.speaks),
+        sees=able.sees,
+        clones_voices=able.clones_voices,
+        calls_tools=able.calls_tools,
+        greets=able.greets,
+        simulated=able.simulated,
+    )
+
+
+def _all_languages(known: Sequence[Sequence[str]]) -> list[str]:
+    """The union; empty if the languages of one engine are not known."""
+    return sorted({code for codes in known for code in codes}) if all(known) else []

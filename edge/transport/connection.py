@@ -13,8 +13,13 @@ from antiphon.edge.errors import CLOSE_REASONS, ClientGone, Close, NotJson
 from antiphon.edge.json_text import ClientFrame, Utf8Text
 from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.media import BINARY_PROTOCOL, PLAIN_PROTOCOL
-from antiphon.shared_schemas.wire import ServerMessage, encode, encode_binary
+from antiphon.shared_schemas.wire import (
+    BINARY_PROTOCOL,
+    PLAIN_PROTOCOL,
+    ServerMessage,
+    encode,
+    encode_binary,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage
 from antiphon.shared_schemas.registry import Memory
-from antiphon.shared_schemas.token_usage import TokenUsage
-from antiphon.shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
 
 
 class SessionView(ABC):

@@ -16,8 +16,12 @@ from antiphon.inference_worker.engines.types import (
 from antiphon.inference_worker.sessions.answer import AnswerStream
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
-from antiphon.inference_worker.sessions.interrupts import InterruptWatcher
-from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox, open_mailbox
+from antiphon.inference_worker.sessions.mailbox import (
+    InterruptWatcher,
+    QueuedInput,
+    SessionMailbox,
+    open_mailbox,
+)
 from antiphon.inference_worker.sessions.recovery import RecoveredChat, read_history, recover_chat
 from antiphon.inference_worker.sessions.runner import publish_error, reference_voice
 from antiphon.inference_worker.sessions.tracing import TraceContext

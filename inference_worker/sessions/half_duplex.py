@@ -18,8 +18,7 @@ from antiphon.inference_worker.sessions.answer import AnswerStream
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.inference_worker.sessions.conversation_past import ConversationPast, FinishedStep
-from antiphon.inference_worker.sessions.interrupts import InterruptWatcher
-from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
+from antiphon.inference_worker.sessions.mailbox import InterruptWatcher, QueuedInput, SessionMailbox
 from antiphon.inference_worker.sessions.recovery import (
     GUARD_SAMPLES,
     PendingTurn,

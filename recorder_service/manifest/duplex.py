@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
     JournalContents,
     JournalEntry,
     select,
 )
-from antiphon.recorder_service.journal.state import JournalState
+from antiphon.recorder_service.journal.state import JournalState, RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.steady import without_clock_jumps
 from antiphon.recorder_service.manifest.meta import (
     config_of,

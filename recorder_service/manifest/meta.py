@@ -10,7 +10,6 @@ from typing import Any
 
 import structlog
 
-from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
     SIDES,
     JournalContents,
@@ -22,7 +21,12 @@ from antiphon.recorder_service.journal.journal import (
     Side,
 )
 from antiphon.recorder_service.journal.limits import MAX_JOURNAL_BYTES
-from antiphon.recorder_service.journal.state import JournalState, SessionConfigIn
+from antiphon.recorder_service.journal.state import (
+    JournalState,
+    RecordingJob,
+    SessionConfigIn,
+    SessionEnding,
+)
 from antiphon.recorder_service.manifest.plan import plan_replay
 from antiphon.shared_schemas.entries import ChatIn, HalfDuplexPrepareIn, StreamEntry
 from antiphon.shared_schemas.recording import (

@@ -12,7 +12,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.service.disk_space import DiskReserve
 from antiphon.recorder_service.attempts import Attempts
 from antiphon.recorder_service.disk_writer import DiskWriter
-from antiphon.recorder_service.journal.job import RecordingJob
+from antiphon.recorder_service.journal.state import RecordingJob
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.replay.merge import MergeQueue
 from antiphon.recorder_service.sessions.recorder import SessionRecorder, SharedWork

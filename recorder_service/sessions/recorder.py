@@ -18,8 +18,8 @@ from antiphon.broker.service.disk_space import DiskReserve
 from antiphon.recorder_service.attempts import Attempts, TooManyAttempts
 from antiphon.recorder_service.disk_writer import DiskWriter
 from antiphon.recorder_service.folder import RecordingFolder, set_aside
-from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import SIDES, OutageStart, Side
+from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.replay.merge import MergeQueue
 from antiphon.recorder_service.sessions.status import (

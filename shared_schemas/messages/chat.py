@@ -11,7 +11,6 @@ from pydantic import BaseModel, BeforeValidator, FailFast, Field, ValidationErro
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import GenerationConfig
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, from_validation
-from antiphon.shared_schemas.media import Media, Payload
 from antiphon.shared_schemas.tools import (
     MAX_CALLS,
     MAX_TOOL_BYTES,
@@ -23,6 +22,8 @@ from antiphon.shared_schemas.wire import (
     NULLABLE,
     ClientMessage,
     Error,
+    Media,
+    Payload,
     Queued,
     QueueDone,
     QueueUpdate,

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, ConfigDict, Field
 
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.media import Media
 from antiphon.shared_schemas.wire import (
     ClientMessage,
     Error,
+    Media,
     MessageReader,
     Notice,
     Queued,

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from antiphon.shared_schemas.config import HalfDuplexConfig
-from antiphon.shared_schemas.media import Media
 from antiphon.shared_schemas.messages.duplex import Stop
 from antiphon.shared_schemas.wire import (
     ClientMessage,
     Error,
+    Media,
     MessageReader,
     Queued,
     QueueDone,

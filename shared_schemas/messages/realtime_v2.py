@@ -7,7 +7,6 @@ from typing import Any, Literal
 from pydantic import Field
 
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.media import Media, Payload
 from antiphon.shared_schemas.messages.duplex import MAX_FRAMES, Slices
 from antiphon.shared_schemas.messages.realtime import (
     ClosedReason,
@@ -19,7 +18,7 @@ from antiphon.shared_schemas.messages.realtime import (
     SessionQueueDone,
     SessionQueueUpdate,
 )
-from antiphon.shared_schemas.wire import ClientMessage, MessageReader, ServerMessage
+from antiphon.shared_schemas.wire import ClientMessage, Media, MessageReader, Payload, ServerMessage
 
 MAX_PROMPT_CHARS = 20_000
 

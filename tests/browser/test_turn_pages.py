@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from playwright.async_api import expect
 
-from antiphon.shared_schemas.media import split_frame
+from antiphon.shared_schemas.wire import split_frame
 from support.browser_user import Visitor, a11y_findings
 from support.page_microphone import speak
 from support.speech import transcribe, words

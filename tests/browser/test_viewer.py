@@ -12,7 +12,7 @@ import pytest
 import soundfile
 from playwright.async_api import Page, expect
 
-from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
+from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.shared_schemas.entries import PausedOut, ResumedOut
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.states import EndReason, SessionKind

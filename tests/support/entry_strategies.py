@@ -19,7 +19,7 @@ from antiphon.shared_schemas.config import (
     VadConfig,
 )
 from antiphon.shared_schemas.entries import Entry
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 
 texts = st.text(max_size=40)
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from antiphon.broker.client import Broker
 from antiphon.broker.streams import StreamWriter
 from antiphon.recorder_service.folder import RecordingFolder
-from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import SIDES, Side
+from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
+from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import PreparedOut, PrepareIn, StreamPosition
 from antiphon.shared_schemas.ids import new_recording_id

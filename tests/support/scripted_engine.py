@@ -29,8 +29,7 @@ from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage
 from antiphon.shared_schemas.states import SessionKind
-from antiphon.shared_schemas.token_usage import TokenUsage
-from antiphon.shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
 
 Step = Callable[[int], UnitResult]
 """Returns the text of a unit, given its number (from 1). May raise or block."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import Side
+from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import ChunkIn, Entry, PreparedOut, PrepareIn, StreamPosition

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import StreamWriter
-from antiphon.inference_worker.claimer import Claimer
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.heartbeat import WorkerHeartbeat
 from antiphon.inference_worker.pool import SessionPool
@@ -19,6 +18,7 @@ from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.inference_worker.sessions.engine_executor import EngineExecutor
 from antiphon.inference_worker.sessions.transcripts import UserTranscriber
 from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.inference_worker.worker import Claimer
 from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
 from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.states import SessionKind, SessionState

@@ -7,7 +7,7 @@ import re
 import yaml
 from prometheus_client import CollectorRegistry
 
-from antiphon.cleanup_job.metrics import CleanupMetrics
+from antiphon.cleanup_job.report import CleanupMetrics
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.inference_worker.metrics import WorkerCounters, WorkerMetrics
 from antiphon.recorder_service.metrics import RecorderMetrics

@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 from antiphon.inference_worker.engines.backend.http_calls import HttpFailure, call
 from antiphon.inference_worker.engines.types import EngineError, EngineLost
 from antiphon.shared_schemas.audio import SILENCE, PcmFormat, Samples, samples_from_bytes
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 
 CONNECT_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 10.0

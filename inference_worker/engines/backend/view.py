@@ -16,7 +16,7 @@ from antiphon.inference_worker.engines.backend.options import BackendOptions
 from antiphon.inference_worker.engines.backend.server_pool import BackendServer, ServerPool
 from antiphon.inference_worker.engines.processor import SessionView
 from antiphon.inference_worker.engines.types import EngineError
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 
 
 class BackendView(SessionView):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 
 
 class TokenCounter:

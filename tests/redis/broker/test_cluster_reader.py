@@ -14,9 +14,8 @@ from redis.crc import key_slot
 from antiphon.broker import stream_reader
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connections import pool
-from antiphon.broker.keys import Keys
+from antiphon.broker.keys import Keys, shard_tag
 from antiphon.broker.settings import BrokerSettings
-from antiphon.broker.shards import shard_tag
 from antiphon.broker.stream_reader import STREAMS_PER_READ
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
 from support.redis_cluster import RedisCluster

@@ -32,7 +32,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 from support.scripted_engine import HeldAnswer, ScriptedConversation, piece, two_pieces
 from support.stack import until
 from support.tools import WEATHER, asks_weather, calls_weather, weather_result

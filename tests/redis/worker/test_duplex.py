@@ -34,8 +34,7 @@ from antiphon.shared_schemas.entries import (
     TimeoutOut,
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
-from antiphon.shared_schemas.token_usage import TokenUsage
-from antiphon.shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
 from support.control_plane import join
 from support.scripted_engine import listens, speaks
 from support.stack import until

@@ -16,7 +16,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, to_pcm16
 from antiphon.shared_schemas.content import AudioPart
 from antiphon.shared_schemas.entries import ChatDoneOut, ChatIn, ChunkIn, DeltaOut, PrefillDoneOut
-from antiphon.shared_schemas.media import BINARY_PROTOCOL, Raw, split_frame, to_frame
+from antiphon.shared_schemas.wire import BINARY_PROTOCOL, Raw, split_frame, to_frame
 from support.edge_harness import (
     SPEECH,
     WITHIN_S,

@@ -22,8 +22,8 @@ from websockets.frames import Frame, Opcode
 from websockets.typing import Subprotocol
 
 from antiphon.broker.keys import Keys
-from antiphon.shared_schemas.media import BINARY_PROTOCOL, split_frame
 from antiphon.shared_schemas.states import SessionState
+from antiphon.shared_schemas.wire import BINARY_PROTOCOL, split_frame
 from support.chat_mode_samples import CHAT_MODE
 from support.fuzz_frames import Sent, good_frames, hostile_frames, sent
 from support.protocol_driver import Protocol

@@ -15,9 +15,8 @@ import pytest
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.keys import Keys
+from antiphon.broker.keys import Keys, shard_tag
 from antiphon.broker.schema_version import SCHEMA_VERSION
-from antiphon.broker.shards import shard_tag
 from antiphon.shared_schemas.entries import PastSteps
 from antiphon.shared_schemas.events import WorkerCommand
 from antiphon.shared_schemas.registry import SessionRow

@@ -25,7 +25,7 @@ from antiphon.client.link import ClientOptions
 from antiphon.client.realtime import connect_realtime
 from antiphon.shared_schemas.audio import PcmFormat, Samples
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.media import Raw, to_frame
+from antiphon.shared_schemas.wire import Raw, to_frame
 from support.scripted_server import SPOKEN, Scripted, Wire, speaking, talking_to
 
 

@@ -15,7 +15,7 @@ from antiphon.recorder_service.attempts import (
     read_attempts,
 )
 from antiphon.recorder_service.folder import RecordingFolder, set_aside
-from antiphon.recorder_service.journal.job import SessionEnding
+from antiphon.recorder_service.journal.state import SessionEnding
 from antiphon.recorder_service.sessions.status import unfinished_recordings
 from antiphon.shared_schemas.recording import RecordingState, ReplayState, encode_meta
 from support.timed_conversations import T0, Recorded, TimedTalk

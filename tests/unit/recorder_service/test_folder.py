@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from antiphon.recorder_service import media
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.files import write_atomic
-from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
     NO_MEDIA,
     Journal,
@@ -22,6 +21,7 @@ from antiphon.recorder_service.journal.journal import (
     read_journal,
     to_journal,
 )
+from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.config import DuplexConfig

@@ -10,8 +10,8 @@ import pytest
 
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal import limits
-from antiphon.recorder_service.journal.job import SessionEnding
 from antiphon.recorder_service.journal.limits import MAX_DIAGNOSTIC_BYTES
+from antiphon.recorder_service.journal.state import SessionEnding
 from antiphon.shared_schemas.entries import DiagnosticIn, Entry, PlaybackIn, StreamPosition
 from antiphon.shared_schemas.recording import RecordingState
 from support.recorder_conversations import chunk, record_in_order, record_undisturbed, result

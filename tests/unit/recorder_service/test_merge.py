@@ -16,7 +16,7 @@ import soxr
 
 from antiphon.recorder_service.attempts import MergeStopped
 from antiphon.recorder_service.folder import RecordingFolder
-from antiphon.recorder_service.journal.job import SessionEnding
+from antiphon.recorder_service.journal.state import SessionEnding
 from antiphon.recorder_service.replay.merge import merge
 from antiphon.shared_schemas.audio import Samples, to_pcm16
 from antiphon.shared_schemas.entries import BreakIn, ChatDoneOut, DeltaOut, StreamPosition

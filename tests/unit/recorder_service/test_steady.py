@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.journal import (
     JournalContents,
     JournalEntries,
@@ -24,7 +23,7 @@ from antiphon.recorder_service.journal.journal import (
     Side,
     to_journal,
 )
-from antiphon.recorder_service.journal.state import JournalState
+from antiphon.recorder_service.journal.state import JournalState, RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.steady import without_clock_jumps
 from antiphon.recorder_service.manifest.duplex import build_manifest
 from antiphon.recorder_service.manifest.plan import plan_replay

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from antiphon.recorder_service.folder import RecordingFolder
-from antiphon.recorder_service.journal.job import RecordingJob, SessionEnding
+from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.recorder_service.media import media_suffix
 from antiphon.recorder_service.replay.merge import merge
@@ -28,7 +28,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.recording import RecordingState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 from support.recorder_conversations import (
     Script,
     assert_same,

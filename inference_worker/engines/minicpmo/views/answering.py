@@ -28,7 +28,7 @@ from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import GenerationConfig
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 
 _TOP_K = 100
 """The reference's default for answers."""

@@ -35,8 +35,7 @@ from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import EngineError, PastUnit, PrefillReport
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.token_usage import TokenUsage
-from antiphon.shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
 
 SILENT_SECOND: Samples = np.zeros(INPUT_RATE, dtype=np.float32)
 

@@ -19,7 +19,7 @@ from antiphon.edge.media.decode import read_audio, read_image
 from antiphon.edge.media.file_types import image_size
 from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.media import Raw
+from antiphon.shared_schemas.wire import Raw
 from support.edge_harness import picture
 
 

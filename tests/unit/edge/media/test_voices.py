@@ -16,7 +16,7 @@ from antiphon.edge.media.voices import (
 )
 from antiphon.edge.settings import SHIPPED_ASSETS, EdgeSettings
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.media import Raw
+from antiphon.shared_schemas.wire import Raw
 
 HALF = (np.full(16_000, 0.5) * 32767).astype("<i2").tobytes()
 

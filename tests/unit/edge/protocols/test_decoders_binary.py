@@ -26,7 +26,7 @@ from antiphon.shared_schemas.audio import (
 from antiphon.shared_schemas.content import AudioPart, ImagePart, TextPart
 from antiphon.shared_schemas.entries import ChunkIn, HalfDuplexPrepareIn, PrepareIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.media import Raw, to_frame
+from antiphon.shared_schemas.wire import Raw, to_frame
 from support.edge_harness import picture
 
 SETTINGS = EdgeSettings()

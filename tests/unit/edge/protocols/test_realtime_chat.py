@@ -33,7 +33,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 from support.chat_mode_samples import CHAT_MODE
 from support.edge_harness import base64_audio
 from support.protocol_driver import Step, wires_of

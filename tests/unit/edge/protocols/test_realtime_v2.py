@@ -30,7 +30,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 from support.edge_harness import base64_audio, picture, result
 from support.protocol_driver import DrivenConnection, wires_of
 from support.protocol_samples import GRANTED, PREPARED, REALTIME_V2, SETTINGS

@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.edge.transport.connection import choose_encoding, choose_subprotocol
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.media import BINARY_PROTOCOL, PLAIN_PROTOCOL
+from antiphon.shared_schemas.wire import BINARY_PROTOCOL, PLAIN_PROTOCOL
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from antiphon.shared_schemas.content import (
     TextPart,
     VideoPart,
 )
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 from support.backend_server import DIE, TONE, ScriptedBackend, counted, done, sound, text
 
 from .conftest import Connect

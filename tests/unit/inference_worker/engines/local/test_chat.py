@@ -21,7 +21,7 @@ from antiphon.shared_schemas.content import (
     TextPart,
     VideoPart,
 )
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 from support.speech import share_recognised, transcribe
 from support.synthetic_speech import GERMANY, ITALY, spoken
 from support.video_files import video

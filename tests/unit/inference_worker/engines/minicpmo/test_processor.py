@@ -22,8 +22,7 @@ from antiphon.inference_worker.engines.types import (
 )
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.token_usage import TokenUsage
-from antiphon.shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CHECKPOINT, LOGITS
 

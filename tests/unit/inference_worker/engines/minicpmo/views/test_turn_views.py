@@ -33,7 +33,7 @@ from antiphon.shared_schemas.content import (
     TextPart,
     VideoPart,
 )
-from antiphon.shared_schemas.token_usage import TokenUsage
+from antiphon.shared_schemas.unit_result import TokenUsage
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CHECKPOINT
 from support.minicpmo.tone_vocoder import SAMPLES_PER_CODE, Tone

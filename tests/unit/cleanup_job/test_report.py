@@ -8,8 +8,14 @@ from datetime import UTC, datetime
 import pytest
 from prometheus_client import CollectorRegistry
 
-from antiphon.cleanup_job.metrics import CleanupMetrics
-from antiphon.cleanup_job.report import Failure, RedisReport, Removal, SweepReport, SweepStatus
+from antiphon.cleanup_job.report import (
+    CleanupMetrics,
+    Failure,
+    RedisReport,
+    Removal,
+    SweepReport,
+    SweepStatus,
+)
 from antiphon.cleanup_job.retention import Rule
 
 NOW = datetime.now(UTC)

@@ -14,9 +14,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from antiphon.shared_schemas.audio import PcmFormat, float_bytes, samples_from_bytes
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.media import Media, Payload, Raw, split_frame, to_frame, to_text
 from antiphon.shared_schemas.messages.half_duplex import TurnChunk
-from antiphon.shared_schemas.wire import encode, encode_binary
+from antiphon.shared_schemas.wire import (
+    Media,
+    Payload,
+    Raw,
+    encode,
+    encode_binary,
+    split_frame,
+    to_frame,
+    to_text,
+)
 
 MEDIA: TypeAdapter[str | Raw] = TypeAdapter(Media)
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from antiphon.recorder_service.memory import return_unused_memory
+from antiphon.recorder_service.service import return_unused_memory
 
 BLOCKS = 40_000
 BLOCK = 4_000
