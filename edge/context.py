@@ -19,6 +19,7 @@ from antiphon.edge.access.limits import ByteBudget, ConnectionLimiter
 from antiphon.edge.admin_feed import AdminFeed
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.edge.notifications import SessionEvents
+from antiphon.edge.session.chat_connections import ChatConnections
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.terminator import SessionTerminator
 from antiphon.edge.tracing import SessionTrace
@@ -49,6 +50,7 @@ class EdgeContext:
     connection_limiter: ConnectionLimiter
     request_limiter: ConnectionLimiter
     chat_budget: ByteBudget
+    chats: ChatConnections
     upkeep: asyncio.Task[None]
     """Watches events and sends heartbeats. It ends before the edge only if it fails."""
     metrics: EdgeMetrics
@@ -65,6 +67,7 @@ class EdgeContext:
     async def drain(self) -> None:
         """Accept no new session, let the others run for `drain_s`, then close them."""
         self.draining = True
+        self.chats.close()
         if await self._emptied(self.settings.drain_s):
             return
         self.events.close()
@@ -74,6 +77,7 @@ class EdgeContext:
         try:
             async with asyncio.timeout(within_s):
                 await self.events.wait_until_empty()
+                await self.chats.wait_until_empty()
         except TimeoutError:
             return False
         return True
@@ -157,6 +161,7 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
             connection_limiter,
             ConnectionLimiter(settings.max_sockets_per_address, 0),
             ByteBudget(settings.max_chats_bytes),
+            ChatConnections(),
             upkeep,
             metrics,
             AdminFeed(broker, events),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from fastapi.exceptions import RequestValidationError
@@ -162,6 +162,10 @@ _ENDS: dict[EndReason | None, tuple[ErrorCode, str]] = {
     EndReason.EDGE_LOST: _LOST,
     None: _LOST,
 }
+
+
+SHUTDOWN = replace(explain(Draining()), close=Close.RESTART)
+"""For the connections that an edge closes when it shuts down."""
 
 
 def explain_end(reason: EndReason | None) -> Fault:

@@ -11,7 +11,7 @@ from typing import NoReturn
 from fastapi import WebSocket
 
 from antiphon.edge.context import EdgeContext
-from antiphon.edge.errors import ClientGone, Close, ResumeExpired
+from antiphon.edge.errors import SHUTDOWN, ClientGone, Close, Draining, ResumeExpired
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.protocols.machine import Phase
 from antiphon.edge.protocols.realtime import encode_v2_error
@@ -58,11 +58,12 @@ async def serve_chat_mode(socket: WebSocket) -> None:
         connection.encoding = choose_encoding(choose_subprotocol(offered), pcm)
         options = read_connect_options(socket.query_params)
         chat = RealtimeChat(context, connection, context.access.client_id(socket), options)
-        if options.resumed:
-            await chat.resume(options.resumed.token.sid)
-        else:
-            await chat.greet()
-            await chat.serve()
+        with context.chats.hold():
+            if options.resumed:
+                await chat.resume(options.resumed.token.sid)
+            else:
+                await chat.greet()
+                await chat.serve()
 
 
 async def continue_as_chat(
@@ -71,10 +72,11 @@ async def continue_as_chat(
     """Serve a client whose `session.init`, on a URL without mode, asked for chat. Raises ClientGone."""
     chat = RealtimeChat(context, connection, client)
     try:
-        if not queue_done:
-            await chat.greet()
-        await chat.create()
-        await chat.serve()
+        with context.chats.hold():
+            if not queue_done:
+                await chat.greet()
+            await chat.create()
+            await chat.serve()
     except ClientGone:
         raise
     except Exception as error:  # noqa: BLE001 - last resort: report, log, close
@@ -132,6 +134,9 @@ class RealtimeChat:
         except TimeoutError:
             text = f"no message within {self._idle_s:g} s"
             await self._close(SessionClosedV2.of(ClosedReason.TIMEOUT, text, self._sid))
+        except Draining:
+            closed = () if self._options.resume else encode_v2_error(SHUTDOWN, self._sid)
+            await self._close(*closed, code=Close.RESTART)
 
     async def _serve_events(self) -> None:
         options = replace(self._options, resumed=None, capabilities=False)
@@ -191,19 +196,20 @@ class RealtimeChat:
         return self._context.settings.realtime_audio_s
 
     async def _receive(self) -> ClientFrame:
-        """Raises TimeoutError, ClientGone, NotJson or BudgetExceeded."""
+        """Raises TimeoutError, Draining, ClientGone, NotJson or BudgetExceeded."""
         frame, self._unread = self._unread, None
         if frame is not None:
             return frame
-        async with asyncio.timeout(self._idle_s):
+        async with self._context.chats.wait(self._idle_s):
             return await self._connection.receive()
 
     async def _send(self, message: ServerMessage) -> None:
         await self._connection.send(self._connection.encoding.encode(message))
 
-    async def _close(self, message: SessionClosedV2) -> None:
-        await self._send(message)
-        await self._connection.close(Close.NORMAL)
+    async def _close(self, *messages: ServerMessage, code: Close = Close.NORMAL) -> None:
+        for message in messages:
+            await self._send(message)
+        await self._connection.close(code)
 
 
 class ChatExchange:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic
 
 import structlog
@@ -16,10 +16,10 @@ from antiphon.broker.errors import BrokerUnavailable, StaleFence
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import (
     CLOSE_REASONS,
+    SHUTDOWN,
     ChatRequested,
     ClientGone,
     Close,
-    Draining,
     Fault,
     Replaced,
     ResumeExpired,
@@ -352,8 +352,7 @@ class EdgeSession(Generic[Command]):
     def _close_for_shutdown(self) -> None:
         if self._resumable:  # the client resumes at another edge
             return self._queue.close_after_sent(Close.RESTART)
-        fault = replace(explain(Draining()), close=Close.RESTART)
-        return self._report(fault, Finish(Close.RESTART, EndReason.SERVER_SHUTDOWN))
+        return self._report(SHUTDOWN, Finish(Close.RESTART, EndReason.SERVER_SHUTDOWN))
 
     async def _watch_deadlines(self) -> None:
         for deadline in self._machine.deadlines():

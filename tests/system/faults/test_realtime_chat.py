@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import orjson
+import pytest
+from websockets.exceptions import ConnectionClosed
 
 from antiphon.client.realtime_chat import connect_realtime_chat
 from antiphon.shared_schemas.recording import TurnRecording, parse_meta, parse_recording
 from antiphon.shared_schemas.states import EndReason
 from support.fault_stack import SIMULATED
-from support.raw_client import open_path
+from support.raw_client import Wire, open_path
+from support.realtime_schema import SERVER_V2
 from support.stack import Stack, until
 from support.two_edges import ended
 
@@ -66,3 +70,82 @@ async def test_a_half_open_client_frees_the_slot_of_its_request(stack: Stack) ->
         wire.socket.transport.pause_reading()  # no pong, and no FIN
         assert await ended(stack, f"{sid}-1") is EndReason.CLIENT_GONE
         wire.socket.transport.resume_reading()
+
+
+CHAT_MODE = "/v1/realtime?mode=chat"
+ASK = {"messages": [{"role": "user", "content": "Hello."}]}
+
+
+async def _wait_for_init(_: Wire) -> None:
+    """The state after `session.queue_done`."""
+
+
+async def _create(wire: Wire) -> None:
+    await wire.send(type="session.init", payload={"mode": "turn_based"})
+    await wire.until("session.created")
+
+
+async def _ask_once(wire: Wire) -> None:
+    await _create(wire)
+    await wire.send(type="input.append", input=ASK)
+    await wire.until("response.done")
+
+
+async def _ask_at_length(wire: Wire) -> None:
+    await _create(wire)
+    await wire.send(type="input.append", input=ASK)
+    await wire.until("response.output.delta")
+
+
+@pytest.mark.parametrize(
+    ("path", "reach"),
+    [
+        (CHAT_MODE, _wait_for_init),
+        (CHAT_MODE, _create),
+        (CHAT_MODE, _ask_once),
+        ("/v1/realtime", _create),
+        ("/v1/realtime", _ask_once),
+    ],
+)
+async def test_sigterm_closes_a_connection_between_two_requests(
+    stack: Stack, path: str, reach: Callable[[Wire], Awaitable[None]]
+) -> None:
+    edge = stack.edge(drain_s=300.0)
+    stack.worker(engine_options=SIMULATED)
+    async with open_path(stack.ws_url, path) as wire:
+        await wire.until("session.queue_done")
+        await reach(wire)
+        stopping = asyncio.create_task(asyncio.to_thread(edge.stop))
+        closed = await wire.expect("session.closed")
+        SERVER_V2.validate(closed)
+        assert (closed["reason"], bool(closed["diagnostic"]["message"])) == (
+            "server_shutdown",
+            True,
+        )
+        assert await wire.closed() == 1012
+        assert await stopping == 0
+
+
+async def test_sigterm_lets_an_answer_end_and_then_closes(stack: Stack) -> None:
+    edge = stack.edge(drain_s=300.0)
+    stack.worker(engine_options=SLOW)
+    async with open_path(stack.ws_url, CHAT_MODE) as wire:
+        await wire.until("session.queue_done")
+        await _ask_at_length(wire)
+        stopping = asyncio.create_task(asyncio.to_thread(edge.stop))
+        await wire.until("response.done")
+        assert (await wire.expect("session.closed"))["reason"] == "server_shutdown"
+        assert await wire.closed() == 1012
+        assert await stopping == 0
+
+
+async def test_sigterm_closes_a_resumable_connection_without_a_message(stack: Stack) -> None:
+    edge = stack.edge(drain_s=300.0)
+    async with open_path(stack.ws_url, f"{CHAT_MODE}&resume=1") as wire:
+        await wire.until("session.queue_done")
+        await _create(wire)
+        stopping = asyncio.create_task(asyncio.to_thread(edge.stop))
+        with pytest.raises(ConnectionClosed):
+            await wire.next()
+        assert wire.socket.close_code == 1012
+        assert await stopping == 0
