@@ -1,4 +1,5 @@
 import { html, nothing, type TemplateResult } from "lit";
+import { customElement, state } from "lit/decorators.js";
 import {
   type AppEntry,
   type Capabilities,
@@ -9,11 +10,10 @@ import { common } from "../i18n/common.ts";
 import { defineStrings } from "../i18n/language.ts";
 import { capabilities } from "../shell/capabilities.ts";
 import { menu, pageIcon, pageName } from "../shell/menu.ts";
-import { type IconName, icon } from "../ui/icon.ts";
-import "./about.css";
-import { customElement, state } from "lit/decorators.js";
 import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
+import { type IconName, icon } from "../ui/icon.ts";
+import "./call-page.css";
 
 export const aboutStrings = defineStrings(
   {

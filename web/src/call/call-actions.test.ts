@@ -1,4 +1,5 @@
 // @vitest-environment happy-dom
+
 import { expect, it } from "vitest";
 import { keyAction } from "./call-actions.ts";
 

@@ -9,15 +9,15 @@ import type { Phase, Problem } from "../session/session-state.ts";
 import { canGreet, capabilities } from "../shell/capabilities.ts";
 import { Store, TypedEvents } from "../state/store.ts";
 import { keepConversation } from "../storage/conversations.ts";
-import { CallCamera } from "./call-camera.ts";
-import { suggestedDelayMs } from "./call-presets.ts";
-import { CallRecorder, type CallRecordings, NO_CALL_RECORDINGS } from "./call-recorder.ts";
-import { type CallKind, type CallValues, prepareFields } from "./call-settings.ts";
-import { pendingSince } from "./call-status.ts";
-import { keepScreenOn } from "./display.ts";
-import { EventLog } from "./event-log.ts";
-import { InputCheck, type InputProblem } from "./input-check.ts";
-import { UnitHistory } from "./unit-history.ts";
+import { EventLog, UnitHistory } from "./call-log.ts";
+import { CallCamera, CallRecorder, type CallRecordings, NO_CALL_RECORDINGS } from "./call-media.ts";
+import {
+  type CallKind,
+  type CallValues,
+  prepareFields,
+  suggestedDelayMs,
+} from "./call-settings.ts";
+import { InputCheck, type InputProblem, pendingSince } from "./call-status.ts";
 
 export interface CallState {
   /** State of the current or the last call. */
@@ -289,4 +289,30 @@ export class CallController extends TypedEvents<CallEvents> {
 function lastWords({ transcript }: DuplexSessionState): string {
   const last = transcript.at(-1);
   return last?.role === "model" && !last.done ? last.text : "";
+}
+
+/**
+ * Keeps the screen on, because a sleeping phone stops the microphone. Returns a function that
+ * releases the lock.
+ */
+export function keepScreenOn(): () => void {
+  let wanted = true;
+  let lock: WakeLockSentinel | null = null;
+  const ask = async (): Promise<void> => {
+    if (!wanted || document.hidden) return;
+    try {
+      lock = await navigator.wakeLock.request("screen");
+    } catch {
+      return; // denied or not supported: the screen may turn off
+    }
+    if (!wanted) await lock.release();
+  };
+  const seen = (): void => void ask();
+  document.addEventListener("visibilitychange", seen);
+  void ask();
+  return () => {
+    wanted = false;
+    document.removeEventListener("visibilitychange", seen);
+    void lock?.release();
+  };
 }

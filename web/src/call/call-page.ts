@@ -1,4 +1,11 @@
-import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
+import {
+  html,
+  nothing,
+  type PropertyValues,
+  type ReactiveController,
+  type ReactiveControllerHost,
+  type TemplateResult,
+} from "lit";
 import { customElement, state } from "lit/decorators.js";
 import { MediaFile } from "../audio/audio-source.ts";
 import { allowChimes } from "../audio/chimes.ts";
@@ -13,24 +20,60 @@ import { BaseElement } from "../ui/base-element.ts";
 import { LeaveGuard } from "../ui/leave-guard.ts";
 import { clearToasts, toast } from "../ui/toasts.ts";
 import { aboutAntiphon } from "./about.ts";
-import { actionForKey, keyAction, sessionActions } from "./call-actions.ts";
-import { CallController } from "./call-controller.ts";
-import { loadFrontendDefaults, presetChosen } from "./call-presets.ts";
-import { type CallSettings, callSettings } from "./call-settings.ts";
 import {
+  actionForKey,
   type CallActions,
   type CallView,
   type DeveloperTab,
   isBusy,
+  keyAction,
   type Panel,
-} from "./call-view.ts";
+  sessionActions,
+} from "./call-actions.ts";
+import { CallController } from "./call-controller.ts";
+import {
+  type CallSettings,
+  callSettings,
+  loadFrontendDefaults,
+  presetChosen,
+} from "./call-settings.ts";
 import { kindOf } from "./controls.ts";
 import { ActivityWatch, leaveDisplay } from "./display.ts";
-import { FocusKeeper } from "./focus-keeper.ts";
 import { callPanel } from "./panel.ts";
 import { callStage } from "./stage.ts";
 import { callStrings } from "./strings.ts";
 import "./call-page.css";
+
+/**
+ * Moves the focus to a successor when the focused element disappears, such as a button that a
+ * press replaces. Otherwise the focus would return to the start of the page.
+ */
+export class FocusKeeper implements ReactiveController {
+  readonly #host: ReactiveControllerHost & Element;
+  readonly #successors: readonly string[];
+  #focused: Element | null = null;
+
+  /** `successors`: selectors. The first one that is there gets the focus. */
+  constructor(host: ReactiveControllerHost & Element, successors: readonly string[]) {
+    this.#host = host;
+    this.#successors = successors;
+    host.addController(this);
+    host.addEventListener("focusin", ({ target }) => {
+      this.#focused = target as Element;
+    });
+  }
+
+  hostUpdated(): void {
+    if (this.#focused === null || this.#focused.isConnected) return;
+    this.#focused = null;
+    // Elements inside the host may not be rendered yet, or get the focus themselves.
+    requestAnimationFrame(() => {
+      if (document.activeElement !== document.body) return;
+      const found = this.#successors.map((one) => this.#host.querySelector<HTMLElement>(one));
+      found.find((element) => element !== null)?.focus({ preventScroll: true });
+    });
+  }
+}
 
 /** Where the focus goes if the focused element disappears. */
 const SUCCESSORS = [".call-control.mute", "an-queue-panel button", ".start > .button.primary"];

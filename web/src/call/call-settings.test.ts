@@ -1,4 +1,5 @@
 // @vitest-environment happy-dom
+
 import { beforeEach, expect, it } from "vitest";
 import { callSettings, prepareFields } from "./call-settings.ts";
 

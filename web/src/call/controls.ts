@@ -1,13 +1,12 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { ifDefined } from "lit/directives/if-defined.js";
-import { type IconName, icon } from "../ui/icon.ts";
-import { type KeyAction, keyName } from "./call-actions.ts";
-import type { CallView } from "./call-view.ts";
-import { callStrings } from "./strings.ts";
-import "./controls.css";
 import type { AppEntry } from "../api/catalog.ts";
 import { menu, moveTo, pageIcon, withPreset } from "../shell/menu.ts";
+import { type IconName, icon } from "../ui/icon.ts";
+import { type CallView, type KeyAction, keyName } from "./call-actions.ts";
 import type { CallKind } from "./call-settings.ts";
+import { callStrings } from "./strings.ts";
+import "./call-page.css";
 
 interface Control {
   readonly iconName: IconName;

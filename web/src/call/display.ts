@@ -5,8 +5,7 @@ import {
   type TemplateResult,
 } from "lit";
 import { type IconName, icon } from "../ui/icon.ts";
-import { showsVideo } from "./call-camera.ts";
-import { type CallView, isBusy } from "./call-view.ts";
+import { type CallView, isBusy } from "./call-actions.ts";
 import { callStrings } from "./strings.ts";
 
 /** Full screen and picture-in-picture, where the browser has them. In a call only. */
@@ -61,30 +60,36 @@ function button(name: IconName, label: string, on: boolean, run: () => void): Te
   </button>`;
 }
 
-/**
- * Keeps the screen on, because a sleeping phone stops the microphone. Returns a function that
- * releases the lock.
- */
-export function keepScreenOn(): () => void {
-  let wanted = true;
-  let lock: WakeLockSentinel | null = null;
-  const ask = async (): Promise<void> => {
-    if (!wanted || document.hidden) return;
-    try {
-      lock = await navigator.wakeLock.request("screen");
-    } catch {
-      return; // denied or not supported: the screen may turn off
-    }
-    if (!wanted) await lock.release();
-  };
-  const seen = (): void => void ask();
-  document.addEventListener("visibilitychange", seen);
-  void ask();
-  return () => {
-    wanted = false;
-    document.removeEventListener("visibilitychange", seen);
-    void lock?.release();
-  };
+/** Whether there is video to show. */
+export function showsVideo({ call, state }: CallView): boolean {
+  if (state.sessionState.phase === "ended") return false;
+  return state.file?.hasVideo === true || call.camera.state.value.stream !== null;
+}
+
+/** The video that the model receives. The front camera is mirrored if the user wants this. */
+export function videoPreview({ call, state, values }: CallView): TemplateResult {
+  const label = callStrings().sentVideo;
+  if (state.file?.hasVideo) {
+    setAspectRatio(state.file.element);
+    return html`<div class="video-preview">${state.file.element}</div>`;
+  }
+  const { stream, facesUser } = call.camera.state.value;
+  return html`<div class="video-preview ${facesUser && values.mirror ? "mirrored" : ""}">
+    <video
+      autoplay
+      playsinline
+      .muted=${true}
+      .srcObject=${stream}
+      aria-label=${label}
+      @resize=${({ currentTarget }: Event) => setAspectRatio(currentTarget as HTMLVideoElement)}
+    ></video>
+  </div>`;
+}
+
+/** Sets the aspect ratio of the frame. It changes when a phone rotates. */
+function setAspectRatio(video: HTMLVideoElement): void {
+  if (video.videoHeight === 0) return; // no video any more
+  video.style.setProperty("--ratio", String(video.videoWidth / video.videoHeight));
 }
 
 const EVENTS = ["pointermove", "pointerdown", "wheel", "keydown", "focusin"] as const;

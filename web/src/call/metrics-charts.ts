@@ -1,12 +1,12 @@
 import { html, type TemplateResult } from "lit";
 import { customElement, property, query } from "lit/decorators.js";
 import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
-import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
-import "./line-chart.css";
 import { formatDuration, formatNumber } from "../i18n/format.ts";
-import { metricsStrings } from "./metrics-panel.ts";
-import type { UnitSeries } from "./unit-history.ts";
+import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
+import type { UnitSeries } from "./call-log.ts";
+import type { metricsStrings } from "./developer-panel.ts";
+import "uplot/dist/uPlot.min.css";
+import "./metrics-charts.css";
 
 export interface ChartSeries {
   readonly values: readonly (number | null)[];
@@ -128,15 +128,18 @@ export class MetricsCharts extends BaseElement {
   /** Increment it to redraw. The arrays in `columns` are the same objects during a call. */
   @property({ attribute: false }) units = 0;
 
+  /** A property, because an import would move the panel that opens the charts into a file of its own. */
+  @property({ attribute: false }) strings: typeof metricsStrings | null = null;
+
   override connectedCallback(): void {
     this.textContent = ""; // removes the loading text
     super.connectedCallback();
   }
 
   protected override render(): TemplateResult {
-    const { columns } = this;
-    if (columns === null) return html``;
-    return html`${charts(columns).map(
+    const { columns, strings } = this;
+    if (columns === null || strings === null) return html``;
+    return html`${charts(columns, strings()).map(
       ({ name, hint, series, format }) => html`<figure>
         <figcaption class="tiny" title=${hint}>${name}</figcaption>
         <an-line-chart
@@ -151,8 +154,7 @@ export class MetricsCharts extends BaseElement {
   }
 }
 
-function charts(columns: UnitSeries): Chart[] {
-  const t = metricsStrings();
+function charts(columns: UnitSeries, t: ReturnType<typeof metricsStrings>): Chart[] {
   const ms = (value: number): string => formatDuration(Math.round(value));
   const line = (values: ChartSeries["values"]): ChartSeries => ({ values, tone: "model" });
   return [

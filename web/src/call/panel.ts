@@ -1,16 +1,150 @@
-import "./audio-mixer.ts";
-import "./event-list.ts";
-import "./transcript-view.ts";
 import { html, nothing, type TemplateResult } from "lit";
+import { customElement, property, query, state } from "lit/decorators.js";
+import { repeat } from "lit/directives/repeat.js";
 import { common } from "../i18n/common.ts";
+import type { TranscriptLine } from "../session/transcript.ts";
 import { helpButton } from "../shell/help-drawer.ts";
-import { icon } from "../ui/icon.ts";
-import { tabPanel, tabs } from "../ui/tabs.ts";
-import { type CallView, DEVELOPER_TABS, isBusy, type Panel } from "./call-view.ts";
-import { metricsPanel } from "./metrics-panel.ts";
+import { BaseElement } from "../ui/base-element.ts";
+import { type IconName, icon } from "../ui/icon.ts";
+import { type CallView, DEVELOPER_TABS, isBusy, type Panel } from "./call-actions.ts";
+import { metricsPanel } from "./developer-panel.ts";
 import { settingsPanel } from "./settings-panel.ts";
 import { callStrings } from "./strings.ts";
 import "./panel.css";
+
+const NEAR_PX = 48;
+
+/** The transcript. It follows the newest line until the user scrolls up. */
+@customElement("an-transcript")
+export class TranscriptView extends BaseElement {
+  @property({ attribute: false }) lines: readonly TranscriptLine[] = [];
+
+  @state() private follows = true;
+
+  @query("ol") private readonly list!: HTMLElement | null;
+
+  protected override updated(): void {
+    if (this.follows) this.#toEnd();
+  }
+
+  protected override render(): TemplateResult {
+    if (this.lines.length === 0) return nothingSaid();
+    return html`<ol
+        role="list"
+        class="lines"
+        tabindex="0"
+        aria-label=${callStrings().panels.transcript}
+        @scroll=${this.#look}
+      >
+        ${repeat(this.lines, ({ id }) => id, line)}
+      </ol>
+      ${this.follows ? nothing : this.#backButton()}`;
+  }
+
+  #backButton(): TemplateResult {
+    return html`<button
+      class="button small newest"
+      @click=${() => {
+        this.follows = true;
+      }}
+    >
+      ${icon("chevron")} ${callStrings().scrollToNewest}
+    </button>`;
+  }
+
+  #look(): void {
+    const { list } = this;
+    if (list) this.follows = list.scrollHeight - list.scrollTop - list.clientHeight < NEAR_PX;
+  }
+
+  #toEnd(): void {
+    this.list?.scrollTo({ top: this.list.scrollHeight });
+  }
+}
+
+function nothingSaid(): TemplateResult {
+  const t = callStrings();
+  return html`<div class="empty">
+    ${icon("chat")}<strong>${t.noTranscript}</strong>
+    <p>${t.noTranscriptHint}</p>
+  </div>`;
+}
+
+function line({ role, text, cut, done }: TranscriptLine): TemplateResult {
+  const t = callStrings();
+  return html`<li class="line ${role} ${done ? "" : "open"}">
+    <span class="speaker">${role === "user" ? t.you : t.model}</span>
+    <p>${text.trim()}</p>
+    ${cut ? html`<span class="cut">${t.interrupted}</span>` : nothing}
+  </li>`;
+}
+
+export interface TabOption<T extends string = string> {
+  readonly value: T;
+  readonly label: string;
+  readonly icon?: IconName;
+}
+
+interface Tabs<T extends string> {
+  /** Prefix of the ids, unique in the page. */
+  readonly id: string;
+  readonly label: string;
+  readonly value: T;
+  readonly options: readonly TabOption<T>[];
+  readonly onChange: (value: T) => void;
+}
+
+/** Tabs. Arrow keys select the next one. */
+export function tabs<T extends string>(spec: Tabs<T>): TemplateResult {
+  return html`<div
+    class="tabs"
+    role="tablist"
+    aria-label=${spec.label}
+    @keydown=${(event: KeyboardEvent) => step(event, spec)}
+  >
+    ${spec.options.map((option) => {
+      const chosen = option.value === spec.value;
+      return html`<button
+        role="tab"
+        id="${spec.id}-${option.value}"
+        aria-controls="${spec.id}-${option.value}-panel"
+        aria-selected=${chosen}
+        tabindex=${chosen ? 0 : -1}
+        @click=${() => spec.onChange(option.value)}
+      >
+        ${option.icon ? icon(option.icon) : ""}<span>${option.label}</span>
+      </button>`;
+    })}
+  </div>`;
+}
+
+/** The panel of a tab with the same `id` and `value`. Always rendered, hidden unless selected. */
+export function tabPanel(
+  { id, value }: Pick<Tabs<string>, "id" | "value">,
+  own: string,
+  body: TemplateResult,
+): TemplateResult {
+  return html`<div
+    role="tabpanel"
+    id="${id}-${own}-panel"
+    aria-labelledby="${id}-${own}"
+    ?hidden=${value !== own}
+  >
+    ${body}
+  </div>`;
+}
+
+const STEPS: Readonly<Record<string, number>> = { ArrowLeft: -1, ArrowRight: 1 };
+
+function step<T extends string>(event: KeyboardEvent, { value, options, onChange }: Tabs<T>): void {
+  const by = STEPS[event.key];
+  if (by === undefined) return;
+  const now = options.findIndex((option) => option.value === value);
+  const next = (now + by + options.length) % options.length;
+  const option = options[next];
+  if (option) onChange(option.value);
+  (event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("[role=tab]")[next]?.focus();
+}
 
 const ID = "call-panel";
 const BODIES: Record<Panel, (view: CallView) => TemplateResult> = {

@@ -9,10 +9,16 @@ import { capabilities } from "../shell/capabilities.ts";
 import { menu, withPreset } from "../shell/menu.ts";
 import { segmented, slider, textArea, toggle } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
-import { applyPreset, presetContent, suggestedDelayMs } from "./call-presets.ts";
-import { type CallKind, type CallValues, GREETING_LENGTH } from "./call-settings.ts";
-import { type CallView, isBusy } from "./call-view.ts";
-import { callSettingsStrings } from "./settings-strings.ts";
+import { type CallView, isBusy } from "./call-actions.ts";
+import {
+  applyPreset,
+  type CallKind,
+  type CallValues,
+  GREETING_LENGTH,
+  presetContent,
+  suggestedDelayMs,
+} from "./call-settings.ts";
+import { callSettingsStrings } from "./strings.ts";
 
 type Change = (change: Partial<CallValues>) => void;
 

@@ -30,7 +30,7 @@ import { select, textArea } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
 import { recordingSheetStrings } from "./recording-sheet-strings.ts";
-import "./recordings.css";
+import "./recording-sheet.css";
 
 export const shareLinksStrings = defineStrings(
   {

@@ -1,4 +1,5 @@
 // @vitest-environment happy-dom
+
 import { afterEach, expect, it } from "vitest";
 import { callStrings } from "../call/strings.ts";
 import { language, type Words } from "../i18n/language.ts";

@@ -1,5 +1,5 @@
-import { html } from "lit";
 import "../../call/call-page.ts";
+import { html } from "lit";
 import { kindOf } from "../../call/controls.ts";
 import { callStrings } from "../../call/strings.ts";
 import { address } from "../../shell/menu.ts";

@@ -1,4 +1,50 @@
 import type { DuplexMetrics, UnitMetrics } from "../session/metrics.ts";
+import type { Exchange } from "../session/session.ts";
+import { Store } from "../state/store.ts";
+
+export interface LoggedEvent {
+  readonly id: number;
+  /** Seconds since the start of the log. */
+  readonly at: number;
+  readonly sent: boolean;
+  readonly type: string;
+  /** JSON without audio and images. */
+  readonly text: string;
+}
+
+const MOST_EVENTS = 200;
+const LONGEST_TEXT = 120; // characters
+
+/** The last messages of a connection, the newest first. */
+export class EventLog extends Store<readonly LoggedEvent[]> {
+  #count = 0;
+  #startMs = performance.now();
+
+  constructor() {
+    super([]);
+  }
+
+  push({ sent, message }: Exchange): void {
+    const { type, ...rest } = message as { type?: string };
+    const text = JSON.stringify(rest, summarize);
+    const at = (performance.now() - this.#startMs) / 1000;
+    const event = { id: this.#count++, at, sent, type: type ?? "", text };
+    this.set([event, ...this.value.slice(0, MOST_EVENTS - 1)]);
+  }
+
+  clear(): void {
+    this.#startMs = performance.now();
+    this.set([]);
+  }
+}
+
+/** Replaces what is too long to read by its length. */
+function summarize(_name: string, value: unknown): unknown {
+  if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`;
+  if (value instanceof Blob) return `[${value.size} bytes]`;
+  if (typeof value !== "string" || value.length <= LONGEST_TEXT) return value;
+  return `${value.slice(0, LONGEST_TEXT)}… [${value.length} characters]`;
+}
 
 /** Data of the charts: arrays of equal length with one value per unit. Null means no value. */
 export interface UnitSeries {
@@ -15,7 +61,7 @@ export interface UnitSeries {
   readonly llmCost: number[];
 }
 
-const LONGEST = 600; // units
+const MOST_UNITS = 600;
 
 /** Collects the metrics of units for charts. Drops the oldest. */
 export class UnitHistory {
@@ -44,7 +90,8 @@ export class UnitHistory {
     columns.context.push(unit.kvLength);
     columns.cost.push(unit.costMs);
     columns.llmCost.push(unit.llmMs);
-    if (columns.time.length > LONGEST) for (const column of Object.values(columns)) column.shift();
+    if (columns.time.length > MOST_UNITS)
+      for (const column of Object.values(columns)) column.shift();
   }
 
   /** The value repeats until the next answer, so only a change counts. */
