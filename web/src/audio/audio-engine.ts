@@ -7,7 +7,7 @@ import {
   openMicrophone,
 } from "./audio-source.ts";
 import { BLOCK_SAMPLES, Capture } from "./capture.ts";
-import type { Loudness } from "./loudness.ts";
+import type { Loudness } from "./mixer-channel.ts";
 import { INPUT_RATE, type Samples } from "./pcm.ts";
 import type { Player } from "./player.ts";
 import { Speaker } from "./speaker.ts";

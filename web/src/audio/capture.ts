@@ -1,9 +1,8 @@
 import { TypedEvents } from "../state/store.ts";
+import { closeTap, openTap, resumeWhenVisible, startContext } from "./audio-context.ts";
 import type { AudioSource } from "./audio-source.ts";
-import { resumeWhenVisible, startContext } from "./auto-resume.ts";
 import { MixerChannel } from "./mixer-channel.ts";
 import { Chunker, INPUT_RATE, type Samples } from "./pcm.ts";
-import { closeTap, openTap } from "./tap.ts";
 
 /** 20 ms: the resolution of level meters and voice activity detection. */
 export const BLOCK_SAMPLES = INPUT_RATE / 50;

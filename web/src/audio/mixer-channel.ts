@@ -1,4 +1,178 @@
-import { type Loudness, LoudnessMeter, SILENCE } from "./loudness.ts";
+interface Biquad {
+  b: readonly [number, number, number];
+  a: readonly [number, number]; // a0 is 1
+}
+
+/**
+ * K-weighting of ITU-R BS.1770-4 at any sample rate: a high shelf, then a high pass. The standard
+ * gives coefficients for 48 kHz only. These are derived from its analogue prototypes with the
+ * bilinear transform and match them at 48 kHz.
+ */
+export class KWeighting {
+  readonly #stages: Section[];
+
+  constructor(sampleRate: number) {
+    this.#stages = [highShelf(sampleRate), highPass(sampleRate)].map(
+      (biquad) => new Section(biquad),
+    );
+  }
+
+  next(sample: number): number {
+    let value = sample;
+    for (const stage of this.#stages) value = stage.next(value);
+    return value;
+  }
+}
+
+/** Transposed direct form II. */
+class Section {
+  readonly #biquad: Biquad;
+  #z1 = 0;
+  #z2 = 0;
+
+  constructor(biquad: Biquad) {
+    this.#biquad = biquad;
+  }
+
+  next(x: number): number {
+    const { a, b } = this.#biquad;
+    const y = b[0] * x + this.#z1;
+    this.#z1 = b[1] * x - a[0] * y + this.#z2;
+    this.#z2 = b[2] * x - a[1] * y;
+    return y;
+  }
+}
+
+export function highShelf(sampleRate: number): Biquad {
+  const k = Math.tan((Math.PI * 1681.974450955533) / sampleRate);
+  const q = 0.7071752369554196;
+  const high = 10 ** (3.999843853973347 / 20);
+  const band = high ** 0.4996667741545416;
+  const a0 = 1 + k / q + k * k;
+  return {
+    b: [
+      (high + (band * k) / q + k * k) / a0,
+      (2 * (k * k - high)) / a0,
+      (high - (band * k) / q + k * k) / a0,
+    ],
+    a: [(2 * (k * k - 1)) / a0, (1 - k / q + k * k) / a0],
+  };
+}
+
+export function highPass(sampleRate: number): Biquad {
+  const k = Math.tan((Math.PI * 38.13547087602444) / sampleRate);
+  const q = 0.5003270373238773;
+  const a0 = 1 + k / q + k * k;
+  return { b: [1, -2, 1], a: [(2 * (k * k - 1)) / a0, (1 - k / q + k * k) / a0] };
+}
+
+/** Loudness by ITU-R BS.1770-4. Values are in LUFS, -Infinity for silence. */
+
+const STEP_S = 0.1; // blocks of 400 ms overlap by 75 %
+const MOMENTARY_STEPS = 4;
+const SHORT_TERM_STEPS = 30;
+const ABSOLUTE_GATE = -70;
+const RELATIVE_GATE = -10;
+
+export interface Loudness {
+  /** Last 400 ms. */
+  momentary: number;
+  /** Last 3 s. */
+  shortTerm: number;
+  /** Integrated since the start, gated. */
+  integrated: number;
+  /** Highest sample of the last 100 ms, dBFS. */
+  peak: number;
+}
+
+export const SILENCE: Loudness = {
+  momentary: -Infinity,
+  shortTerm: -Infinity,
+  integrated: -Infinity,
+  peak: -Infinity,
+};
+
+export function lufsFromPower(power: number): number {
+  return power > 0 ? -0.691 + 10 * Math.log10(power) : -Infinity;
+}
+
+/** Loudness of a stream with one channel, or with two channels of equal weight. */
+export class LoudnessMeter {
+  readonly #stepSamples: number;
+  readonly #filters: KWeighting[];
+  readonly #steps: number[] = []; // mean power of the last 30 steps
+  readonly #blocks: number[] = []; // mean power of every block above the absolute gate
+  #energy = 0;
+  #peak = 0;
+  #filled = 0;
+  #stepPeak = 0;
+
+  constructor(sampleRate: number, channels = 1) {
+    this.#stepSamples = Math.round(sampleRate * STEP_S);
+    this.#filters = Array.from({ length: channels }, () => new KWeighting(sampleRate));
+  }
+
+  /** All channels must have equal length. Returns the number of completed 100 ms steps. */
+  push(...channels: Float32Array[]): number {
+    const length = channels[0]?.length ?? 0;
+    let steps = 0;
+    for (let at = 0; at < length; ) {
+      const end = Math.min(length, at + this.#stepSamples - this.#filled);
+      for (const [index, filter] of this.#filters.entries()) {
+        this.#measure(filter, (channels[index] as Float32Array).subarray(at, end));
+      }
+      this.#filled += end - at;
+      at = end;
+      if (this.#filled === this.#stepSamples) steps += this.#complete();
+    }
+    return steps;
+  }
+
+  get reading(): Loudness {
+    return {
+      momentary: lufsFromPower(this.#lastSteps(MOMENTARY_STEPS)),
+      shortTerm: lufsFromPower(this.#lastSteps(SHORT_TERM_STEPS)),
+      integrated: integratedLoudness(this.#blocks),
+      peak: 20 * Math.log10(this.#stepPeak),
+    };
+  }
+
+  #measure(filter: KWeighting, samples: Float32Array): void {
+    for (const sample of samples) {
+      const weighted = filter.next(sample);
+      this.#energy += weighted * weighted;
+      this.#peak = Math.max(this.#peak, Math.abs(sample));
+    }
+  }
+
+  #complete(): 1 {
+    this.#steps.push(this.#energy / this.#stepSamples);
+    if (this.#steps.length > SHORT_TERM_STEPS) this.#steps.shift();
+    if (this.#steps.length >= MOMENTARY_STEPS) this.#keepBlock(this.#lastSteps(MOMENTARY_STEPS));
+    this.#stepPeak = this.#peak;
+    this.#energy = this.#peak = this.#filled = 0;
+    return 1;
+  }
+
+  #keepBlock(power: number): void {
+    if (lufsFromPower(power) > ABSOLUTE_GATE) this.#blocks.push(power);
+  }
+
+  /** A window that is not full counts as preceded by silence. */
+  #lastSteps(count: number): number {
+    return this.#steps.slice(-count).reduce((sum, power) => sum + power, 0) / count;
+  }
+}
+
+/** Second, relative gate over the blocks that passed the absolute gate. */
+function integratedLoudness(blocks: readonly number[]): number {
+  const gate = lufsFromPower(mean(blocks)) + RELATIVE_GATE;
+  return lufsFromPower(mean(blocks.filter((power) => lufsFromPower(power) > gate)));
+}
+
+function mean(values: readonly number[]): number {
+  return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : 0;
+}
 
 export interface AutoGainLimits {
   /** Target loudness of speech, LUFS. */
@@ -53,7 +227,7 @@ function clamp(value: number, low: number, high: number): number {
 }
 
 const GLIDE_S = 0.02;
-const STEP_S = 0.1;
+const GAIN_STEP_S = 0.1;
 
 /** One channel of the mixer: manual and automatic gain, mute, and a level meter after the gain. */
 export class MixerChannel {
@@ -112,7 +286,7 @@ export class MixerChannel {
 
   #adjust(): void {
     const { momentary, peak } = this.#loudness;
-    this.#auto.update(momentary - this.autoGainDb, peak - this.autoGainDb, STEP_S);
+    this.#auto.update(momentary - this.autoGainDb, peak - this.autoGainDb, GAIN_STEP_S);
     this.#apply();
   }
 

@@ -1,6 +1,29 @@
 import { Chunker, type Samples } from "./pcm.ts";
 import { SincResampler } from "./sinc-resampler.ts";
-import { TAP_PROCESSOR, type TapOptions } from "./tap-options.ts";
+
+export const TAP_PROCESSOR = "antiphon-tap";
+
+export interface TapOptions {
+  channels: number;
+  /** Sample rate of the blocks, independent of the context. */
+  rate: number;
+  /** Samples per block and channel. */
+  blockSamples: number;
+}
+
+/** A message of a tap: one block per channel. */
+export type TapBlock = Samples[];
+
+// Globals of an audio worklet that the DOM library types lack.
+declare const sampleRate: number;
+declare class AudioWorkletProcessor {
+  constructor(options?: AudioWorkletNodeOptions);
+  readonly port: MessagePort;
+}
+declare function registerProcessor(
+  name: string,
+  processor: new (options: AudioWorkletNodeOptions) => AudioWorkletProcessor,
+): void;
 
 /** Copies its input to the page as equal blocks at a fixed rate. */
 class TapProcessor extends AudioWorkletProcessor {

@@ -3,7 +3,7 @@ import { customElement, property, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import type { AudioEngine } from "../audio/audio-engine.ts";
 import { applyMixer, mixer } from "../audio/audio-settings.ts";
-import { type Loudness, SILENCE } from "../audio/loudness.ts";
+import { type Loudness, SILENCE } from "../audio/mixer-channel.ts";
 import { formatDuration, formatNumber, formatSeconds } from "../i18n/format.ts";
 import { defineStrings } from "../i18n/language.ts";
 import type { DuplexMetrics } from "../session/metrics.ts";

@@ -2,7 +2,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { AudioEngine } from "../audio/audio-engine.ts";
 import { selectedDevices } from "../audio/audio-settings.ts";
-import { SILENCE } from "../audio/loudness.ts";
+import { SILENCE } from "../audio/mixer-channel.ts";
 import { concatSamples, INPUT_RATE, OUTPUT_RATE, type Samples } from "../audio/pcm.ts";
 import { common } from "../i18n/common.ts";
 import { BaseElement } from "../ui/base-element.ts";

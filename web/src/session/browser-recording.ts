@@ -37,11 +37,42 @@ export async function saveRecording(name: string, recording: Blob): Promise<void
 async function finished(recording: Blob): Promise<Blob> {
   if (!recording.type.startsWith("video")) return recording;
   try {
-    const { seekableFilm } = await import("../audio/seekable-film.ts");
     return await seekableFilm(recording);
   } catch {
     return recording; // the film as it is, because it is better than none
   }
+}
+
+/**
+ * Writes a film again with its duration and an index. Pictures and sound are copied, not encoded.
+ * Rejects if the film cannot be read.
+ */
+async function seekableFilm(film: Blob): Promise<Blob> {
+  const {
+    BlobSource,
+    BufferTarget,
+    Conversion,
+    Input,
+    MATROSKA,
+    MP4,
+    Mp4OutputFormat,
+    Output,
+    WEBM,
+    WebMOutputFormat,
+  } = await import("mediabunny"); // large
+  const target = new BufferTarget();
+  const isMp4 = film.type.includes("mp4");
+  const format = isMp4 ? new Mp4OutputFormat({ fastStart: "in-memory" }) : new WebMOutputFormat();
+  const input = new Input({ source: new BlobSource(film), formats: [MP4, WEBM, MATROSKA] });
+  const conversion = await Conversion.init({
+    input,
+    output: new Output({ format, target }),
+    showWarnings: false,
+  });
+  if (!conversion.isValid) throw new RangeError("the film has a track that cannot be copied");
+  await conversion.execute();
+  if (target.buffer === null) throw new RangeError("the film is empty");
+  return new Blob([target.buffer], { type: film.type });
 }
 
 /** Saves a file that the page has. */

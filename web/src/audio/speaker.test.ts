@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { tuneOpusForSpeech } from "./loopback.ts";
+import { tuneOpusForSpeech } from "./speaker.ts";
 
 it("sets a transparent Opus bitrate without DTX", () => {
   const sdp =

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { OUTPUT_RATE } from "./pcm.ts";
-import { PLAYBACK_DELAY, PlaybackSchedule } from "./playback-schedule.ts";
+import { PLAYBACK_DELAY, PlaybackSchedule } from "./player.ts";
 
 /** Chunks of `durationS`, each arriving at its time. */
 function play(schedule: PlaybackSchedule, arrivals: number[], durationS = 1) {

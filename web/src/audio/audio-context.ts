@@ -1,3 +1,6 @@
+import type { TAP_PROCESSOR, TapBlock, TapOptions } from "./tap-worklet.ts";
+import workletUrl from "./tap-worklet.ts?worker&url";
+
 /**
  * Resumes an audio context that the browser suspended, for example during a phone call. Does
  * nothing while `paused` returns true. Ends when the context closes.
@@ -31,4 +34,36 @@ export async function startContext(context: AudioContext): Promise<void> {
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** A type import keeps the code of the worklet out of the page. */
+const PROCESSOR: typeof TAP_PROCESSOR = "antiphon-tap";
+
+/**
+ * Creates a node that passes its input to `onBlock`. It has no audible output. It runs until its
+ * inputs are disconnected and `closeTap` is called.
+ */
+export async function openTap(
+  context: AudioContext,
+  options: TapOptions,
+  onBlock: (block: TapBlock) => void,
+): Promise<AudioWorkletNode> {
+  await context.audioWorklet.addModule(workletUrl);
+  const node = new AudioWorkletNode(context, PROCESSOR, {
+    numberOfInputs: 1,
+    numberOfOutputs: 1,
+    outputChannelCount: [1],
+    channelCount: options.channels,
+    channelCountMode: "explicit",
+    channelInterpretation: options.channels === 1 ? "speakers" : "discrete",
+    processorOptions: options,
+  });
+  node.port.onmessage = ({ data }: MessageEvent<TapBlock>) => onBlock(data);
+  node.connect(context.destination); // browsers do not run unconnected nodes; the output is silent
+  return node;
+}
+
+export function closeTap(node: AudioWorkletNode): void {
+  node.port.onmessage = null;
+  node.disconnect();
 }
