@@ -1,6 +1,7 @@
 // @vitest-environment happy-dom
+
 import { expect, it } from "vitest";
-import type { Phase } from "../session/session-state.ts";
+import type { Phase } from "../session/session.ts";
 import { queueChime } from "./chimes.ts";
 
 const at = (position: number) => ({

@@ -1,4 +1,4 @@
-import type { SessionState } from "../session/session-state.ts";
+import type { SessionState } from "../session/session.ts";
 import { devices } from "./audio-settings.ts";
 
 /** Short synthesised notification sounds for users who wait in the queue. */

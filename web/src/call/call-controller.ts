@@ -5,7 +5,7 @@ import { type MediaFile, openMicrophone } from "../audio/audio-source.ts";
 import { chimeInQueue } from "../audio/chimes.ts";
 import { voiceFields } from "../components/voice-list.ts";
 import { DuplexSession, type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";
-import type { Phase, Problem } from "../session/session-state.ts";
+import type { Phase, Problem } from "../session/session.ts";
 import { canGreet, capabilities } from "../shell/capabilities.ts";
 import { Store, TypedEvents } from "../state/store.ts";
 import { keepConversation } from "../storage/conversations.ts";

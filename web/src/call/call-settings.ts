@@ -1,6 +1,6 @@
 import { frontendDefaults, type Preset } from "../api/catalog.ts";
 import { type VoiceFields, voiceAt } from "../components/voice-list.ts";
-import type { DuplexPrepare } from "../protocol/duplex-messages.ts";
+import type { DuplexPrepare } from "../protocol/messages.ts";
 import {
   choice,
   flag,

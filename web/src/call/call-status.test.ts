@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";
-import { Transcript } from "../session/transcript.ts";
+import { Transcript } from "../session/model-speech.ts";
 import { callStatus, InputCheck, pendingSince } from "./call-status.ts";
 
 const ACTIVE: DuplexSessionState = { ...NEW_DUPLEX, phase: "active" };

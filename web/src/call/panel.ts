@@ -2,7 +2,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, query, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import { common } from "../i18n/common.ts";
-import type { TranscriptLine } from "../session/transcript.ts";
+import type { TranscriptLine } from "../session/model-speech.ts";
 import { helpButton } from "../shell/help-drawer.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { type IconName, icon } from "../ui/icon.ts";

@@ -10,8 +10,8 @@ import { type ProblemText, sessionEndText } from "../components/session-status.t
 import type { OrbMode } from "../components/voice-orb.ts";
 import { formatClock } from "../i18n/format.ts";
 import type { Limit } from "../session/duplex-session.ts";
-import type { SessionEnd } from "../session/session-state.ts";
-import type { TranscriptLine } from "../session/transcript.ts";
+import type { TranscriptLine } from "../session/model-speech.ts";
+import type { SessionEnd } from "../session/session.ts";
 import { capabilities, limitations } from "../shell/capabilities.ts";
 import { menu } from "../shell/menu.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";

@@ -4,12 +4,7 @@ import { devices } from "../audio/audio-settings.ts";
 import { allowChimes, chime } from "../audio/chimes.ts";
 import { common } from "../i18n/common.ts";
 import { formatClock } from "../i18n/format.ts";
-import type {
-  ConnectionStatus,
-  Problem,
-  QueueStatus,
-  SessionEnd,
-} from "../session/session-state.ts";
+import type { ConnectionStatus, Problem, QueueStatus, SessionEnd } from "../session/session.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { toggle } from "../ui/controls.ts";

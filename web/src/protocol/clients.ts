@@ -1,27 +1,130 @@
-import { socketUrl, withProtocol } from "./address.ts";
+import { TypedEvents } from "../state/store.ts";
+import { BINARY_PROTOCOL, PLAIN_PROTOCOL } from "./frames.ts";
+import { InvalidMessage, type MessageReader } from "./message-reader.ts";
 import {
   type ChatClientMessage,
   type ChatServerMessage,
-  readChatMessage,
-} from "./chat-messages.ts";
-import {
   type DuplexClientMessage,
   type DuplexServerMessage,
-  readDuplexMessage,
-} from "./duplex-messages.ts";
-import { BINARY_PROTOCOL } from "./frames.ts";
-import {
   type HalfDuplexClientMessage,
   type HalfDuplexServerMessage,
+  readChatMessage,
+  readDuplexMessage,
   readHalfDuplexMessage,
-} from "./half-duplex-messages.ts";
-import { ProtocolClient, type ProtocolSpec } from "./protocol-client.ts";
+} from "./messages.ts";
 import {
-  type RealtimeClientMessage,
-  type RealtimeServerMessage,
-  readRealtimeMessage,
-} from "./realtime-messages.ts";
-import type { SocketOptions } from "./resumable-socket.ts";
+  ResumableSocket,
+  type SocketClose,
+  type SocketOptions,
+  type SocketState,
+} from "./resumable-socket.ts";
+
+/** Returns the WebSocket URL of `path` on this server or on `base`. */
+export function socketUrl(path: string, base: string = location.href): URL {
+  const url = new URL(path, base);
+  url.protocol = url.protocol === "https:" || url.protocol === "wss:" ? "wss:" : "ws:";
+  return url;
+}
+
+/** Returns a unique id: time and 48 random bits. The prefix is the kind of session. */
+export function newSessionId(prefix: "adx" | "omni" | "hdx"): string {
+  const random = crypto.getRandomValues(new Uint8Array(6));
+  const hex = Array.from(random, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return `${prefix}_${Date.now().toString(36)}_${hex}`;
+}
+
+/** Adds `extra` before the subprotocols. The plain protocol is always included. */
+export function withProtocol(extra: string, protocols: readonly string[]): string[] {
+  const rest = protocols.includes(PLAIN_PROTOCOL) ? protocols : [PLAIN_PROTOCOL, ...protocols];
+  return [extra, ...rest];
+}
+
+export interface ClientEvents<Server> {
+  /** A validated message of a known type. */
+  message: Server;
+  /** A message that the page sends. */
+  sent: object;
+  connection: SocketState;
+  /** The server sent an invalid message. The session continues. */
+  problem: string;
+  closed: SocketClose;
+}
+
+export interface ProtocolSpec<Server> {
+  read: MessageReader<Server>;
+  /** Whether this message ends the session. */
+  ends: (message: Server) => boolean;
+}
+
+/** A connection with typed messages. */
+export class ProtocolClient<Server, Client extends object> extends TypedEvents<
+  ClientEvents<Server>
+> {
+  readonly #socket: ResumableSocket;
+  readonly #spec: ProtocolSpec<Server>;
+
+  constructor(url: URL, spec: ProtocolSpec<Server>, options: SocketOptions = {}) {
+    super();
+    this.#spec = spec;
+    this.#socket = new ResumableSocket(url, options);
+    this.#socket.on("message", (message) => this.#receive(message));
+    this.#socket.on("state", (state) => this.emit("connection", state));
+    this.#socket.on("problem", (problem) => this.emit("problem", problem));
+    this.#socket.on("closed", (closed) => this.emit("closed", closed));
+  }
+
+  get connection(): SocketState {
+    return this.#socket.state;
+  }
+
+  /** When reconnecting stops, `performance.now()`. */
+  get deadline(): number {
+    return this.#socket.deadline;
+  }
+
+  /** Reconnects at once instead of waiting for the next attempt. */
+  retryNow(): void {
+    this.#socket.retryNow();
+  }
+
+  send(message: Client): void {
+    this.emit("sent", message);
+    this.#socket.send(message);
+  }
+
+  /** Like `send`, but keeps only the newest three messages while the connection is lost. */
+  sendPerishable(message: Client): void {
+    this.emit("sent", message);
+    this.#socket.send(message, { perishable: true });
+  }
+
+  /** Replaces a connection that seems dead, if the session can be resumed. */
+  reconnect(): void {
+    this.#socket.reconnect();
+  }
+
+  /** Closes without a message. */
+  close(): void {
+    this.#socket.close();
+  }
+
+  #receive(value: Readonly<Record<string, unknown>>): void {
+    const message = this.#read(value);
+    if (message === undefined) return;
+    if (this.#spec.ends(message)) this.#socket.finish();
+    this.emit("message", message);
+  }
+
+  #read(value: Readonly<Record<string, unknown>>): Server | undefined {
+    try {
+      return this.#spec.read(value);
+    } catch (error) {
+      if (!(error instanceof InvalidMessage)) throw error;
+      this.emit("problem", `the server sent a message that cannot be used: ${error.message}`);
+      return undefined;
+    }
+  }
+}
 
 /** One client for each protocol. */
 export interface ClientOptions extends SocketOptions {
@@ -37,7 +140,6 @@ export interface ClientOptions extends SocketOptions {
 export type DuplexClient = ProtocolClient<DuplexServerMessage, DuplexClientMessage>;
 export type HalfDuplexClient = ProtocolClient<HalfDuplexServerMessage, HalfDuplexClientMessage>;
 export type ChatClient = ProtocolClient<ChatServerMessage, ChatClientMessage>;
-export type RealtimeClient = ProtocolClient<RealtimeServerMessage, RealtimeClientMessage>;
 
 export function connectDuplex(sessionId: string, options: ClientOptions = {}): DuplexClient {
   const ends = ({ type }: DuplexServerMessage): boolean => type === "stopped" || type === "timeout";
@@ -58,15 +160,6 @@ export function connectHalfDuplex(
 export function connectChat(options: ClientOptions = {}): ChatClient {
   const ends = ({ type }: ChatServerMessage): boolean => type === "done";
   return connect("/ws/chat?progress=1", { read: readChatMessage, ends }, options);
-}
-
-export function connectRealtime(
-  mode: "audio" | "video",
-  options: ClientOptions = {},
-): RealtimeClient {
-  const ends = ({ type }: RealtimeServerMessage): boolean => type === "session.closed";
-  const spec = { read: readRealtimeMessage, ends };
-  return connect(`/v1/realtime?mode=${mode}&notices=1&playback_ack=1`, spec, options);
 }
 
 function connect<Server, Client extends object>(

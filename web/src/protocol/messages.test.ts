@@ -1,10 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { base64FromSamples } from "../audio/pcm.ts";
-import { readChatMessage } from "./chat-messages.ts";
-import { readDuplexMessage } from "./duplex-messages.ts";
-import { readHalfDuplexMessage } from "./half-duplex-messages.ts";
 import { InvalidMessage } from "./message-reader.ts";
-import { readRealtimeMessage } from "./realtime-messages.ts";
+import { readChatMessage, readDuplexMessage, readHalfDuplexMessage } from "./messages.ts";
 
 const SOUND = Float32Array.of(0.5, -0.5);
 const RESULT = {
@@ -48,7 +45,6 @@ describe("a result", () => {
 it("ignores unknown message types", () => {
   expect(readDuplexMessage({ type: "news" })).toBeUndefined();
   expect(readDuplexMessage({})).toBeUndefined();
-  expect(readRealtimeMessage({ type: "result" })).toBeUndefined();
 });
 
 it("reads an error with and without optional fields", () => {
@@ -75,20 +71,6 @@ it("reads the examples of the half-duplex protocol", () => {
   ];
   const read = examples.map((example) => readHalfDuplexMessage(example)?.type);
   expect(read).toEqual(examples.map(({ type }) => type));
-});
-
-it("reads the examples of the realtime protocol", () => {
-  const delta = {
-    type: "response.output_audio.delta",
-    text: "Hello!",
-    audio: base64FromSamples(SOUND),
-    end_of_turn: false,
-    kv_cache_length: 212,
-  };
-  expect(readRealtimeMessage(delta)).toEqual({ ...delta, audio: SOUND });
-  const error = { code: "missing_field", message: "audio is required", type: "client_error" };
-  expect(readRealtimeMessage({ type: "error", error })).toEqual({ type: "error", error });
-  expect(() => readRealtimeMessage({ type: "error", error: "text" })).toThrow(InvalidMessage);
 });
 
 it("reads a chat answer without audio", () => {

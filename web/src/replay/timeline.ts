@@ -1,6 +1,14 @@
-import type { RecordedPart, Recording } from "../api/recordings.ts";
-import { duplexTimeline } from "./duplex-timeline.ts";
-import { turnTimeline } from "./turn-timeline.ts";
+import type {
+  DuplexRecording,
+  RecordedChunk,
+  RecordedPart,
+  RecordedTurn,
+  RecordedUnit,
+  Recording,
+  RecordingEvent,
+  TurnRecording,
+} from "../api/recordings.ts";
+import { type PlayedAudio, playbackTimes } from "./sound-runs.ts";
 
 export type SpeakerRole = "system" | "user" | "model";
 
@@ -105,4 +113,271 @@ export function adjacentTurn({ lines }: Timeline, atMs: number, by: -1 | 1): num
       ? places.find((place) => place > atMs + 20)
       : places.findLast((place) => place < atMs - 1000);
   return found ?? (by < 0 ? 0 : null);
+}
+
+const TURN_MARKS: Readonly<Record<string, TimelineEvent["type"]>> = {
+  break: "break",
+  error: "error",
+};
+
+/** The timeline of a half-duplex or chat session. */
+export function turnTimeline(recording: TurnRecording): Timeline {
+  const leadMs = recording.merged_replay_lead_ms ?? 0;
+  const isChat = recording.mode === "chat";
+  const answers = recording.turns.map((turn) => answer(turn, leadMs));
+  const lines = recording.turns.flatMap((turn, i) => [
+    ...(isChat ? written(turn, leadMs) : [utterance(turn)]),
+    ...(answers[i] ? [answers[i]] : []),
+  ]);
+  const speaks: SpeakerSegment[] = answers.map(({ atMs, untilMs }) => ({
+    mode: "speak",
+    fromMs: atMs,
+    untilMs,
+  }));
+  return {
+    lengthMs: Math.max(0, ...lines.map((line) => line.untilMs)),
+    lines,
+    segments: [...listens(recording, leadMs), ...speaks].sort((a, b) => a.fromMs - b.fromMs),
+    frames: [],
+    events: events(recording.events, leadMs),
+    costs: recording.turns.map((turn) => turnCost(turn, leadMs)),
+  };
+}
+
+function utterance(turn: RecordedTurn): SpokenLine {
+  const atMs = Math.max(0, turn.request_ts_ms - (turn.input.audio_duration_ms ?? 0));
+  return {
+    role: "user",
+    text: turn.input.text ?? "",
+    atMs,
+    untilMs: turn.request_ts_ms,
+  };
+}
+
+/** All messages of a chat. Only the answered message has a position on the timeline. */
+function written(turn: RecordedTurn, leadMs: number): SpokenLine[] {
+  const messages = turn.input.messages ?? [];
+  return messages.map(({ role, parts }, i) => ({
+    role: roleOf(role),
+    atMs: 0,
+    untilMs: i === messages.length - 1 ? leadMs : 0,
+    text: parts
+      .map(({ text }) => text ?? "")
+      .filter((text) => text !== "")
+      .join("\n"),
+    parts,
+  }));
+}
+
+function roleOf(role: string): SpeakerRole {
+  if (role === "system") return "system";
+  return role === "assistant" ? "model" : "user";
+}
+
+function answer(turn: RecordedTurn, leadMs: number): SpokenLine {
+  const { output, timing } = turn;
+  const atMs = turn.request_ts_ms + leadMs + (timing.first_delta_ms ?? 0);
+  const status = flawOf(turn);
+  return {
+    role: "model",
+    text: output.text.trim(),
+    atMs,
+    untilMs: Math.max(atMs + (output.audio_duration_ms ?? 0), atMs),
+    ...(status ? { status } : {}),
+    ...(timing.first_delta_ms === undefined ? {} : { firstMs: timing.first_delta_ms }),
+    ...(output.audio ? { parts: [{ type: "audio", file: output.audio }] as const } : {}),
+  };
+}
+
+function flawOf(turn: RecordedTurn): LineStatus | null {
+  if (turn.failed) return "failed";
+  if (turn.stopped) return "stopped";
+  return turn.unfinished ? "unfinished" : null;
+}
+
+/** Half-duplex: while the user spoke. Chat: what the user sent. */
+function listens(recording: TurnRecording, leadMs: number): SpeakerSegment[] {
+  if (leadMs > 0) return [{ mode: "listen", fromMs: 0, untilMs: leadMs }];
+  const turns = recording.events.filter(({ type }) => type === "vad");
+  return turns.flatMap(({ ts_ms: fromMs, speaking }, i): SpeakerSegment[] => {
+    const untilMs = turns[i + 1]?.ts_ms;
+    return speaking && untilMs !== undefined ? [{ mode: "listen", fromMs, untilMs }] : [];
+  });
+}
+
+function events(events: readonly RecordingEvent[], leadMs: number): TimelineEvent[] {
+  return events.flatMap(({ ts_ms, type }) => {
+    const event = TURN_MARKS[type];
+    return event ? [{ atMs: ts_ms + leadMs, type: event }] : [];
+  });
+}
+
+function turnCost({ request_ts_ms, timing }: RecordedTurn, leadMs: number): UnitCost {
+  const total = timing.elapsed_ms ?? 0;
+  return {
+    atMs: request_ts_ms + leadMs,
+    read: 0,
+    think: 0,
+    speak: 0,
+    total,
+    waited: null,
+    context: timing.kv_cache_length ?? null,
+  };
+}
+
+/** Estimated time to say a letter. Wide characters such as Chinese count three times. */
+export const LETTER_MS = 70;
+/** Silence by which an engine detects the end of speech. */
+const PAUSE_MS = 1000;
+const WIDE = /[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]/g;
+const UNIT_MARKS: Readonly<Record<string, TimelineEvent["type"]>> = {
+  paused: "paused",
+  resumed: "resumed",
+  error: "error",
+};
+
+/** The timeline of a full-duplex session. */
+export function duplexTimeline({
+  chunks,
+  events,
+  orphan_results: orphans = [],
+}: DuplexRecording): Timeline {
+  const results = chunks.flatMap(({ result, repeated_results: more = [] }) =>
+    result ? [result, ...more] : [],
+  );
+  const units = [...results, ...orphans];
+  units.sort((a, b) => a.publish_ts_ms - b.publish_ts_ms);
+  const spoken = units.filter((unit) => unit.ai_audio_duration_ms !== undefined);
+  const played = playbackTimes(
+    spoken.map((unit) => ({ atMs: unit.publish_ts_ms, lastsMs: unit.ai_audio_duration_ms ?? 0 })),
+    flushes(chunks, units),
+  );
+  const places = new Map(spoken.map((unit, i) => [unit, played[i] ?? null]));
+  const lengthMs = Math.max(
+    0,
+    ...chunks.map((chunk) => chunk.receive_ts_ms),
+    ...played.map((one) => one?.untilMs ?? 0),
+  );
+  const lines = [...modelLines(units, places), ...userLines(units)];
+  return {
+    lengthMs,
+    lines: lines.sort((a, b) => a.atMs - b.atMs),
+    segments: segments(units, lengthMs),
+    frames: frames(chunks),
+    events: timelineEvents(chunks, events),
+    costs: units.map(unitCost),
+  };
+}
+
+/** Times at which the client dropped audio: a forced listen, or an interrupted turn. */
+function flushes(chunks: readonly RecordedChunk[], units: readonly RecordedUnit[]): number[] {
+  const times = forced(chunks);
+  let midTurn = false;
+  for (const unit of units) {
+    if (unit.mode === "LISTEN" && midTurn) times.push(unit.publish_ts_ms);
+    midTurn = unit.mode === "SPEAK" && !unit.end_of_turn;
+  }
+  return times.sort((a, b) => a - b);
+}
+
+/** Times of forced listens. */
+function forced(chunks: readonly RecordedChunk[]): number[] {
+  return chunks
+    .filter((chunk, i) => chunk.force_listen && !chunks[i - 1]?.force_listen)
+    .map((chunk) => chunk.receive_ts_ms);
+}
+
+/** Consecutive units form one answer. Audio that was dropped before playback is excluded. */
+function modelLines(
+  units: readonly RecordedUnit[],
+  places: ReadonlyMap<RecordedUnit, PlayedAudio | null>,
+): SpokenLine[] {
+  const lines: SpokenLine[] = [];
+  let open = false;
+  for (const unit of units) {
+    const line = modelLine(unit, places);
+    const last = lines.at(-1);
+    if (line && open && last) {
+      lines[lines.length - 1] = {
+        ...last,
+        text: last.text + line.text,
+        untilMs: line.untilMs,
+      };
+    } else if (line) lines.push(line);
+    open = unit.mode === "SPEAK" && !unit.end_of_turn;
+  }
+  return lines
+    .map((line) => ({ ...line, text: line.text.trim() }))
+    .filter(({ text }) => text !== "");
+}
+
+function modelLine(
+  unit: RecordedUnit,
+  places: ReadonlyMap<RecordedUnit, PlayedAudio | null>,
+): SpokenLine | null {
+  if (unit.mode !== "SPEAK") return null;
+  const at = unit.publish_ts_ms;
+  const place = places.has(unit) ? (places.get(unit) ?? null) : { fromMs: at, untilMs: at };
+  if (place === null) return null;
+  return { role: "model", text: unit.text ?? "", atMs: place.fromMs, untilMs: place.untilMs };
+}
+
+/** A transcript arrives after speech. Its start is estimated from its length. */
+export function estimatedUserLine(text: string, untilMs: number, earliestMs: number): SpokenLine {
+  const width = text.length + 2 * (text.match(WIDE)?.length ?? 0);
+  const atMs = Math.max(earliestMs, untilMs - LETTER_MS * width - PAUSE_MS);
+  return { role: "user", text, atMs, untilMs, estimated: true };
+}
+
+function userLines(units: readonly RecordedUnit[]): SpokenLine[] {
+  const lines: SpokenLine[] = [];
+  for (const { publish_ts_ms: untilMs, user_text } of units) {
+    const text = user_text?.trim() ?? "";
+    if (text !== "") lines.push(estimatedUserLine(text, untilMs, lines.at(-1)?.untilMs ?? 0));
+  }
+  return lines;
+}
+
+function segments(units: readonly RecordedUnit[], lengthMs: number) {
+  return joined(
+    units.map((unit, i) => ({
+      mode: unit.mode === "SPEAK" ? "speak" : "listen",
+      fromMs: unit.publish_ts_ms,
+      untilMs: units[i + 1]?.publish_ts_ms ?? Math.max(lengthMs, unit.publish_ts_ms),
+    })),
+  );
+}
+
+/** Spreads the frames of a chunk over its duration. */
+function frames(chunks: readonly RecordedChunk[]): CameraFrame[] {
+  return chunks.flatMap((chunk) => {
+    const lasts = chunk.user_audio_duration_ms ?? 0;
+    const files = chunk.user_frames ?? (chunk.user_frame ? [chunk.user_frame] : []);
+    const from = Math.max(0, chunk.receive_ts_ms - lasts);
+    return files.map((file, i) => ({ file, atMs: from + (lasts * i) / files.length }));
+  });
+}
+
+function timelineEvents(
+  chunks: readonly RecordedChunk[],
+  events: readonly RecordingEvent[],
+): TimelineEvent[] {
+  const found: TimelineEvent[] = forced(chunks).map((atMs) => ({ atMs, type: "forced" }));
+  for (const { ts_ms: atMs, type } of events) {
+    const event = UNIT_MARKS[type];
+    if (event) found.push({ atMs, type: event });
+  }
+  return found.sort((a, b) => a.atMs - b.atMs);
+}
+
+function unitCost({ publish_ts_ms, timing }: RecordedUnit): UnitCost {
+  return {
+    atMs: publish_ts_ms,
+    read: timing.prefill_ms,
+    think: timing.llm_ms,
+    speak: timing.tts_prep_ms + timing.tts_ms + timing.token2wav_ms,
+    total: timing.wall_clock_ms,
+    waited: timing.edge_to_worker_ms,
+    context: timing.kv_cache_length,
+  };
 }

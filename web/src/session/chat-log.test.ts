@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { type Part, textPart } from "../media/parts.ts";
 import { FakeWebSocket } from "../protocol/fake-websocket.ts";
+import type { Answer } from "./chat-exchange.ts";
 import { ChatLog } from "./chat-log.ts";
-import type { Answer } from "./chat-request.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();

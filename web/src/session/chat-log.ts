@@ -1,14 +1,15 @@
 import { type Part, type PartType, restoredPart } from "../media/parts.ts";
-import type { ChatRequest } from "../protocol/chat-messages.ts";
+import type { ChatRequest } from "../protocol/messages.ts";
 import { Store } from "../state/store.ts";
-import { ChatExchange, type ChatExchangeOptions } from "./chat-exchange.ts";
 import {
   type Answer,
   buildMessages,
   type ChatEntry,
+  ChatExchange,
+  type ChatExchangeOptions,
   partAt,
   type RequestMessages,
-} from "./chat-request.ts";
+} from "./chat-exchange.ts";
 
 /** What the next request contains besides the messages. */
 export interface ChatSetup {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { type DuplexResult, readDuplexMessage } from "../protocol/duplex-messages.ts";
+import { type DuplexResult, readDuplexMessage } from "../protocol/messages.ts";
 import { UnitLatencyTracker } from "./metrics.ts";
 
 function result(currentMs: number, sentAtS: number): DuplexResult {

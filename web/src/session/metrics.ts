@@ -1,5 +1,5 @@
 import type { AudioEngine } from "../audio/audio-engine.ts";
-import type { DuplexResult } from "../protocol/duplex-messages.ts";
+import type { DuplexResult } from "../protocol/messages.ts";
 import type { ResponseTimes } from "./model-speech.ts";
 
 /** Metrics of a unit, measured in the page. Milliseconds, null if unknown. */

@@ -1,10 +1,8 @@
 import { AudioEngine, type AudioEngineOptions } from "../audio/audio-engine.ts";
 import type { AudioSource } from "../audio/audio-source.ts";
 import type { Samples } from "../audio/pcm.ts";
-import type { ClientOptions } from "../protocol/clients.ts";
-import type { ProtocolClient } from "../protocol/protocol-client.ts";
-import { Session } from "./session.ts";
-import type { SessionState } from "./session-state.ts";
+import type { ClientOptions, ProtocolClient } from "../protocol/clients.ts";
+import { Session, type SessionState } from "./session.ts";
 
 /** Options that all voice sessions share. */
 export interface VoiceSessionOptions {

@@ -1,8 +1,9 @@
 // @vitest-environment happy-dom
+
 import { expect, it } from "vitest";
 import { filePart } from "../../media/parts.ts";
-import type { Answer } from "../../session/chat-request.ts";
-import type { SessionEnd } from "../../session/session-state.ts";
+import type { Answer } from "../../session/chat-exchange.ts";
+import type { SessionEnd } from "../../session/session.ts";
 import { answerProblemOf } from "./answer-errors.ts";
 import { chatSettings } from "./panel.ts";
 

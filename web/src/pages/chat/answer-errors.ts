@@ -1,6 +1,6 @@
 import { type ProblemText, sessionEndText } from "../../components/session-status.ts";
-import type { Answer } from "../../session/chat-request.ts";
-import type { SessionEnd } from "../../session/session-state.ts";
+import type { Answer } from "../../session/chat-exchange.ts";
+import type { SessionEnd } from "../../session/session.ts";
 import type { ChatChoices } from "./panel.ts";
 import { chatStrings } from "./strings.ts";
 

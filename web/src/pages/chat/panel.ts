@@ -1,13 +1,13 @@
-import { html, type TemplateResult } from "lit";
-import { formatNumber } from "../../i18n/format.ts";
-import { select, slider, toggle } from "../../ui/controls.ts";
 import "../../components/device-select.ts";
 import "../../components/instructions-panel.ts";
+import { html, type TemplateResult } from "lit";
 import { voiceList } from "../../components/voice-list.ts";
-import type { ChatRequest } from "../../protocol/chat-messages.ts";
-import type { ChatEntry } from "../../session/chat-request.ts";
+import { formatNumber } from "../../i18n/format.ts";
+import type { ChatRequest } from "../../protocol/messages.ts";
+import type { ChatEntry } from "../../session/chat-exchange.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
 import { choice, flag, range, Settings } from "../../settings/settings.ts";
+import { select, slider, toggle } from "../../ui/controls.ts";
 import { chatStrings } from "./strings.ts";
 
 export const chatSettings = new Settings("turnbased", 1, {

@@ -4,7 +4,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { mediaPreview } from "../../components/part-list.ts";
 import { type Part, plainText } from "../../media/parts.ts";
-import type { Question } from "../../session/chat-request.ts";
+import type { Question } from "../../session/chat-exchange.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { copyButton, toolButton } from "./message-buttons.ts";
 import { chatStrings } from "./strings.ts";

@@ -8,7 +8,7 @@ import type { VoiceOrb } from "../../components/voice-orb.ts";
 import { common } from "../../i18n/common.ts";
 import type { HalfDuplexTurnState } from "../../session/half-duplex-session.ts";
 import { Instructions } from "../../session/instructions.ts";
-import type { ConnectionStatus } from "../../session/session-state.ts";
+import type { ConnectionStatus } from "../../session/session.ts";
 import { capabilities, exampleQuestion, limitations } from "../../shell/capabilities.ts";
 import { StoreController } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";

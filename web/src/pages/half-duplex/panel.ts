@@ -1,12 +1,12 @@
+import "../../components/device-select.ts";
+import "../../components/instructions-panel.ts";
 import { html, type TemplateResult } from "lit";
 import { voiceAudio } from "../../api/voices.ts";
 import { formatDuration, formatNumber, formatSeconds } from "../../i18n/format.ts";
-import type { HalfDuplexPrepare, SystemItem } from "../../protocol/half-duplex-messages.ts";
+import type { HalfDuplexPrepare, SystemItem } from "../../protocol/messages.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
 import { flag, range, Settings } from "../../settings/settings.ts";
 import { slider, toggle } from "../../ui/controls.ts";
-import "../../components/device-select.ts";
-import "../../components/instructions-panel.ts";
 import { halfDuplexStrings } from "./strings.ts";
 
 /** Durations are in ms unless the name says otherwise. */

@@ -9,9 +9,9 @@ import {
   HalfDuplexSession,
   type HalfDuplexSessionState,
   type HalfDuplexTurnState,
+  type TurnAudio,
 } from "../../session/half-duplex-session.ts";
 import type { Instructions } from "../../session/instructions.ts";
-import type { TurnAudio } from "../../session/turn-audio.ts";
 import { showError } from "../../shell/errors.ts";
 import { keepConversation } from "../../storage/conversations.ts";
 import { LeaveGuard } from "../../ui/leave-guard.ts";

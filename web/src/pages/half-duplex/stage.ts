@@ -7,8 +7,8 @@ import { formatClock, formatDuration, formatSeconds } from "../../i18n/format.ts
 import type {
   HalfDuplexSessionState,
   HalfDuplexTurnState,
+  TurnAudio,
 } from "../../session/half-duplex-session.ts";
-import type { TurnAudio } from "../../session/turn-audio.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { toast } from "../../ui/toasts.ts";

@@ -10,8 +10,13 @@ import {
   recordingTimeline,
 } from "../../api/recordings.ts";
 import { isShareToken } from "../../api/shares.ts";
-import { estimatedUserLine, LETTER_MS } from "../../replay/duplex-timeline.ts";
-import { type SpokenLine, type Timeline, timelineOf } from "../../replay/timeline.ts";
+import {
+  estimatedUserLine,
+  LETTER_MS,
+  type SpokenLine,
+  type Timeline,
+  timelineOf,
+} from "../../replay/timeline.ts";
 import { Store } from "../../state/store.ts";
 import {
   isOnDeviceOnly,

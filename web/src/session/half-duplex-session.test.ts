@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
-import { TurnAudioLog, utterance } from "./turn-audio.ts";
+import { TurnAudioLog, utterance } from "./half-duplex-session.ts";
 
 const seconds = (length: number, level: number): Samples =>
   new Float32Array(length * INPUT_RATE).fill(level);

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { newSessionId, socketUrl } from "./address.ts";
+import { newSessionId, socketUrl } from "./clients.ts";
 
 it("uses the security of the page", () => {
   expect(socketUrl("/ws/chat", "https://a.example/omni?x=1").href).toBe("wss://a.example/ws/chat");
