@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from antiphon.client.realtime import connect_realtime
     from antiphon.client.realtime_chat import connect_realtime_chat
 
+    __version__: str
+
 __all__ = [
     "CannotConnect",
     "Client",
@@ -36,6 +38,7 @@ __all__ = [
     "SessionOver",
     "SpokenReply",
     "Unauthorized",
+    "__version__",
     "ask",
     "connect_duplex",
     "connect_half_duplex",
@@ -56,6 +59,8 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     """Import the client on first use: the services import this package without it."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("antiphon")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"antiphon.client.{_MODULES.get(name, 'errors')}"), name)

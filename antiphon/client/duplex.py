@@ -18,6 +18,7 @@ from typing import Any, Unpack
 
 from antiphon.client.address import new_session_id
 from antiphon.client.errors import SessionOver
+from antiphon.client.frames import check_frames
 from antiphon.client.link import ClientOptions, Link, open_link, with_options
 from antiphon.client.pacing import paced, padded_chunks, silence, whole_chunks
 from antiphon.client.parsing import Parser
@@ -86,11 +87,14 @@ class DuplexSession(Session[Queued, Unit]):
     async def send_audio(
         self, samples: Samples, *, frames: Sequence[bytes] = (), force_listen: bool = False
     ) -> float:
-        """Send one chunk (float32 mono 16 kHz) with its JPEG frames; returns `time.monotonic()` before."""
+        """Send one chunk (float32 mono 16 kHz) with its JPEG frames; returns `time.monotonic()` before.
+
+        Raises InvalidAudio, or TypeError for frames that are not bytes.
+        """
         sent_at = time.monotonic()
         message: dict[str, Any] = {"type": "audio_chunk", "audio": self._link.sound(samples)}
-        if frames:
-            message["frame_base64_list"] = list(frames)
+        if pictures := check_frames(frames):
+            message["frame_base64_list"] = pictures
         if force_listen:
             message["force_listen"] = True
         await self._send(message)
@@ -119,7 +123,7 @@ class DuplexSession(Session[Queued, Unit]):
 
         `source` is a recording, or pieces of any length as a microphone yields them. A recording is sent
         second by second, and silence follows it. `frames` returns the JPEG pictures of each second. Leave
-        the loop to stop sending. Raises InvalidAudio.
+        the loop to stop sending. Raises InvalidAudio, or TypeError for frames that are not bytes.
         """
         if isinstance(source, AsyncIterable):
             chunks = whole_chunks(source, rate)

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Unpack
 
+from antiphon.client.frames import check_frames
 from antiphon.client.link import ClientOptions, Link, open_link, with_options
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Spoken
@@ -96,10 +97,13 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
     async def append(
         self, samples: Samples, *, frames: Sequence[bytes] = (), force_listen: bool = False
     ) -> None:
-        """Send a second of audio (float32 mono 16 kHz, at least 4000 samples) with its JPEG frames."""
+        """Send a second of audio (float32 mono 16 kHz, at least 4000 samples) with its JPEG frames.
+
+        Raises InvalidAudio, or TypeError for frames that are not bytes.
+        """
         unit: dict[str, Any] = {"audio": self._link.sound(samples)}
-        if frames:
-            unit["video_frames"] = list(frames)
+        if pictures := check_frames(frames):
+            unit["video_frames"] = pictures
         if force_listen:
             unit["force_listen"] = True
         if self._version == 1:

@@ -36,7 +36,9 @@ def check_samples(samples: Any, rate: int = INPUT_RATE) -> Samples:
     if not len(samples):
         raise InvalidAudio("audio has no samples")
     peak = float(np.abs(samples).max())
-    if not peak <= _LOUDEST:  # also NaN
+    if not np.isfinite(peak):
+        raise InvalidAudio("audio has NaN or infinite samples")
+    if peak > _LOUDEST:
         raise InvalidAudio(f"audio has values up to {peak:g}, between -1 and 1 are needed")
     return samples
 

@@ -70,6 +70,11 @@ def test_the_command_line_explains_itself(base: Path, words: tuple[str, ...]) ->
     assert "antiphon" in shown.stdout
 
 
+def test_the_package_has_a_version(base: Path) -> None:
+    shown = run(base, "-c", "import antiphon; print(antiphon.__version__)")
+    assert (shown.stdout, shown.stderr) == (f"{PROJECT['version']}\n", "")
+
+
 def test_the_client_is_imported_as_on_windows(base: Path) -> None:
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({NOT_ON_WINDOWS!r}));"

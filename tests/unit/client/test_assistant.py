@@ -17,7 +17,7 @@ async def test_asking_where_a_loop_runs_is_refused_with_the_remedy() -> None:
 
 
 def test_the_public_names_exist() -> None:
-    for name in antiphon.__all__:
+    for name in set(antiphon.__all__) - {"__version__"}:
         assert getattr(antiphon, name).__name__ == name
 
 
