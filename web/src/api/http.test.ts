@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
+
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { ApiError, fetchJson } from "./http.ts";
-import { keyRequest, saveKey, socketProtocols } from "./key.ts";
+import { ApiError, fetchJson, keyRequest, saveKey, socketProtocols } from "./http.ts";
 
 const asked = vi.fn();
 

@@ -1,4 +1,4 @@
-import { socketProtocols } from "../api/key.ts";
+import { socketProtocols } from "../api/http.ts";
 import type { Levels } from "../audio/audio-engine.ts";
 import { applyMixer, devices, selectedDevices } from "../audio/audio-settings.ts";
 import { type MediaFile, openMicrophone } from "../audio/audio-source.ts";

@@ -15,9 +15,9 @@ import { common } from "../i18n/common.ts";
 import { capabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import { address, menu } from "../shell/menu.ts";
+import { mount } from "../shell/shell.ts";
 import { StoreController } from "../state/store.ts";
-import { BaseElement } from "../ui/base-element.ts";
-import { LeaveGuard } from "../ui/leave-guard.ts";
+import { BaseElement, LeaveGuard } from "../ui/base-element.ts";
 import { clearToasts, toast } from "../ui/toasts.ts";
 import { aboutAntiphon } from "./about.ts";
 import {
@@ -236,3 +236,9 @@ function showCameraError(error: unknown): void {
   const remedy = `${deviceErrorText(error, "camera")} ${t.noCamera}`;
   toast({ tone: "caution", title: t.cameraFailed, remedy });
 }
+
+mount({
+  help: async () => (await import("../pages/help.ts")).pageHelp,
+  title: () => (address.value === "/" ? "" : callStrings().title[kindOf(address.value)]),
+  content: () => html`<an-call-page></an-call-page>`,
+});

@@ -1,7 +1,7 @@
 import { html, type TemplateResult } from "lit";
 import { customElement, property, query } from "lit/decorators.js";
 import uPlot from "uplot";
-import { formatDuration, formatNumber } from "../i18n/format.ts";
+import { formatDuration, formatNumber } from "../i18n/language.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import type { UnitSeries } from "./call-log.ts";
 import type { metricsStrings } from "./developer-panel.ts";

@@ -4,7 +4,7 @@ import "../components/voice-picker.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import type { Preset } from "../api/catalog.ts";
 import type { VoiceSelection } from "../components/voice-list.ts";
-import { formatDuration, formatNumber } from "../i18n/format.ts";
+import { formatDuration, formatNumber } from "../i18n/language.ts";
 import { capabilities } from "../shell/capabilities.ts";
 import { menu, withPreset } from "../shell/menu.ts";
 import { segmented, slider, textArea, toggle } from "../ui/controls.ts";

@@ -8,7 +8,7 @@ import { keyed } from "lit/directives/keyed.js";
 import type { Preset } from "../api/catalog.ts";
 import { type ProblemText, sessionEndText } from "../components/session-status.ts";
 import type { OrbMode } from "../components/voice-orb.ts";
-import { formatClock } from "../i18n/format.ts";
+import { formatClock } from "../i18n/language.ts";
 import type { Limit } from "../session/duplex-session.ts";
 import type { TranscriptLine } from "../session/model-speech.ts";
 import type { SessionEnd } from "../session/session.ts";

@@ -4,7 +4,7 @@ import { live } from "lit/directives/live.js";
 import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
 import { peaksOf } from "../audio/waveform.ts";
 import { common } from "../i18n/common.ts";
-import { formatClock } from "../i18n/format.ts";
+import { formatClock } from "../i18n/language.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
 import { type AudioPlayback, playAudio } from "./audio-playback.ts";

@@ -8,7 +8,7 @@ import {
 } from "../audio/audio-source.ts";
 import { decodeAudioFile, type Samples } from "../audio/pcm.ts";
 import { common } from "../i18n/common.ts";
-import { formatClock } from "../i18n/format.ts";
+import { formatClock } from "../i18n/language.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { loudnessShare, meter } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";

@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
 import { common } from "../i18n/common.ts";
-import { formatClock, formatDateTime } from "../i18n/format.ts";
+import { formatClock, formatDateTime } from "../i18n/language.ts";
 import { showError } from "../shell/errors.ts";
 import {
   conversationPath,

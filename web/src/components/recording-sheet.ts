@@ -1,27 +1,23 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import { fetchApi } from "../api/http.ts";
-import { keyFor } from "../api/key.ts";
+import { fetchApi, keyFor } from "../api/http.ts";
 import {
   archivePath,
   assetPath,
+  isShareToken,
   type RecordingMeta,
   recordingComment,
   recordingMeta,
-  saveComment,
-} from "../api/recordings.ts";
-import {
-  isShareToken,
   revokeShare,
   type ShareLink,
+  saveComment,
   shareAddress,
   shareLinks,
   shareRecording,
   WEEK_S,
-} from "../api/shares.ts";
+} from "../api/recordings.ts";
 import { common } from "../i18n/common.ts";
-import { formatDateTime } from "../i18n/format.ts";
-import { defineStrings } from "../i18n/language.ts";
+import { defineStrings, formatDateTime } from "../i18n/language.ts";
 import { saveBlob, savedName, saveUrl } from "../session/browser-recording.ts";
 import { showError, UserTask } from "../shell/errors.ts";
 import { ownConversation, renameConversation } from "../storage/conversations.ts";

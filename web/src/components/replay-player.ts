@@ -1,8 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, query } from "lit/decorators.js";
 import { live } from "lit/directives/live.js";
-import { formatClock, formatNumber } from "../i18n/format.ts";
-import { defineStrings } from "../i18n/language.ts";
+import { defineStrings, formatClock, formatNumber } from "../i18n/language.ts";
 import { Store, StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";

@@ -3,7 +3,7 @@ import { customElement, property } from "lit/decorators.js";
 import { devices } from "../audio/audio-settings.ts";
 import { allowChimes, chime } from "../audio/chimes.ts";
 import { common } from "../i18n/common.ts";
-import { formatClock } from "../i18n/format.ts";
+import { formatClock } from "../i18n/language.ts";
 import type { ConnectionStatus, Problem, QueueStatus, SessionEnd } from "../session/session.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";

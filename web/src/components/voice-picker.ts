@@ -3,7 +3,7 @@ import { customElement, property, state } from "lit/decorators.js";
 import type { Voice } from "../api/voices.ts";
 import { decodeAudioFile, INPUT_RATE, type Samples, UnreadableAudio } from "../audio/pcm.ts";
 import { common } from "../i18n/common.ts";
-import { formatClock, formatNumber } from "../i18n/format.ts";
+import { formatClock, formatNumber } from "../i18n/language.ts";
 import { capabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import { StoreController } from "../state/store.ts";

@@ -50,3 +50,46 @@ export type Translated<T> = {
 export function defineStrings<T extends Words>(en: T, zh: Translated<T>): () => Translated<T> {
   return () => (language.value === "zh" ? zh : (en as unknown as Translated<T>));
 }
+
+/** Seconds as `0:07`, `12:05` or `1:02:03`. */
+export function formatClock(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  const [hours, minutes, rest] = [
+    Math.floor(whole / 3600),
+    Math.floor(whole / 60) % 60,
+    whole % 60,
+  ];
+  const tail = `${hours > 0 ? String(minutes).padStart(2, "0") : minutes}:${String(rest).padStart(2, "0")}`;
+  return hours > 0 ? `${hours}:${tail}` : tail;
+}
+
+/** `3.2 s`, `480 ms`. */
+export function formatDuration(ms: number): string {
+  return ms < 1000 ? unit(ms, "millisecond", 0) : unit(ms / 1000, "second", 1);
+}
+
+/** `0.8 s`, always in seconds. */
+export function formatSeconds(value: number): string {
+  return unit(value, "second", 1);
+}
+
+/** A number in the format of the selected language. */
+export function formatNumber(value: number, digits = 0): string {
+  return new Intl.NumberFormat(tag(), { maximumFractionDigits: digits }).format(value);
+}
+
+/** `48 kB`, `3.2 MB`. */
+export function formatBytes(count: number): string {
+  return count < 1e6 ? `${formatNumber(count / 1e3)} kB` : `${formatNumber(count / 1e6, 1)} MB`;
+}
+
+/** Short date and time. */
+export function formatDateTime(when: string | number | Date): string {
+  const style = { dateStyle: "medium", timeStyle: "short" } as const;
+  return new Intl.DateTimeFormat(tag(), style).format(new Date(when));
+}
+
+function unit(value: number, name: "millisecond" | "second", digits: number): string {
+  const options = { style: "unit", unit: name, maximumFractionDigits: digits } as const;
+  return new Intl.NumberFormat(tag(), options).format(value);
+}

@@ -3,8 +3,7 @@
 import { afterEach, expect, it } from "vitest";
 import { callStrings } from "../call/strings.ts";
 import { language, type Words } from "../i18n/language.ts";
-import { stateStrings } from "./admin/labels.ts";
-import { adminStrings } from "./admin/strings.ts";
+import { adminStrings, stateStrings } from "./admin/strings.ts";
 import { chatStrings } from "./chat/strings.ts";
 import { halfDuplexStrings } from "./half-duplex/strings.ts";
 import { HELP, type TopicName, topicOf } from "./help.ts";

@@ -3,13 +3,34 @@ import { customElement, property, state } from "lit/decorators.js";
 import type { AppEntry } from "../api/catalog.ts";
 import { common } from "../i18n/common.ts";
 import { choose, language } from "../i18n/language.ts";
-import { StoreController } from "../state/store.ts";
+import { Store, StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
-import { type Theme, theme } from "../ui/theme.ts";
 import { helpButton } from "./help-drawer.ts";
 import { address, menu, pageName } from "./menu.ts";
-import "./header.css";
+
+export type Theme = "system" | "light" | "dark";
+
+const KEY = "antiphon.theme";
+
+/** Light, dark, or the system setting. */
+export const theme = new Store<Theme>(remembered());
+apply(theme.value);
+theme.subscribe((value) => {
+  localStorage.setItem(KEY, value);
+  apply(value);
+});
+
+function remembered(): Theme {
+  const text = localStorage.getItem(KEY);
+  return text === "light" || text === "dark" ? text : "system";
+}
+
+function apply(value: Theme): void {
+  const root = document.documentElement;
+  if (value === "system") root.removeAttribute("data-theme");
+  else root.dataset["theme"] = value;
+}
 
 const NEXT: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" };
 const THEME_ICONS = { system: "system", light: "sun", dark: "moon" } as const;

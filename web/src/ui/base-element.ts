@@ -1,4 +1,9 @@
-import { LitElement, type PropertyValues } from "lit";
+import {
+  LitElement,
+  type PropertyValues,
+  type ReactiveController,
+  type ReactiveControllerHost,
+} from "lit";
 import { language } from "../i18n/language.ts";
 
 /**
@@ -44,4 +49,26 @@ let last = 0;
 export function freshId(prefix: string): string {
   last += 1;
   return `${prefix}-${last}`;
+}
+
+/** Asks before the user leaves the page, while `busy` returns true. */
+export class LeaveGuard implements ReactiveController {
+  readonly #busy: () => boolean;
+
+  constructor(host: ReactiveControllerHost, busy: () => boolean) {
+    this.#busy = busy;
+    host.addController(this);
+  }
+
+  hostConnected(): void {
+    addEventListener("beforeunload", this.#ask);
+  }
+
+  hostDisconnected(): void {
+    removeEventListener("beforeunload", this.#ask);
+  }
+
+  readonly #ask = (event: BeforeUnloadEvent): void => {
+    if (this.#busy()) event.preventDefault();
+  };
 }

@@ -5,7 +5,6 @@ import { common } from "../i18n/common.ts";
 import { Store, StoreController } from "../state/store.ts";
 import { BaseElement } from "./base-element.ts";
 import { type IconName, icon } from "./icon.ts";
-import "./toasts.css";
 
 export type Tone = "info" | "good" | "caution" | "danger";
 

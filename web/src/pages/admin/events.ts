@@ -5,7 +5,9 @@ import type { SessionKind } from "../../api/admin.ts";
 import { tag } from "../../i18n/language.ts";
 import { BaseElement, freshId } from "../../ui/base-element.ts";
 import { select } from "../../ui/controls.ts";
+import type { EventRow } from "./live-state.ts";
 import {
+  adminStrings,
   emptyNote,
   KINDS,
   kindName,
@@ -13,9 +15,7 @@ import {
   sessionName,
   stateBadge,
   stateStrings,
-} from "./labels.ts";
-import type { EventRow } from "./live-state.ts";
-import { adminStrings } from "./strings.ts";
+} from "./strings.ts";
 
 const STATES = ["queued", "assigned", "preparing", "active", "paused", "recovering", "ended"];
 const SHOWN = 100;

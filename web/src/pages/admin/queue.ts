@@ -11,15 +11,22 @@ import {
   setBaselines,
 } from "../../api/admin.ts";
 import { common } from "../../i18n/common.ts";
-import { formatClock, formatDuration, formatNumber } from "../../i18n/format.ts";
+import { formatClock, formatDuration, formatNumber } from "../../i18n/language.ts";
 import { showError } from "../../shell/errors.ts";
 import { BaseElement, freshId } from "../../ui/base-element.ts";
 import { meter } from "../../ui/controls.ts";
 import { toast } from "../../ui/toasts.ts";
 import { confirmAction } from "./confirm-dialog.ts";
-import { emptyNote, kindName, named, sessionName, stateBadge, stateStrings } from "./labels.ts";
 import type { Rows, System, WaitingRow } from "./live-state.ts";
-import { adminStrings } from "./strings.ts";
+import {
+  adminStrings,
+  emptyNote,
+  kindName,
+  named,
+  sessionName,
+  stateBadge,
+  stateStrings,
+} from "./strings.ts";
 
 /** Queued sessions in order. `now`: ms of the Redis clock. */
 export function queueTable(rows: Rows<WaitingRow>, now: number): TemplateResult {

@@ -11,8 +11,7 @@ import {
   type SessionKind,
 } from "../../api/admin.ts";
 import { ApiError } from "../../api/http.ts";
-import { formatBytes, formatClock, formatDateTime } from "../../i18n/format.ts";
-import { defineStrings } from "../../i18n/language.ts";
+import { defineStrings, formatBytes, formatClock, formatDateTime } from "../../i18n/language.ts";
 import { saveBlob, savedName } from "../../session/browser-recording.ts";
 import { showError } from "../../shell/errors.ts";
 import { BaseElement, freshId } from "../../ui/base-element.ts";
@@ -25,12 +24,12 @@ import {
   KINDS,
   kindName,
   named,
+  adminStrings as pageStrings,
   recordingName,
   recordingTitle,
   stateBadge,
   stateStrings,
-} from "./labels.ts";
-import { adminStrings as pageStrings } from "./strings.ts";
+} from "./strings.ts";
 
 export const recordingsStrings = defineStrings(
   {

@@ -1,20 +1,127 @@
-import "../../ui/markdown.ts";
-import "../../components/session-status.ts";
 import "../../components/audio-player.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
+import { devices } from "../../audio/audio-settings.ts";
 import { chimeInQueue } from "../../audio/chimes.ts";
 import { OUTPUT_RATE } from "../../audio/pcm.ts";
+import type { Player } from "../../audio/player.ts";
+import { Speaker } from "../../audio/speaker.ts";
+import { nowPlaying } from "../../components/audio-playback.ts";
+import { type ProblemText, sessionEndText } from "../../components/session-status.ts";
 import { common } from "../../i18n/common.ts";
-import { formatDuration, formatNumber } from "../../i18n/format.ts";
+import { formatDuration, formatNumber } from "../../i18n/language.ts";
 import type { Answer } from "../../session/chat-exchange.ts";
-import type { ConnectionStatus } from "../../session/session.ts";
+import type { ConnectionStatus, SessionEnd } from "../../session/session.ts";
+import { showError } from "../../shell/errors.ts";
+import { Store } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { textArea } from "../../ui/controls.ts";
-import { icon } from "../../ui/icon.ts";
-import type { AnswerProblem, Remedy } from "./answer-errors.ts";
-import { copyButton, toolButton } from "./message-buttons.ts";
+import { type IconName, icon } from "../../ui/icon.ts";
+import { toast } from "../../ui/toasts.ts";
+import type { ChatChoices } from "./panel.ts";
 import { chatStrings } from "./strings.ts";
+import "./page.css";
+
+/**
+ * Markdown of a model, which may still grow. The parser loads with the first answer. The text is
+ * shown as it is until then, or if the parser cannot be loaded.
+ */
+@customElement("an-markdown")
+export class MarkdownText extends BaseElement {
+  @property({ attribute: false }) text = "";
+
+  @state() private parse: typeof import("../../ui/markdown-parser.ts").markdownBlocks | null = null;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    import("../../ui/markdown-parser.ts").then(
+      ({ markdownBlocks }) => {
+        this.parse = markdownBlocks;
+      },
+      () => undefined,
+    );
+  }
+
+  protected override render(): TemplateResult {
+    const body = this.parse?.(this.text) ?? html`<p>${this.text}</p>`;
+    return html`<div class="prose">${body}</div>`;
+  }
+}
+
+/** What the user can do after a failed answer. */
+export type Remedy = keyof ReturnType<typeof chatStrings>["remedies"];
+
+/** Returns the error and its remedies, best first. Null if there is no error. */
+export interface AnswerProblem extends ProblemText {
+  readonly remedies: readonly Remedy[];
+}
+
+export function answerProblemOf(answer: Answer, chosen: ChatChoices): AnswerProblem | null {
+  const { end } = answer.exchange;
+  const text = end && sessionEndText(end);
+  if (!end || !text) return null;
+  const t = chatStrings();
+  const refusal = refusalOf(answer, end.field ?? "", chosen);
+  if (refusal === null) return { ...text, remedies: waysOn(end, chosen) };
+  const server = end.message.replace(/^[\w.]+: /, "").replace(/\.$/, "");
+  return { ...refusal, remedy: t.saysServer(server) };
+}
+
+/** Some engines can write but not speak. */
+function waysOn({ code }: SessionEnd, { spoken }: ChatChoices): Remedy[] {
+  return code === "inference_error" && spoken ? ["again", "speech"] : ["again"];
+}
+
+/**
+ * `messages.1.content.0`: the model does not support this kind. With `.data`: the data is broken
+ * or too large.
+ */
+function refusalOf(
+  { refused }: Answer,
+  field: string,
+  chosen: ChatChoices,
+): Omit<AnswerProblem, "remedy"> | null {
+  const { refusals } = chatStrings();
+  if (refused !== null) {
+    const broken = field.endsWith(".data") && refused.type !== "text";
+    const title = broken ? refusals.broken(refused.name) : refusals[refused.type];
+    const deaf = refused.type === "video" && !chosen.videoSound;
+    return { title, remedies: [...(deaf ? ["videoSound" as const] : []), refused.type, "edit"] };
+  }
+  if (field === "enable_thinking") return { title: refusals.thinking, remedies: ["thinking"] };
+  if (field.startsWith("tts")) return { title: refusals.speech, remedies: ["speech"] };
+  return null;
+}
+
+/** A small button below a message. */
+export function toolButton(
+  name: IconName,
+  label: string,
+  disabled: boolean,
+  run: () => void,
+): TemplateResult {
+  return html`<button
+    class="button quiet square small"
+    aria-label=${label}
+    title=${label}
+    ?disabled=${disabled}
+    @click=${run}
+  >
+    ${icon(name)}
+  </button>`;
+}
+
+/** Returns nothing if there is no text. */
+export function copyButton(text: string): TemplateResult | typeof nothing {
+  if (text === "") return nothing;
+  const copy = async (): Promise<void> => {
+    await navigator.clipboard.writeText(text);
+    toast({ tone: "good", title: chatStrings().copied });
+  };
+  return toolButton("copy", chatStrings().copy, false, () =>
+    copy().catch((error: unknown) => showError(error)),
+  );
+}
 
 const NO_LINK: ConnectionStatus = { state: "none" };
 
@@ -190,5 +297,45 @@ export class AnswerElement extends BaseElement {
 
   #edit(draft: string | null): void {
     this.draft = draft;
+  }
+}
+
+/** Speaks answers while they arrive. */
+export class AnswerSpeaker {
+  /** Whether audio is playing. */
+  readonly speaks = new Store(false);
+  #speaker: Speaker | null = null;
+  #speakerId = "";
+
+  constructor() {
+    nowPlaying.subscribe((playback) => playback && this.stopSpeech()); // only one voice plays at a time
+  }
+
+  /** Call it in a user gesture. Rejects if there is no audio output, or if the speaker is gone. */
+  async player(): Promise<Player> {
+    this.#speaker ??= await this.#open();
+    const id = devices.value.speaker ?? "";
+    if (id !== this.#speakerId) await this.#speaker.setSpeaker(id);
+    this.#speakerId = id;
+    await this.#speaker.resume();
+    return this.#speaker.player;
+  }
+
+  stopSpeech(): void {
+    this.#speaker?.player.flush();
+    this.speaks.set(false);
+  }
+
+  close(): void {
+    void this.#speaker?.close();
+    this.#speaker = null;
+  }
+
+  async #open(): Promise<Speaker> {
+    const speaker = await Speaker.open({ loopback: false });
+    speaker.player.on("start", () => this.speaks.set(true));
+    speaker.player.on("idle", () => this.speaks.set(false));
+    speaker.player.on("flush", () => this.speaks.set(false));
+    return speaker;
   }
 }

@@ -14,11 +14,13 @@ import {
   readAttachment,
 } from "../../components/part-list.ts";
 import { common } from "../../i18n/common.ts";
-import { formatDateTime } from "../../i18n/format.ts";
+import { formatDateTime } from "../../i18n/language.ts";
 import { audioPart, type Part, plainText, textPart } from "../../media/parts.ts";
+import type { Question } from "../../session/chat-exchange.ts";
 import { BaseElement, type ChangedProperties, freshId } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { toast } from "../../ui/toasts.ts";
+import { copyButton, toolButton } from "./answer.ts";
 import { chatStrings } from "./strings.ts";
 
 type AttachmentPart = Exclude<Part, { type: "text" }>;
@@ -262,4 +264,78 @@ function attachments(
       </li>`,
     )}
   </ul>`;
+}
+
+/**
+ * A message of the user, which can be edited.
+ *
+ * @fires edit - Part[]: ask this instead
+ * @fires remove - delete the message
+ * @fires stop - stop the current answer
+ */
+@customElement("an-question")
+export class QuestionElement extends BaseElement {
+  @property({ attribute: false }) question!: Question;
+  @property({ attribute: false }) excluded: ReadonlySet<number> = new Set();
+  /** Disabled while an answer is generated. */
+  @property({ type: Boolean }) busy = false;
+
+  @state() private editing = false;
+
+  /** Edits the message in place. */
+  edit(): void {
+    this.editing = true;
+    void this.updateComplete.then(() => this.querySelector<HTMLElement>("an-composer")?.focus());
+  }
+
+  protected override render(): TemplateResult {
+    return this.editing ? this.#editor() : this.#shown();
+  }
+
+  #editor(): TemplateResult {
+    return html`<an-composer
+      editing
+      ?busy=${this.busy}
+      .draft=${this.question.parts}
+      @stop=${() => this.emit("stop", null)}
+      @cancel=${() => this.#unsubscribe()}
+      @send=${({ detail }: CustomEvent<readonly Part[]>) => {
+        this.#unsubscribe();
+        this.emit("edit", detail);
+      }}
+    ></an-composer>`;
+  }
+
+  #shown(): TemplateResult {
+    const t = chatStrings();
+    const text = plainText(this.question.parts);
+    return html`<h3 class="visually-hidden">${t.you}</h3>
+      <div class="message-content">${this.question.parts.map((part) => this.#part(part))}</div>
+      <div class="row still tools">
+        ${toolButton("edit", t.edit, this.busy, () => this.edit())} ${copyButton(text)}
+        ${toolButton("trash", t.remove, this.busy, () => this.emit("remove", null))}
+      </div>`;
+  }
+
+  #part(part: Part): TemplateResult {
+    const out = this.excluded.has(part.id);
+    return html`<div class="part ${part.type} ${out ? "excluded" : ""}">
+      ${shown(part)} ${out ? html`<span class="badge caution">${chatStrings().excluded}</span>` : nothing}
+    </div>`;
+  }
+
+  #unsubscribe(): void {
+    this.editing = false;
+  }
+}
+
+function shown(part: Part): TemplateResult {
+  switch (part.type) {
+    case "text":
+      return html`<p>${part.text}</p>`;
+    case "audio":
+      return html`<an-audio-player .samples=${part.samples} label=${part.name}></an-audio-player>`;
+    default:
+      return mediaPreview(part);
+  }
 }

@@ -1,34 +1,144 @@
 import "../../components/own-conversations.ts";
-import "./question.ts";
-import "./answer.ts";
-import { html, nothing, type TemplateResult } from "lit";
+import "./composer.ts";
+import {
+  html,
+  nothing,
+  type ReactiveController,
+  type ReactiveControllerHost,
+  type TemplateResult,
+} from "lit";
 import { customElement, query } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import type { Capabilities } from "../../api/catalog.ts";
-import { socketProtocols } from "../../api/key.ts";
+import { socketProtocols } from "../../api/http.ts";
 import { allowChimes } from "../../audio/chimes.ts";
 import { stopAudio } from "../../components/audio-playback.ts";
+import { adoptPreset } from "../../components/instructions-panel.ts";
 import { type Part, textPart } from "../../media/parts.ts";
 import type { Answer, ChatEntry, Question } from "../../session/chat-exchange.ts";
 import { ChatLog, type ChatSetup } from "../../session/chat-log.ts";
 import { Instructions } from "../../session/instructions.ts";
 import { capabilities, limitations, questions } from "../../shell/capabilities.ts";
 import { showError } from "../../shell/errors.ts";
+import { mount } from "../../shell/shell.ts";
 import { StoreController } from "../../state/store.ts";
 import { ChatKeeper } from "../../storage/kept-chat.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
 import { toast } from "../../ui/toasts.ts";
-import { answerProblemOf, type Remedy } from "./answer-errors.ts";
-import { AnswerSpeaker } from "./answer-speaker.ts";
-import { AutoScroll } from "./auto-scroll.ts";
-import type { Composer } from "./composer.ts";
-import { DropZone } from "./drop-zone.ts";
+import { AnswerSpeaker, answerProblemOf, type Remedy } from "./answer.ts";
+import type { Composer, QuestionElement } from "./composer.ts";
 import { chatPanel, chatRequestFields, chatSettings } from "./panel.ts";
-import type { QuestionElement } from "./question.ts";
 import { chatStrings } from "./strings.ts";
 import "./page.css";
+
+const NEAR = 120; // distance from the end of the page that still counts as the end, pixels
+
+/** Keeps the newest text visible unless the user has scrolled up. */
+export class AutoScroll implements ReactiveController {
+  readonly #host: ReactiveControllerHost;
+  /** Watches for growth of the page, also by images that load late. */
+  readonly #growth = new ResizeObserver(() => this.#grown());
+  #height = 0;
+  #top = 0;
+  /** Whether the user has scrolled up. */
+  away = false;
+
+  constructor(host: ReactiveControllerHost) {
+    this.#host = host;
+    host.addController(this);
+  }
+
+  hostConnected(): void {
+    window.addEventListener("scroll", this.#onScroll, { passive: true });
+    this.#growth.observe(document.body);
+  }
+
+  hostDisconnected(): void {
+    window.removeEventListener("scroll", this.#onScroll);
+    this.#growth.disconnect();
+  }
+
+  /** Scrolls to the newest message and follows it. */
+  show(): void {
+    this.away = false;
+    this.#toEnd();
+    this.#host.requestUpdate();
+  }
+
+  #toEnd(): void {
+    window.scrollTo({ top: document.documentElement.scrollHeight });
+  }
+
+  #grown(): void {
+    const { scrollHeight } = document.documentElement;
+    if (scrollHeight > this.#height && !this.away && this.#height > 0) this.#toEnd();
+    this.#height = scrollHeight;
+  }
+
+  /** Only scrolling up counts as leaving the end, because the page itself may grow. */
+  readonly #onScroll = (): void => {
+    const { scrollHeight } = document.documentElement;
+    const isFar = scrollHeight - window.scrollY - window.innerHeight > NEAR;
+    const away = isFar && (this.away || window.scrollY < this.#top);
+    this.#top = window.scrollY;
+    if (away === this.away) return;
+    this.away = away;
+    this.#host.requestUpdate();
+  };
+}
+
+/** Accepts files that are dropped anywhere in the window. */
+export class DropZone implements ReactiveController {
+  readonly #host: ReactiveControllerHost;
+  readonly #onFiles: (files: readonly File[]) => void;
+  /** Whether a file is over the window. */
+  over = false;
+
+  constructor(host: ReactiveControllerHost, onFiles: (files: readonly File[]) => void) {
+    this.#host = host;
+    this.#onFiles = onFiles;
+    host.addController(this);
+  }
+
+  hostConnected(): void {
+    window.addEventListener("dragover", this.#onOver);
+    window.addEventListener("dragleave", this.#onLeave);
+    window.addEventListener("drop", this.#onDrop);
+  }
+
+  hostDisconnected(): void {
+    window.removeEventListener("dragover", this.#onOver);
+    window.removeEventListener("dragleave", this.#onLeave);
+    window.removeEventListener("drop", this.#onDrop);
+  }
+
+  readonly #onOver = (event: DragEvent): void => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    this.#show(true);
+  };
+
+  /** Enter and leave events of nested elements overlap, so they are counted. */
+  readonly #onLeave = (event: DragEvent): void => {
+    if (event.relatedTarget === null) this.#show(false);
+  };
+
+  readonly #onDrop = (event: DragEvent): void => {
+    const files = [...(event.dataTransfer?.files ?? [])];
+    this.#show(false);
+    if (files.length === 0) return;
+    event.preventDefault();
+    this.#onFiles(files);
+  };
+
+  #show(over: boolean): void {
+    if (over === this.over) return;
+    this.over = over;
+    this.#host.requestUpdate();
+  }
+}
 
 /** The chat page: text, images, audio and videos, with written and spoken answers. */
 @customElement("an-chat-page")
@@ -268,3 +378,10 @@ function chatWelcome(able: Capabilities | null, ask: (text: string) => void): Te
     </div>
   </div>`;
 }
+
+adoptPreset(chatSettings);
+mount({
+  help: async () => (await import("../help.ts")).pageHelp,
+  title: () => chatStrings().title,
+  content: () => html`<an-chat-page></an-chat-page>`,
+});

@@ -1,26 +1,234 @@
+import "../../components/audio-player.ts";
 import "../../components/voice-orb.ts";
 import { html, nothing, type TemplateResult } from "lit";
-import { customElement, query, state } from "lit/decorators.js";
+import { customElement, property, query, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import type { Levels } from "../../audio/audio-engine.ts";
+import { INPUT_RATE, OUTPUT_RATE, type Samples } from "../../audio/pcm.ts";
+import { adoptPreset } from "../../components/instructions-panel.ts";
 import { sessionEndNotice } from "../../components/session-status.ts";
-import type { VoiceOrb } from "../../components/voice-orb.ts";
+import type { OrbMode, VoiceOrb } from "../../components/voice-orb.ts";
 import { common } from "../../i18n/common.ts";
-import type { HalfDuplexTurnState } from "../../session/half-duplex-session.ts";
+import { formatClock, formatDuration, formatSeconds } from "../../i18n/language.ts";
+import type {
+  HalfDuplexSessionState,
+  HalfDuplexTurnState,
+  TurnAudio,
+} from "../../session/half-duplex-session.ts";
 import { Instructions } from "../../session/instructions.ts";
 import type { ConnectionStatus } from "../../session/session.ts";
 import { capabilities, exampleQuestion, limitations } from "../../shell/capabilities.ts";
+import { mount } from "../../shell/shell.ts";
 import { StoreController } from "../../state/store.ts";
-import { BaseElement } from "../../ui/base-element.ts";
+import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { loudnessShare } from "../../ui/controls.ts";
 import { dialog } from "../../ui/dialog.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
+import { toast } from "../../ui/toasts.ts";
 import { halfDuplexPanel, halfDuplexSettings } from "./panel.ts";
 import { SessionController } from "./session-controller.ts";
-import { halfDuplexStage } from "./stage.ts";
 import { halfDuplexStrings } from "./strings.ts";
 import "./page.css";
+
+const SHOWN_BELOW_S = 2; // shorter than the full time: nothing has been sent for a while
+const SOON_S = 20;
+
+/** The main area: whose turn it is, input level, and controls. */
+export function halfDuplexStage(controller: SessionController, check: () => void): TemplateResult {
+  const state = controller.state;
+  const at = stageOf(state);
+  const t = halfDuplexStrings();
+  return html`<section class="card stage ${controller.running ? "running" : ""}" aria-label=${t.stage}>
+    <an-voice-orb mode=${orbModeOf(at)}></an-voice-orb>
+    <div class="stack tight middle">
+      <h2><span role="status">${t.state[at]}</span>${spokenFor(at, controller)}</h2>
+      <p class="soft hint">${hint(at)}</p>
+      ${countdown(state)}
+    </div>
+    <div class="row controls">${controller.running ? running(at, controller) : paused(at, controller, check)}</div>
+  </section>`;
+}
+
+function spokenFor(at: StageState, controller: SessionController): TemplateResult | typeof nothing {
+  if (at !== "hearing") return nothing;
+  const spokenS = (performance.now() - controller.speechStartedAt) / 1000;
+  return html`<span class="soft number" aria-hidden="true"> ${formatClock(spokenS)}</span>`;
+}
+
+function hint(at: StageState): string {
+  const t = halfDuplexStrings().hint;
+  const hints: Partial<Record<StageState, string>> = {
+    ...t,
+    listening: t.listening(formatSeconds(halfDuplexSettings.value.minSilenceMs / 1000)),
+  };
+  return hints[at] ?? "";
+}
+
+/** Visible only while nothing is sent. Its place is reserved, so that the controls do not move. */
+function countdown(state: HalfDuplexSessionState | null): TemplateResult | typeof nothing {
+  if (state === null || state.phase === "ended") return nothing;
+  const { phase, quietDeadline, timeoutS } = state;
+  const leftS = ((quietDeadline ?? 0) - performance.now()) / 1000;
+  const shown =
+    phase === "active" && quietDeadline && timeoutS && leftS <= timeoutS - SHOWN_BELOW_S;
+  if (!shown) return html`<p class="badge countdown unseen" aria-hidden="true">0:00</p>`;
+  const text = formatClock(Math.max(0, leftS));
+  const t = halfDuplexStrings();
+  return html`<p class="badge dot countdown ${leftS < SOON_S ? "caution" : ""}" title=${t.leftLong(text)}>
+    <span class="number" role="timer">${t.left(text)}</span>
+  </p>`;
+}
+
+function paused(at: StageState, controller: SessionController, check: () => void): TemplateResult {
+  const t = halfDuplexStrings();
+  return html`<button class="button primary large" @click=${controller.start}>
+      ${icon("mic")} ${at === "idle" ? t.start : t.again}
+    </button>
+    ${
+      at === "idle"
+        ? html`<button class="button quiet" @click=${check}>${t.check}</button>`
+        : nothing
+    }`;
+}
+
+function running(at: StageState, controller: SessionController): TemplateResult {
+  const t = halfDuplexStrings();
+  const muted = controller.state?.muted ?? false;
+  const answers = at === "thinking" || at === "speaking" || at === "writing";
+  return html`<button
+      class="button square large"
+      aria-label=${muted ? t.unmute : t.mute}
+      aria-pressed=${muted}
+      ?disabled=${controller.state?.phase !== "active"}
+      @click=${controller.toggleMuted}
+    >
+      ${icon(muted ? "micOff" : "mic")}
+    </button>
+    <button class="button large stop-reply" ?disabled=${!answers} @click=${controller.stopReply}>
+      ${icon("hand")} ${t.stopReply}
+    </button>
+    <button class="button danger large" ?disabled=${at === "stopping"} @click=${controller.stop}>
+      ${icon("stop")} ${t.end}
+    </button>`;
+}
+
+/** The state that the stage shows. */
+export type StageState = keyof ReturnType<typeof halfDuplexStrings>["state"];
+
+const MODES: Record<StageState, OrbMode> = {
+  idle: "idle",
+  opening: "connecting",
+  connecting: "connecting",
+  queued: "paused",
+  preparing: "connecting",
+  listening: "listening",
+  muted: "paused",
+  hearing: "hearing",
+  thinking: "thinking",
+  speaking: "speaking",
+  writing: "thinking",
+  settling: "idle",
+  stopping: "paused",
+  ended: "ended",
+};
+
+export function stageOf(state: HalfDuplexSessionState | null): StageState {
+  const started = state?.recordingId !== null; // a session that never started counts as idle
+  if (state === null || (state.phase === "ended" && !started)) return "idle";
+  if (state.queue !== null) return "queued";
+  if (state.phase !== "active") return state.phase === "paused" ? "listening" : state.phase;
+  if (state.turnState === "listening" && state.muted) return "muted";
+  const writes = state.turnState === "thinking" && state.turns.at(-1)?.reply;
+  return writes ? "writing" : state.turnState;
+}
+
+export function orbModeOf(stage: StageState): OrbMode {
+  return MODES[stage];
+}
+
+/** A turn with the text and audio of both sides. */
+@customElement("an-half-duplex-turn")
+export class HalfDuplexTurn extends BaseElement {
+  #sound: TurnAudio | undefined;
+
+  @property({ attribute: false }) turn!: HalfDuplexTurnState;
+  @property({ attribute: false }) audioOf!: (turn: HalfDuplexTurnState) => TurnAudio;
+  /** Playback is disabled. */
+  @property({ type: Boolean }) silent = false;
+
+  protected override willUpdate(changed: ChangedProperties<this>): void {
+    const before = changed.get("turn") as HalfDuplexTurnState | undefined;
+    const grew = before === undefined || before.done !== this.turn.done;
+    if (changed.has("turn") && grew) this.#sound = this.audioOf(this.turn);
+  }
+
+  protected override render(): TemplateResult {
+    const t = halfDuplexStrings();
+    const { id, speechMs, heard } = this.turn;
+    return html`<div class="message user">
+        <p class="tiny strong">${t.spoke(formatDuration(speechMs))}</p>
+        ${heard === "" ? nothing : html`<p class="heard">${heard}</p>`}
+        ${this.#player(this.#sound?.user, INPUT_RATE, t.yourSpeech(id + 1))}
+      </div>
+      <div class="message model">
+        ${this.#reply()} ${this.turn.done ? this.#below() : nothing}
+      </div>`;
+  }
+
+  #reply(): TemplateResult {
+    const { reply, done, cut } = this.turn;
+    if (reply === "" && !done)
+      return html`<p class="dots" aria-hidden="true"><i></i><i></i><i></i></p>`;
+    if (reply === "") return html`<p class="soft">${halfDuplexStrings().empty}</p>`;
+    return html`<p aria-busy=${!done}>
+      <span class="reply">${reply.trim()}</span>
+      ${cut ? html`<span class="badge">${halfDuplexStrings().cut}</span>` : nothing}
+    </p>`;
+  }
+
+  #below(): TemplateResult {
+    const t = halfDuplexStrings();
+    const { id, firstAudioMs, reply } = this.turn;
+    return html`<div class="row tight reply-info">
+      ${this.#player(this.#sound?.model, OUTPUT_RATE, t.reply(id + 1))}
+      <span class="row tight still">
+        ${
+          firstAudioMs === null
+            ? nothing
+            : html`<span class="tiny soft">${t.firstAudio(formatDuration(firstAudioMs))}</span>`
+        }
+        <button
+          class="button quiet square small"
+          aria-label=${t.copy}
+          ?hidden=${reply === ""}
+          @click=${this.#copy}
+        >
+          ${icon("copy")}
+        </button>
+      </span>
+    </div>`;
+  }
+
+  #player(
+    samples: Samples | undefined,
+    rate: number,
+    label: string,
+  ): TemplateResult | typeof nothing {
+    if (!samples?.length) return nothing;
+    return html`<an-audio-player
+      .samples=${samples}
+      .rate=${rate}
+      label=${label}
+      ?disabled=${this.silent}
+    ></an-audio-player>`;
+  }
+
+  async #copy(): Promise<void> {
+    await navigator.clipboard.writeText(this.turn.reply.trim());
+    toast({ tone: "good", title: halfDuplexStrings().copied });
+  }
+}
 
 /** The half-duplex page: stage, transcript, settings. */
 @customElement("an-half-duplex-page")
@@ -148,3 +356,10 @@ function troubled(connection: ConnectionStatus | undefined): ConnectionStatus {
     ? { state: "none" }
     : connection;
 }
+
+adoptPreset(halfDuplexSettings);
+mount({
+  help: async () => (await import("../help.ts")).pageHelp,
+  title: () => halfDuplexStrings().title,
+  content: () => html`<an-half-duplex-page></an-half-duplex-page>`,
+});

@@ -1,5 +1,5 @@
 import type { ReactiveController, ReactiveControllerHost } from "lit";
-import { socketProtocols } from "../../api/key.ts";
+import { socketProtocols } from "../../api/http.ts";
 import type { Levels } from "../../audio/audio-engine.ts";
 import { selectedDevices } from "../../audio/audio-settings.ts";
 import { allowChimes, chimeInQueue } from "../../audio/chimes.ts";
@@ -14,7 +14,7 @@ import {
 import type { Instructions } from "../../session/instructions.ts";
 import { showError } from "../../shell/errors.ts";
 import { keepConversation } from "../../storage/conversations.ts";
-import { LeaveGuard } from "../../ui/leave-guard.ts";
+import { LeaveGuard } from "../../ui/base-element.ts";
 import { toast } from "../../ui/toasts.ts";
 import { halfDuplexSettings, prepareHalfDuplex } from "./panel.ts";
 

@@ -1,10 +1,8 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { ApiError } from "../../api/http.ts";
-import type { RecordingMeta } from "../../api/recordings.ts";
-import { isShareToken } from "../../api/shares.ts";
+import { isShareToken, type RecordingMeta } from "../../api/recordings.ts";
 import { common } from "../../i18n/common.ts";
-import { formatClock } from "../../i18n/format.ts";
-import { defineStrings } from "../../i18n/language.ts";
+import { defineStrings, formatClock } from "../../i18n/language.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
 import type { LoadState, OwnFiles } from "./recording-loader.ts";
 import { viewerStrings } from "./strings.ts";

@@ -1,15 +1,14 @@
 import { nothing } from "lit";
 import { until } from "lit/directives/until.js";
-import { ApiError, fetchApi } from "../../api/http.ts";
-import { keyFor } from "../../api/key.ts";
+import { ApiError, fetchApi, keyFor } from "../../api/http.ts";
 import {
   assetPath,
+  isShareToken,
   type RecordingMeta,
   recordingComment,
   recordingMeta,
   recordingTimeline,
 } from "../../api/recordings.ts";
-import { isShareToken } from "../../api/shares.ts";
 import {
   estimatedUserLine,
   LETTER_MS,

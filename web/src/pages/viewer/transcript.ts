@@ -2,7 +2,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
 import type { RecordedPart } from "../../api/recordings.ts";
 import type { ReplayPlayer } from "../../components/replay-player.ts";
-import { formatClock, formatDuration } from "../../i18n/format.ts";
+import { formatClock, formatDuration } from "../../i18n/language.ts";
 import {
   type SpokenLine,
   type Timeline,

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { filePart } from "../../media/parts.ts";
 import type { Answer } from "../../session/chat-exchange.ts";
 import type { SessionEnd } from "../../session/session.ts";
-import { answerProblemOf } from "./answer-errors.ts";
+import { answerProblemOf } from "./answer.ts";
 import { chatSettings } from "./panel.ts";
 
 const file = (type: "image" | "video") =>

@@ -1,7 +1,8 @@
 // @vitest-environment happy-dom
+
 import { expect, test } from "vitest";
 import type { RecordingInfo } from "../../api/admin.ts";
-import { recordingTitle } from "./labels.ts";
+import { recordingTitle } from "./strings.ts";
 
 const RECORDING: RecordingInfo = {
   id: "0".repeat(32),
