@@ -30,20 +30,27 @@ from antiphon.inference_worker.engines.minicpmo.model.memory import (
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.token2wav.checkpoint_guard import check_yaml
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import find_token2wav
-from antiphon.shared_schemas.findings import Finding, failure, ok, warning
+from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok, warning
 
-_FETCH = "download every file of openbmb/MiniCPM-o-4_5"
+_FETCH = "download every file of openbmb/MiniCPM-o-4_5: docs/gpu.md has the command"
 _DRIVER = "install NVIDIA's driver, and a torch that was built for it"
 _ROOM = "--slots is also ANTIPHON_SLOTS; engine options are in ANTIPHON_ENGINE_OPTIONS"
 
 
 def examine(folder: Path, options: EngineOptions) -> Iterator[Finding]:
-    """Run every check; a check after a failed one may fail for the same reason."""
+    """Run every check; a check after a failed one may fail for the same reason.
+
+    Nothing else in the folder is examined without a readable `config.json`.
+    """
     yield ok("torch", f"{torch.__version__}, CUDA {torch.version.cuda or 'not built in'}")
     yield _gpu(options)
     yield _kernels(options)
     if options.quantize != "none":
         yield run_check("quantize", lambda: _quantize(options), "set --quantize to int8")
+    config = run_check("model folder", lambda: str(read_config(folder)), _FETCH)
+    if config.verdict is FindingStatus.FAILURE:
+        yield config
+        return
     yield run_check("model folder", lambda: _names(folder), _FETCH)
     yield run_check("model files", lambda: _files(folder), _FETCH)
     yield run_check("tokenizer", lambda: f"{len(Tokenizer(folder))} tokens", _FETCH)

@@ -194,6 +194,8 @@ class EngineOptions(BaseModel):
 def read_config(folder: Path) -> ModelConfig:
     """Read `folder`/config.json. Raises EngineLoadError naming the field that does not fit."""
     path = folder / "config.json"
+    if not folder.is_dir():
+        raise EngineLoadError(f"there is no folder {folder}; correct --model-path")
     if not path.is_file():
         text = f"{folder} is not a MiniCPM-o folder: it has no config.json; correct --model-path"
         raise EngineLoadError(text)

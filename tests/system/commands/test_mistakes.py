@@ -147,7 +147,10 @@ MISTAKES = [
     *worker(
         41, "--model-path /absent.gguf", "there is no model file /absent.gguf; correct --model"
     ),
-    *worker(42, "--engine minicpmo --model-path /absent", "it has no config.json; correct --model"),
+    *worker(
+        42, "--engine minicpmo --model-path /absent", "there is no folder /absent; correct --model"
+    ),
+    *worker(42, "--engine minicpmo --model-path .", "it has no config.json; correct --model"),
     *worker(43, "--model-path text.md", "text.md is not a GGUF file; correct --model-path"),
     Mistake(44, f"worker --redis-url redis://{NOTHING}", 1, "`antiphon up` starts one"),
     Mistake(
