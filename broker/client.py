@@ -16,6 +16,7 @@ from antiphon.broker.errors import BrokerUnavailable, StoreFull
 from antiphon.broker.eta import EtaStore
 from antiphon.broker.events import EventLog
 from antiphon.broker.keys import Keys
+from antiphon.broker.orphaned_keys import OrphanedKeys
 from antiphon.broker.queue import Queue
 from antiphon.broker.registry import Registry
 from antiphon.broker.resume_registry import ResumeRegistry
@@ -24,11 +25,7 @@ from antiphon.broker.scripts import Scripts
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.sessions import Leases, Sessions
 from antiphon.broker.settings import BrokerSettings
-from antiphon.broker.stores.apps import AppSwitches
-from antiphon.broker.stores.orphaned_keys import OrphanedKeys
-from antiphon.broker.stores.recorder_progress import RecorderProgress
-from antiphon.broker.stores.shares import ShareStore
-from antiphon.broker.stores.voices import VoiceStore
+from antiphon.broker.stores import AppSwitches, RecorderProgress, ShareStore, VoiceStore
 from antiphon.broker.stream_reader import StreamReader
 from antiphon.broker.streams import SessionStreams
 from antiphon.broker.worker_connections import WorkerConnections

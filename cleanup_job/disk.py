@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from antiphon.broker.service.deletion import TRASH, raise_unless_gone, remove_tree
+from antiphon.broker.service.disk import TRASH, raise_unless_gone, remove_tree
 from antiphon.cleanup_job.retention import StoredSession
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, USED_FILE, Meta, parse_meta
 

@@ -44,7 +44,7 @@ class Failure(_Record):
 
 
 class RedisReport(_Record):
-    """What was deleted (in a dry run: would be) from Redis: see `broker.stores.orphaned_keys`.
+    """What was deleted (in a dry run: would be) from Redis: see `broker.orphaned_keys`.
 
     `shares`: links to the recordings that were deleted. `error`: why Redis could not be swept.
     """

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
-from antiphon.broker.service.disk_space import GIB, free_bytes
+from antiphon.broker.service.disk import GIB, free_bytes
 from antiphon.broker.service.metrics import new_registry
 from antiphon.broker.service.process import stop_on_signals
 from antiphon.broker.service.status_port import status_port

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import structlog
 
-from antiphon.broker.service.deletion import TRASH, discard
-from antiphon.broker.service.disk_space import free_bytes
+from antiphon.broker.service.disk import TRASH, discard, free_bytes
 from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.cleanup_job.disk import (
     UPLOADS,

@@ -9,9 +9,8 @@ import time
 from itertools import chain
 
 from antiphon import connect_realtime
-from antiphon.client.pacing import paced, padded_chunks, silence
 from antiphon.client.results import Spoken
-from antiphon.client.sound import load_wav
+from antiphon.client.sound import load_wav, paced, padded_chunks, silence
 
 
 async def main(question: str, url: str = "ws://127.0.0.1:8006", version: str = "1") -> None:

@@ -1,12 +1,15 @@
-"""PCM audio: sample rates, formats, and conversions between bytes and arrays."""
+"""PCM audio: sample rates, formats, conversions between bytes and arrays, and the peaks of a waveform."""
 
 from __future__ import annotations
 
+import wave
 from enum import StrEnum
-from typing import Self
+from typing import BinaryIO, Self
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
 INPUT_RATE = 16_000
 """Hz of everything a client sends (float32 mono on the wire)."""
@@ -60,3 +63,45 @@ def to_pcm16(samples: Samples) -> NDArray[np.int16]:
     """Round float32 samples to the 16-bit scale that recordings use (full scale is 32767)."""
     scaled: Samples = np.rint(samples * _FULL_SCALE)
     return np.clip(scaled, -32768, 32767).astype(np.int16)
+
+
+PEAKS_PER_S = 25
+_PEAK_SCALE = 32768
+_PEAK_LEVELS = 255
+
+
+class WaveformPeaks(BaseModel):
+    """The loudest sample of each 1/`per_second` s of the merged replay, from 0 to 255 (full scale).
+
+    The lists are equally long, and begin with the first sample of the replay.
+    """
+
+    per_second: int = PEAKS_PER_S
+    user: list[int] = Field(default_factory=list)
+    model: list[int] = Field(default_factory=list)
+
+    @classmethod
+    def of_wav(cls, file: BinaryIO) -> Self:
+        """Of a stereo 16-bit WAV, read a second at a time. Raises ValueError for any other file."""
+        peaks = cls()
+        try:
+            with wave.open(file) as source:
+                if (source.getnchannels(), source.getsampwidth()) != (2, 2):
+                    raise ValueError("not a WAV file with two channels of 16 bits")
+                while data := source.readframes(source.getframerate()):
+                    peaks._add(data, source.getframerate() // peaks.per_second)
+        except (wave.Error, EOFError) as error:
+            raise ValueError(f"not a complete WAV file: {error}") from None
+        return peaks
+
+    def encode(self) -> bytes:
+        return orjson.dumps(self.model_dump())
+
+    def _add(self, data: bytes, bucket: int) -> None:
+        """Samples of at most one second; its last bucket may be shorter than the others."""
+        samples = np.frombuffer(data[: len(data) // 4 * 4], dtype="<i2").reshape(-1, 2)
+        loudness = np.abs(samples.astype(np.int32))
+        loudest = np.maximum.reduceat(loudness, np.arange(0, len(samples), bucket), axis=0)
+        levels = -(-loudest * _PEAK_LEVELS // _PEAK_SCALE)  # a sound is never drawn as silence
+        self.user.extend(levels[:, 0].tolist())
+        self.model.extend(levels[:, 1].tolist())

@@ -119,3 +119,7 @@ def _cell(value: Any) -> str:
 def print_table(table: Table) -> None:
     """Print at the table's natural width; a narrow terminal wraps the lines."""
     Console(width=UNLIMITED_WIDTH, highlight=False).print(table)
+
+
+class CannotLoad(Exception):
+    """The recording or one of its files does not exist or cannot be read; the message names it."""

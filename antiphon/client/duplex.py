@@ -16,15 +16,13 @@ from contextlib import asynccontextmanager, suppress
 from itertools import chain
 from typing import Any, Unpack
 
-from antiphon.client.address import new_session_id
 from antiphon.client.errors import SessionOver
 from antiphon.client.frames import check_frames
-from antiphon.client.link import ClientOptions, Link, open_link, with_options
-from antiphon.client.pacing import paced, padded_chunks, silence, whole_chunks
+from antiphon.client.link import ClientOptions, Link, new_session_id, open_link, with_options
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Unit
 from antiphon.client.session import Session, run_session
-from antiphon.client.sound import check_samples
+from antiphon.client.sound import check_samples, paced, padded_chunks, silence, whole_chunks
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.messages.duplex import (

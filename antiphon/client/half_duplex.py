@@ -16,8 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
-from antiphon.client.address import new_session_id
-from antiphon.client.link import ClientOptions, Link, open_link, with_options
+from antiphon.client.link import ClientOptions, Link, new_session_id, open_link, with_options
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Piece
 from antiphon.client.session import Session, run_session

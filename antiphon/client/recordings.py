@@ -12,9 +12,15 @@ from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 from pydantic import ValidationError
 
-from antiphon.client.address import edge_address, is_loopback_url
-from antiphon.client.connect_errors import connection_error, refusal_error, server_words
-from antiphon.client.errors import CannotConnect, UnknownRecording, UnreadableMessage
+from antiphon.client.errors import (
+    CannotConnect,
+    UnknownRecording,
+    UnreadableMessage,
+    connection_error,
+    refusal_error,
+    server_words,
+)
+from antiphon.client.link import edge_address, is_loopback_url
 from antiphon.shared_schemas.recording import (
     REPLAY_WAV,
     DuplexRecording,

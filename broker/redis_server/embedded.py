@@ -25,7 +25,7 @@ from antiphon.broker.redis_server.programs import (
     RedisServer,
     find_redis_server,
 )
-from antiphon.broker.service.disk_space import free_bytes
+from antiphon.broker.service.disk import free_bytes
 from antiphon.broker.service.listening import CannotListen, check_bind
 from antiphon.broker.settings import PRIVATE_FOLDER, PRIVATE_UMASK
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import structlog
 
 from antiphon.edge.recordings.store import RecordingNotFound, RecordingStore, StoreUnavailable
+from antiphon.shared_schemas.audio import WaveformPeaks
 from antiphon.shared_schemas.recording import PEAKS_FILE, REPLAY_WAV
-from antiphon.shared_schemas.waveform import WaveformPeaks
 
 log = structlog.get_logger()
 

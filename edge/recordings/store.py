@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 import structlog
 
-from antiphon.broker.service.deletion import discard
+from antiphon.broker.service.disk import discard
 from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.shared_schemas.ids import is_recording_id
 from antiphon.shared_schemas.recording import TIMELINE_FILE, USED_FILE

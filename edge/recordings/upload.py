@@ -14,7 +14,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from antiphon.broker.service.disk_space import check_reserve
+from antiphon.broker.service.disk import check_reserve
 from antiphon.edge.media.file_types import HEAD_BYTES, Container, container_of
 from antiphon.edge.recordings.store import AtomicFile, DiskFull, RecordingNotFound, RecordingStore
 

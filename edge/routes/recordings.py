@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from antiphon.broker.errors import SharesFull
-from antiphon.broker.stores.shares import Share
+from antiphon.broker.stores import Share
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import HttpError
 from antiphon.edge.recordings.download import (
@@ -61,6 +61,7 @@ from antiphon.edge.routes.models import (
     Timeline,
     to_datetime,
 )
+from antiphon.shared_schemas.audio import WaveformPeaks
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.ids import is_recording_id, is_session_id, is_share_token
 from antiphon.shared_schemas.recording import (
@@ -71,7 +72,6 @@ from antiphon.shared_schemas.recording import (
     parse_meta,
 )
 from antiphon.shared_schemas.recording_list import RecordingPage, RecordingQuery
-from antiphon.shared_schemas.waveform import WaveformPeaks
 
 log = structlog.get_logger()
 

@@ -25,6 +25,7 @@ from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.replay.compressed import write_opus
 from antiphon.recorder_service.replay.mix import StopCheck, write_replay
 from antiphon.recorder_service.replay.video import write_video
+from antiphon.shared_schemas.audio import WaveformPeaks
 from antiphon.shared_schemas.recording import (
     META_FILE,
     PEAKS_FILE,
@@ -39,7 +40,6 @@ from antiphon.shared_schemas.recording import (
     encode_meta,
 )
 from antiphon.shared_schemas.states import SessionKind
-from antiphon.shared_schemas.waveform import WaveformPeaks
 
 log = structlog.get_logger()
 

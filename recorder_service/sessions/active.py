@@ -9,7 +9,7 @@ import structlog
 from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import Broker
-from antiphon.broker.service.disk_space import DiskReserve
+from antiphon.broker.service.disk import DiskReserve
 from antiphon.recorder_service.attempts import Attempts
 from antiphon.recorder_service.disk_writer import DiskWriter
 from antiphon.recorder_service.journal.state import RecordingJob

@@ -14,7 +14,7 @@ from antiphon.broker.connections.client import RedisClock
 from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import StreamKey
-from antiphon.broker.service.disk_space import DiskReserve
+from antiphon.broker.service.disk import DiskReserve
 from antiphon.recorder_service.attempts import Attempts, TooManyAttempts
 from antiphon.recorder_service.disk_writer import DiskWriter
 from antiphon.recorder_service.folder import RecordingFolder, set_aside

@@ -18,8 +18,7 @@ from antiphon.broker.client import Broker
 from antiphon.cli.broker_access import call_broker
 from antiphon.cli.common import AsJson, DataDir, Row, fail, print_table, rows_table
 from antiphon.cli.load.usage import processes_of
-from antiphon.cli.stack.log_tail import LogTail
-from antiphon.cli.stack.logs import COLOURS, LOGS_FOLDER, UP_LOG, render
+from antiphon.cli.stack.logs import COLOURS, LOGS_FOLDER, UP_LOG, LogTail, render
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.recorder_service.settings import RecorderSettings
 

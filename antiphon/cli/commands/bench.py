@@ -18,9 +18,8 @@ from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail
 from antiphon.cli.conversation.sound import UnusableAudio, load_speech
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
-from antiphon.cli.load.progress import progress_bar
 from antiphon.cli.load.report import report_of, show
-from antiphon.cli.load.run import LoadResult, NobodyServed, run_load
+from antiphon.cli.load.run import LoadResult, NobodyServed, progress_bar, run_load
 from antiphon.cli.load.usage import ProcessUsage, processes_of, with_generator
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.stack.logs import LogFiles

@@ -17,6 +17,7 @@ from rich.text import Text
 from antiphon.cli.common import (
     ApiKey,
     AsJson,
+    CannotLoad,
     DataDir,
     Force,
     RecordingName,
@@ -29,7 +30,6 @@ from antiphon.cli.common import (
     rows_table,
 )
 from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file, play_wav
-from antiphon.cli.recordings.errors import CannotLoad
 from antiphon.cli.recordings.show import file_sizes, list_row, narrow_row, recording_rows, summary
 from antiphon.client.errors import ClientError
 from antiphon.client.recordings import Recordings

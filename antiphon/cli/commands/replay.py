@@ -16,6 +16,7 @@ from antiphon.cli.common import (
     PATIENCE_S,
     ApiKey,
     AsJson,
+    CannotLoad,
     DataDir,
     EdgeUrl,
     Patience,
@@ -25,8 +26,7 @@ from antiphon.cli.common import (
     print_table,
     rows_table,
 )
-from antiphon.cli.recordings.errors import CannotLoad
-from antiphon.cli.recordings.load import (
+from antiphon.cli.recordings.local import (
     find_recording,
     load_recording,
     sessions_folder,

@@ -44,8 +44,15 @@ from antiphon.cli.setting_options import (
     Slots,
     setting_option,
 )
-from antiphon.cli.stack.log_tail import LogTail
-from antiphon.cli.stack.logs import LOGS_FOLDER, UP_LOG, LogFiles, fresh_log, prefix, render
+from antiphon.cli.stack.logs import (
+    LOGS_FOLDER,
+    UP_LOG,
+    LogFiles,
+    LogTail,
+    fresh_log,
+    prefix,
+    render,
+)
 from antiphon.cli.stack.processes import ServiceFailed
 from antiphon.cli.stack.stack import (
     DRAIN_S,

@@ -15,7 +15,7 @@ from antiphon.cli.conversation.latency import SendLog, UnitLatency
 from antiphon.cli.conversation.sound import speech_end_s
 from antiphon.client.duplex import DuplexSession, Unit
 from antiphon.client.errors import ClientError, ServerError
-from antiphon.client.pacing import paced, padded_chunks, silence
+from antiphon.client.sound import paced, padded_chunks, silence
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 
 

@@ -1,20 +1,50 @@
-"""Connects all users, starts them together and measures while they talk."""
+"""Connects all users, starts them together and measures while they talk. Reports the progress."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
 from antiphon.cli.load.plan import LoadLog, LoadPlan, LoadRequest, LoadTimes
-from antiphon.cli.load.progress import ReportStage
 from antiphon.cli.load.usage import ProcessUsage
 from antiphon.cli.load.users import LoadInputs, SimulatedUser
 from antiphon.client.errors import ClientError
 from antiphon.client.link import ClientOptions
+
+ReportStage = Callable[[str, float, float], None]
+"""Called with the stage, how much of it is done, and all of it."""
+
+_FRAMES_PER_S = 2
+"""Few: the bar shares a CPU with the users that are measured."""
+
+
+@contextmanager
+def progress_bar() -> Iterator[ReportStage]:
+    """Bars on stderr until the block ends; nothing if stderr is no terminal."""
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description:<18}"), BarColumn(), TextColumn("{task.fields[count]}")
+    with Progress(
+        *columns,
+        console=console,
+        transient=True,
+        refresh_per_second=_FRAMES_PER_S,
+        disable=not console.is_terminal,
+    ) as bars:
+        bar = bars.add_task("connecting", total=None, count="")
+
+        def report(stage: str, done: float, total: float) -> None:
+            count = f"{done:.0f} of {total:.0f}"
+            bars.update(bar, description=stage, completed=done, total=total, count=count)
+
+        yield report
+
 
 _ARRIVAL_S = 0.02
 """Pause between two connecting users: the load of simultaneous connects is not measured."""

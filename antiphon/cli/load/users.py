@@ -19,7 +19,7 @@ from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError
 from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
 from antiphon.client.link import ClientOptions
-from antiphon.client.pacing import paced
+from antiphon.client.sound import paced
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from antiphon.shared_schemas.messages.half_duplex import Generating, TurnDone

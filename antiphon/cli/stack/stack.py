@@ -16,6 +16,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
+from antiphon.broker.key_migration import migrate_keys
 from antiphon.broker.redis_server.embedded import EmbeddedRedis
 from antiphon.broker.redis_server.programs import EmbeddedRedisError
 from antiphon.broker.settings import (
@@ -24,7 +25,6 @@ from antiphon.broker.settings import (
     BrokerSettings,
     InvalidSettings,
 )
-from antiphon.broker.stores.key_migration import migrate_keys
 from antiphon.cli.stack.processes import (
     LineSink,
     Service,

@@ -14,9 +14,9 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
+from antiphon.broker.orphaned_keys import RemovedKeys
 from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.settings import BrokerSettings
-from antiphon.broker.stores.orphaned_keys import RemovedKeys
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
 from antiphon.shared_schemas.findings import FindingStatus
 from support.control_plane import claim, join, serve, waiting

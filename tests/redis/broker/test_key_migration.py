@@ -10,9 +10,9 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import IncompatibleRedis, ServicesRunning
+from antiphon.broker.key_migration import migrate_keys
 from antiphon.broker.keys import Keys
 from antiphon.broker.settings import BrokerSettings
-from antiphon.broker.stores.key_migration import migrate_keys
 from support.control_plane import report, waiting
 from support.recorder_conversations import (
     LiveTalk,

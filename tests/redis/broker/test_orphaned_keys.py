@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import pytest
 from redis.asyncio import Redis
 
+from antiphon.broker import orphaned_keys
 from antiphon.broker.client import Broker
+from antiphon.broker.orphaned_keys import RemovedKeys
 from antiphon.broker.settings import BrokerSettings
-from antiphon.broker.stores import orphaned_keys
-from antiphon.broker.stores.orphaned_keys import RemovedKeys
 from antiphon.shared_schemas.entries import StopIn, StoppedOut
 from antiphon.shared_schemas.states import EndReason, SessionState
 from support.control_plane import activate, claim, join, serve

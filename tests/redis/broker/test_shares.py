@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import SharesFull
 from antiphon.broker.settings import BrokerSettings
-from antiphon.broker.stores.shares import MOST_SHARES
+from antiphon.broker.stores import MOST_SHARES
 from antiphon.shared_schemas.ids import is_share_token, new_recording_id
 from support.redis_server import RedisServer
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from antiphon.broker.service import disk_space
+from antiphon.broker.service import disk
 from antiphon.broker.settings import BrokerSettings
 from antiphon.edge.access import bodies
 from antiphon.edge.recordings.store import UPLOADS_FOLDER
@@ -216,7 +216,7 @@ async def test_an_upload_leaves_the_reserve_of_free_space(
         calls += 1
         return int(free * 2**30) if calls == 1 else 2**29
 
-    monkeypatch.setattr(disk_space, "free_bytes", measured)
+    monkeypatch.setattr(disk, "free_bytes", measured)
     async with running_edge(settings, recordings_dir=root) as running, running.http() as http:
         for free in (2.0, 0.5):
             calls = 0

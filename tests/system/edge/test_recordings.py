@@ -17,6 +17,7 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.audio import WaveformPeaks
 from antiphon.shared_schemas.entries import StopIn
 from antiphon.shared_schemas.ids import new_recording_id, new_share_token
 from antiphon.shared_schemas.recording import (
@@ -31,7 +32,6 @@ from antiphon.shared_schemas.recording import (
     ReplayState,
     encode_meta,
 )
-from antiphon.shared_schemas.waveform import WaveformPeaks
 from support.edge_harness import RunningEdge, running_edge
 from support.recordings import read_json, recorded
 from support.redis_server import RedisServer

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.broker.service.deletion import TRASH, discard
+from antiphon.broker.service.disk import TRASH, discard
 from antiphon.cleanup_job import service as cleanup_service
 from antiphon.cleanup_job import sweep as cleanup_sweep
 from antiphon.cleanup_job.disk import UPLOADS, empty_trash, examine

@@ -18,11 +18,10 @@ from antiphon.recorder_service.attempts import MergeStopped
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.state import SessionEnding
 from antiphon.recorder_service.replay.merge import merge
-from antiphon.shared_schemas.audio import Samples, to_pcm16
+from antiphon.shared_schemas.audio import PEAKS_PER_S, Samples, WaveformPeaks, to_pcm16
 from antiphon.shared_schemas.entries import BreakIn, ChatDoneOut, DeltaOut, StreamPosition
 from antiphon.shared_schemas.recording import RecordingState, ReplayState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.waveform import PEAKS_PER_S, WaveformPeaks
 from support.recorder_conversations import keep_going, result, sound, tree
 from support.timed_conversations import T0, TICKET, TimedTalk, noise, tone
 from support.turn_conversations import chat_request, delta, half_prepare

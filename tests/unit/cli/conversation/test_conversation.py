@@ -16,7 +16,7 @@ from antiphon.cli.conversation.latency import UnitLatency
 from antiphon.cli.conversation.sound import speech_end_s
 from antiphon.client.duplex import Unit
 from antiphon.client.errors import ServerError, SessionOver
-from antiphon.client.pacing import paced
+from antiphon.client.sound import paced
 from antiphon.shared_schemas.audio import INPUT_RATE
 from support.scripted_server import SPOKEN, Wire, speaking, talking_to
 
@@ -37,7 +37,7 @@ class Seen:
 
 @pytest.fixture(autouse=True)
 def _short_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.client.pacing.CHUNK_S", 0.02)
+    monkeypatch.setattr("antiphon.client.sound.CHUNK_S", 0.02)
 
 
 def answering(reply: Callable[[int], dict[str, Any] | None]) -> Any:

@@ -13,8 +13,7 @@ import pytest
 from rich.console import Console
 
 from antiphon.cli.stack import logs as logs_module
-from antiphon.cli.stack.log_tail import LogTail
-from antiphon.cli.stack.logs import LogFiles, render
+from antiphon.cli.stack.logs import LogFiles, LogTail, render
 
 
 def test_json_log_entries_are_formatted() -> None:

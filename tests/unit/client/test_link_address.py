@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.client.address import edge_address, is_loopback_url, new_session_id
 from antiphon.client.errors import CannotConnect
+from antiphon.client.link import edge_address, is_loopback_url, new_session_id
 from antiphon.shared_schemas.ids import duplex_kind, is_session_id
 from antiphon.shared_schemas.states import SessionKind
 

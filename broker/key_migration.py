@@ -14,6 +14,7 @@ from antiphon.broker.connections.server_version import check_server
 from antiphon.broker.errors import IncompatibleRedis, ServicesRunning
 from antiphon.broker.keys import STREAM_NAMES, Keys, shard_tag
 from antiphon.broker.malformed_rows import call_on_row
+from antiphon.broker.orphaned_keys import scan_keys
 from antiphon.broker.schema_version import (
     MIGRATING,
     SCHEMA_VERSION,
@@ -23,7 +24,6 @@ from antiphon.broker.schema_version import (
     store_schema_version,
 )
 from antiphon.broker.settings import BrokerSettings
-from antiphon.broker.stores.orphaned_keys import scan_keys
 from antiphon.shared_schemas.ids import is_session_id
 
 _POLL_S = 0.1

@@ -1,11 +1,15 @@
-"""A reserve of free disk space that recordings and uploads leave to everything else."""
+"""The disk of recordings: a reserve of free space, and deletion while other processes read."""
 
 from __future__ import annotations
 
 import errno
+import secrets
 import shutil
+import sys
 import time
 from pathlib import Path
+
+from antiphon.broker.settings import PRIVATE_FOLDER
 
 GIB = 1024**3
 _VALID_S = 0.5
@@ -39,3 +43,36 @@ class DiskReserve:
         if now >= self._valid_until:
             check_reserve(self._folder, self._reserve_gb)
             self._valid_until = now + _VALID_S
+
+
+TRASH = ".trash"
+"""The folder of directories that are out of readers' sight, and not yet off the disk."""
+
+
+def discard(folder: Path) -> bool:
+    """Delete a session directory; a reader sees all of it or nothing. False when it has vanished.
+
+    Raises OSError when it cannot be moved away or deleted.
+    """
+    trash = folder.parent / TRASH
+    trash.mkdir(PRIVATE_FOLDER, exist_ok=True)
+    trashed = trash / f"{folder.name}.{secrets.token_hex(4)}"
+    try:
+        folder.rename(trashed)
+    except FileNotFoundError:
+        return False
+    remove_tree(trashed)
+    return True
+
+
+def remove_tree(folder: Path) -> None:
+    """Delete a directory; files that vanish during the call count as deleted. Raises OSError."""
+    if sys.version_info >= (3, 12):
+        shutil.rmtree(folder, onexc=lambda _call, _path, error: raise_unless_gone(error))
+    else:
+        shutil.rmtree(folder, onerror=lambda _call, _path, info: raise_unless_gone(info[1]))
+
+
+def raise_unless_gone(error: BaseException) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

@@ -1,1 +1,0 @@
-"""Small records in Redis: switches, voices, share links, recorder progress; and their cleanup."""
