@@ -20,8 +20,9 @@ from __future__ import annotations
 import hashlib
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
@@ -94,14 +95,30 @@ class Scripts:
 
     async def run(self, script: LuaScript[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call one script. Numbers and text are sent as they are, None as '', True as '1'."""
+        return await self._run(script, self._redis.call, *args, **kwargs)
+
+    async def run_on(
+        self, master: bytes, script: LuaScript[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Like `run`, on the server with this `master_id`. Raises MasterChanged if another one has the key."""
+        call = partial(self._redis.call_pipelined, master=master)
+        return await self._run(script, call, *args, **kwargs)
+
+    async def _run(
+        self,
+        script: LuaScript[P, R],
+        call: Callable[..., Awaitable[Any]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
         values = (*args, *(kwargs[name] for name in script.parameters[len(args) :]))
         head = (1,) if script.on_stream else self._head
         rest = (*head, *_flat(values))
         with self._metrics.calling(script.name):
             try:
-                reply = await self._redis.call("EVALSHA", script.sha, *rest)
+                reply = await call("EVALSHA", script.sha, *rest)
             except NoScriptError:
-                reply = await self._redis.call("EVAL", script.source, *rest)
+                reply = await call("EVAL", script.source, *rest)
         return script.decode(reply, *args, **kwargs)
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 from weakref import WeakSet
 
 import structlog
@@ -39,6 +40,7 @@ _RECORDED_S = 60.0
 _MOST_ENDED = 100_000
 """Ended sessions in line for their expiry; those of more are found by the cleanup job."""
 _PAGE = 64
+_OPENING_ATTEMPTS = 3
 _REPLICATED_S = 1.0
 """A replica has the entries that were older than this when the newest one was written."""
 _CREATE = """redis.call('XADD', KEYS[1], unpack(ARGV, 2))
@@ -77,6 +79,17 @@ class KeptEntries:
             self.oldest = self._first.id()
 
 
+class LastNumbers(NamedTuple):
+    """Numbers of the last entry of a session in a stream: of all writers, and of earlier ones; 0 for none."""
+
+    all: int
+    earlier: int
+
+
+OpenStream = Callable[[bytes, int | None], Awaitable[LastNumbers]]
+"""Opens a stream on the server with this `master_id`. See `lua/open_stream.lua` for the number."""
+
+
 class StreamWriter:
     """The one writer of a stream under one (ticket, epoch). Not for concurrent use."""
 
@@ -89,14 +102,22 @@ class StreamWriter:
         kept: KeptEntries,
         seconds: Histogram,
         master: bytes,
-        reopen: Callable[[], Awaitable[int]],
+        reopen: OpenStream,
+        *,
+        continues: bool,
     ) -> None:
-        """`master`: the server that has opened the stream. `reopen` opens it again."""
+        """`master`: the server that has opened the stream. `reopen` opens it on another one.
+
+        `continues`: an earlier writer's entries that this one did not know may stay before its own.
+        """
         self._redis = redis
         self._clock = clock
         self._first_offset_ms = clock.offset_ms
         self._key = key
         self._last = last
+        self._before = last.n
+        """Number of the last entry of the earlier writers."""
+        self._continues = continues
         self._kept = kept
         self._token = secrets.token_bytes(6)
         self._seconds = seconds
@@ -124,12 +145,11 @@ class StreamWriter:
         fields = [*pack(entry, at=at, clock_step=round(step_ms, 3)), _WRITER, self._token]
         async with self._lock:
             while True:
-                last, found = self._last, None
-                position = StreamPosition(last.ticket, last.epoch, last.n + 1)
+                position, found = self._next, None
                 try:
                     await self._add(position, fields, self._master)
                 except (BrokerUnavailable, ResponseError) as error:
-                    found = await self._add_again(position, fields, error)
+                    position, found = await self._add_again(fields, error)
                 self._last = position
                 written = fields if found is None else [*pack(found), _WRITER, self._token]
                 self._kept.add(sum(map(len, written)))
@@ -141,27 +161,33 @@ class StreamWriter:
                     self._seconds.observe(time.perf_counter() - began)
                     return position
 
+    @property
+    def _next(self) -> StreamPosition:
+        last = self._last
+        return StreamPosition(last.ticket, last.epoch, last.n + 1)
+
     async def _add_again(
-        self, position: StreamPosition, fields: list[bytes], error: Exception
-    ) -> StreamEntry | None:
+        self, fields: list[bytes], error: Exception
+    ) -> tuple[StreamPosition, StreamEntry | None]:
         """Add an entry after an error, if another server has the stream now.
 
-        Returns the entry that an earlier attempt of ours wrote at the position, if there is one.
+        Returns its position, or that of the entry that an earlier attempt of ours wrote, and this entry.
         """
-        if isinstance(error, MasterChanged) or is_redirection(error.__cause__):
+        if _has_moved(error):
             try:
                 await self._restore()
-                await self._add(position, fields, self._master)
+                await self._add(self._next, fields, self._master)
             except ResponseError as second:
                 error = second
             else:
-                return None
+                return self._next, None
         if _EXISTS not in str(error):
             raise error
-        there = await self._redis.call("XRANGE", self._key, position.id(), position.id())
+        at = self._next.id()
+        there = await self._redis.call("XRANGE", self._key, at, at)
         if not there or there[0][1].get(_WRITER) != self._token:
             raise StaleFence(f"{self._key} has a newer writer") from error
-        return unpack(there[0][1])
+        return self._next, unpack(there[0][1])
 
     async def restore(self) -> None:
         """After a failover, write again what the new master may not have.
@@ -175,7 +201,11 @@ class StreamWriter:
         master = await self._redis.master_id(self._key)
         if master == self._master:
             return
-        await self._reopen()
+        if self._continues and self._last.n == self._before:
+            self._before = max(self._before, (await self._reopen(master, None)).earlier)
+            self._last = self._last._replace(n=self._before)
+        else:  # readers may have its entries under their numbers
+            await self._reopen(master, self._before)
         for _, position, fields in self._newest:
             try:
                 await self._add(position, fields, master)
@@ -198,15 +228,22 @@ class StreamWriter:
 
 
 @stream_script
-def _open_stream(reply: int, stream: str, first: str, ours: str, ttl_s: int) -> int:
-    if reply < 0:
+def _open_stream(
+    reply: list[int], stream: str, first: str, ours: str, ttl_s: int, known: int | None
+) -> LastNumbers:
+    if not reply:
         raise StaleFence(f"{stream} has a newer writer")
-    return reply
+    return LastNumbers(*reply)
 
 
 @stream_script
 def expire_stream(reply: int, stream: str, newer: int, ttl_s: int, dry_run: bool) -> int:
     return reply
+
+
+def _has_moved(error: Exception) -> bool:
+    """Another server than before has the stream."""
+    return isinstance(error, MasterChanged) or is_redirection(error.__cause__)
 
 
 def _major(position: StreamPosition) -> str:
@@ -244,7 +281,7 @@ class SessionStreams:
     async def input_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
         """The edge's writer; `epoch` is raised when another edge takes the client over."""
         await self._clock.notice_jump()
-        return await self._writer(self._keys.inbound(sid), ticket, epoch, "in")
+        return await self._writer(self._keys.inbound(sid), ticket, epoch, "in", continues=True)
 
     async def output_writer(self, sid: str, ticket: int, epoch: int) -> StreamWriter:
         """The worker's writer, under the epoch of its claim."""
@@ -286,14 +323,15 @@ class SessionStreams:
         ticket: int,
         epoch: int,
         name: str,
+        *,
         max_entries: int | None = None,
+        continues: bool = False,
     ) -> StreamWriter:
         """Open the stream and shut out older epochs. Raises StaleFence when a newer writer has it."""
-        start = StreamPosition(ticket, epoch, 0)
         settings = self._settings
-        master = await self._redis.master_id(key)
-        reopen = partial(self._open, key, start)
-        start = start._replace(n=await reopen())
+        reopen = partial(self._open, key, StreamPosition(ticket, epoch, 0))
+        master, numbers = await self._open_first(key, reopen)
+        start = StreamPosition(ticket, epoch, numbers.all)
         bytes_before = await self._redis.call("MEMORY", "USAGE", key) if start.n else 0
         limits = {
             "max_entries": max_entries or settings.stream_max_entries,
@@ -310,14 +348,34 @@ class SessionStreams:
             seconds,
             master,
             reopen,
+            continues=continues,
         )
         self._writers.add(writer)
         return writer
 
-    async def _open(self, key: str, start: StreamPosition) -> int:
-        """Shut out writers of older epochs; returns the number of the session's last entry."""
+    async def _open_first(self, key: str, open_on: OpenStream) -> tuple[bytes, LastNumbers]:
+        """The server that has opened the stream, and what it has.
+
+        Both come from one server: a former master has neither the newest entries nor a lasting fence.
+        """
+        for _ in range(_OPENING_ATTEMPTS - 1):
+            master = await self._redis.master_id(key)
+            try:
+                return master, await open_on(master, None)
+            except BrokerUnavailable as error:
+                if not _has_moved(error):
+                    raise
+        master = await self._redis.master_id(key)
+        return master, await open_on(master, None)
+
+    async def _open(
+        self, key: str, start: StreamPosition, master: bytes, known: int | None
+    ) -> LastNumbers:
+        """Shut out writers of older epochs. Raises StaleFence."""
         majors = (_major(StreamPosition.before(start.ticket)), _major(start))
-        return await self._scripts.run(_open_stream, key, *majors, OPEN_SESSION_TTL_S)
+        return await self._scripts.run_on(
+            master, _open_stream, key, *majors, OPEN_SESSION_TTL_S, known
+        )
 
     async def history(
         self, key: StreamKey[EntryT], ticket: int, after: StreamPosition | None = None
@@ -339,7 +397,8 @@ class SessionStreams:
         """Shut out every worker: entries read after this are all that the session will have."""
         last = StreamPosition(ticket, EPOCHS_PER_TICKET - 1, 0)
         with suppress(StaleFence):  # a newer session with the same id has the stream
-            await self._open(self._keys.outbound(sid), last)
+            key = self._keys.outbound(sid)
+            await self._open_first(key, partial(self._open, key, last))
 
     async def trim(self, sid: str, inputs: StreamPosition, outputs: StreamPosition) -> None:
         """Remove the input before `inputs` and the output before `outputs`."""

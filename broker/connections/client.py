@@ -6,7 +6,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from redis.asyncio import Redis
@@ -14,12 +14,21 @@ from redis.asyncio.connection import AbstractConnection
 
 from antiphon.broker.connections.outages import FAILURES, is_demotion, is_redirection, outage
 from antiphon.broker.connections.pipeline import Pipeline
-from antiphon.broker.connections.pool import LONGEST_BLOCK_MS, ShrinkingPool, require_master
+from antiphon.broker.connections.pool import (
+    LONGEST_BLOCK_MS,
+    LocateServer,
+    ShrinkingPool,
+    require_master,
+)
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.redis_address import Endpoint
 
 _PING_S = LONGEST_BLOCK_MS / 1000
 """A connection that waits sends a command at this interval, so that both sides notice its loss."""
+
+
+_LATE_READ_S = _PING_S + 0.5
+"""A reply to a blocking read after this time is late."""
 
 
 class RedisNode:
@@ -129,16 +138,26 @@ class BlockingConnection:
     ) -> None:
         """`node_of`: the server that a connection leads to, for commands while a read blocks."""
         self._pipeline = Pipeline(pool.new_connection, pool.timeout)
+        self._locate: LocateServer | None = pool.connection_kwargs.get("locate")
         self._node_of = node_of
 
     async def read(self, *command: Any) -> dict[bytes, StreamEntries]:
         """New entries by stream, from XREAD or XREADGROUP; empty after the time that it may block.
 
         Raises BrokerUnavailable also when the server is a replica now. A replica answers reads, so a
-        reader that stays connected would miss what the master receives.
+        reader that stays connected would miss what the master receives. A late reply may be that of a
+        master that was suspended and replaced, so the master is looked up before the reply is used.
         """
+        began = time.monotonic()
         try:
             reply = await self._pipeline.call(*command)
+            if self._locate is not None and time.monotonic() - began > _LATE_READ_S:
+                with suppress(
+                    BrokerUnavailable
+                ):  # the reply is used if nobody knows another master
+                    self.leave_others(await self._locate())
+                if self._pipeline.connection is None:
+                    raise BrokerUnavailable("another server is the master now")
             if not reply:
                 await require_master(self._pipeline.call("ROLE"))
         except FAILURES as error:

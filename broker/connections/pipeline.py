@@ -19,7 +19,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from antiphon.broker.connections.pool import ReportsLoss, leads_to
+from antiphon.broker.connections.pool import ReportsLoss, leads_to, leave_other
 from antiphon.broker.connections.shared_call import SharedCall
 from antiphon.broker.errors import MasterChanged
 from antiphon.broker.redis_address import Endpoint
@@ -38,6 +38,7 @@ class Pipeline:
         self._new_connection = new_connection
         self._timeout_s = timeout_s
         self._link: _Link | None = None
+        self._opening: ReportsLoss | None = None
         self._open = SharedCall(self._connect)
 
     @property
@@ -99,9 +100,11 @@ class Pipeline:
         return not link.is_open
 
     def leave_others(self, endpoint: Endpoint) -> None:
-        """Disconnect unless this is the server."""
+        """Disconnect unless this is the server, also from one that has not answered yet."""
         if self.connection is not None and not leads_to(self.connection, endpoint):
             self.disconnect()
+        if self._opening is not None:
+            leave_other(self._opening, endpoint)
 
     def disconnect(self) -> None:
         """The calls in progress fail. The next call connects again."""
@@ -114,13 +117,15 @@ class Pipeline:
         self.disconnect()
 
     async def _connect(self) -> _Link:
-        connection = self._new_connection()
+        connection = self._opening = self._new_connection()
         try:
             async with asyncio.timeout(self._timeout_s):
                 await connection.connect()  # type: ignore[no-untyped-call]
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
+        finally:
+            self._opening = None
         self._link = _Link(connection)
         return self._link
 

@@ -117,11 +117,13 @@ class ShrinkingPool(BlockingConnectionPool):
         connection: ReportsLoss = self.connection_class(**self.connection_kwargs)  # type: ignore[assignment]
         return connection
 
-    async def leave_others(self, endpoint: Endpoint) -> None:
-        """Close the idle connections that do not lead to this server."""
-        for connection in list(self._available_connections):
-            if not leads_to(connection, endpoint):
-                await connection.disconnect(nowait=True)
+    def leave_others(self, endpoint: Endpoint) -> None:
+        """Close the connections that do not lead to this server.
+
+        The calls in progress fail: a server that was suspended would answer them when it continues.
+        """
+        for connection in (*self._available_connections, *self._in_use_connections):
+            leave_other(connection, endpoint)
 
     def get_available_connection(self) -> AbstractConnection:
         connection: AbstractConnection = super().get_available_connection()  # type: ignore[no-untyped-call]
@@ -193,6 +195,11 @@ class ReportsLoss(AbstractConnection):
             writer.transport.abort()
         return writer.transport
 
+    def abort(self) -> None:
+        """Close the transport at once, also with TLS. Whoever waits for a reply gets ConnectionError."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+
     def forget(self) -> None:
         """Drop the transport, which is closed."""
         self._reader = self._writer = None
@@ -227,6 +234,12 @@ class _Unix(ReportsLoss, UnixDomainSocketConnection): ...
 def leads_to(connection: AbstractConnection, endpoint: Endpoint) -> bool:
     """Whether this is the server that the connection is, or was, open to."""
     return isinstance(connection, Connection) and (connection.host, connection.port) == endpoint
+
+
+def leave_other(connection: AbstractConnection, endpoint: Endpoint) -> None:
+    """Close a connection unless it leads to this server."""
+    if isinstance(connection, ReportsLoss) and not leads_to(connection, endpoint):
+        connection.abort()
 
 
 async def _refuse_replica(connection: AbstractConnection) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 from weakref import WeakSet
 
 from redis.exceptions import ResponseError
@@ -19,6 +22,9 @@ from antiphon.broker.settings import BrokerSettings
 _ANSWER_S = 1.0
 """A Sentinel without an answer for this long is lost, and the next one is asked."""
 
+_LATE_S = 0.5
+"""A server that needs longer for an answer may have been suspended."""
+
 
 class SentinelClient(SingleServer):
     """The master of one service."""
@@ -30,6 +36,7 @@ class SentinelClient(SingleServer):
         """Those of the URL; the one that answered last is the first."""
         self.service = address.service
         self._blocking: WeakSet[BlockingConnection] = WeakSet()
+        self._master: Endpoint | None = None
         self._locating = SharedCall(self._locate_master)
         super().__init__(settings, address, only_master=only_master, locate=self._locating)
 
@@ -44,13 +51,29 @@ class SentinelClient(SingleServer):
         self._blocking.add(connection)
         return connection
 
+    async def call(self, *command: Any, **options: Any) -> Any:
+        """Like RedisNode.call. Raises BrokerUnavailable also when a former master may have answered.
+
+        A master that was suspended answers the calls that wait for it, but what it does is lost.
+        """
+        master, began = self._master, time.monotonic()
+        reply = await super().call(*command, **options)
+        if time.monotonic() - began > _LATE_S:
+            with suppress(
+                BrokerUnavailable
+            ):  # the reply is used if no Sentinel knows another master
+                await self.leave_former_masters()
+            if master != self._master:
+                raise BrokerUnavailable("another server became the master during the call")
+        return reply
+
     async def leave_former_masters(self) -> None:
         """A master that was cut off accepts writes until a Sentinel has demoted it, for ten seconds."""
         master = await self._locating()
         self._pipeline.leave_others(master)
         for connection in self._blocking:
             connection.leave_others(master)
-        await self._pool.leave_others(master)
+        self._pool.leave_others(master)
 
     async def _outage(self, error: Exception) -> BrokerUnavailable:
         """Connections to a master that hangs stay open: none is used once one has failed."""
@@ -69,6 +92,7 @@ class SentinelClient(SingleServer):
                 self.sentinels.remove(sentinel)
                 self.sentinels.append(sentinel)
             else:
+                self._master = master
                 return master
         reasons = "; ".join(dict.fromkeys(failures))
         raise BrokerUnavailable(f"no Sentinel knows the master of {self.service!r}: {reasons}")

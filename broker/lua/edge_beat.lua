@@ -15,6 +15,9 @@ for i = serving, #ARGV, 3 do
   local mine = row[2] == ARGV[i + 1]
   if mine and row[5] == ARGV[i + 2] then
     redis.call('HSET', key, 'seen_at', at)
+  elseif mine and number(row[5], 0) < tonumber(ARGV[i + 2]) then  -- a failover has lost the client's resume
+    redis.call('HSET', key, 'connection', ARGV[i + 2], 'edge', edge, 'seen_at', at)
+    redis.call('HDEL', key, 'left')
   elseif mine and row[5] then
     replaced[#replaced + 1] = sid
     replaced[#replaced + 1] = row[5]

@@ -86,6 +86,31 @@ async def test_a_master_that_hangs_costs_at_most_one_call(
         await asyncio.to_thread(group.wait_until_ok)
 
 
+async def test_no_reply_of_a_former_master_is_used(
+    group: RedisSentinel, settings: BrokerSettings
+) -> None:
+    """A master that was suspended answers the calls that wait for it, but what it does is lost."""
+    async with open_broker(settings.model_copy(update={"redis_timeout_s": 300.0})) as broker:
+        former = group.master
+        former.freeze()
+        try:
+            redis = broker._redis
+            waiting_calls = [
+                *(asyncio.create_task(redis.call("INCR", "late")) for _ in range(8)),
+                asyncio.create_task(redis.call_pipelined("INCR", "late")),
+            ]
+            async with asyncio.timeout(SOON_S):
+                replies = await asyncio.gather(*waiting_calls, return_exceptions=True)
+                while (master := await asyncio.to_thread(lambda: group.master)) is former:
+                    await asyncio.sleep(0.1)
+        finally:
+            former.thaw()
+        assert {type(reply) for reply in replies} == {BrokerUnavailable}
+        with Redis(port=master.port, **ADMIN) as admin:
+            assert admin.get("late") is None
+        await asyncio.to_thread(group.wait_until_ok)
+
+
 async def test_a_lost_sentinel_is_passed_over(
     group: RedisSentinel, settings: BrokerSettings
 ) -> None:

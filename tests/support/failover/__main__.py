@@ -12,7 +12,15 @@ from pathlib import Path
 
 from support.chaos.clients import ChaosSession
 from support.failover.conversations import OTHERS
-from support.failover.faults import Fault, freeze, kill, lose_writes, move_slots
+from support.failover.faults import (
+    Fault,
+    freeze,
+    freeze_while_clients_resume,
+    kill,
+    lose_writes,
+    move_slots,
+)
+from support.failover.resumes import ResumingSession
 from support.failover.talk import LOAD, Load, TalkingStack, TalkReport, talking_stack
 from support.redis_cluster import ClusterNode, RedisCluster, redis_cluster
 from support.redis_sentinel import RedisSentinel, redis_sentinel
@@ -46,6 +54,10 @@ def of_sentinel(group: RedisSentinel) -> list[Scenario]:
     return [
         ("Sentinel: the master is killed", lambda: kill(group, group.master)),
         ("Sentinel: the master is suspended", lambda: freeze(group, group.master)),
+        (
+            "Sentinel: the master is suspended, and clients resume",
+            lambda: freeze_while_clients_resume(group),
+        ),
         (
             "Sentinel: the master is killed, its last seconds are lost",
             lambda: lose_writes(group, late_clients=4),
@@ -87,7 +99,7 @@ def row(name: str, report: TalkReport) -> str:
 
 
 def by_protocol(report: TalkReport) -> Iterator[str]:
-    for kind in (ChaosSession, *OTHERS):
+    for kind in (ChaosSession, ResumingSession, *OTHERS):
         of_kind = [s for s in report.sessions if type(s) is kind]
         if of_kind:
             silences = sorted(session.longest_silence_s for session in of_kind)
@@ -105,7 +117,8 @@ async def run(kind: str, load: Load, rounds: int, only: str) -> None:
         for _ in range(rounds):
             for title, fault in scenarios:
                 lossy = "lost" in title
-                if only not in title or (lossy and load.waiting):
+                resumes = "resume" in title
+                if only not in title or (lossy and load.waiting) or resumes > load.resuming:
                     continue
                 report = await talking.talk_through(fault(), load, loses_writes=lossy)
                 print(row(title, report), flush=True)
@@ -123,6 +136,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=LOAD.clients)
     parser.add_argument("--others", type=int, default=LOAD.others, help="of each other protocol")
     parser.add_argument("--waiting", type=int, default=LOAD.waiting, help="more, in the queue")
+    parser.add_argument("--resuming", type=int, default=LOAD.resuming, help="more, which resume")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--kinds", default="cluster,sentinel")
     parser.add_argument("--only", default="", help="a part of the names of the faults")
@@ -132,7 +146,7 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|", flush=True)
     for kind in options.kinds.split(","):
-        load = Load(options.clients, options.others, options.waiting)
+        load = Load(options.clients, options.others, options.waiting, options.resuming)
         asyncio.run(run(kind, load, options.rounds, options.only))
 
 

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from support.failover.resumes import ResumingSession
 from support.failover.talk import Talk, TalkingStack
 from support.redis_cluster import RedisCluster
 from support.redis_sentinel import RedisSentinel
 from support.redis_server import RedisServer, allow_replication, stop_replication
+from support.stack import until
 
 Fault = Callable[[Talk], Awaitable[None]]
 
@@ -31,6 +33,31 @@ def freeze(redis: RedisCluster | RedisSentinel, master: RedisServer) -> Fault:
         master.freeze()
         await asyncio.to_thread(redis.wait_until_ok)
         master.thaw()
+
+    return fault
+
+
+def freeze_while_clients_resume(redis: RedisSentinel) -> Fault:
+    """Connections break before SIGSTOP, while another master is elected, and after SIGCONT."""
+
+    async def fault(talk: Talk) -> None:
+        clients = [session for session in talk.sessions if isinstance(session, ResumingSession)]
+
+        async def all_resume() -> None:
+            seen = [(client, client.resumes) for client in clients]
+            await until(lambda: all(one.resumes > count for one, count in seen), within_s=60)
+
+        for client in clients:
+            client.breaks.set()
+        await all_resume()
+        master = redis.master
+        master.freeze()
+        await asyncio.to_thread(redis.wait_until_ok)
+        master.thaw()
+        await all_resume()
+        for client in clients:
+            client.breaks.clear()
+        await asyncio.to_thread(redis.wait_until_ok)
 
     return fault
 

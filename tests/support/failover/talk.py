@@ -21,6 +21,7 @@ from support.chaos.audit import RedisAudit, check_sessions
 from support.chaos.clients import ChaosSession, Outcome
 from support.chaos.system import SLOTS
 from support.failover.conversations import OTHERS, PIECES, HalfDuplexSession, WaitingSession
+from support.failover.resumes import ResumingSession
 from support.recorder_process import QUICK as QUICK_RECORDER
 from support.redis_cluster import RedisCluster
 from support.redis_sentinel import RedisSentinel
@@ -39,16 +40,20 @@ Client = TypeVar("Client", bound=ChaosSession)
 
 @dataclass(frozen=True)
 class Load:
-    """Clients of `/ws/duplex`, of each other protocol, and behind them in the queue."""
+    """Clients of `/ws/duplex`, of each other protocol, and behind them in the queue.
+
+    `resuming`: more clients of `/ws/duplex`, whose connections break.
+    """
 
     clients: int
     others: int = 0
     waiting: int = 0
+    resuming: int = 0
 
     @property
     def slots(self) -> int:
         """Of each of two workers, so that all of them are taken."""
-        return math.ceil((self.clients + self.others * len(OTHERS)) / 2)
+        return math.ceil((self.clients + self.others * len(OTHERS) + self.resuming) / 2)
 
 
 LOAD = Load(clients=6, others=2, waiting=3)
@@ -186,6 +191,7 @@ class TalkingStack:
             audit = RedisAudit(broker, self.slots)
             watching = asyncio.create_task(audit.watch())
             talk.start(load.clients)
+            talk.start(load.resuming, ResumingSession)
             for kind in OTHERS:
                 talk.start(load.others, kind)
             election_s = 0.0

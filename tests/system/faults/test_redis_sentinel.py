@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.chaos.clients import Outcome
-from support.failover.faults import freeze, kill, lose_writes
+from support.failover.faults import freeze, freeze_while_clients_resume, kill, lose_writes
 from support.failover.talk import LOAD, Load, TalkingStack, talking_stack
 from support.redis_sentinel import RedisSentinel, redis_sentinel
 
@@ -36,6 +36,17 @@ async def test_f7_sentinel_replaces_a_suspended_master(
     fault = freeze(sentinel, sentinel.master)
     report = await talking.talk_through(fault, Load(6, others=2))
     report.check()
+
+
+async def test_f7_clients_resume_while_a_master_is_suspended(
+    talking: TalkingStack, sentinel: RedisSentinel
+) -> None:
+    """What it still accepts is lost: resumes, and input of the connection before."""
+    fault = freeze_while_clients_resume(sentinel)
+    report = await talking.talk_through(fault, Load(2, resuming=10))
+    print(report)  # noqa: T201
+    assert not report.violations
+    assert not report.ended_early
 
 
 async def test_f7_sentinel_replaces_a_killed_master(
