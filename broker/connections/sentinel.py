@@ -63,7 +63,7 @@ class SentinelClient(SingleServer):
                 BrokerUnavailable
             ):  # the reply is used if no Sentinel knows another master
                 await self.leave_former_masters()
-            if master != self._master:
+            if master not in (None, self._master):
                 raise BrokerUnavailable("another server became the master during the call")
         return reply
 
