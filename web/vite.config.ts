@@ -61,7 +61,7 @@ const pagePaths: Plugin = {
 };
 
 const EVERY_PAGE =
-  /node_modules\/(@lit|lit|lit-element|lit-html)\/|src\/(shell|i18n|state|settings)\/|src\/ui\/(base-element|controls|dialog|icon|toasts)\.ts|src\/api\/(http|catalog)\.ts/;
+  /node_modules\/(@lit|lit|lit-element|lit-html)\/|src\/(shell|i18n|state)\/|src\/ui\/(base-element|controls|dialog|icon|toasts)\.ts|src\/api\/(http|catalog)\.ts/;
 
 /** In one file, because every file costs a request with headers of almost a kilobyte. */
 function isInEveryPage(id: string): boolean {

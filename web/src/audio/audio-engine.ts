@@ -1,12 +1,13 @@
 import { TypedEvents } from "../state/store.ts";
 import {
   type AudioSource,
+  BLOCK_SAMPLES,
+  Capture,
   MICROPHONE_DEFAULTS,
   Microphone,
   type MicrophoneOptions,
   openMicrophone,
-} from "./audio-source.ts";
-import { BLOCK_SAMPLES, Capture } from "./capture.ts";
+} from "./capture.ts";
 import type { Loudness } from "./mixer-channel.ts";
 import { INPUT_RATE, type Samples } from "./pcm.ts";
 import type { Player } from "./player.ts";

@@ -1,6 +1,6 @@
-import { flag, optional, range, Settings } from "../settings/settings.ts";
+import { flag, optional, range, Settings } from "../state/store.ts";
 import type { AudioEngine, AudioEngineOptions } from "./audio-engine.ts";
-import { MICROPHONE_DEFAULTS, Microphone } from "./audio-source.ts";
+import { MICROPHONE_DEFAULTS, Microphone } from "./capture.ts";
 
 export interface Devices {
   microphones: MediaDeviceInfo[];

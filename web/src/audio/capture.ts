@@ -1,8 +1,186 @@
 import { TypedEvents } from "../state/store.ts";
 import { closeTap, openTap, resumeWhenVisible, startContext } from "./audio-context.ts";
-import type { AudioSource } from "./audio-source.ts";
 import { MixerChannel } from "./mixer-channel.ts";
 import { Chunker, INPUT_RATE, type Samples } from "./pcm.ts";
+
+/** An audio input of `Capture`. */
+export interface AudioSource {
+  /**
+   * Connects the source to `context`. Called again with another context if the first one is
+   * refused.
+   */
+  connect(context: AudioContext): Promise<AudioNode>;
+  /** Starts or resumes the source. A microphone always runs. */
+  start(): Promise<void>;
+  pause(): void;
+  setMuted(muted: boolean): void;
+  /** The source ended: the device was disconnected or the file finished. */
+  onEnd(listener: () => void): void;
+  close(): void;
+}
+
+/** Constraints for `getUserMedia`. */
+
+export interface MicrophoneOptions {
+  /** From `MediaDeviceInfo`. Undefined selects the system default. */
+  deviceId?: string | undefined;
+  echoCancellation: boolean;
+  noiseSuppression: boolean;
+  autoGainControl: boolean;
+}
+
+export const MICROPHONE_DEFAULTS: MicrophoneOptions = {
+  echoCancellation: true,
+  noiseSuppression: true,
+  autoGainControl: false, // the page has its own gain, measured in LUFS and with limits
+};
+
+/**
+ * Browsers that support `"all"` cancel everything that the computer plays. Older browsers read it
+ * as `true` and cancel only audio from peer connections.
+ */
+export function microphoneConstraints(options: MicrophoneOptions): MediaTrackConstraints {
+  return {
+    ...(options.deviceId ? { deviceId: { exact: options.deviceId } } : {}),
+    channelCount: { ideal: 1 },
+    echoCancellation: options.echoCancellation ? "all" : false,
+    noiseSuppression: options.noiseSuppression,
+    autoGainControl: options.autoGainControl,
+  };
+}
+
+/** Returns whether the echo canceller needs playback through a peer connection. */
+export function needsLoopback(settings: { echoCancellation?: boolean | string }): boolean {
+  return settings.echoCancellation === true || settings.echoCancellation === "remote-only";
+}
+
+/**
+ * The user's microphone, created by `openMicrophone`. The browser shows it as in use until
+ * `close`.
+ */
+export class Microphone implements AudioSource {
+  readonly stream: MediaStream;
+  readonly #track: MediaStreamTrack;
+
+  constructor(stream: MediaStream) {
+    this.stream = stream;
+    this.#track = stream.getAudioTracks()[0] as MediaStreamTrack;
+  }
+
+  get label(): string {
+    return this.#track.label;
+  }
+
+  /** Whether the echo canceller covers only audio from peer connections. */
+  get needsLoopback(): boolean {
+    return needsLoopback(this.#track.getSettings());
+  }
+
+  async connect(context: AudioContext): Promise<AudioNode> {
+    return context.createMediaStreamSource(this.stream);
+  }
+
+  async start(): Promise<void> {}
+
+  pause(): void {}
+
+  setMuted(muted: boolean): void {
+    this.#track.enabled = !muted;
+  }
+
+  onEnd(listener: () => void): void {
+    this.#track.addEventListener("ended", listener); // unplugged, or permission revoked
+  }
+
+  close(): void {
+    this.#track.stop();
+  }
+}
+
+/** Rejects with the browser's DOMException: NotAllowedError, NotFoundError, NotReadableError, OverconstrainedError. */
+export async function openMicrophone(
+  options: MicrophoneOptions = MICROPHONE_DEFAULTS,
+): Promise<Microphone> {
+  const audio = microphoneConstraints(options);
+  return new Microphone(await navigator.mediaDevices.getUserMedia({ audio }));
+}
+
+/** An audio or video file that plays in real time and replaces the microphone and the camera. */
+export class MediaFile implements AudioSource {
+  /** Not in the document. A page may insert it as a preview. */
+  readonly element: HTMLVideoElement;
+  #node: MediaElementAudioSourceNode | undefined;
+  #monitor: GainNode | undefined;
+
+  /** Rejects with an Error that can be shown if the browser cannot play the file. */
+  static async open(file: Blob): Promise<MediaFile> {
+    const element = document.createElement("video");
+    element.playsInline = true;
+    element.preload = "auto";
+    element.src = URL.createObjectURL(file);
+    await ready(element);
+    return new MediaFile(element);
+  }
+
+  private constructor(element: HTMLVideoElement) {
+    this.element = element;
+  }
+
+  get hasVideo(): boolean {
+    return this.element.videoWidth > 0;
+  }
+
+  get durationS(): number {
+    return this.element.duration;
+  }
+
+  async connect(context: AudioContext): Promise<AudioNode> {
+    this.#node ??= context.createMediaElementSource(this.element);
+    this.#monitor ??= new GainNode(context, { gain: 0 });
+    this.#node.connect(this.#monitor).connect(context.destination);
+    return this.#node;
+  }
+
+  /** Sets how loud the user hears the file, 0 to 1. Default 0. */
+  setMonitor(gain: number): void {
+    if (this.#monitor) this.#monitor.gain.value = gain;
+  }
+
+  async start(): Promise<void> {
+    await this.element.play();
+  }
+
+  pause(): void {
+    this.element.pause();
+  }
+
+  setMuted(): void {} // mute uses the gain of the capture
+
+  onEnd(listener: () => void): void {
+    this.element.addEventListener("ended", listener);
+  }
+
+  close(): void {
+    this.element.pause();
+    this.#monitor?.disconnect();
+    URL.revokeObjectURL(this.element.src);
+    this.element.removeAttribute("src");
+    this.element.load();
+  }
+}
+
+function ready(element: HTMLVideoElement): Promise<void> {
+  return new Promise((resolve, reject) => {
+    element.oncanplay = () => resolve();
+    element.onerror = () => {
+      URL.revokeObjectURL(element.src);
+      const reason = element.error?.message || "unknown format";
+      reject(
+        new Error(`This browser cannot play the file (${reason}). Use WAV, MP3, MP4 or WebM.`),
+      );
+    };
+  });
+}
 
 /** 20 ms: the resolution of level meters and voice activity detection. */
 export const BLOCK_SAMPLES = INPUT_RATE / 50;

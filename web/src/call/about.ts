@@ -9,7 +9,7 @@ import {
 import { common } from "../i18n/common.ts";
 import { defineStrings } from "../i18n/language.ts";
 import { capabilities } from "../shell/capabilities.ts";
-import { menu, pageIcon, pageName } from "../shell/menu.ts";
+import { menu, pageIcon, pageName } from "../shell/header.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { type IconName, icon } from "../ui/icon.ts";

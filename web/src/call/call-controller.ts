@@ -1,7 +1,7 @@
 import { socketProtocols } from "../api/http.ts";
 import type { Levels } from "../audio/audio-engine.ts";
 import { applyMixer, devices, selectedDevices } from "../audio/audio-settings.ts";
-import { type MediaFile, openMicrophone } from "../audio/audio-source.ts";
+import { type MediaFile, openMicrophone } from "../audio/capture.ts";
 import { chimeInQueue } from "../audio/chimes.ts";
 import { voiceFields } from "../components/voice-list.ts";
 import { DuplexSession, type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";

@@ -7,14 +7,14 @@ import {
   type TemplateResult,
 } from "lit";
 import { customElement, state } from "lit/decorators.js";
-import { MediaFile } from "../audio/audio-source.ts";
+import { MediaFile } from "../audio/capture.ts";
 import { allowChimes } from "../audio/chimes.ts";
 import { deviceErrorText } from "../components/device-select.ts";
 import { problemText } from "../components/session-status.ts";
 import { common } from "../i18n/common.ts";
 import { capabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
-import { address, menu } from "../shell/menu.ts";
+import { address, menu } from "../shell/header.ts";
 import { mount } from "../shell/shell.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement, LeaveGuard } from "../ui/base-element.ts";
@@ -37,8 +37,7 @@ import {
   loadFrontendDefaults,
   presetChosen,
 } from "./call-settings.ts";
-import { kindOf } from "./controls.ts";
-import { ActivityWatch, leaveDisplay } from "./display.ts";
+import { ActivityWatch, kindOf, leaveDisplay } from "./controls.ts";
 import { callPanel } from "./panel.ts";
 import { callStage } from "./stage.ts";
 import { callStrings } from "./strings.ts";

@@ -1,6 +1,8 @@
 import { frontendDefaults, type Preset } from "../api/catalog.ts";
 import { type VoiceFields, voiceAt } from "../components/voice-list.ts";
 import type { DuplexPrepare } from "../protocol/messages.ts";
+import { loadCapabilities } from "../shell/capabilities.ts";
+import { showError } from "../shell/errors.ts";
 import {
   choice,
   flag,
@@ -8,12 +10,10 @@ import {
   orNull,
   range,
   Settings,
+  Store,
   text,
   type Values,
-} from "../settings/settings.ts";
-import { loadCapabilities } from "../shell/capabilities.ts";
-import { showError } from "../shell/errors.ts";
-import { Store } from "../state/store.ts";
+} from "../state/store.ts";
 import { isOwnPreset, type PresetContent } from "../storage/own-presets.ts";
 
 export type CallKind = "audio" | "omni";

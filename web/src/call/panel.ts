@@ -3,7 +3,7 @@ import { customElement, property, query, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import { common } from "../i18n/common.ts";
 import type { TranscriptLine } from "../session/model-speech.ts";
-import { helpButton } from "../shell/help-drawer.ts";
+import { helpButton } from "../shell/header.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import { type CallView, DEVELOPER_TABS, isBusy, type Panel } from "./call-actions.ts";

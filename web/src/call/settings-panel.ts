@@ -6,7 +6,7 @@ import type { Preset } from "../api/catalog.ts";
 import type { VoiceSelection } from "../components/voice-list.ts";
 import { formatDuration, formatNumber } from "../i18n/language.ts";
 import { capabilities } from "../shell/capabilities.ts";
-import { menu, withPreset } from "../shell/menu.ts";
+import { menu, withPreset } from "../shell/header.ts";
 import { segmented, slider, textArea, toggle } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
 import { type CallView, isBusy } from "./call-actions.ts";

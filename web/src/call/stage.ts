@@ -13,7 +13,7 @@ import type { Limit } from "../session/duplex-session.ts";
 import type { TranscriptLine } from "../session/model-speech.ts";
 import type { SessionEnd } from "../session/session.ts";
 import { capabilities, limitations } from "../shell/capabilities.ts";
-import { menu } from "../shell/menu.ts";
+import { menu } from "../shell/header.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { loudnessShare } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
@@ -21,8 +21,7 @@ import { type CallView, isBusy } from "./call-actions.ts";
 import type { CallController, CallState } from "./call-controller.ts";
 import { applyPreset } from "./call-settings.ts";
 import { callStatus, type InputProblem, statusAnnouncement } from "./call-status.ts";
-import { callControls, isEnabled, startControls } from "./controls.ts";
-import { displayButtons, showsVideo, videoPreview } from "./display.ts";
+import { callControls, displayButtons, isEnabled, showsVideo, startControls } from "./controls.ts";
 import { panelButtons } from "./panel.ts";
 import { callStrings } from "./strings.ts";
 import "./stage.css";
@@ -305,4 +304,30 @@ function caption({ role, text, cut }: TranscriptLine): TemplateResult {
       }</span
     >
   </p>`;
+}
+
+/** The video that the model receives. The front camera is mirrored if the user wants this. */
+export function videoPreview({ call, state, values }: CallView): TemplateResult {
+  const label = callStrings().sentVideo;
+  if (state.file?.hasVideo) {
+    setAspectRatio(state.file.element);
+    return html`<div class="video-preview">${state.file.element}</div>`;
+  }
+  const { stream, facesUser } = call.camera.state.value;
+  return html`<div class="video-preview ${facesUser && values.mirror ? "mirrored" : ""}">
+    <video
+      autoplay
+      playsinline
+      .muted=${true}
+      .srcObject=${stream}
+      aria-label=${label}
+      @resize=${({ currentTarget }: Event) => setAspectRatio(currentTarget as HTMLVideoElement)}
+    ></video>
+  </div>`;
+}
+
+/** Sets the aspect ratio of the frame. It changes when a phone rotates. */
+function setAspectRatio(video: HTMLVideoElement): void {
+  if (video.videoHeight === 0) return; // no video any more
+  video.style.setProperty("--ratio", String(video.videoWidth / video.videoHeight));
 }

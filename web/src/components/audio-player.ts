@@ -8,7 +8,7 @@ import { formatClock } from "../i18n/language.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
 import { type AudioPlayback, playAudio } from "./audio-playback.ts";
-import "./audio.css";
+import "./components.css";
 
 const BARS = 48;
 const STEP = 4;

@@ -5,7 +5,7 @@ import {
   MICROPHONE_DEFAULTS,
   type MicrophoneOptions,
   microphoneConstraints,
-} from "../audio/audio-source.ts";
+} from "../audio/capture.ts";
 import { decodeAudioFile, type Samples } from "../audio/pcm.ts";
 import { common } from "../i18n/common.ts";
 import { formatClock } from "../i18n/language.ts";
@@ -15,7 +15,7 @@ import { icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
 import { stopAudio } from "./audio-playback.ts";
 import { deviceErrorText } from "./device-select.ts";
-import "./audio.css";
+import "./components.css";
 
 /** Records the microphone until it is stopped. Created by `recordMicrophone`. */
 export class MicrophoneRecorder {

@@ -9,7 +9,7 @@ import { BaseElement } from "../ui/base-element.ts";
 import { meter } from "../ui/controls.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import { type Device, deviceErrorText } from "./device-select.ts";
-import "./session-status.css";
+import "./components.css";
 
 /** How much playback returns through the microphone after echo cancellation. */
 export type Echo = "none" | "some" | "much";

@@ -16,7 +16,7 @@ import {
 import { BaseElement, freshId } from "../ui/base-element.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
-import "./audio.css";
+import "./components.css";
 
 /** Limits of a server with default settings. A server with other limits reports the reason. */
 const LONGEST_AUDIO_S = 600;

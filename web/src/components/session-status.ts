@@ -10,7 +10,7 @@ import { BaseElement } from "../ui/base-element.ts";
 import { toggle } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
 import { deviceErrorText } from "./device-select.ts";
-import "./session-status.css";
+import "./components.css";
 
 /**
  * Position in the queue and estimated wait, or why it is unknown. Empty without a status. The switch controls

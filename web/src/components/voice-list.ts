@@ -5,7 +5,7 @@ import {
   type Voice,
   voiceAudio,
   voices,
-} from "../api/voices.ts";
+} from "../api/catalog.ts";
 import { base64FromSamples, INPUT_RATE, type Samples, samplesFromBase64 } from "../audio/pcm.ts";
 import { Store } from "../state/store.ts";
 import { playAudio, stopAudio } from "./audio-playback.ts";

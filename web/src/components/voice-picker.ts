@@ -1,6 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import type { Voice } from "../api/voices.ts";
+import type { Voice } from "../api/catalog.ts";
 import { decodeAudioFile, INPUT_RATE, type Samples, UnreadableAudio } from "../audio/pcm.ts";
 import { common } from "../i18n/common.ts";
 import { formatClock, formatNumber } from "../i18n/language.ts";
@@ -26,7 +26,7 @@ import {
   type VoiceSelection,
   voiceList,
 } from "./voice-list.ts";
-import "./audio.css";
+import "./components.css";
 
 const SHORTEST_VOICE_S = 1;
 const LONGEST_S = 30;

@@ -4,7 +4,7 @@ import { beforeEach, expect, it, vi } from "vitest";
 import type { Preset } from "../api/catalog.ts";
 import { base64FromSamples } from "../audio/pcm.ts";
 import type { Part } from "../media/parts.ts";
-import { Settings } from "../settings/settings.ts";
+import { Settings } from "../state/store.ts";
 import { INSTRUCTION_FIELDS, Instructions } from "./instructions.ts";
 
 const SOUND = Float32Array.of(0.25, -0.25);

@@ -1,10 +1,14 @@
-import { type Preset, type PresetAudioClip, type PresetPage, presetAudio } from "../api/catalog.ts";
+import {
+  type Preset,
+  type PresetAudioClip,
+  type PresetPage,
+  presetAudio,
+  voiceAudio,
+} from "../api/catalog.ts";
 import { ApiError } from "../api/http.ts";
-import { voiceAudio } from "../api/voices.ts";
 import { samplesFromBase64 } from "../audio/pcm.ts";
 import { type AudioPart, audioPart, isNotEmpty, type Part, textPart } from "../media/parts.ts";
-import { optional, textList, type Values } from "../settings/settings.ts";
-import { Store } from "../state/store.ts";
+import { optional, Store, textList, type Values } from "../state/store.ts";
 import { isOwnPreset } from "../storage/own-presets.ts";
 
 /** Stored settings of pages with instructions. */

@@ -1,5 +1,5 @@
 import { AudioEngine, type AudioEngineOptions } from "../audio/audio-engine.ts";
-import type { AudioSource } from "../audio/audio-source.ts";
+import type { AudioSource } from "../audio/capture.ts";
 import type { Samples } from "../audio/pcm.ts";
 import type { ClientOptions, ProtocolClient } from "../protocol/clients.ts";
 import { Session, type SessionState } from "./session.ts";

@@ -1,4 +1,5 @@
 // @vitest-environment happy-dom
+
 import { describe, expect, it } from "vitest";
 import type { Capabilities } from "../api/catalog.ts";
 import { canGreet, isUsable, limitations } from "./capabilities.ts";

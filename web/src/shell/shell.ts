@@ -1,6 +1,4 @@
 import "../ui/toasts.ts";
-import "./header.ts";
-import "./help-drawer.ts";
 import { html, nothing, render, type TemplateResult } from "lit";
 import { customElement, query } from "lit/decorators.js";
 import { frontendDefaults } from "../api/catalog.ts";
@@ -12,8 +10,7 @@ import { BaseElement, freshId } from "../ui/base-element.ts";
 import { dialog } from "../ui/dialog.ts";
 import { loadCapabilities } from "./capabilities.ts";
 import { showError } from "./errors.ts";
-import type { LoadHelp } from "./help-drawer.ts";
-import { address, loadMenu } from "./menu.ts";
+import { address, type LoadHelp, loadMenu } from "./header.ts";
 import "@fontsource-variable/figtree/index.css";
 import "../ui/base.css";
 import "../ui/controls.css";

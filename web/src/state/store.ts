@@ -70,3 +70,123 @@ export class TypedEvents<Events extends object> {
     this.#target.dispatchEvent(new CustomEvent(name, { detail }));
   }
 }
+
+// biome-ignore lint/suspicious/noExplicitAny: a field of any type; `Values` finds which
+export type Fields = Record<string, Field<any>>;
+export type Values<F extends Fields> = { readonly [Name in keyof F]: F[Name]["initial"] };
+
+/**
+ * Settings of a page, stored in this browser. Stored values are validated field by field, and an
+ * invalid field gets its initial value. Raise `version` when the meaning of a field changes, which
+ * discards older values.
+ */
+export class Settings<F extends Fields> extends Store<Values<F>> {
+  readonly #key: string;
+  readonly #version: number;
+  readonly #fields: F;
+
+  constructor(name: string, version: number, fields: F) {
+    super(read(`antiphon.settings.${name}`, version, fields));
+    this.#key = `antiphon.settings.${name}`;
+    this.#version = version;
+    this.#fields = fields;
+  }
+
+  /** Updates fields. Invalid values are ignored. */
+  update(changes: Partial<Values<F>>): void {
+    const values = { ...this.value, ...checked(this.#fields, changes) };
+    this.set(values);
+    localStorage.setItem(this.#key, JSON.stringify({ version: this.#version, values }));
+  }
+
+  /** Restores the initial values. */
+  reset(): void {
+    localStorage.removeItem(this.#key);
+    this.set(initial(this.#fields));
+  }
+}
+
+function read<F extends Fields>(key: string, version: number, fields: F): Values<F> {
+  const stored = parsed(localStorage.getItem(key));
+  const fits = stored !== null && stored["version"] === version;
+  return { ...initial(fields), ...(fits ? checked(fields, stored["values"]) : {}) };
+}
+
+function initial<F extends Fields>(fields: F): Values<F> {
+  const pairs = Object.entries(fields).map(([name, field]) => [name, field.initial]);
+  return Object.fromEntries(pairs) as Values<F>;
+}
+
+function checked<F extends Fields>(fields: F, values: unknown): Partial<Values<F>> {
+  const given = isRecord(values) ? values : {};
+  const pairs = Object.entries(fields)
+    .map(([name, field]) => [name, field.accept(given[name])] as const)
+    .filter(([, value]) => value !== undefined);
+  return Object.fromEntries(pairs) as Partial<Values<F>>;
+}
+
+function parsed(text: string | null): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text ?? "null");
+    return isRecord(value) ? value : null;
+  } catch {
+    return null; // not written by this page
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
+}
+
+/** A setting: its initial value and its validation. */
+export interface Field<T> {
+  readonly initial: T;
+  /** Returns the valid value, corrected if possible, or undefined. */
+  readonly accept: (value: unknown) => T | undefined;
+}
+
+export function flag(initial: boolean): Field<boolean> {
+  return { initial, accept: (value) => (typeof value === "boolean" ? value : undefined) };
+}
+
+/** A number, limited to its bounds. */
+export function range(initial: number, min: number, max: number): Field<number> {
+  const accept = (value: unknown) =>
+    typeof value === "number" && Number.isFinite(value)
+      ? Math.min(max, Math.max(min, value))
+      : undefined;
+  return { initial, accept };
+}
+
+export function choice<const T extends string>(initial: T, all: readonly T[]): Field<T> {
+  return { initial, accept: (value) => all.find((one) => one === value) };
+}
+
+/** A text with a maximum length. */
+export function text(initial: string, longest: number): Field<string> {
+  const accept = (value: unknown) =>
+    typeof value === "string" && value.length <= longest ? value : undefined;
+  return { initial, accept };
+}
+
+/** A text, or null if nothing is selected. */
+export function optional(longest: number): Field<string | null> {
+  const accept = (value: unknown) =>
+    value === null || (typeof value === "string" && value.length <= longest) ? value : undefined;
+  return { initial: null, accept };
+}
+
+/** Texts with a maximum total length, or null if none was entered. */
+export function textList(longest: number): Field<readonly string[] | null> {
+  const accept = (value: unknown) => {
+    if (value === null) return null;
+    if (!Array.isArray(value) || !value.every((one) => typeof one === "string")) return undefined;
+    return value.join("").length <= longest ? (value as string[]) : undefined;
+  };
+  return { initial: null, accept };
+}
+
+/** Like the field, or null if nothing is selected. */
+export function orNull<T>(field: Field<T>): Field<T | null> {
+  return { initial: null, accept: (value) => (value === null ? null : field.accept(value)) };
+}

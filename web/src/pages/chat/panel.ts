@@ -6,7 +6,7 @@ import { formatNumber } from "../../i18n/language.ts";
 import type { ChatRequest } from "../../protocol/messages.ts";
 import type { ChatEntry } from "../../session/chat-exchange.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
-import { choice, flag, range, Settings } from "../../settings/settings.ts";
+import { choice, flag, range, Settings } from "../../state/store.ts";
 import { select, slider, toggle } from "../../ui/controls.ts";
 import { chatStrings } from "./strings.ts";
 

@@ -1,11 +1,11 @@
 import "../../components/device-select.ts";
 import "../../components/instructions-panel.ts";
 import { html, type TemplateResult } from "lit";
-import { voiceAudio } from "../../api/voices.ts";
+import { voiceAudio } from "../../api/catalog.ts";
 import { formatDuration, formatNumber, formatSeconds } from "../../i18n/language.ts";
 import type { HalfDuplexPrepare, SystemItem } from "../../protocol/messages.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
-import { flag, range, Settings } from "../../settings/settings.ts";
+import { flag, range, Settings } from "../../state/store.ts";
 import { slider, toggle } from "../../ui/controls.ts";
 import { halfDuplexStrings } from "./strings.ts";
 

@@ -5,7 +5,7 @@ import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatClock, formatDuration, formatNumber } from "../../i18n/language.ts";
 import { latest, type Timeline } from "../../replay/timeline.ts";
 import { BaseElement } from "../../ui/base-element.ts";
-import { PlayheadValue } from "./playhead-value.ts";
+import { PlayheadValue } from "./playback.ts";
 import { viewerStrings } from "./strings.ts";
 
 /** Duration, reason of the end and settings. */

@@ -1,5 +1,4 @@
 import "../../components/own-conversations.ts";
-import "./media.ts";
 import "./transcript.ts";
 import "./timeline-view.ts";
 import { html, nothing, type TemplateResult } from "lit";
@@ -26,7 +25,7 @@ import { icon } from "../../ui/icon.ts";
 import { toast } from "../../ui/toasts.ts";
 import { recordingDetails } from "./details.ts";
 import { liveNotice, recordingNotices, unavailableNotice } from "./notices.ts";
-import { DeepLink, momentHash } from "./playhead-value.ts";
+import { DeepLink, momentHash } from "./playback.ts";
 import { Assets, type LoadState, RecordingLoader } from "./recording-loader.ts";
 import { viewerStrings } from "./strings.ts";
 import "./page.css";

@@ -10,7 +10,7 @@ import {
   timelineItems,
 } from "../../replay/timeline.ts";
 import { BaseElement } from "../../ui/base-element.ts";
-import { PlayheadValue } from "./playhead-value.ts";
+import { PlayheadValue } from "./playback.ts";
 import type { Assets } from "./recording-loader.ts";
 import { viewerStrings } from "./strings.ts";
 

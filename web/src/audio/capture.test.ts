@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { MICROPHONE_DEFAULTS, microphoneConstraints, needsLoopback } from "./audio-source.ts";
+import { MICROPHONE_DEFAULTS, microphoneConstraints, needsLoopback } from "./capture.ts";
 
 it("requests full echo cancellation or none", () => {
   expect(microphoneConstraints(MICROPHONE_DEFAULTS)).toMatchObject({ echoCancellation: "all" });

@@ -1,5 +1,7 @@
+// @vitest-environment happy-dom
+
 import { expect, test } from "vitest";
-import { linkedMs, momentHash } from "./playhead-value.ts";
+import { linkedMs, momentHash } from "./playback.ts";
 
 test("an address names a position", () => {
   expect(linkedMs("#t=12.5")).toBe(12_500);

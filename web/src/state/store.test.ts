@@ -1,6 +1,7 @@
 // @vitest-environment happy-dom
+
 import { beforeEach, expect, test } from "vitest";
-import { choice, flag, optional, range, Settings, text, textList } from "./settings.ts";
+import { choice, flag, optional, range, Settings, text, textList } from "./store.ts";
 
 const FIELDS = {
   mirror: flag(true),
