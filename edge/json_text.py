@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import orjson
 
 from antiphon.edge.errors import NotJson
+from antiphon.edge.long_strings import cut_long_strings
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, field_name
+from antiphon.shared_schemas.long_bytes import LongText
 
 MAX_JSON_TOKENS = 100_000
 """Opening brackets and commas of one message, including those in its texts.
@@ -28,7 +30,10 @@ _BLOCK_BYTES = 1024 * 1024
 """Count in blocks of this size and stop after the first block over the limit."""
 
 _LONG_BYTES = 1024 * 1024
-"""Longer UTF-8 is decoded before it is parsed, because other threads wait during each of both."""
+"""The long strings of longer texts are not parsed, because other threads wait for the parser.
+
+Of these strings, those of up to this length become `str`, and longer ones LongText.
+"""
 
 _MAX_DEPTH = 1000
 """orjson refuses deeper texts. The standard library's parser does on Python 3.11 and 3.12 only."""
@@ -47,7 +52,7 @@ class Utf8Text:
         return len(self.data)
 
 
-ClientFrame = str | bytes | Utf8Text
+ClientFrame = str | bytes | bytearray | Utf8Text
 """A text message, or a binary one."""
 
 _Path = tuple["_Path", "int | str"] | None
@@ -59,6 +64,8 @@ def load_json(
 ) -> object:
     """The value of a JSON text. `charge` is called with the cost in bytes before it is parsed.
 
+    Long strings of a long text are LongText. Only media may be that long.
+
     Raises NotJson; InvalidInput for JSON that is too complex or has a value that cannot be used, such
     as 1e999 or half of a surrogate pair; and what `charge` raises.
     """
@@ -66,19 +73,54 @@ def load_json(
     if charge is not None:
         charge(frame_bytes + tokens * _TOKEN_BYTES)
     if not isinstance(text, str) and len(text) > _LONG_BYTES:
-        text = _decode(text)
+        return _load_long(text)
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise _refusal(text, error) from None
+        raise _refusal(text, str(error)) from None
 
 
-def _decode(text: bytes | bytearray) -> str:
-    """Raises NotJson."""
+def _load_long(text: bytes | bytearray) -> object:
+    """Raises NotJson or InvalidInput. The error has no position: it would be that of the cut text."""
+    cut = cut_long_strings(text)
     try:
-        return text.decode()
-    except UnicodeDecodeError as error:
-        raise NotJson(f"not valid JSON: {error}") from None
+        value = orjson.loads(cut.text)
+    except orjson.JSONDecodeError as error:
+        raise _refusal(cut.text, error.msg) from None
+    return _restore(value, cut.strings) if cut.strings else value
+
+
+def _restore(value: object, strings: Mapping[str, memoryview]) -> object:
+    """Puts the strings that were cut out into their places."""
+    root = [value]
+    waiting: list[tuple[_Path, Any]] = [(None, root)]
+    while waiting:
+        path, outer = waiting.pop()
+        if isinstance(outer, dict) and not strings.keys().isdisjoint(outer):
+            name = _name(path) or "message"
+            raise InvalidInput(f"{name}: the name of a field is too long", field=_name(path))
+        for key, item in outer.items() if isinstance(outer, dict) else enumerate(outer):
+            if isinstance(item, dict | list):
+                waiting.append(((path, key), item))
+            elif isinstance(item, str) and item in strings:
+                outer[key] = _string(strings[item], (path, key))
+    return root[0]
+
+
+def _string(content: memoryview, path: _Path) -> str | LongText:
+    if len(content) > _LONG_BYTES:
+        return LongText(content)
+    text = b'"' + content + b'"'
+    try:
+        string: str = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        refused = _refusal(text, error.msg)
+        if isinstance(refused, NotJson):
+            raise refused from None
+        name = _name(path)
+        _, _, reason = refused.message.partition(": ")
+        raise InvalidInput(f"{name or 'message'}: {reason}", field=name) from None
+    return string
 
 
 def count_json_tokens(text: str | bytes | bytearray) -> int:
@@ -132,7 +174,7 @@ def _too_deep() -> InvalidInput:
     return InvalidInput(text, code=ErrorCode.TOO_COMPLEX)
 
 
-def _refusal(text: str | bytes | bytearray, error: Exception) -> NotJson | InvalidInput:
+def _refusal(text: str | bytes | bytearray, fault: str) -> NotJson | InvalidInput:
     """Why orjson refused a text: it is not JSON, or it has a value that orjson cannot represent.
 
     Integers become their numbers of digits, because Python takes long to convert long ones.
@@ -146,7 +188,7 @@ def _refusal(text: str | bytes | bytearray, error: Exception) -> NotJson | Inval
     except RecursionError:
         return _too_deep()
     except ValueError:
-        return NotJson(f"not valid JSON: {error}")
+        return NotJson(f"not valid JSON: {fault}")
     if _is_deeper(value, _MAX_DEPTH):
         return _too_deep()
     name, reason = next(_unusable(value), (None, "contains a value that cannot be used"))

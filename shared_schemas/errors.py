@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from pydantic import ValidationError
 
+from antiphon.shared_schemas.long_bytes import LongText
+
 
 class ErrorCode(StrEnum):
     """Machine-readable cause of an error message."""
@@ -76,8 +78,9 @@ def from_validation(error: ValidationError, *, skip: int = 0) -> InvalidInput:
 
     In a list of variants, the tag after an index (`content.0.image.data`) is not a field either.
     """
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return name_field(first["type"], first["msg"], first["loc"][skip:])
+    first = error.errors(include_url=False, include_context=False)[0]
+    text = "is too long" if isinstance(first["input"], LongText) else first["msg"]
+    return name_field(first["type"], text, first["loc"][skip:])
 
 
 def name_field(kind: str, text: str, location: Sequence[int | str]) -> InvalidInput:

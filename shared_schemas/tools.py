@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import AfterValidator, Field
 
+from antiphon.shared_schemas.long_bytes import LongText
 from antiphon.shared_schemas.wire import ClientMessage
 
 MAX_TOOLS = 128
@@ -42,13 +43,15 @@ def _check_parameters(schema: dict[str, Any]) -> dict[str, Any]:
     if schema.get("type", "object") != "object":
         raise ValueError("must be a JSON Schema whose `type` is `object`")
     if not is_usable_object(schema):
-        raise ValueError(f"nested more than {_MAX_DEPTH} deep; send a flatter schema")
+        raise ValueError(
+            f"nested more than {_MAX_DEPTH} deep, or a text is too long; send a flatter schema"
+        )
     return schema
 
 
 def _fits(value: object, levels: int) -> bool:
     if not isinstance(value, dict | list):
-        return True
+        return not isinstance(value, LongText)
     items = value.values() if isinstance(value, dict) else value
     return levels > 0 and all(_fits(item, levels - 1) for item in items)
 

@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from antiphon.shared_schemas.audio import PcmFormat, samples_from_bytes, to_pcm16
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, from_validation
+from antiphon.shared_schemas.long_bytes import LongText, copy_bytes
 from antiphon.shared_schemas.tagged import TaggedDataclass
 
 BINARY_PROTOCOL = "antiphon.binary.v1"
@@ -67,7 +68,7 @@ class Payload:
         self._used += size
         if self._used > len(self._data):
             raise ValueError("shares bytes with another field")
-        return Raw(bytes(self._data[at : at + size]), _format(reference.get("format", "f32")))
+        return Raw(copy_bytes(self._data[at : at + size]), _format(reference.get("format", "f32")))
 
 
 def _count(reference: Mapping[Any, Any], name: str) -> int:
@@ -83,8 +84,12 @@ def _format(name: Any) -> PcmFormat:
     return PcmFormat(name)
 
 
-def _read(value: Any, read_text: ValidatorFunctionWrapHandler, info: ValidationInfo) -> str | Raw:
+def _read(
+    value: Any, read_text: ValidatorFunctionWrapHandler, info: ValidationInfo
+) -> str | Raw | LongText:
     """Accept a reference only if the message has a payload."""
+    if isinstance(value, LongText):
+        return value
     payload = info.context
     if not (isinstance(value, dict) and isinstance(payload, Payload)):
         text: str = read_text(value)
@@ -96,7 +101,7 @@ def _read(value: Any, read_text: ValidatorFunctionWrapHandler, info: ValidationI
 
 
 Media = Annotated[
-    str | Raw,
+    str | Raw | LongText,
     GetPydanticSchema(
         lambda _source, _handler: core_schema.with_info_wrap_validator_function(
             _read, core_schema.str_schema(strict=True)
@@ -135,7 +140,7 @@ def to_frame(message: Mapping[str, Any]) -> str | bytes:
     return len(header).to_bytes(_LENGTH_BYTES, "little") + header + payload
 
 
-def split_frame(frame: bytes) -> tuple[bytes, Payload]:
+def split_frame(frame: bytes | bytearray) -> tuple[bytes, Payload]:
     """Split a binary frame into its unparsed header and its payload. Raises InvalidInput."""
     room = len(frame) - _LENGTH_BYTES
     if room < 0:
@@ -146,7 +151,8 @@ def split_frame(frame: bytes) -> tuple[bytes, Payload]:
         text = f"header: {length} bytes announced, but {room} bytes follow"
         raise InvalidInput(text, field="header")
     end = _LENGTH_BYTES + length
-    return frame[_LENGTH_BYTES:end], Payload(memoryview(frame)[end:])
+    view = memoryview(frame)
+    return copy_bytes(view[_LENGTH_BYTES:end]), Payload(view[end:])
 
 
 def encode_media(value: object) -> str:

@@ -21,6 +21,7 @@ from antiphon.shared_schemas.audio import (
 )
 from antiphon.shared_schemas.entries import ChunkIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.long_bytes import LongText, pieces
 from antiphon.shared_schemas.wire import Media, Payload, Raw, split_frame
 
 MAX_PEAK = 8.0
@@ -39,6 +40,8 @@ def read_media(media: Media, field: str) -> Raw:
     if isinstance(media, Raw):
         return media
     try:
+        if isinstance(media, LongText):
+            return Raw(media.decode_base64())
         return Raw(pybase64.b64decode(media, validate=True))
     except ValueError:
         raise InvalidInput(f"{field}: not valid base64", field=field) from None
@@ -63,7 +66,9 @@ def read_audio(media: Media, field: str, max_s: float, *, min_samples: int = 1) 
         limit = int(max_s * INPUT_RATE)
         raise InvalidInput(f"{field}: {samples} samples, the limit is {limit}", field=field)
     head = data[:_MIN_TEXT_BYTES]
-    is_text = not head.translate(None, _TEXT) and not data.translate(None, _TEXT)
+    is_text = not head.translate(None, _TEXT) and not any(
+        piece.translate(None, _TEXT) for piece in pieces(data)
+    )
     if is_text and len(data) >= _MIN_TEXT_BYTES:
         text = f"{field}: text is not {_SAMPLE_NAMES[audio.pcm]} audio"
         if audio.pcm is PcmFormat.F32:
@@ -142,7 +147,7 @@ def decode_frame(
     """
     if len(frame) > max_bytes:
         raise too_large(len(frame), max_bytes)
-    if isinstance(frame, bytes):
+    if isinstance(frame, bytes | bytearray):
         text, payload = split_frame(frame)
         return load_json(text, len(frame), charge), payload
     return load_json(frame if isinstance(frame, str) else frame.data, len(frame), charge), None

@@ -172,8 +172,8 @@ def _diagnostic(message: ClientDiagnostic) -> DiagnosticIn:
         metrics["metrics"] = message.metrics
     try:
         size = len(orjson.dumps(metrics))
-    except orjson.JSONEncodeError:  # it accepts 254 levels
-        raise _too_deep() from None
+    except orjson.JSONEncodeError:  # it accepts 254 levels, and no LongText
+        raise _too_deep(" or with too long a text") from None
     if size > _MAX_DIAGNOSTIC_BYTES:
         raise InvalidInput(
             f"metrics: {size} bytes, the limit is {_MAX_DIAGNOSTIC_BYTES}",
@@ -185,8 +185,8 @@ def _diagnostic(message: ClientDiagnostic) -> DiagnosticIn:
     return DiagnosticIn(metrics=metrics)
 
 
-def _too_deep() -> InvalidInput:
-    text = f"metrics: nested more than {_MAX_DIAGNOSTIC_DEPTH} deep"
+def _too_deep(or_else: str = "") -> InvalidInput:
+    text = f"metrics: nested more than {_MAX_DIAGNOSTIC_DEPTH} deep{or_else}"
     return InvalidInput(text, field="metrics")
 
 

@@ -100,7 +100,8 @@ class SocketConnection:
             return text
         if not self.encoding.binary:
             raise NotJson(f"send JSON text, or offer the subprotocol {BINARY_PROTOCOL}")
-        return bytes(message["bytes"])
+        data: bytes | bytearray = message["bytes"]
+        return data
 
     async def send(self, frame: str | bytes) -> None:
         """Returns once the socket's buffer has space again; a slow client delays it no longer."""

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, FailFast, Field, ValidationErro
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import GenerationConfig
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, from_validation
+from antiphon.shared_schemas.long_bytes import LongText
 from antiphon.shared_schemas.tools import (
     MAX_CALLS,
     MAX_TOOL_BYTES,
@@ -32,6 +33,8 @@ from antiphon.shared_schemas.wire import (
 
 MAX_MESSAGES = 1000
 MAX_PARTS = 1000
+MAX_TEXT_CHARS = 1024 * 1024
+"""Of all messages of a request together: many times the longest context."""
 
 
 class TextItem(ClientMessage):
@@ -68,7 +71,7 @@ ContentItem = Annotated[TextItem | AudioItem | ImageItem | VideoItem, Field(disc
 
 
 def _as_list(content: Any) -> Any:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return [{"type": "text", "text": content}] if isinstance(content, str | LongText) else content
 
 
 class ChatMessage(ClientMessage):
@@ -150,9 +153,21 @@ def parse_chat_request(data: object, payload: Payload | None = None) -> ChatRequ
 
 def _check_messages(messages: list[ChatMessage]) -> None:
     called: set[str] = set()
+    chars = 0
     for number, message in enumerate(messages):
-        _check_message(message, f"messages.{number}", called)
+        where = f"messages.{number}"
+        _check_message(message, where, called)
         called.update(call.id for call in message.tool_calls or ())
+        chars += _text_chars(message)
+        if chars > MAX_TEXT_CHARS:
+            text = f"{where}: {chars} characters of text up to here, the limit is {MAX_TEXT_CHARS}"
+            raise InvalidInput(text, field=where, code=ErrorCode.MESSAGE_TOO_LARGE)
+
+
+def _text_chars(message: ChatMessage) -> int:
+    texts = (len(item.text) for item in message.content or () if isinstance(item, TextItem))
+    calls = (len(call.id) + len(call.function.arguments) for call in message.tool_calls or ())
+    return sum(texts) + sum(calls) + len(message.tool_call_id or "")
 
 
 def _check_message(message: ChatMessage, where: str, called: set[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pybase64
 import pytest
 from websockets.typing import Subprotocol
 
@@ -167,6 +168,26 @@ async def test_chat(edge: RunningEdge, worker: PlayedWorker) -> None:
         await client.expect("prefill_done")
         assert (await client.expect("chunk"))["audio_data"].pcm is PcmFormat.S16
         assert (await client.expect("done"))["text"] == "Hi"
+
+
+@pytest.mark.parametrize("path", ["/ws/chat", "/v1/realtime?mode=chat"])
+@pytest.mark.parametrize("binary", [True, False])
+async def test_media_of_several_pieces(
+    edge: RunningEdge, worker: PlayedWorker, path: str, binary: bool
+) -> None:
+    video = b"\0\0\0\x20ftypisom" + bytes(range(256)) * 12_000
+    data = video if binary else pybase64.b64encode_as_string(video)
+    asked = {"messages": [{"role": "user", "content": [{"type": "video", "data": data}]}]}
+    async with connected(edge, path) as client:
+        if path == "/ws/chat":
+            await client.socket.send(to_frame(asked))
+        else:
+            await client.expect("session.queue_done")
+            await client.send("session.init", payload={})
+            await client.expect("session.created")
+            await client.send("input.append", input=asked)
+        request: ChatIn = await (await worker.claim()).expect(ChatIn)
+    assert request.blobs == (video,)
 
 
 async def test_realtime(edge: RunningEdge, worker: PlayedWorker) -> None:

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.edge.errors import NotJson
+from antiphon.edge.json_text import ClientFrame, Utf8Text
 from antiphon.edge.media.voices import no_uploaded_voices
 from antiphon.edge.protocols.chat import ChatDecoder, decode_request
+from antiphon.edge.protocols.duplex import DuplexDecoder
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder
 from antiphon.edge.protocols.realtime import RealtimeDecoder
 from antiphon.edge.protocols.realtime_chat import RealtimeChatDecoder, decode_chat_event
@@ -22,14 +24,23 @@ SETTINGS = EdgeSettings()
 TYPES = st.sampled_from(
     [
         *("prepare", "audio_chunk", "stop", "session.update", "input_audio_buffer.append"),
-        *("session.init", "input.append"),
+        *("session.init", "input.append", "client_diagnostic"),
         *("session.close", "text", "audio", "image", "video", "user"),
     ]
 )
 NAMES = st.sampled_from(
     [
         *("type", "audio", "audio_base64", "data", "text", "role", "content", "messages", "config"),
-        *("session", "instructions", "ref_audio", "system_content", "video_frames", "vad", "tts"),
+        *(
+            "session",
+            "instructions",
+            "ref_audio",
+            "system_content",
+            "video_frames",
+            "vad",
+            "tts",
+            "metrics",
+        ),
         *("payload", "input", "voice", "hints", "ref_audio_base64", "force_listen"),
         *("generation", "image", "enabled", "streaming", "sample_rate", "max_slice_nums", "loc"),
     ]
@@ -47,12 +58,40 @@ MESSAGES = VALUES | st.builds(
 )
 
 
-@pytest.mark.parametrize("decoder", ["half_duplex", "realtime", "chat", "chat mode", "other"])
+LONG_TEXT = b'"' + b"A" * (1024 * 1024 + 4) + b'"'
+"""Becomes LongText, which is legal for media only."""
+
+LONG_VALUES = st.recursive(
+    st.just("LONG") | TYPES,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=5,
+)
+LONG_MESSAGES = st.builds(
+    lambda rest, kind: {"x": "LONG", **rest, "type": kind},
+    st.dictionaries(NAMES, LONG_VALUES, max_size=3),
+    TYPES | st.just("LONG"),
+)
+
+DECODERS = ["duplex", "half_duplex", "realtime", "chat", "chat mode", "other"]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
 @given(data=MESSAGES)
 async def test_decoders_accept_or_refuse_any_message(decoder: str, data: Any) -> None:
-    frame = orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS).decode()
+    await _decode(decoder, orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS).decode())
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@given(data=LONG_MESSAGES)
+async def test_decoders_accept_or_refuse_long_texts(decoder: str, data: Any) -> None:
+    await _decode(decoder, Utf8Text(orjson.dumps(data).replace(b'"LONG"', LONG_TEXT)))
+
+
+async def _decode(decoder: str, frame: ClientFrame) -> None:
     try:
         match decoder:
+            case "duplex":
+                await DuplexDecoder(SETTINGS, no_uploaded_voices).decode(frame)
             case "half_duplex":
                 await HalfDuplexDecoder(SETTINGS).decode(frame)
             case "realtime":

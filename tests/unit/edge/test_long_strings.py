@@ -1,0 +1,128 @@
+"""Long strings are cut out of JSON text, and what is left is parsed like all other text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.edge.errors import NotJson
+from antiphon.edge.json_text import load_json
+from antiphon.edge.long_strings import MAX_OTHER_BYTES, cut_long_strings
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.long_bytes import LongText
+
+MIB = 1024 * 1024
+PAD = "A" * (MIB + 1)
+"""Makes every message a long one."""
+
+TEXTS = st.builds(
+    lambda start, unit, times, end: start + unit * times + end,
+    st.sampled_from(["", " ", ",", '"', "\\", ":", "x", "\\\\"]),
+    st.sampled_from(["A", "\u4e2d", "\U0001f600", '"', "\\", "\n", "/", "[{,", " ", "ab\\"]),
+    st.sampled_from([0, 1, 1000, 4095, 4096, 5000]),
+    st.sampled_from(["", '"', "\\", " ", "=", "\\\\"]),
+)
+VALUES = st.recursive(
+    TEXTS | st.integers() | st.none(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=8,
+)
+
+
+def _whole(value: Any) -> Any:
+    """The value as the parser of the standard library returns it."""
+    match value:
+        case LongText():
+            return json.loads(b'"' + bytes(value.data) + b'"')
+        case dict():
+            return {key: _whole(item) for key, item in value.items()}
+        case list():
+            return [_whole(item) for item in value]
+    return value
+
+
+@given(VALUES, st.booleans())
+def test_every_json_text_keeps_its_value(value: Any, ascii_only: bool) -> None:
+    asked = {"before": value, "pad": PAD, "after": [value]}
+    text = json.dumps(asked, ensure_ascii=ascii_only).encode()
+    for data in (text, bytearray(text)):
+        assert _whole(load_json(data)) == asked
+
+
+@pytest.mark.parametrize("size", [4096, 4097, 6000, 8191, 70_000, 3 * MIB])
+@pytest.mark.parametrize("before", [0, 1, 2047, 2048, 4000])
+def test_a_string_of_twice_a_window_is_cut_out_wherever_it_is(size: int, before: int) -> None:
+    cut = cut_long_strings(b'{"x":"' + b"y" * before + b'","z":"' + b"A" * size + b'","end":"x"}')
+    assert b"A" * size in [bytes(string) for string in cut.strings.values()]
+    assert len(cut.text) < 4200
+    assert len(json.loads(cut.text)["z"]) < 40
+
+
+def test_only_media_remain_long() -> None:
+    value = load_json(json.dumps({"long": PAD, "text": "B" * MIB}).encode())
+    assert isinstance(value, dict)
+    assert isinstance(value["long"], LongText)
+    assert value["text"] == "B" * MIB
+
+
+LONG = b'"' + PAD.encode() + b'"'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LONG[:-1],
+        b'{"a":' + LONG,
+        b'{"a":"b"' + LONG[1:] + b"}",
+        b'["a"' + LONG + b"]",
+        b'["a"' + LONG[1:-1] + b'"b"]',
+        b'["a", ' + LONG[1:-1] + b"]",
+        b'["a", ' + LONG + LONG + b"]",
+        b"{" + LONG + b"}",
+        b'{"a":' + LONG + b',"b":NaN}',
+        b'["\t' + b"A" * 5000 + b'",' + LONG + b"]",
+        b'["A\t' + b"A" * 5000 + b'",' + LONG + b"]",
+        b'["A\xff' + b"A" * 5000 + b'",' + LONG + b"]",
+        b'["\\x' + b"A" * 5000 + b'",' + LONG + b"]",
+    ],
+)
+def test_text_that_is_not_json_is_refused(text: bytes) -> None:
+    with pytest.raises(NotJson) as refused:
+        load_json(text)
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "words"),
+    [
+        (b'{"a":' + LONG + b',"b":[1e309]}', "b.0", "out of range"),
+        (b'{"a":' + LONG + b',"b":["\\ud800' + b"A" * 5000 + b'"]}', "b.0", "surrogate"),
+        (b'{"a":' + LONG + b',"b":{"' + b"A" * 5000 + b'":1}}', "b", "name of a field"),
+        (b"{" + LONG + b":1}", None, "name of a field"),
+    ],
+)
+def test_what_cannot_be_used_is_named(text: bytes, field: str | None, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words) as refused:
+        load_json(text)
+    assert refused.value.field == field
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'"' + b'\\"' * (3 * MIB) + b'"',
+        b'"" ' * (2 * MIB),
+        b"[" + b"1" * (5 * MIB) + b"]",
+        b'["a"' + b" " * (5 * MIB) + b"]",
+        b'["' + b"A" * (5 * MIB),
+    ],
+)
+def test_the_rest_of_a_long_text_is_limited(text: bytes) -> None:
+    with pytest.raises(InvalidInput, match=f"the limit is {MAX_OTHER_BYTES}") as refused:
+        load_json(text)
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
