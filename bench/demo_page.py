@@ -7,9 +7,10 @@
 
 The first argument is a checkout of the demo. A server of this script has the page and `/static` from it, and
 forwards everything else to the edge, as a proxy: the page has no administrator's rights. The microphone is the
-WAV file, the camera Chromium's test picture. The page is started, and stopped six seconds after the answer
-begins; `--share` then presses "Upload & Share". The exit status is 1 if there is no answer, if the page throws,
-if the server sends an event that the schema of version 2 does not have, or if the recording is not shared.
+WAV file, the camera Chromium's test picture. A page for calls is started, and stopped six seconds after the
+answer begins; `--share` then presses "Upload & Share". A chat is asked twice, streamed and at once. The exit
+status is 1 if there is no answer, if the page shows an error or throws, if the server sends an event that the
+schema of version 2 does not have, or if the recording is not shared.
 """
 
 from __future__ import annotations
@@ -48,8 +49,7 @@ FLAGS = (
     *("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"),
 )
 CALL_ANSWER = ".conv-entry.ai, .conv-entry.speak"
-CHAT_ANSWER = ".message.assistant .meta-line"
-"""Appears when the answer is complete."""
+CHAT_ERROR = ".message.assistant .is-error"
 
 
 def demo_server(static: Path, edge: str) -> FastAPI:
@@ -101,6 +101,8 @@ class Recorder:
         self.counts: Counter[str] = Counter()
         self.first: dict[str, dict[str, Any]] = {}
         self.problems: list[str] = []
+        self._sockets = 0
+        self._all_closed = asyncio.Event()
         direction = {"$defs": schema["$defs"], "$ref": "#/$defs/server_event"}
         self._events = Draft202012Validator(direction)
 
@@ -115,8 +117,21 @@ class Recorder:
 
     def _open(self, socket: PageSocket) -> None:
         print(f"socket: {socket.url}")
+        self._sockets += 1
+        self._all_closed.clear()
+        socket.on("close", lambda _: self._close())
         socket.on("framesent", self._send)
         socket.on("framereceived", lambda frame: self._receive(frame, socket.url))
+
+    def _close(self) -> None:
+        self._sockets -= 1
+        if not self._sockets:
+            self._all_closed.set()
+
+    async def wait_until_closed(self, timeout_s: float) -> None:
+        """Return once the page has no open socket. Raises TimeoutError."""
+        async with asyncio.timeout(timeout_s):
+            await self._all_closed.wait()
 
     def _count(self, arrow: str, frame: str | bytes) -> dict[str, Any]:
         message: dict[str, Any] = json.loads(frame)
@@ -168,11 +183,23 @@ async def share(page: Page, edge: str, timeout_ms: float) -> None:
             print(f"{route}: {answer.raise_for_status().text}")
 
 
-async def chat(page: Page, question: str, timeout_ms: float) -> str:
-    await page.locator("textarea:visible").last.fill(question)
-    await page.keyboard.press("Enter")
-    await page.locator(CHAT_ANSWER).first.wait_for(timeout=timeout_ms)
-    return await page.locator(".message.assistant .content").first.inner_text()
+async def chat(page: Page, question: str, recorder: Recorder, timeout_s: float) -> str:
+    """The answers, after the page has closed their sockets: only then has it seen every event."""
+    texts = []
+    for number in range(2):
+        if number:
+            await page.locator(".toggle-switch:has(#enableStreaming)").click()
+        await page.locator("textarea:visible").last.fill(question)
+        await page.keyboard.press("Enter")
+        answer = page.locator(".message.assistant").nth(number)
+        await answer.locator(".meta-line").first.wait_for(
+            timeout=timeout_s * 1000
+        )  # it is complete
+        await recorder.wait_until_closed(timeout_s)
+        texts.append(await answer.locator(".content").inner_text())
+    errors = await page.locator(CHAT_ERROR).all_inner_texts()
+    recorder.problems.extend(f"the page shows: {text}" for text in errors)
+    return " | ".join(texts)
 
 
 async def visit(options: argparse.Namespace, url: str, recorder: Recorder) -> None:
@@ -188,13 +215,13 @@ async def visit(options: argparse.Namespace, url: str, recorder: Recorder) -> No
         timeout_ms = options.timeout_s * 1000
         try:
             if options.page == "/turnbased":
-                text = await chat(page, options.ask, timeout_ms)
+                text = await chat(page, options.ask, recorder, options.timeout_s)
             else:
                 text = await call(page, timeout_ms)
             print(f"answer: {text}")
             if options.share:
                 await share(page, options.url, timeout_ms)
-        except (Error, httpx.HTTPStatusError) as error:
+        except (Error, TimeoutError, httpx.HTTPStatusError) as error:
             recorder.problems.append(f"{type(error).__name__}: {error}")
         await page.wait_for_timeout(1000)
         if options.log:

@@ -31,7 +31,7 @@ socket.onmessage = ({ data }) => {
     if (event.kind === "listen" && spoken > 0) send({ type: "session.close" });
   }
   if (event.type === "session.closed") {
-    console.log(`${spoken.toFixed(1)} s of speech; closed: ${event.diagnostic.message}`);
+    console.log(`${spoken.toFixed(1)} s of speech; closed: ${event.reason}`);
   }
 };
 

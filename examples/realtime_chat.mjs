@@ -21,5 +21,5 @@ socket.onmessage = ({ data }) => {
     process.stdout.write("\n");
     ask();
   }
-  if (event.type === "session.closed") console.log(`closed: ${event.diagnostic.message}`);
+  if (event.type === "session.closed") console.log(`closed: ${event.reason}`);
 };

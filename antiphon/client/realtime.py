@@ -48,9 +48,9 @@ PARSER_V2 = Parser(RealtimeV2ServerEvent)
 class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
     """One connected session. `connect_realtime` creates it; calls may raise ServerError or SessionOver.
 
-    After the server has closed it, `ended_by` is the reason: `stopped`, `timeout`, `context_full`,
-    `server_shutdown` or `error`. `usage` are the token counts of the session in version 2, if the engine
-    counts. In version 2 every error ends the session.
+    After the server has closed it, `ended_by` is the reason: `stopped` (in version 2 `client_closed`),
+    `timeout`, `context_full`, `server_shutdown` or `error`. `usage` are the token counts of the session in
+    version 2, if the engine counts. In version 2 every error ends the session.
     """
 
     def __init__(self, link: Link, version: Literal[1, 2] = 1) -> None:

@@ -69,6 +69,7 @@ from antiphon.shared_schemas.messages.realtime import (
     parse_realtime_event,
 )
 from antiphon.shared_schemas.messages.realtime_v2 import (
+    ClosedReasonV2,
     InputAppend,
     OutputDelta,
     SessionClosedV2,
@@ -139,14 +140,15 @@ CLOSED_AS: dict[EndReason, tuple[ClosedReason, Close]] = {
 }
 """Ends that `session.closed` reports. Other ends are an `error` and close code 1013."""
 
-_DIAGNOSTICS = {
-    EndReason.STOPPED: "the client closed the session",
-    EndReason.PAUSE_TIMEOUT: "the session lasted too long without audio",
-    EndReason.CONTEXT_FULL: "the context is full",
-    EndReason.SERVER_SHUTDOWN: "the server shuts down; reconnect",
-    EndReason.CANCELLED: "the session was cancelled",
-    EndReason.ERROR: "the session failed",
+_ENDS_V2 = {
+    EndReason.STOPPED: (ClosedReasonV2.CLIENT_CLOSED, ""),
+    EndReason.PAUSE_TIMEOUT: (ClosedReasonV2.TIMEOUT, "the session lasted too long without audio"),
+    EndReason.CONTEXT_FULL: (ClosedReasonV2.CONTEXT_FULL, "the context is full"),
+    EndReason.SERVER_SHUTDOWN: (ClosedReasonV2.SERVER_SHUTDOWN, "the server shuts down; reconnect"),
+    EndReason.CANCELLED: (ClosedReasonV2.ERROR, "the session was cancelled"),
+    EndReason.ERROR: (ClosedReasonV2.ERROR, "the session failed"),
 }
+"""Reasons in version 2, and diagnostics."""
 
 _DEFAULTS = DuplexConfig()
 
@@ -421,8 +423,9 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         closed, code = CLOSED_AS[reason]
         message: ServerMessage = SessionClosed(reason=closed)
         if self._second:
-            text, used = diagnostic or _DIAGNOSTICS[reason], self._responses.count(None)
-            message = SessionClosedV2.of(closed, text, self._recording, used)
+            why, text = _ENDS_V2[reason]
+            used = self._responses.count(None)
+            message = SessionClosedV2.of(why, diagnostic or text, self._recording, used)
         return self._finish(message, code, reason)
 
 
@@ -494,9 +497,9 @@ def encode_v2_error(fault: Fault, sid: str | None = None) -> Sequence[ServerMess
     """An `error`, then `session.closed`. A shutdown is no error."""
     text, code = fault.message.message, fault.message.code
     if fault.close is Close.RESTART:
-        return [SessionClosedV2.of(ClosedReason.SERVER_SHUTDOWN, text, sid)]
+        return [SessionClosedV2.of(ClosedReasonV2.SERVER_SHUTDOWN, text, sid)]
     known = _CODES.get(code, RealtimeCode.SERVICE_UNAVAILABLE)
     if code in _NOT_REPORTED:
         known = RealtimeCode.INVALID_PAYLOAD
-    closed = SessionClosedV2.of(ClosedReason.ERROR, text, sid)
+    closed = SessionClosedV2.of(ClosedReasonV2.ERROR, text, sid)
     return [ErrorEvent.of(known, text), closed]

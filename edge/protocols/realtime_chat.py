@@ -28,13 +28,10 @@ from antiphon.shared_schemas.entries import (
     StopIn,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.messages.realtime import (
-    ClosedReason,
-    SessionClose,
-    SessionQueueDone,
-)
+from antiphon.shared_schemas.messages.realtime import SessionClose, SessionQueueDone
 from antiphon.shared_schemas.messages.realtime_v2 import (
     ChatAppend,
+    ClosedReasonV2,
     OutputDelta,
     ResponseDone,
     SessionClosedV2,
@@ -66,7 +63,7 @@ def check_order(event: SessionInit | ChatIn, *, created: bool) -> None:
 
 
 def closed_by_client(sid: str) -> SessionClosedV2:
-    return SessionClosedV2.of(ClosedReason.STOPPED, "the client closed the session", sid)
+    return SessionClosedV2(reason=ClosedReasonV2.CLIENT_CLOSED, session_id=sid)
 
 
 class RealtimeChatDecoder:
@@ -124,7 +121,7 @@ class RealtimeChatMachine(ChatMachine):
     def _handle(self, command: StopIn) -> list[Action]:
         self.closing = True
         if self.phase is Phase.QUEUED:
-            return self._closed(ClosedReason.STOPPED, "the client closed the session")
+            return self._closed()
         return [] if self.phase is Phase.STOPPING else self._enter(Phase.STOPPING, command)
 
     def placed(self, place: QueuePlace) -> Sequence[Action]:
@@ -138,7 +135,7 @@ class RealtimeChatMachine(ChatMachine):
         if reason is not EndReason.STOPPED or self.phase is Phase.OVER:
             return super().ended(reason)
         self.closing = True
-        return self._closed(ClosedReason.STOPPED, "the client closed the session")
+        return self._closed()
 
     def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:
         if isinstance(entry, ProgressOut | PrefillDoneOut):
@@ -166,7 +163,7 @@ class RealtimeChatMachine(ChatMachine):
 
     def _done(self, entry: ChatDoneOut) -> list[Action]:
         if self.closing:
-            return self._closed(ClosedReason.STOPPED, "the client closed the session")
+            return self._closed()
         return super()._done(entry)
 
     def _answer(self, entry: ChatDoneOut) -> ServerMessage:
@@ -183,13 +180,12 @@ class RealtimeChatMachine(ChatMachine):
     def _failed(self, entry: ErrorOut) -> list[Action]:
         if entry.code == ErrorCode.CONTEXT_FULL:
             self.closing = True
-            return self._closed(ClosedReason.CONTEXT_FULL, entry.message)
+            full = SessionClosedV2.of(ClosedReasonV2.CONTEXT_FULL, entry.message, self._sid)
+            return self._finish(full, Close.NORMAL, EndReason.CONTEXT_FULL)
         invalid = entry.code == ErrorCode.INVALID_FIELD
         close = Close.POLICY if invalid else Close.INTERNAL
         message = error_message(entry.code, entry.message, field=entry.field)
         return [*self.report(Fault(message, close))]
 
-    def _closed(self, reason: ClosedReason, diagnostic: str) -> list[Action]:
-        ends = EndReason.CONTEXT_FULL if reason is ClosedReason.CONTEXT_FULL else EndReason.STOPPED
-        message = SessionClosedV2.of(reason, diagnostic, self._sid)
-        return self._finish(message, Close.NORMAL, ends)
+    def _closed(self) -> list[Action]:
+        return self._finish(closed_by_client(self._sid), Close.NORMAL, EndReason.STOPPED)

@@ -34,12 +34,9 @@ from antiphon.edge.settings import capabilities
 from antiphon.edge.transport.connection import ClientConnection, choose_encoding, choose_subprotocol
 from antiphon.shared_schemas.apps import REALTIME
 from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
-from antiphon.shared_schemas.messages.realtime import (
-    ClosedReason,
-    SessionClose,
-    SessionQueueDone,
-)
+from antiphon.shared_schemas.messages.realtime import SessionClose, SessionQueueDone
 from antiphon.shared_schemas.messages.realtime_v2 import (
+    ClosedReasonV2,
     SessionClosedV2,
     SessionCreatedV2,
     SessionInit,
@@ -133,7 +130,7 @@ class RealtimeChat:
             await self._serve_events()
         except TimeoutError:
             text = f"no message within {self._idle_s:g} s"
-            await self._close(SessionClosedV2.of(ClosedReason.TIMEOUT, text, self._sid))
+            await self._close(SessionClosedV2.of(ClosedReasonV2.TIMEOUT, text, self._sid))
         except Draining:
             closed = () if self._options.resume else encode_v2_error(SHUTDOWN, self._sid)
             await self._close(*closed, code=Close.RESTART)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import Field
@@ -9,7 +10,6 @@ from pydantic import Field
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.messages.duplex import MAX_FRAMES, Slices
 from antiphon.shared_schemas.messages.realtime import (
-    ClosedReason,
     ErrorEvent,
     PlaybackEvent,
     SessionClose,
@@ -164,10 +164,23 @@ class ResponseDone(ServerMessage, type="response.done"):
     recording_session_id: str | None = None
 
 
-class SessionClosedV2(ServerMessage, type="session.closed"):
-    """Last event of a session; `diagnostic` has a `message` for people."""
+class ClosedReasonV2(StrEnum):
+    """The reason for closing a session."""
 
-    reason: ClosedReason
+    CLIENT_CLOSED = "client_closed"
+    TIMEOUT = "timeout"
+    CONTEXT_FULL = "context_full"
+    SERVER_SHUTDOWN = "server_shutdown"
+    ERROR = "error"
+
+
+class SessionClosedV2(ServerMessage, type="session.closed"):
+    """Last event of a session; `diagnostic` has a `message` for people.
+
+    An end that the client asked for has no diagnostic: the public demo's page would show it as an error.
+    """
+
+    reason: ClosedReasonV2
     diagnostic: dict[str, str] | None = None
     session_id: str | None = None
     usage: dict[str, Any] | None = None
@@ -175,12 +188,13 @@ class SessionClosedV2(ServerMessage, type="session.closed"):
     @classmethod
     def of(
         cls,
-        reason: ClosedReason,
+        reason: ClosedReasonV2,
         text: str,
         session_id: str | None,
         usage: dict[str, Any] | None = None,
     ) -> SessionClosedV2:
-        return cls(reason=reason, diagnostic={"message": text}, session_id=session_id, usage=usage)
+        diagnostic = None if reason is ClosedReasonV2.CLIENT_CLOSED else {"message": text}
+        return cls(reason=reason, diagnostic=diagnostic, session_id=session_id, usage=usage)
 
 
 RealtimeV2ServerEvent = (

@@ -160,7 +160,7 @@ class RealtimeSession(ChaosSession):
                 listens = message["kind"] == "listen"
                 self.results.append(ReceivedResult(listens, message.get("text", "")))
             case "session.closed":
-                stopped = message["reason"] == "stopped"
+                stopped = message["reason"] == "client_closed"
                 self.outcome = Outcome.STOPPED if stopped else Outcome.REPORTED
             case "error":
                 self.outcome, self.code = Outcome.REPORTED, message["error"]["code"]

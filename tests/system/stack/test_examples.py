@@ -144,7 +144,7 @@ async def test_realtime_in_javascript(local_stack: Stack, tmp_path: Path) -> Non
     *_, speaking, closed = printed.splitlines()
     assert speaking.startswith("speaking: ")
     assert float(closed.split()[0]) > 0.3  # seconds of speech
-    assert closed.endswith("closed: the client closed the session")
+    assert closed.endswith("closed: client_closed")
 
 
 async def test_realtime_chat(stack: Stack, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ async def test_realtime_chat(stack: Stack, tmp_path: Path) -> None:
     printed = await _run("realtime_chat.mjs", *questions, folder=tmp_path, url=stack.ws_url)
     *answers, closed = printed.strip().splitlines()
     assert len(answers) == 2
-    assert closed == "closed: the client closed the session"
+    assert closed == "closed: client_closed"
 
 
 async def test_microphone(local_stack: Stack, tmp_path: Path) -> None:

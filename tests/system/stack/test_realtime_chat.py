@@ -114,7 +114,7 @@ async def test_several_requests_are_answered_in_turn(stack: Stack) -> None:
         await client.ask(streaming=False, tts=spoken)
         assert (await client.answer())[1]["audio"]
         await client.send(type="session.close", reason="user_stop")
-        await client.expect_end("stopped", 1000)
+        await client.expect_end("client_closed", 1000)
 
 
 async def test_the_client_library(stack: Stack) -> None:
@@ -152,7 +152,7 @@ async def test_a_close_stops_the_answer(stack: Stack) -> None:
         while (event := await client.event())["type"] == "response.output.delta":
             pass
         assert (event["type"], event["reason"]) in [
-            ("session.closed", "stopped"),
+            ("session.closed", "client_closed"),
             ("response.done", "turn_end"),  # the answer was faster
         ]
 

@@ -63,7 +63,7 @@ class StrictClient:
         await self._wire.send(type="session.close", reason="user_stop")
         while (event := await self.event())["type"] != "session.closed":
             pass
-        assert event["reason"] == "stopped"
+        assert event["reason"] == "client_closed"
         assert await self._wire.closed() == 1000
 
 
@@ -87,7 +87,7 @@ async def test_a_strict_client_listens_and_is_answered(stack: Stack) -> None:
         while kinds != {Spoken, Listen}:
             await session.append(np.zeros(INPUT_RATE, np.float32))
             kinds.add(type(await anext(events)))
-        assert (await session.stop()).reason == "stopped"
+        assert (await session.stop()).reason == "client_closed"
 
 
 async def test_a_strict_client_continues_on_another_worker(stack: Stack) -> None:

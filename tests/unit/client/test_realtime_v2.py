@@ -38,8 +38,7 @@ async def _begin(wire: Wire, mode: str) -> dict[str, Any]:
 
 async def _finish(wire: Wire) -> None:
     await _receive(wire, "session.close")
-    diagnostic = {"message": "the client closed the session"}
-    await wire.send("session.closed", reason="stopped", diagnostic=diagnostic, session_id="rt_7")
+    await wire.send("session.closed", reason="client_closed", session_id="rt_7")
 
 
 async def test_a_full_duplex_session() -> None:
@@ -80,7 +79,7 @@ async def test_a_full_duplex_session() -> None:
         assert session.usage is not None
         assert session.usage["total_tokens"] == 9
         await session.stop()
-        assert session.ended_by == "stopped"
+        assert session.ended_by == "client_closed"
 
 
 async def test_settings_that_version_1_does_not_have_are_refused() -> None:

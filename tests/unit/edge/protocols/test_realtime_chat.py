@@ -120,7 +120,11 @@ def test_a_restored_request_ends_as_its_client_asked() -> None:
     again = RealtimeChatMachine(None, "chat_7", 2, resumable=True)
     again.restore(json.loads(json.dumps(machine.snapshot())), [])
     [closed] = _wires(again.deliver(_done(stopped=True), 0))
-    assert (closed["type"], closed["reason"], again.closing) == ("session.closed", "stopped", True)
+    assert (closed["type"], closed["reason"], again.closing) == (
+        "session.closed",
+        "client_closed",
+        True,
+    )
 
 
 def test_a_client_that_asks_receives_the_id_of_the_recording() -> None:

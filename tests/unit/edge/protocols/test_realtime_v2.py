@@ -350,7 +350,6 @@ async def test_tokens_are_counted_by_unit_and_by_session() -> None:
 @pytest.mark.parametrize(
     ("entry", "reason", "close", "errors"),
     [
-        (StoppedOut(), "stopped", Close.NORMAL, []),
         (TimeoutOut(reason="no audio for 60 s"), "timeout", Close.NORMAL, []),
         (ErrorOut(code="context_full", message="full"), "context_full", Close.NORMAL, []),
         (ErrorOut(code="inference_error", message="bad"), "error", Close.INTERNAL, ["error"]),
@@ -371,6 +370,12 @@ async def test_entries_that_end_a_session(
     assert closed["session_id"] == RECORDING
     assert isinstance(actions[-1], Finish)
     assert actions[-1].close is close
+
+
+async def test_an_end_that_the_client_asked_for_has_no_diagnostic() -> None:
+    """The public demo's chat page shows a diagnostic, and other reasons than this one, as an error."""
+    [closed] = _wires(await (await _active()).step(StoppedOut()))
+    assert (closed["reason"], "diagnostic" in closed) == ("client_closed", False)
 
 
 async def _machine(phase: Phase) -> RealtimeMachine:
@@ -418,7 +423,8 @@ async def test_audio_that_comes_too_fast_is_dropped() -> None:
 async def test_a_waiting_session_closes_at_once() -> None:
     connection = await REALTIME_V2.at("queued and its session.init is kept")
     actions = await connection.step(_frame("session.close"))
-    assert [wire["reason"] for wire in _wires(actions)] == ["stopped"]
+    closed = {"type": "session.closed", "reason": "client_closed", "session_id": RECORDING}
+    assert _wires(actions) == [closed]
     assert actions[-1] == Finish(Close.NORMAL, EndReason.STOPPED)
 
 

@@ -15,8 +15,8 @@ from antiphon.edge.session.admission import ConnectOptions
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.messages.chat import ChatRequest
-from antiphon.shared_schemas.messages.realtime import ClosedReason
 from antiphon.shared_schemas.messages.realtime_v2 import (
+    ClosedReasonV2,
     DuplexInput,
     InitPayload,
     OutputDelta,
@@ -72,7 +72,7 @@ def test_the_document_has_every_setting_with_its_default() -> None:
 
 def test_reasons_equal_those_of_the_classes() -> None:
     closed = EVENTS["server"]["session.closed"]["properties"]
-    assert set(closed["reason"]["enum"]) == set(ClosedReason)
+    assert set(closed["reason"]["enum"]) == set(ClosedReasonV2)
 
 
 GOOD: list[dict[str, Any]] = [
