@@ -80,6 +80,8 @@ class HalfDuplexConfig(_Options):
     generation: GenerationConfig = GenerationConfig()
     tts: TtsConfig = TtsConfig()
     session: HalfDuplexSessionConfig = HalfDuplexSessionConfig()
+    greeting: Greeting = ""
+    """What the model says before the user speaks. Empty: it waits for the user."""
     record: bool = True
 
 

@@ -33,7 +33,8 @@ PresetItem = Annotated[PresetText | PresetVoice, Field(discriminator="type")]
 
 
 class Preset(BaseModel):
-    """`system_prompt`, `greeting` and `ref_audio` for duplex pages, `system_content` for the other two.
+    """`system_prompt` and `ref_audio` for duplex pages, `system_content` for the other two. All pages of
+    spoken sessions use `greeting`.
 
     `lang`: the language of its user. `needs`: what else the engine must do: `sight`, or understand a
     language.

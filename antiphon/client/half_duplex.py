@@ -65,17 +65,19 @@ class HalfDuplexSession(Session[Queued, Event]):
         system: str | Sequence[str | Samples] = DEFAULT_SYSTEM_PROMPT,
         config: HalfDuplexConfig | None = None,
         *,
+        greeting: str = "",
         ref_audio: Samples | None = None,
     ) -> HalfDuplexPrepared:
         """Initialise the session; also possible while it waits in the queue.
 
-        `system` is a text, or texts and sounds in a row; sounds are float32 mono at 16 kHz, and the
-        first one is the voice to speak with unless `ref_audio` is.
+        `greeting` is what the model says before the user speaks. `system` is a text, or texts and
+        sounds in a row; sounds are float32 mono at 16 kHz, and the first one is the voice to speak
+        with unless `ref_audio` is.
         """
-        message: dict[str, Any] = {
-            "type": "prepare",
-            "config": (config or HalfDuplexConfig()).model_dump(),
-        }
+        fields = (config or HalfDuplexConfig()).model_dump()
+        if greeting:
+            fields["greeting"] = greeting
+        message: dict[str, Any] = {"type": "prepare", "config": fields}
         if isinstance(system, str):
             message["system_prompt"] = system
         else:

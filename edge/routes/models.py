@@ -81,7 +81,7 @@ class EngineCapabilities(BaseModel):
     sees: bool = Field(description="images and video")
     clones_voices: bool = Field(description="speaks with a reference voice")
     calls_tools: bool
-    greets: bool = Field(description="speaks the `greeting` of a full-duplex session first")
+    greets: bool = Field(description="speaks the `greeting` of a session first")
     simulated: bool = Field(description="no model: its answers have no meaning")
 
 
@@ -96,7 +96,7 @@ class Capabilities(BaseModel):
     sees: bool
     clones_voices: bool
     calls_tools: bool
-    greets: bool = Field(description="true if all engines with full duplex greet")
+    greets: bool = Field(description="true if all engines with spoken sessions greet")
     simulated: bool = Field(description="true if all engines are simulated")
 
 

@@ -288,7 +288,7 @@ def capabilities_of(workers: Iterable[WorkerRow]) -> Capabilities:
         key = (worker.engine, worker.model, worker.kinds, worker.abilities)
         same.setdefault(key, []).append(worker)
     engines = sorted(map(_engine, same.values()), key=lambda one: (one.model, one.engine))
-    talking = [one for one in engines if any(kind.is_duplex for kind in one.kinds)]
+    talking = [one for one in engines if set(one.kinds) - {SessionKind.CHAT}]
     return Capabilities(
         model=", ".join(dict.fromkeys(one.model for one in engines)) or None,
         engines=engines,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeVar
 from unittest import SkipTest
@@ -190,6 +190,42 @@ class EngineConformance:
             view.prefill(self.sound(0))
             _ends_after_stop(view, lambda: list(view.generate()))
 
+    def test_half_duplex_greeting(self, engine: UnifiedProcessor) -> None:
+        """It is the first turn. A second view continues it, and a third one remembers it."""
+        with self._greeted_turns(engine) as view:
+            whole = list(view.greet(""))
+            _check_answer(iter(whole))
+            turn = PastTurn(audio=None, text=_text(whole), memo=_check_json(view.memo()))
+            length = view.kv_cache_length
+            view.prefill(self.sound(0))
+            _check_answer(view.generate())
+        assert turn.text == self.greeting
+        said = whole[0].text
+        with self._greeted_turns(engine) as view:
+            assert said + _text(view.greet(said)) == self.greeting
+        with self._greeted_turns(engine) as view:
+            view.replay([turn])
+            self._check_length(engine, view.kv_cache_length, length)
+            view.prefill(self.sound(0))
+            _check_answer(view.generate())
+
+    def test_half_duplex_break_ends_the_greeting(self, engine: UnifiedProcessor) -> None:
+        with self._greeted_turns(engine) as view:
+            greeting = view.greet("")
+            said = next(greeting).text
+            view.set_break()
+            said += _text(greeting)
+            assert len(said) < len(self.greeting)
+            view.prefill(self.sound(0))
+            _check_answer(view.generate())
+
+    def test_half_duplex_rollback_of_the_greeting(self, engine: UnifiedProcessor) -> None:
+        with self._greeted_turns(engine) as view:
+            before = view.kv_cache_length
+            list(view.greet(""))
+            view.rollback()
+            assert view.kv_cache_length == before
+
     def test_half_duplex_recovery(self, engine: UnifiedProcessor) -> None:
         with self._half_duplex(engine) as view:
             view.prefill(self.sound(0))
@@ -237,8 +273,7 @@ class EngineConformance:
             yield view
 
     def _greeted(self, engine: UnifiedProcessor) -> AbstractContextManager[DuplexView]:
-        if not engine.info.greets:
-            raise SkipTest(f"{engine.info.name} does not greet")
+        _needs_greetings(engine)
         greeting = {"greeting": self.greeting, "force_listen_count": 3}
         return self._duplex(engine, self.duplex_config.model_copy(update=greeting))
 
@@ -251,12 +286,19 @@ class EngineConformance:
         return results
 
     @contextmanager
-    def _half_duplex(self, engine: UnifiedProcessor) -> Iterator[HalfDuplexView]:
+    def _half_duplex(
+        self, engine: UnifiedProcessor, config: HalfDuplexConfig | None = None
+    ) -> Iterator[HalfDuplexView]:
         kinds = (SessionKind.HALF_DUPLEX,)
         with _session(engine, kinds, engine.set_half_duplex_mode) as view:
             system = ConversationMessage(role=Role.SYSTEM, parts=(TextPart(self.prompt),))
-            assert view.prepare(system, self.half_duplex_config) >= 0
+            assert view.prepare(system, config or self.half_duplex_config) >= 0
             yield view
+
+    def _greeted_turns(self, engine: UnifiedProcessor) -> AbstractContextManager[HalfDuplexView]:
+        _needs_greetings(engine)
+        greeting = {"greeting": self.greeting}
+        return self._half_duplex(engine, self.half_duplex_config.model_copy(update=greeting))
 
     def _chat(self, engine: UnifiedProcessor) -> Any:
         return _session(engine, (SessionKind.CHAT,), engine.set_chat_mode)
@@ -315,6 +357,15 @@ def _open_any(engine: UnifiedProcessor) -> SessionView:
     if SessionKind.HALF_DUPLEX in engine.info.kinds:
         return engine.set_half_duplex_mode()
     return engine.set_chat_mode()
+
+
+def _needs_greetings(engine: UnifiedProcessor) -> None:
+    if not engine.info.greets:
+        raise SkipTest(f"{engine.info.name} does not greet")
+
+
+def _text(deltas: Iterable[Delta]) -> str:
+    return "".join(delta.text for delta in deltas)
 
 
 def _check_usage(view: SessionView) -> None:

@@ -14,6 +14,7 @@ import psutil
 
 from antiphon.inference_worker.engines.types import (
     Delta,
+    EngineError,
     EngineInfo,
     LoadProgress,
     PastTurn,
@@ -129,6 +130,14 @@ class HalfDuplexView(AnsweringView):
         ref_audio: Samples | None = None,
     ) -> int:
         """Prefill the system message and set the voice; returns its length in tokens."""
+
+    def greet(self, said: str) -> Iterator[Delta]:  # noqa: ARG002
+        """Speak `config.greeting` as the first turn, without the part `said` that the client already has.
+
+        Called after `prepare`, in place of `prefill` and `generate`, on engines whose info has
+        `greets`. `set_break`, `memo`, `rollback` and `replay` apply to it as to every turn.
+        """
+        raise EngineError("the engine does not greet")
 
     @abstractmethod
     def prefill(self, utterance: Samples) -> PrefillReport:

@@ -256,7 +256,10 @@ class _SimulatedAnsweringView(_SimulatedView, AnsweringView):
 class SimulatedHalfDuplexView(_SimulatedAnsweringView, HalfDuplexView):
     """Its context grows by a fixed length with each turn."""
 
-    _turns = 0
+    def __init__(self, options: SimulatedOptions, slot: ExitStack) -> None:
+        super().__init__(options, slot)
+        self._turns = 0
+        self._greeting: list[str] = []
 
     def prepare(
         self,
@@ -267,7 +270,19 @@ class SimulatedHalfDuplexView(_SimulatedAnsweringView, HalfDuplexView):
         """Returns the number of words in the prompt."""
         self._sleep(self._options.prepare_ms)
         self._config, self._turns = config, 0
+        self._greeting = config.greeting.split()
         return len(system.text.split())
+
+    def greet(self, said: str) -> Iterator[Delta]:
+        self._turns += 1
+        audio = tone(_PIECE_SAMPLES) if self._config.tts.enabled else SILENCE
+        for number, word in enumerate(self._greeting):
+            if number < len(said.split()):
+                continue
+            self._sleep(self._options.speak_ms)
+            if self._ended.is_set():
+                return
+            yield Delta(text=" " * bool(number) + word, audio=audio, n_tokens=1)
 
     def prefill(self, utterance: Samples) -> PrefillReport:  # noqa: ARG002
         if not self._stopped.is_set():

@@ -69,7 +69,7 @@ class EngineInfo:
     """Codes of the languages that it speaks. Empty: not known."""
     calls_tools: bool = False
     greets: bool = False
-    """Speaks the `greeting` of a full-duplex session as its first turn."""
+    """Speaks the `greeting` of a full-duplex or half-duplex session as its first turn."""
     simulated: bool = False
     replayed_audio: int = 0
     """The newest units or turns whose audio and frames `replay` needs. 0: only open utterances."""
@@ -115,7 +115,7 @@ class Delta:
 class PastTurn:
     """One half-duplex turn that another worker already ran.
 
-    `audio` is the utterance (float32 mono 16 kHz), or None if it is no longer stored.
+    `audio` is the utterance (float32 mono 16 kHz), or None if it is no longer stored. A greeting has none.
     """
 
     audio: Samples | None = field(repr=False)

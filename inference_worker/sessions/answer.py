@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
+from functools import partial
 
 import numpy as np
 
@@ -41,6 +42,7 @@ class AnswerStream:
         self._session = session
         self._view = view
         self._began = time.perf_counter()
+        self._is_answer = True
         self._unsent: list[Samples] = []
 
     async def publish(self, said: str, interrupts: InterruptWatcher, *, streaming: bool) -> None:
@@ -50,6 +52,25 @@ class AnswerStream:
         are collected instead. Raises EngineError if the engine fails.
         """
         generate = await self._continue_or_generate(said)
+        await self._publish(generate, interrupts, streaming=streaming)
+
+    async def publish_greeting(
+        self,
+        greet: Callable[[str], Iterator[Delta]],
+        said: str,
+        interrupts: InterruptWatcher,
+    ) -> None:
+        """Publish what the model says first. Nobody waited for it, so it is not a latency."""
+        self._is_answer, self.text = False, said
+        await self._publish(partial(greet, said), interrupts, streaming=True)
+
+    async def _publish(
+        self,
+        generate: Callable[[], Iterator[Delta]],
+        interrupts: InterruptWatcher,
+        *,
+        streaming: bool,
+    ) -> None:
         async with aclosing(self._context.engine.stream(generate)) as pieces:
             async for delta in pieces:
                 interrupts.resend()
@@ -71,7 +92,8 @@ class AnswerStream:
         return self._view.generate
 
     def _count(self, delta: Delta) -> None:
-        if not (self.text or self.tokens) and (delta.text or delta.n_tokens or len(delta.audio)):
+        is_first = self._is_answer and not (self.text or self.tokens)
+        if is_first and (delta.text or delta.n_tokens or len(delta.audio)):
             waited_s = self.elapsed_s
             kind = self._session.claim.kind
             self._context.metrics.first_piece.labels(kind).observe(waited_s)

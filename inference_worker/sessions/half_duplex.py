@@ -1,4 +1,4 @@
-"""Runs one half-duplex session: detects an utterance, answers it, listens again."""
+"""Runs one half-duplex session: greets, detects an utterance, answers it, listens again."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
     async def _complete_open_turn(
         self, state: RecoveredHalfDuplex, mailbox: SessionMailbox
     ) -> EndReason | None:
-        return await self._answer(state.open_turn, mailbox) if state.open_turn else None
+        if state.open_turn:
+            return await self._answer(state.open_turn, mailbox)
+        return await self._greet(state.prepared_at, mailbox) if state.prepared_at else None
 
     def _silence_left_s(self) -> float:
         return self._last_audio_at + self._config.session.timeout_s - time.monotonic()
@@ -107,6 +109,8 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
                 return await self._detect_speech(item.position, entry, mailbox)
             case HalfDuplexPrepareIn() as entry:
                 await self._prepare(item.position.n, entry)
+                if self._session.state is SessionState.ACTIVE:
+                    return await self._greet(item.position, mailbox)
             case StopIn():
                 return await self._stop()
         return None
@@ -124,36 +128,54 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
                 self._speaking = speaking
                 await self._session.publish(VadOut(input_n=position.n, speaking=speaking))
             if isinstance(event, SpeechEnded):
-                return await self._answer(await self._begin_turn(position, event), mailbox)
+                turn = PendingTurn(self._next_index, position, event.audio)
+                await self._begin_turn(turn, event.speech_ms)
+                return await self._answer(turn, mailbox)
         if not self._speaking:
             await self._past.advance(position)
         return None
 
-    async def _begin_turn(self, position: StreamPosition, speech: SpeechEnded) -> PendingTurn:
-        turn = PendingTurn(self._next_index, position, speech.audio)
-        self._next_index += 1
+    async def _greet(
+        self, prepared_at: StreamPosition, mailbox: SessionMailbox
+    ) -> EndReason | None:
+        """Speak the greeting, if the session has one and no turn has begun.
+
+        The microphone noise after `prepared` arrives during the greeting, so nothing is ignored after it.
+        """
+        if self._next_index or not self._config.greeting.strip():
+            return None
+        self._guard = 0
+        greeting = PendingTurn(0, prepared_at, None)
+        await self._begin_turn(greeting, speech_ms=0)
+        return await self._answer(greeting, mailbox)
+
+    async def _begin_turn(self, turn: PendingTurn, speech_ms: int) -> None:
+        self._next_index = turn.index + 1
         await self._session.publish(
             GeneratingOut(
-                input_n=position.n,
+                input_n=turn.last_input.n,
                 turn_index=turn.index,
-                speech_duration_ms=speech.speech_ms,
-                audio=float_bytes(speech.audio),
+                speech_duration_ms=speech_ms,
+                audio=b"" if turn.utterance is None else float_bytes(turn.utterance),
             )
         )
-        return turn
 
     async def _answer(self, turn: PendingTurn, mailbox: SessionMailbox) -> EndReason | None:
-        """Answer one utterance. Audio that arrives during the answer is discarded."""
+        """Speak one turn: an answer or the greeting. Audio that arrives meanwhile is discarded."""
         context, session = self._context, self._session
         interrupts = InterruptWatcher(turn.last_input, self._view.set_break, self._view)
         answer = AnswerStream(context, session, self._view, self._trace)
-        transcriber, failed = context.transcriber, False
-        words = transcriber.transcribe(turn.utterance) if transcriber else None
+        transcriber, utterance, failed, words = context.transcriber, turn.utterance, False, None
+        if transcriber and utterance is not None:
+            words = transcriber.transcribe(utterance)
         async with interrupts.watch(mailbox):
             try:
-                await context.engine.call(self._view.prefill, turn.utterance)
-                if not interrupts.stopped:
-                    await answer.publish(turn.said, interrupts, streaming=True)
+                if utterance is None:
+                    await answer.publish_greeting(self._view.greet, turn.said, interrupts)
+                else:
+                    await context.engine.call(self._view.prefill, utterance)
+                    if not interrupts.stopped:
+                        await answer.publish(turn.said, interrupts, streaming=True)
             except ContextFull as error:
                 return await self._fail(turn.last_input.n, error)
             except EngineError as error:

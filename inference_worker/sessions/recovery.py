@@ -231,12 +231,13 @@ def _paused_until(published: Sequence[StreamEntry]) -> float | None:
 class PendingTurn:
     """A turn that needs an answer; `said` is the part of it that the client already has.
 
-    `last_input` is the input in which the utterance ended.
+    `last_input` is the input in which the utterance ended. The greeting has no utterance, and its
+    `last_input` is `prepare`.
     """
 
     index: int
     last_input: StreamPosition
-    utterance: Samples = field(repr=False)
+    utterance: Samples | None = field(repr=False)
     said: str = ""
 
 
@@ -246,7 +247,7 @@ class RecoveredHalfDuplex(RecoveredSession[HalfDuplexPrepareIn]):
 
     `open_turn` was not complete when the last worker stopped. `turns` are the completed ones,
     without failed ones. `speaking` is the last state sent to the client. `guard` is the number of
-    samples still to ignore.
+    samples still to ignore. `prepared_at` is the input that was `prepare`, None if a turn has begun.
     """
 
     turns: tuple[PastTurn, ...] = ()
@@ -254,6 +255,7 @@ class RecoveredHalfDuplex(RecoveredSession[HalfDuplexPrepareIn]):
     next_index: int = 0
     speaking: bool = False
     guard: int = 0
+    prepared_at: StreamPosition | None = None
 
 
 def recover_half_duplex(history: StreamHistory) -> RecoveredHalfDuplex:
@@ -274,14 +276,16 @@ def recover_half_duplex(history: StreamHistory) -> RecoveredHalfDuplex:
     start = _replay_start(history.inputs, answered)
     recent = tuple(_finished_turns(history, begun))
     speaking = [entry.speaking for entry in published if isinstance(entry, VadOut)]
+    next_index = max([history.count - 1, *done, *(entry.turn_index for entry in begun)]) + 1
     return RecoveredHalfDuplex(
         position=history.position_of(start),
         prepare=prepare,
         turns=(*_stored(history, PastTurn), *(item.step for item in recent if item.step)),
         open_turn=open_turn,
-        next_index=max([history.count - 1, *done, *(entry.turn_index for entry in begun)]) + 1,
+        next_index=next_index,
         speaking=bool(speaking) and speaking[-1],
-        guard=GUARD_SAMPLES if start == prepared_n else 0,
+        guard=GUARD_SAMPLES if start == prepared_n and not next_index else 0,
+        prepared_at=None if next_index else history.nearest(prepared_n),
         shortened=history.shortened,
         covered=history.covered,
         recent=recent,
@@ -298,7 +302,7 @@ def _finished_turns(
             audio = questions.get(end.turn_index)
             turn = None
             if audio is not None and not end.failed:
-                turn = PastTurn(audio=_samples(audio), text=end.text, memo=end.memo)
+                turn = PastTurn(audio=_utterance(audio), text=end.text, memo=end.memo)
             last_input = history.nearest(end.input_n)
             yield FinishedStep(turn, last_input, place, end.turn_index + 1)
 
@@ -318,7 +322,8 @@ def _open_turn(
     last, published = begun[-1], history.published
     after = published[published.index(last) :]
     said = "".join(entry.text_delta for entry in after if isinstance(entry, DeltaOut))
-    return PendingTurn(last.turn_index, history.nearest(last.input_n), _samples(last.audio), said)
+    utterance = _utterance(last.audio)
+    return PendingTurn(last.turn_index, history.nearest(last.input_n), utterance, said)
 
 
 def _replay_start(inputs: Sequence[StreamRecord], answered: int) -> int:
@@ -337,8 +342,9 @@ def _replay_start(inputs: Sequence[StreamRecord], answered: int) -> int:
     return answered
 
 
-def _samples(audio: bytes) -> Samples:
-    return samples_from_bytes(audio, PcmFormat.F32)
+def _utterance(audio: bytes) -> Samples | None:
+    """None before a greeting."""
+    return samples_from_bytes(audio, PcmFormat.F32) if audio else None
 
 
 @dataclass(frozen=True, slots=True)

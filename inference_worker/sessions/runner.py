@@ -167,7 +167,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
 
     def _check_greeting(self, entry: PrepareT) -> None:
         info = self._context.processor.info
-        if isinstance(entry, PrepareIn) and entry.config.greeting and not info.greets:
+        if entry.config.greeting and not info.greets:
             text = f"the engine {info.name!r} does not greet: send no `greeting`"
             raise UnsupportedContent(text, "config.greeting")
 

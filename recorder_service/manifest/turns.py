@@ -161,7 +161,7 @@ def _utterance(turn: TurnAssembly) -> TurnInput:
         text=user_transcript(done) if isinstance(done, TurnDoneOut) else None,
         audio=audio.file if audio else None,
         audio_duration_ms=duration_ms(audio, INPUT_RATE),
-        speech_ms=turn.begun.entry.speech_duration_ms if turn.begun else None,
+        speech_ms=(turn.begun.entry.speech_duration_ms or None) if turn.begun else None,
         unreadable=audio.unreadable if audio else None,
     )
 

@@ -68,6 +68,7 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     DuplexConfig: configs,
     HalfDuplexConfig: st.builds(
         HalfDuplexConfig,
+        greeting=texts,
         vad=st.builds(VadConfig, threshold=st.floats(0.1, 0.9), speech_pad_ms=st.integers(0, 1000)),
         generation=generation,
         tts=speaking,

@@ -186,6 +186,11 @@ class ScriptedHalfDuplexView(HalfDuplexView):
         self.conversation.calls.append("prepare")
         return len(system.text)
 
+    def greet(self, said: str) -> Iterator[Delta]:
+        self.conversation.calls.append("greet")
+        self.conversation.said = said
+        return self._answer(self.conversation)
+
     def prefill(self, utterance: Samples) -> PrefillReport:
         self.conversation.number += 1
         self.conversation.silenced.clear()
@@ -289,6 +294,7 @@ class ScriptedProcessor(UnifiedProcessor):
         *,
         resumes: bool = True,
         knows_tools: bool = False,
+        greets: bool = False,
     ) -> None:
         self.views: list[ScriptedView] = []
         self.conversations: list[ScriptedConversation] = []
@@ -296,6 +302,7 @@ class ScriptedProcessor(UnifiedProcessor):
         self._answer = answer
         self._resumes = resumes
         self._knows_tools = knows_tools
+        self._greets = greets
         self.replayed_audio = 10_000
 
     @property
@@ -308,6 +315,7 @@ class ScriptedProcessor(UnifiedProcessor):
             context_tokens=8192,
             sees_frames=False,
             clones_voice=False,
+            greets=self._greets,
             replayed_audio=self.replayed_audio,
         )
 

@@ -131,9 +131,12 @@ async def running_worker(
     resumes: bool = True,
     transcriber: UserTranscriber | None = None,
     knows_tools: bool = False,
+    greets: bool = False,
     **overrides: object,
 ) -> AsyncIterator[RunningWorker]:
-    processor = ScriptedProcessor(step, answer, resumes=resumes, knows_tools=knows_tools)
+    processor = ScriptedProcessor(
+        step, answer, resumes=resumes, knows_tools=knows_tools, greets=greets
+    )
     values = {**settings.model_dump(), "slots": 2, **overrides}
     loops = worker_loops(processor, broker, WorkerSettings(**values), worker_id, transcriber)
     async with loops as parts:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -19,7 +20,25 @@ from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta
 from antiphon.shared_schemas.config import GenerationConfig
+from antiphon.shared_schemas.content import ToolCall
 from antiphon.shared_schemas.unit_result import TokenUsage
+
+
+class FixedText:
+    """Text that the language model does not write, such as a greeting, in place of a Generation."""
+
+    context_tokens: int | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    def __init__(self, text: str) -> None:
+        self._pieces = re.findall(r"\s*\S+", text)
+        self.written_tokens = len(self._pieces)
+
+    def __iter__(self) -> Generator[str, None, None]:  # noqa: PYI058  # its reader closes it
+        yield from self._pieces
+
+    def cancel(self) -> None:
+        """Has nothing to end: the text is complete."""
 
 
 class LocalAnswer:
@@ -28,7 +47,9 @@ class LocalAnswer:
     The text of the pieces includes markup; the audio does not.
     """
 
-    def __init__(self, generation: Generation, synthesiser: SpeechSynthesiser | None) -> None:
+    def __init__(
+        self, generation: Generation | FixedText, synthesiser: SpeechSynthesiser | None
+    ) -> None:
         self.text = ""
         """The text yielded so far."""
         self._generation = generation
@@ -107,11 +128,14 @@ class LocalAnsweringView(AnsweringView):
         tools: Sequence[dict[str, Any]] = (),
     ) -> LocalAnswer:
         sampling, limit = Sampling.of(generation), generation.max_new_tokens
-        models = self._slot.models
-        text = models.llm.stream(
+        text = self._slot.models.llm.stream(
             messages, self._slot.number, sampling, limit, self._slot.tokens, tools
         )
-        self._answer = answer = LocalAnswer(text, models.synthesiser if speak else None)
+        return self._speak(text, speak=speak)
+
+    def _speak(self, text: Generation | FixedText, *, speak: bool) -> LocalAnswer:
+        synthesiser = self._slot.models.synthesiser if speak else None
+        self._answer = answer = LocalAnswer(text, synthesiser)
         if self._stopped.is_set():
             answer.end()
         return answer

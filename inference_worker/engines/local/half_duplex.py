@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from antiphon.inference_worker.engines.local.answer import LocalAnsweringView
+from antiphon.inference_worker.engines.local.answer import FixedText, LocalAnsweringView
 from antiphon.inference_worker.engines.local.costs import milliseconds_since
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
 from antiphon.inference_worker.engines.local.models import LocalSlot
@@ -60,6 +60,21 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         self._dialogue = Dialogue(system.text)
         self._context_tokens = self._slot.read_prompt(self._dialogue.messages(), self._room)
         return self._context_tokens
+
+    def greet(self, said: str) -> Iterator[Delta]:
+        """Yields the clauses of the greeting."""
+        dialogue = self._prepared_dialogue()
+        self._before, self._transcript = copy.deepcopy(dialogue), ""
+        dialogue.add_assistant_text(said)
+        text = FixedText(self._config.greeting.strip()[len(said) :])
+        answer = self._speak(text, speak=self._config.tts.enabled)
+        try:
+            yield from answer
+        finally:
+            self._answer = None
+            dialogue.add_assistant_text(answer.text)
+            dialogue.end_turn()
+        self._context_tokens = self._slot.read(dialogue.messages())
 
     def prefill(self, utterance: Samples) -> PrefillReport:
         """Transcribe the utterance. One without words is ignored and gets no answer."""

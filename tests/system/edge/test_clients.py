@@ -118,8 +118,11 @@ async def test_half_duplex(edge: RunningEdge, worker: PlayedWorker, how: ClientO
     async with connect_half_duplex(edge.ws, **how) as client:
         session = await worker.claim()
         await client.wait_for_turn()
-        preparing = asyncio.create_task(client.prepare(["Speak like this:", SECOND]))
+        preparing = asyncio.create_task(
+            client.prepare(["Speak like this:", SECOND], greeting="Hello!")
+        )
         entry = await session.prepare_half_duplex()
+        assert entry.config.greeting == "Hello!"
         assert [type(part) for part in entry.system().parts] == [TextPart, AudioPart]
         assert equal(np.frombuffer(entry.ref_audio, "<f4"), SECOND, how)
         assert (await preparing).timeout_s == 180

@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.shared_schemas.registry import Abilities
-from antiphon.shared_schemas.states import WorkerState
+from antiphon.shared_schemas.states import SessionKind, WorkerState
 from support.control_plane import report
 from support.edge_harness import RunningEdge, played_worker, prepared_session
 
@@ -80,6 +80,11 @@ async def test_capabilities_are_those_of_the_live_engines(
     await _reports(broker, "w-3", model="large", abilities=large, state=WorkerState.LOADING)
     both = (await http.get("/api/capabilities")).json()
     assert not both["greets"]
+    for kind, all_greet in ((SessionKind.HALF_DUPLEX, False), (SessionKind.CHAT, True)):
+        only = frozenset({kind})
+        await _reports(broker, "w-3", model="large", abilities=large, kinds=only)
+        assert (await http.get("/api/capabilities")).json()["greets"] is all_greet
+    await _reports(broker, "w-3", model="large", abilities=large, state=WorkerState.LOADING)
     assert (both["model"], both["hears"]) == ("large, small", ["en", "zh"])
     assert (both["sees"], both["clones_voices"], both["calls_tools"]) == (True, True, False)
     await _reports(broker, "w-3", model="large", abilities=large, state=WorkerState.ERROR)

@@ -146,6 +146,21 @@ async def test_a_call_begins_with_a_greeting_and_the_question_is_answered(
         await client.expect("stopped")
 
 
+async def test_a_half_duplex_session_begins_with_a_greeting(edge: RunningEdge) -> None:
+    greeting = "Hello! How can I help you?"
+    async with edge.open("/ws/half_duplex/hdx_greeting") as client:
+        await _prepare(client, config={"greeting": greeting, "generation": CALM})
+        assert (await client.expect("generating"))["speech_duration_ms"] == 0
+        done = await client.expect("turn_done", skip=("chunk",))
+        assert (done["turn_index"], done["text"]) == (0, greeting)
+        await _speak(client, say(ITALY))
+        done = await client.expect("turn_done", skip=("vad_state", "generating", "chunk"))
+        assert done["turn_index"] == 1
+        assert "rome" in words(done["text"])
+        await client.send("stop")
+        await client.expect("stopped")
+
+
 async def _turn(client: Client, sound: Samples) -> str:
     """Send `sound` and silence until the model's turn ends; returns its text."""
     results: list[Any] = []

@@ -134,6 +134,20 @@ def test_the_outcome_of_each_half_duplex_turn(tmp_path: Path) -> None:
     assert (meta.turns, meta.chunks, meta.state) == (4, None, RecordingState.COMPLETE)
 
 
+def test_a_greeting_is_a_turn_without_a_question(tmp_path: Path) -> None:
+    talk: list[tuple[str, Entry]] = [
+        *(("in", half_prepare()), ("out", PreparedOut(input_n=1, prompt_length=12))),
+        ("out", GeneratingOut(input_n=1, turn_index=0, speech_duration_ms=0)),
+        *(("out", delta(0)), ("out", turn_done(0, 1, "w0 ", memo={}))),
+    ]
+    files = finish(tmp_path, HALF, numbered(talk, TICKET))
+    [greeting] = turns_of(files)
+    assert greeting["input"] == {}
+    assert greeting["output"]["text"] == "w0 "
+    assert greeting["output"]["audio"] == "ai_audio/turn_0.wav"
+    assert not any(name.startswith("user_audio") for name in files)
+
+
 def test_tokens_are_recorded_if_the_engine_counts_them(tmp_path: Path) -> None:
     read, spoken = TokenUsage(input_text=12), TokenUsage(input_audio=10, output_text=3)
     talk: list[tuple[str, Entry]] = [

@@ -17,7 +17,8 @@ from antiphon.inference_worker.engines.minicpmo.sessions.context import encode_i
 AUDIO_MARK, IMAGE_MARK = "\0audio\0", "\0image\0"
 """Placeholders of embeddings. Client text cannot contain them, because NUL is removed from it."""
 
-ANSWER_OPENING = "<|im_end|>\n<|im_start|>assistant\n"
+USER_CLOSING = "<|im_end|>\n"
+ANSWER_OPENING = "<|im_start|>assistant\n"
 NO_THOUGHT = "<think>\n\n</think>\n\n"
 SPEECH_OPENING = "<|tts_bos|>"
 
@@ -58,6 +59,11 @@ def message_text(parts: Sequence[PromptPart], *, joint: str, first_image_id: int
 
 def answer_opening(*, thinking: bool = False, speak: bool = True) -> str:
     """The text that closes a streamed user turn and opens the answer."""
+    return USER_CLOSING + turn_opening(thinking=thinking, speak=speak)
+
+
+def turn_opening(*, thinking: bool = False, speak: bool = True) -> str:
+    """The text that opens a turn of the model."""
     thought = "" if thinking else NO_THOUGHT
     return ANSWER_OPENING + thought + (SPEECH_OPENING if speak else "")
 

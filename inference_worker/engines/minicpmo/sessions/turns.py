@@ -33,6 +33,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
     answer_opening,
     embed_prompt,
     message_text,
+    turn_opening,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
@@ -173,6 +174,10 @@ class TurnConversation(TextContext):
         """Close the user's turn and open the answer."""
         return (yield from self._feed_text(answer_opening(thinking=thinking, speak=speak), ()))
 
+    def open_greeting(self) -> Steps[FeedResult]:
+        """Open a turn of the model that no user turn comes before."""
+        return (yield from self._feed_text(turn_opening(), ()))
+
     def replay_answer(self, tokens: tuple[int, ...]) -> Steps[None]:
         """Feed an existing answer."""
         yield from self._feed([tokens])
@@ -208,17 +213,54 @@ class TurnConversation(TextContext):
                 break
             if speech is not None:
                 yield from speech.continue_text()
-            written.append(chosen.token)
-            on_text(self._tokenizer.decode(written))
-            fed = yield from self._feed([(chosen.token,)])
-            assert fed.logits is not None
-            logits = fed.logits
-            if speech is not None:
-                speech.add_token(chosen.token, fed.hidden)
+            logits = yield from self._write(chosen.token, written, on_text, speech)
         if speech is not None:
             yield from speech.finish(text_ends=not cut)
         self._opening = NEXT_USER_OPENING
         return WrittenAnswer(self._tokenizer.decode(written), tuple(written), cut)
+
+    def greet(
+        self,
+        words: Sequence[int],
+        on_text: Callable[[str], None] = lambda _text: None,
+        stopped: Callable[[], bool] = lambda: False,
+        speech: AnswerSpeech | None = None,
+        said: int = 0,
+    ) -> Steps[WrittenAnswer]:
+        """Write the tokens `words` as a turn before the user's first; `speech` speaks it.
+
+        Another worker has spoken the first `said` of them.
+        """
+        yield from self.open_greeting()
+        written = list(words[:said])
+        if written:
+            yield from self._feed([tuple(written)])
+        while len(written) < len(words) and not stopped():
+            if speech is not None:
+                yield from speech.continue_text()
+            yield from self._write(words[len(written)], written, on_text, speech)
+        cut = len(written) < len(words)
+        if speech is not None:
+            yield from speech.finish(text_ends=not cut)
+        self._pending = None
+        self._opening = NEXT_USER_OPENING
+        return WrittenAnswer(self._tokenizer.decode(written), tuple(written), cut)
+
+    def _write(
+        self,
+        token: int,
+        written: list[int],
+        on_text: Callable[[str], None],
+        speech: AnswerSpeech | None,
+    ) -> Steps[Tensor]:
+        """Add `token` to the answer; returns the logits of the next one."""
+        written.append(token)
+        on_text(self._tokenizer.decode(written))
+        fed = yield from self._feed([(token,)])
+        assert fed.logits is not None
+        if speech is not None:
+            speech.add_token(token, fed.hidden)
+        return fed.logits
 
     def search_answer(
         self,

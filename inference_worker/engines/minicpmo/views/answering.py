@@ -114,8 +114,15 @@ class MiniCPMOAnsweringView(AnsweringView):
         """
         tokenizer, generation = self._parts.tokenizer, self._generation()
         tokens = tokenizer.plain(tokenizer.encode(said))
-        self._last, output = None, AnswerQueue(tokenizer.decode(tokens))
-        job = self._lease.submit(self._write(generation, output, tokens))
+        output = AnswerQueue(tokenizer.decode(tokens))
+        yield from self._stream(output, self._write(generation, output, tokens))
+
+    def _stream(
+        self, output: AnswerQueue, writing: Steps[WrittenAnswer]
+    ) -> Generator[Delta, None, None]:
+        """The pieces that `writing` puts into `output`."""
+        self._last = None
+        job = self._lease.submit(writing)
         job.future.add_done_callback(output.close)
         try:
             for piece in output:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,17 @@ from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
-from antiphon.inference_worker.engines.minicpmo.sessions.turns import Bookmark, TurnConversation
-from antiphon.inference_worker.engines.minicpmo.views.answering import MiniCPMOAnsweringView
+from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
+    Bookmark,
+    TurnConversation,
+    WrittenAnswer,
+)
+from antiphon.inference_worker.engines.minicpmo.views.answering import (
+    AnswerQueue,
+    MiniCPMOAnsweringView,
+)
 from antiphon.inference_worker.engines.processor import HalfDuplexView
-from antiphon.inference_worker.engines.types import EngineError, PastTurn, PrefillReport
+from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn, PrefillReport
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import GenerationConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage
@@ -31,9 +38,10 @@ TURN_MARKS = 64
 
 
 class TurnMemo(BaseModel):
-    """What a half-duplex turn records for recovery."""
+    """What a half-duplex turn records for recovery. A `greeting` has no utterance before it."""
 
     tokens: tuple[int, ...] = ()
+    greeting: bool = False
 
 
 class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
@@ -43,6 +51,7 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         super().__init__(parts, lease)
         self._config = HalfDuplexConfig()
         self._mark: Bookmark | None = None
+        self._greeting = False
 
     def prepare(
         self,
@@ -63,9 +72,21 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         self._mark = session.bookmark()
         return session.length
 
+    def greet(self, said: str) -> Iterator[Delta]:
+        self._ready()
+        self._broken, self._greeting = False, True
+        tokenizer = self._parts.tokenizer
+        words = tokenizer.plain(tokenizer.encode(self._config.greeting.strip()))
+        count = next(
+            n for n in range(len(words) + 1) if len(tokenizer.decode(words[:n])) >= len(said)
+        )
+        output = AnswerQueue(said)
+        yield from self._stream(output, self._write_greeting(output, words, count))
+
     def prefill(self, utterance: Samples) -> PrefillReport:
         """Feed one utterance and open the answer."""
         began, session = time.perf_counter(), self._ready()
+        self._greeting = False
         self._lease.run(self._make_room(session, utterance))
         self._mark, self._broken = session.bookmark(), False
         with self._counting_input():
@@ -77,7 +98,8 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         return self._config.generation
 
     def memo(self) -> dict[str, Any]:
-        memo = TurnMemo(tokens=self._last.tokens if self._last is not None else ())
+        tokens = self._last.tokens if self._last is not None else ()
+        memo = TurnMemo(tokens=tokens, greeting=self._greeting)
         return memo.model_dump(mode="json")
 
     def rollback(self) -> None:
@@ -119,10 +141,22 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         yield from session.utterance(AudioClip(clip_mels(np.pad(utterance, (missing, 0)))))
         yield from session.open_answer()
 
+    def _write_greeting(
+        self, output: AnswerQueue, words: Sequence[int], said: int
+    ) -> Steps[WrittenAnswer]:
+        speech, session = self._speech(output), self._session
+        stopped = lambda: self._broken  # noqa: E731
+        greeting = yield from session.greet(words, output.put_text, stopped, speech, said)
+        output.finish(greeting.text)
+        return greeting
+
     def _feed_past_turn(self, session: TurnConversation, turn: PastTurn) -> Steps[None]:
-        audio = turn.audio if turn.audio is not None else np.zeros(INPUT_RATE, dtype=np.float32)
         memo = TurnMemo.model_validate(turn.memo)
         tokens = memo.tokens or tuple(self._parts.tokenizer.encode(turn.text))
-        yield from self._make_room(session, audio)
-        yield from self._feed_utterance(session, audio)
+        if memo.greeting:
+            yield from session.open_greeting()
+        else:
+            audio = np.zeros(INPUT_RATE, dtype=np.float32) if turn.audio is None else turn.audio
+            yield from self._make_room(session, audio)
+            yield from self._feed_utterance(session, audio)
         yield from session.replay_answer(tokens)

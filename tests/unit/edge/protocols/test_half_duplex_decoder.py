@@ -68,6 +68,7 @@ async def test_defaults_are_those_of_the_reference_client() -> None:
         },
         "tts": {"enabled": True},
         "session": {"timeout_s": 180.0},
+        "greeting": "",
         "record": True,
     }
     assert entry.ref_audio == b""
@@ -119,6 +120,7 @@ BAD = {
     "bad base64": ({"type": "audio_chunk", "audio_base64": "!"}, "audio_base64"),
     "too long": ({"type": "audio_chunk", "audio_base64": _audio(80_001)}, "audio_base64"),
     "threshold": ({"type": "prepare", "config": {"vad": {"threshold": 2}}}, "config.vad.threshold"),
+    "greeting": ({"type": "prepare", "config": {"greeting": "x" * 301}}, "config.greeting"),
     "a word for a number": (
         {"type": "prepare", "config": {"generation": {"max_new_tokens": "many"}}},
         "config.generation.max_new_tokens",

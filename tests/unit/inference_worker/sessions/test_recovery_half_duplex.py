@@ -97,9 +97,27 @@ def test_an_open_answer_is_recovered_with_its_published_text() -> None:
     assert state.open_turn is not None
     assert (state.open_turn.index, state.open_turn.last_input.n) == (1, 5)
     assert state.open_turn.said == "it is"
+    assert state.open_turn.utterance is not None
     assert float_bytes(state.open_turn.utterance) == UTTERANCE
     assert (state.position, state.next_index) == (StreamPosition(7, 1, 5), 2)
     assert len(state.turns) == 1
+
+
+GREETING = GeneratingOut(input_n=1, turn_index=0, speech_duration_ms=0)
+
+
+def test_a_greeting_is_recovered_before_in_and_after_it() -> None:
+    before = recovered(PREPARED)
+    assert (before.open_turn, before.prepared_at) == (None, StreamPosition(7, 1, 1))
+    within = recovered(PREPARED, GREETING, DeltaOut(text_delta="Hel"))
+    assert within.open_turn is not None
+    assert (within.open_turn.utterance, within.open_turn.said) == (None, "Hel")
+    assert (within.position, within.next_index) == (StreamPosition(7, 1, 1), 1)
+    after = recovered(PREPARED, GREETING, DeltaOut(text_delta="Hello"), done(0, 3))
+    [turn] = after.turns
+    assert (turn.audio, turn.text) == (None, "answer 0")
+    assert (after.position, after.guard) == (StreamPosition(7, 1, 3), 0)
+    assert (within.prepared_at, after.prepared_at) == (None, None)
 
 
 def test_a_trimmed_session_keeps_the_newest_turns() -> None:

@@ -34,3 +34,6 @@ class TestBackend(EngineConformance):
         assert not engine.info.greets
 
     test_duplex_forced_listening_ends_the_greeting = test_duplex_greeting
+    test_half_duplex_greeting = test_duplex_greeting
+    test_half_duplex_break_ends_the_greeting = test_duplex_greeting
+    test_half_duplex_rollback_of_the_greeting = test_duplex_greeting

@@ -81,6 +81,29 @@ def test_two_spoken_turns_of_which_the_second_needs_the_first(view: LocalHalfDup
         assert sum(delta.n_tokens for delta in deltas) >= len(text_of(deltas).split())
 
 
+GREETING = "Good morning and welcome! How can I help you with your questions?"
+
+
+def greeted(view: LocalHalfDuplexView) -> None:
+    view.prepare(SYSTEM, config().model_copy(update={"greeting": GREETING}))
+
+
+def test_a_greeting_is_spoken_and_remembered(sessions: list[LocalHalfDuplexView]) -> None:
+    first, second = sessions
+    greeted(first)
+    clauses = list(first.greet(""))
+    assert len(clauses) > 1
+    assert text_of(clauses) == GREETING
+    sound = np.concatenate([clause.audio for clause in clauses])
+    assert share_recognised(GREETING, transcribe(sound)) >= 0.6
+    assert GREETING in first._prepared_dialogue().messages()[0]["content"]
+    assert "Rome" in text_of(answer(first, ITALY))
+    greeted(second)
+    said = clauses[0].text
+    assert said + text_of(list(second.greet(said))) == GREETING
+    assert GREETING in second._prepared_dialogue().messages()[0]["content"]
+
+
 def test_without_speech_the_text_arrives_token_by_token(view: LocalHalfDuplexView) -> None:
     deltas = answer(view, ITALY)
     assert len(deltas) > 4
