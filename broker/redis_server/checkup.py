@@ -54,6 +54,11 @@ async def examine_redis(settings: BrokerSettings) -> list[Finding]:
 
 def _remedy(error: str) -> str:
     """A server that needs TLS, or a certificate, often only closes the connection."""
+    if "certificate is not valid for" in error:
+        return (
+            "let the servers announce a name in their certificates (Cluster: cluster-announce-hostname "
+            "and cluster-preferred-endpoint-type), or add ssl_check_hostname=false to ANTIPHON_REDIS_URL"
+        )
     if "certificate verify failed" in error:
         return "correct ssl_ca_certs in ANTIPHON_REDIS_URL, or the certificates of the servers"
     if _CLOSED.search(error):

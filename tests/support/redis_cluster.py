@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 
 from redis import Redis
 from support.redis_server import ADMIN, RedisServer, wait_until
+from support.tls import TestAuthority
 
 SLOTS = 16384
 _PATIENCE_S = 90.0
@@ -26,15 +27,23 @@ class ClusterNode(RedisServer):
     """One server of a cluster. It keeps its identity and its slots over restarts."""
 
     def __init__(
-        self, folder: Path, *options: str, node_timeout_ms: int, binary: Path | None
+        self,
+        folder: Path,
+        *options: str,
+        node_timeout_ms: int,
+        binary: Path | None,
+        tls: TestAuthority | None = None,
     ) -> None:
         super().__init__(
             folder,
             *("--cluster-enabled", "yes", "--cluster-node-timeout", str(node_timeout_ms)),
             *("--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"),
+            *(("--tls-cluster", "yes") if tls else ()),
             *options,
             binary=binary,
             port=_free_ports(),
+            tls=tls,
+            tls_port=_free_ports(),
         )
         self.admin = Redis(port=self.port, **ADMIN)
         self.id = ""
@@ -68,7 +77,9 @@ class RedisCluster:
 
     @property
     def url(self) -> str:
-        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        """Of the ports with TLS, if there are any; its options are missing."""
+        ports = [node.services_port for node in self.nodes]
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{port}" for port in ports)
 
     @property
     def masters(self) -> list[ClusterNode]:
@@ -100,7 +111,8 @@ class RedisCluster:
         source.cluster("SETSLOT", slot, "MIGRATING", to.id)
         moved = 0
         while keys := source.cluster("GETKEYSINSLOT", slot, 1):
-            source.admin.execute_command("MIGRATE", "127.0.0.1", to.port, keys[0], 0, 10_000)
+            target = ("127.0.0.1", to.services_port)
+            source.admin.execute_command("MIGRATE", *target, keys[0], 0, 10_000)
             moved += 1
         to.cluster("SETSLOT", slot, "NODE", to.id)
         source.cluster("SETSLOT", slot, "NODE", to.id)
@@ -151,15 +163,20 @@ def redis_cluster(
     replicas: int = 1,
     node_timeout_ms: int = 2000,
     binary: Path | None = None,
+    tls: TestAuthority | None = None,
 ) -> Iterator[RedisCluster]:
     """Starts a cluster with `replicas` of each master and contiguous ranges of slots.
 
     A lost master is replaced after about `node_timeout_ms` and one second. `options` are those of
-    each server.
+    each server. With `tls`, only the commands of the test arrive without it.
     """
     nodes = [
         ClusterNode(
-            folder / f"node-{number}", *options, node_timeout_ms=node_timeout_ms, binary=binary
+            folder / f"node-{number}",
+            *options,
+            node_timeout_ms=node_timeout_ms,
+            binary=binary,
+            tls=tls,
         )
         for number in range(masters * (1 + replicas))
     ]
@@ -197,7 +214,7 @@ def _introduce(nodes: list[ClusterNode]) -> None:
         known: str = nodes[0].cluster("NODES")
         for node in nodes[1:]:
             if node.id not in known:
-                nodes[0].cluster("MEET", "127.0.0.1", node.port)
+                nodes[0].cluster("MEET", "127.0.0.1", node.services_port)
         return all(_knows_all(node, nodes) for node in nodes)
 
     wait_until(all_are_known, within_s=_PATIENCE_S, every_s=0.1)

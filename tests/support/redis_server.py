@@ -134,6 +134,7 @@ class RedisServer:
         ahead_s: float = 0.0,
         can_jump: bool = False,
         tls: TestAuthority | None = None,
+        tls_port: int | None = None,
     ) -> None:
         """`options`: more of the command line, after those of every server. `file`: its settings.
 
@@ -142,7 +143,7 @@ class RedisServer:
         """
         self._binary = binary or redis_binary()
         self.port = port or free_port()
-        self.services_port = free_port() if tls else self.port
+        self.services_port = (tls_port or free_port()) if tls else self.port
         self._folder = folder
         self._options = (*options, *(_tls_options(tls, self.services_port) if tls else ()))
         self._file = [file] if file else []

@@ -12,13 +12,14 @@ import trustme
 
 
 class TestAuthority:
-    """Issues certificates for `localhost` and 127.0.0.1, and one for a client."""
+    """Issues a certificate for the names of a server, and one for a client."""
 
     __test__ = False
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *names: str) -> None:
+        """`names`: `localhost` and 127.0.0.1 by default."""
         authority = trustme.CA()
-        self._server = authority.issue_cert("localhost", "127.0.0.1")
+        self._server = authority.issue_cert(*(names or ("localhost", "127.0.0.1")))
         self._authority = authority
         client = authority.issue_cert("client@antiphon.test")
         self.ca = folder / "ca.pem"

@@ -155,6 +155,14 @@ class Talk:
         served = [sid for sid in claimed if sid in came]
         return [] if served == came else [f"{served} are served, {came} waited"]
 
+    def check_places(self) -> list[str]:
+        """No client that waits gets a worse place, also for a moment."""
+        return [
+            f"{session.sid} got the places {session.places}"
+            for session in self.waiting
+            if session.places != sorted(session.places, reverse=True)
+        ]
+
 
 @dataclass
 class TalkingStack:
@@ -214,6 +222,7 @@ class TalkingStack:
             await audit.no_slot_leaked()
             await audit.read_once()
         audit.violations += talk.check_order(audit.transitions.claimed)
+        audit.violations += talk.check_places()
         report = TalkReport(talk.sessions, election_s, audit.violations)
         if not loses_writes:
             report.violations += audit.transitions.violations
