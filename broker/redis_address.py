@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 _REDIS_PORT = 6379
 _SENTINEL_PORT = 26379
@@ -34,6 +35,9 @@ _TLS_OPTIONS = (
     "ssl_check_hostname",
     "ssl_cert_reqs",
 )
+
+_URL = re.compile(r"[^:]+://(?P<servers>[^/?#]*)(?P<path>[^?#]*)(\?(?P<query>[^#]*))?", re.DOTALL)
+"""From Python 3.14 on, `urlsplit` refuses a list of hosts that has an IPv6 address."""
 
 Endpoint = tuple[str, int]
 """Host and port."""
@@ -68,25 +72,26 @@ class RedisAddress:
     def parse(cls, url: str) -> Self:
         """Raises ValueError with the right form. The message never contains the password."""
         scheme = url.partition("://")[0].lower()
-        if scheme not in _FORMS or "://" not in url:
+        parts = _URL.match(url)
+        if scheme not in _FORMS or not parts:
             forms = ", ".join(_FORMS.values())
             raise ValueError(f"must be a URL of one of the forms {forms}, {_LOGIN}")
         try:
-            return cls(**dict(_fields(scheme, urlsplit(url))))
+            return cls(**dict(_fields(scheme, parts)))
         except ValueError as error:
             raise ValueError(f"{error}; the form is {_FORMS[scheme]}, {_LOGIN}") from None
 
 
-def _fields(scheme: str, parts: SplitResult) -> Iterator[tuple[str, Any]]:
+def _fields(scheme: str, parts: re.Match[str]) -> Iterator[tuple[str, Any]]:
     """The fields of an address. Raises ValueError."""
     base, _, kind = scheme.partition("+")
-    options = _options(parts.query)
-    login, _, hosts = parts.netloc.rpartition("@")
+    options = _options(parts["query"] or "")
+    login, _, hosts = parts["servers"].rpartition("@")
     user, _, password = login.partition(":")
     yield "kind", RedisKind(kind or "single")
     yield "user", unquote(user) or None
     yield "password", unquote(password) or None
-    path = unquote(parts.path)
+    path = unquote(parts["path"])
     if base == "unix":
         if hosts or not path:
             raise ValueError("the path of a Unix socket is absolute")
