@@ -28,6 +28,7 @@ from antiphon.shared_schemas.wire import BINARY_PROTOCOL, Raw, split_frame, to_f
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _ROUTES = ("/ws/", "/v1/")
 _DEFAULT_PORT = 8006
+_NO_ADDRESS = "is no address of an edge; one looks like ws://127.0.0.1:8006"
 
 
 def new_session_id(prefix: str) -> str:
@@ -41,14 +42,18 @@ def edge_address(url: str, path: str, **query: str | None) -> str:
     A `url` without a scheme has the edge's default port. Omits query values that are None. Raises
     CannotConnect if `url` is not an address of an edge.
     """
-    parts = urlsplit(url if "//" in url else f"ws://{url}")
+    try:
+        parts = urlsplit(url if "//" in url else f"ws://{url}")
+        port = parts.port
+    except ValueError as error:  # a port that is no port, or an unclosed bracket
+        raise CannotConnect(f"{url!r} {_NO_ADDRESS} ({error})") from None
     if parts.scheme not in _SCHEMES or not parts.hostname:
-        raise CannotConnect(f"{url!r} is no address of an edge; one looks like ws://127.0.0.1:8006")
+        raise CannotConnect(f"{url!r} {_NO_ADDRESS}")
     if parts.path.startswith(_ROUTES):
         base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
         raise CannotConnect(f"{url!r} has the path of a session; give the edge's address: {base}")
     netloc = parts.netloc
-    if "//" not in url and parts.port is None:
+    if "//" not in url and port is None:
         netloc = f"{netloc.rstrip(':')}:{_DEFAULT_PORT}"
     added = urlencode({name: value for name, value in query.items() if value is not None})
     joined = "&".join(part for part in (parts.query, added) if part)

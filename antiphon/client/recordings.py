@@ -98,7 +98,8 @@ class Recordings:
         try:
             response: HTTPResponse = opener.open(request, timeout=_TIMEOUT_S)
         except HTTPError as error:
-            said = server_words(error.read(), error.reason)
+            with error:
+                said = server_words(error.read(), error.reason)
             if error.code in (400, 404):
                 raise UnknownRecording(said) from None
             raise refusal_error(address, error.code, said) from None

@@ -76,6 +76,8 @@ MISTAKES = [
     Mistake(
         1, f"talk --url ws://{NOTHING}", 1, f"{NOTHING}: nothing listens there; is `antiphon up`"
     ),
+    Mistake(2, "talk --url ws://[::1", 1, "is no address of an edge; one looks like ws://"),
+    Mistake(2, "talk --url 127.0.0.1:99999", 1, "is no address of an edge; one looks like ws://"),
     Mistake(
         4, "talk --url {edge}/ws/duplex/x", 1, "has the path of a session; give the edge's address"
     ),

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import orjson
 import pytest
@@ -190,8 +191,11 @@ async def test_the_client_library_reads_recordings(
         assert soundfile.info(tmp_path / "merged.wav").channels == 2
         with pytest.raises(UnknownRecording, match="no file absent"):
             recordings.save(old, tmp_path / "x.wav", "absent.wav")
-        with pytest.raises(UnknownRecording):
+        with pytest.raises(UnknownRecording) as unknown:
             recordings.meta("adx_8")
+        response = unknown.value.__context__
+        assert isinstance(response, HTTPError)
+        assert response.closed
         with pytest.raises(Unauthorized):
             Client(edge.url).recordings.meta(old)
         with pytest.raises(ClientError):

@@ -29,7 +29,7 @@ def test_options_are_added_to_the_query() -> None:
     assert edge_address("ws://h?key=1", "/s", timing="1", pcm=None).endswith("/s?key=1&timing=1")
 
 
-@pytest.mark.parametrize("url", ["", "ftp://h", "ws://"])
+@pytest.mark.parametrize("url", ["", "ftp://h", "ws://", "ws://h:99999", "h:x", "ws://[::1"])
 def test_invalid_edge_addresses_are_refused(url: str) -> None:
     with pytest.raises(CannotConnect, match="no address of an edge"):
         edge_address(url, "/s")
