@@ -17,6 +17,7 @@ from support.chromium import find_chromium, in_ci
 PACKAGES = {
     "chromium": ("chromium", "fonts-noto-cjk"),
     "prometheus": ("prometheus",),
+    "caddy": ("caddy",),
     "faketime": ("faketime",),
     "openssl": ("openssl",),
     "redis-server": ("redis-server",),
