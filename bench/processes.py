@@ -13,8 +13,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from antiphon.broker.redis_server.embedded import free_port
-from antiphon.broker.redis_server.programs import find_redis_server
+from antiphon.broker.redis_server.embedded import find_redis_server, free_port
 
 ROOT = Path(__file__).parents[1]
 _STOP_S = 15.0

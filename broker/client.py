@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry
 
 from antiphon.broker.connections.client import RedisClient, RedisClock, RedisNode
 from antiphon.broker.connections.connect import connect
-from antiphon.broker.connections.server_version import check_server
 from antiphon.broker.errors import BrokerUnavailable, StoreFull
 from antiphon.broker.eta import EtaStore
 from antiphon.broker.events import EventLog
@@ -20,7 +19,6 @@ from antiphon.broker.orphaned_keys import OrphanedKeys
 from antiphon.broker.queue import Queue
 from antiphon.broker.registry import Registry
 from antiphon.broker.resume_registry import ResumeRegistry
-from antiphon.broker.schema_version import check_schema_version
 from antiphon.broker.scripts import Scripts
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.sessions import Leases, Sessions
@@ -28,6 +26,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.stores import AppSwitches, RecorderProgress, ShareStore, VoiceStore
 from antiphon.broker.stream_reader import StreamReader
 from antiphon.broker.streams import SessionStreams
+from antiphon.broker.versions import check_schema_version, check_server
 from antiphon.broker.worker_connections import WorkerConnections
 
 _SLOWEST_NODE_S = 1.0

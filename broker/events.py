@@ -17,7 +17,7 @@ from antiphon.broker.connections.pool import LONGEST_BLOCK_MS
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import Keys
 from antiphon.broker.malformed_rows import LogLimit
-from antiphon.shared_schemas.events import SessionEvent, UnreadableEvent
+from antiphon.shared_schemas.registry import SessionEvent, UnreadableEvent
 
 log = structlog.get_logger()
 

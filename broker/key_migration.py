@@ -10,20 +10,20 @@ from redis.exceptions import ResponseError
 
 from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.connections.connect import connect
-from antiphon.broker.connections.server_version import check_server
 from antiphon.broker.errors import IncompatibleRedis, ServicesRunning
 from antiphon.broker.keys import STREAM_NAMES, Keys, shard_tag
 from antiphon.broker.malformed_rows import call_on_row
 from antiphon.broker.orphaned_keys import scan_keys
-from antiphon.broker.schema_version import (
+from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.versions import (
     MIGRATING,
     SCHEMA_VERSION,
     check_schema_version,
+    check_server,
     read_schema_version,
     remedy_for,
     store_schema_version,
 )
-from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.ids import is_session_id
 
 _POLL_S = 0.1

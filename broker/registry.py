@@ -14,7 +14,6 @@ from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import SessionStreams
-from antiphon.shared_schemas.events import WorkerCommand
 from antiphon.shared_schemas.registry import (
     Abilities,
     EdgeRow,
@@ -22,6 +21,7 @@ from antiphon.shared_schemas.registry import (
     Latency,
     Memory,
     RowNumber,
+    WorkerCommand,
     WorkerReport,
     WorkerRow,
 )

@@ -14,8 +14,7 @@ from antiphon.broker.malformed_rows import call_on_row, hash_fields, read_row
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import SessionStreams
-from antiphon.shared_schemas.events import SessionCommand
-from antiphon.shared_schemas.registry import Claim, SessionRow
+from antiphon.shared_schemas.registry import Claim, SessionCommand, SessionRow
 from antiphon.shared_schemas.states import (
     HELD_STATES,
     LEGAL_MOVES,

@@ -16,12 +16,12 @@ import structlog
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.edge.notifications import SessionEvents
-from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.registry import (
     EdgeSnapshot,
     QueuedSession,
     QueueSnapshot,
     RunningSession,
+    SessionEvent,
     WorkerRow,
 )
 

@@ -15,8 +15,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.events import follow
-from antiphon.shared_schemas.events import SessionCommand, SessionEvent
-from antiphon.shared_schemas.registry import QueueSnapshot
+from antiphon.shared_schemas.registry import QueueSnapshot, SessionCommand, SessionEvent
 from antiphon.shared_schemas.states import EndReason, SessionState, WaitReason
 
 log = structlog.get_logger()

@@ -11,7 +11,7 @@ import structlog
 from antiphon.broker.client import Broker
 from antiphon.broker.connections.outages import retry_until_available
 from antiphon.edge.metrics import EdgeMetrics
-from antiphon.shared_schemas.events import SessionEvent
+from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import EndReason
 
 log = structlog.get_logger()

@@ -12,8 +12,7 @@ from antiphon.broker.connections.outages import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.inference_worker.pool import SessionPool
 from antiphon.inference_worker.sessions.context import WorkerContext
-from antiphon.shared_schemas.events import WorkerCommand
-from antiphon.shared_schemas.registry import Abilities, WorkerReport
+from antiphon.shared_schemas.registry import Abilities, WorkerCommand, WorkerReport
 from antiphon.shared_schemas.states import WorkerState
 
 log = structlog.get_logger()

@@ -27,8 +27,8 @@ from antiphon.recorder_service.sessions.active import ActiveRecordings
 from antiphon.recorder_service.sessions.recorder import LONGEST_RETRY_S
 from antiphon.recorder_service.sessions.status import has_no_recorder, unfinished_recordings
 from antiphon.recorder_service.settings import RecorderSettings
-from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.ids import new_process_id
+from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import SessionState
 
 log = structlog.get_logger()

@@ -16,12 +16,17 @@ from antiphon.broker.connections.client import RedisClient, RedisNode
 from antiphon.broker.connections.cluster import ClusterClient
 from antiphon.broker.connections.connect import connect, connect_to
 from antiphon.broker.connections.sentinel import SentinelClient
-from antiphon.broker.connections.server_version import cluster_state, is_supported
 from antiphon.broker.errors import BrokerError, BrokerUnavailable
 from antiphon.broker.keys import Keys
 from antiphon.broker.redis_address import Endpoint
-from antiphon.broker.schema_version import SCHEMA_VERSION, read_schema_version, remedy_for
 from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.versions import (
+    SCHEMA_VERSION,
+    cluster_state,
+    is_supported,
+    read_schema_version,
+    remedy_for,
+)
 from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok, warning
 
 _PINGS = 25

@@ -64,7 +64,6 @@ from antiphon.shared_schemas.entries import (
     StopIn,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.messages.chat import (
     AudioItem,
     ChatChunk,
@@ -85,6 +84,7 @@ from antiphon.shared_schemas.messages.chat import (
     UnstreamedChatDone,
     parse_chat_request,
 )
+from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason, WaitReason, wait_reason_text
 from antiphon.shared_schemas.wire import Payload, QueueDone, ServerMessage
 

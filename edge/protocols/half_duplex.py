@@ -42,7 +42,6 @@ from antiphon.shared_schemas.entries import (
     VadOut,
     user_transcript,
 )
-from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT, Stop
 from antiphon.shared_schemas.messages.half_duplex import (
     Generating,
@@ -57,6 +56,7 @@ from antiphon.shared_schemas.messages.half_duplex import (
     VadState,
     parse_half_duplex_message,
 )
+from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason
 
 HalfDuplexCommand = HalfDuplexPrepareIn | ChunkIn | StopIn

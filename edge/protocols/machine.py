@@ -22,8 +22,8 @@ from antiphon.shared_schemas.entries import (
     StopIn,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.messages.realtime import CONTEXT_TOKENS
+from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason, WaitReason
 from antiphon.shared_schemas.wire import Queued, QueueDone, QueueUpdate, ServerMessage, Stopped
 

@@ -22,8 +22,9 @@ import structlog
 
 from antiphon.broker.service.disk import discard
 from antiphon.broker.settings import PRIVATE_FOLDER
+from antiphon.shared_schemas.audio import WaveformPeaks
 from antiphon.shared_schemas.ids import is_recording_id
-from antiphon.shared_schemas.recording import TIMELINE_FILE, USED_FILE
+from antiphon.shared_schemas.recording import PEAKS_FILE, REPLAY_WAV, TIMELINE_FILE, USED_FILE
 
 log = structlog.get_logger()
 
@@ -317,3 +318,28 @@ def _writing(failures: type[OSError] = OSError) -> Iterator[None]:
     except failures as error:
         text = f"recordings cannot be written on this server: {error.strerror}"
         raise StoreUnavailable(text) from error
+
+
+def make_peaks(store: RecordingStore, recording: str) -> bytes | None:
+    """Reads the whole replay, unless the recording has peaks; returns those that cannot be saved.
+
+    Raises RecordingNotFound without a replay, and what else RecordingStore raises.
+    """
+    try:
+        store.open(recording, PEAKS_FILE).close()
+    except RecordingNotFound:
+        pass
+    else:
+        return None
+    with store.open(recording, REPLAY_WAV) as wav:
+        try:
+            made = WaveformPeaks.of_wav(wav).encode()
+        except ValueError as error:
+            log.warning("replay_unreadable", recording=recording, error=str(error))
+            raise RecordingNotFound("the replay of the recording cannot be read") from None
+    try:
+        store.write(recording, PEAKS_FILE, made)
+    except StoreUnavailable as error:
+        log.debug("peaks_not_saved", recording=recording, error=str(error))
+        return made
+    return None

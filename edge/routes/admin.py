@@ -28,7 +28,7 @@ from antiphon.shared_schemas.apps import (
     Pages,
 )
 from antiphon.shared_schemas.errors import ErrorCode
-from antiphon.shared_schemas.events import WorkerCommand
+from antiphon.shared_schemas.registry import WorkerCommand
 
 log = structlog.get_logger()
 

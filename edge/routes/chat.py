@@ -34,8 +34,8 @@ from antiphon.edge.transport.connection import Encoding
 from antiphon.shared_schemas.apps import TURNBASED
 from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.events import SessionCommand
 from antiphon.shared_schemas.messages.chat import ChatProblem, ChatRequest, ChatResponse, HttpBody
+from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.wire import ServerMessage, encode
 

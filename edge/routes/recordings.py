@@ -25,13 +25,13 @@ from antiphon.edge.recordings.download import (
     zip_blocks,
 )
 from antiphon.edge.recordings.index import index_of
-from antiphon.edge.recordings.peaks import make_peaks
 from antiphon.edge.recordings.store import (
     DiskFull,
     InvalidName,
     RecordingNotFound,
     RecordingStore,
     StoreUnavailable,
+    make_peaks,
 )
 from antiphon.edge.recordings.upload import (
     FORM_FIELD,

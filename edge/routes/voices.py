@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path
 
 from antiphon.broker.errors import VoicesFull
 from antiphon.edge.errors import HttpError
-from antiphon.edge.media.presets import load_presets, preset_sounds
+from antiphon.edge.media.presets import Presets, PresetSounds, load_presets, preset_sounds
 from antiphon.edge.media.voices import bundled_sound, bundled_voices, read_voice, voice_sound
 from antiphon.edge.routes.deps import (
     NEEDS_REDIS,
@@ -32,7 +32,6 @@ from antiphon.shared_schemas.audio import (
     to_pcm16,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.presets import Presets, PresetSounds
 from antiphon.shared_schemas.voices import (
     Voice,
     VoiceChange,

@@ -52,7 +52,7 @@ from antiphon.edge.settings import capabilities
 from antiphon.edge.transport.connection import ClientConnection
 from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason
 
 log = structlog.get_logger()

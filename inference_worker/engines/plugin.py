@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineLoadError
-from antiphon.shared_schemas.findings import Finding, ok
+from antiphon.shared_schemas.findings import Finding, failure, ok
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
@@ -40,3 +40,11 @@ class EnginePlugin(ABC, Generic[OptionsT]):
     def examine(self, options: OptionsT, model_path: Path | None) -> Iterable[Finding]:  # noqa: ARG002
         """For `antiphon doctor`: check libraries, weights and device, without loading the weights."""
         return [ok("engine", "nothing to check")]
+
+
+def run_check(about: str, step: Callable[[], str], remedy: str) -> Finding:
+    """The result of `step`, or a failure if it raises EngineLoadError."""
+    try:
+        return ok(about, step())
+    except EngineLoadError as error:
+        return failure(about, str(error), remedy)

@@ -12,9 +12,8 @@ import numpy as np
 from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
-from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.context import TraceContext, WorkerContext
 from antiphon.inference_worker.sessions.mailbox import InterruptWatcher
-from antiphon.inference_worker.sessions.tracing import TraceContext
 from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples, float_bytes
 from antiphon.shared_schemas.content import ToolCall
 from antiphon.shared_schemas.entries import DeltaOut

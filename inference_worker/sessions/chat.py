@@ -15,7 +15,7 @@ from antiphon.inference_worker.engines.types import (
 )
 from antiphon.inference_worker.sessions.answer import AnswerStream
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
-from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.context import TraceContext, WorkerContext
 from antiphon.inference_worker.sessions.mailbox import (
     InterruptWatcher,
     QueuedInput,
@@ -24,7 +24,6 @@ from antiphon.inference_worker.sessions.mailbox import (
 )
 from antiphon.inference_worker.sessions.recovery import RecoveredChat, read_history, recover_chat
 from antiphon.inference_worker.sessions.runner import publish_error, reference_voice
-from antiphon.inference_worker.sessions.tracing import TraceContext
 from antiphon.shared_schemas.entries import (
     BreakIn,
     ChatDoneOut,

@@ -16,7 +16,7 @@ from antiphon.inference_worker.engines.processor import HalfDuplexView
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, PastTurn
 from antiphon.inference_worker.sessions.answer import AnswerStream
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
-from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.context import TraceContext, WorkerContext
 from antiphon.inference_worker.sessions.conversation_past import ConversationPast, FinishedStep
 from antiphon.inference_worker.sessions.mailbox import InterruptWatcher, QueuedInput, SessionMailbox
 from antiphon.inference_worker.sessions.recovery import (
@@ -26,7 +26,6 @@ from antiphon.inference_worker.sessions.recovery import (
     recover_half_duplex,
 )
 from antiphon.inference_worker.sessions.runner import SessionRunner, publish_error, reference_voice
-from antiphon.inference_worker.sessions.tracing import TraceContext
 from antiphon.inference_worker.sessions.transcripts import utterance_text
 from antiphon.shared_schemas.audio import float_bytes, samples_from_bytes
 from antiphon.shared_schemas.config import HalfDuplexConfig

@@ -20,8 +20,8 @@ from antiphon.shared_schemas.entries import (
     StreamEntry,
     StreamPosition,
 )
-from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.recording import Meta
+from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import EndReason, SessionKind
 
 SessionConfigIn = PrepareIn | HalfDuplexPrepareIn | ChatIn

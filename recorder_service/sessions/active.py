@@ -17,7 +17,7 @@ from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.replay.merge import MergeQueue
 from antiphon.recorder_service.sessions.recorder import SessionRecorder, SharedWork
 from antiphon.recorder_service.settings import RecorderSettings
-from antiphon.shared_schemas.events import SessionEvent
+from antiphon.shared_schemas.registry import SessionEvent
 
 log = structlog.get_logger()
 

@@ -31,8 +31,8 @@ from antiphon.recorder_service.sessions.status import (
 )
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.entries import Entry, StoppedOut, StreamPosition, TimeoutOut
-from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.recording import META_FILE, TIMELINE_FILE, RecordingState
+from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import SessionState
 
 log = structlog.get_logger()

@@ -22,7 +22,7 @@ from antiphon.edge.protocols.machine import (
 )
 from antiphon.shared_schemas.entries import ErrorOut, OutEntry, StoppedOut, TimeoutOut
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.wire import encode
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from antiphon.inference_worker.engines.common.token_counter import TokenCounter
+from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.processor import (
     ChatView,
     DuplexView,

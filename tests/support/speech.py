@@ -8,8 +8,8 @@ import re
 import numpy as np
 import soxr
 
+from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
-from antiphon.inference_worker.engines.local.costs import StageCosts
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.shared_schemas.events import SessionEvent
+from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import SessionKind, SessionState
 from support.chaos.audit import TransitionAudit
 from support.chaos.clients import ChaosSession, mark_of, marked_chunk

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cli.setting_names import setting_names
+from antiphon.cli.settings import setting_names
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings

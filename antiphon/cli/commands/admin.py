@@ -10,10 +10,10 @@ import typer
 from antiphon.broker import key_migration
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerError
-from antiphon.broker.schema_version import SCHEMA_VERSION
+from antiphon.broker.versions import SCHEMA_VERSION
 from antiphon.cli.broker_access import broker_settings, call_broker
 from antiphon.cli.common import RedisUrl, fail
-from antiphon.shared_schemas.events import WorkerCommand
+from antiphon.shared_schemas.registry import WorkerCommand
 
 _LEAVING_POLL_S = 0.2
 

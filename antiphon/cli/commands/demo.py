@@ -20,7 +20,7 @@ from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey
 from antiphon.cli.conversation.conversation import ConversationResult
 from antiphon.cli.conversation.dialogue import Call, Transcript, ask_file
 from antiphon.cli.conversation.sound import UnusableAudio, load_speech
-from antiphon.cli.setting_names import check_setting_names
+from antiphon.cli.settings import check_setting_names
 from antiphon.cli.stack.logs import LogFiles, prefix
 from antiphon.cli.stack.stack import (
     START_ERRORS,

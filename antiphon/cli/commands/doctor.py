@@ -21,14 +21,13 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon.broker.redis_server.checkup import examine_redis
-from antiphon.broker.redis_server.embedded import is_private
-from antiphon.broker.redis_server.programs import EmbeddedRedisError, find_redis_server
+from antiphon.broker.redis_server.embedded import EmbeddedRedisError, find_redis_server, is_private
 from antiphon.broker.service.listening import CannotListen, check_bind
 from antiphon.broker.settings import InvalidSettings
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import broker_settings
 from antiphon.cli.common import UNLIMITED_WIDTH, AsJson, DataDir, RedisUrl, fail, given
-from antiphon.cli.setting_options import Engine, ModelPath, Quantize
+from antiphon.cli.settings import Engine, ModelPath, Quantize
 from antiphon.cli.stack.stack import serves_http
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.edge.access.guards import AccessPolicy

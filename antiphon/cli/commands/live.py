@@ -20,8 +20,7 @@ from antiphon.broker.events import follow
 from antiphon.cli.broker_access import call_broker
 from antiphon.cli.commands.admin import cancel
 from antiphon.cli.common import AsJson, RedisUrl, Row, Wide, command_group, print_table, rows_table
-from antiphon.shared_schemas.events import SessionEvent
-from antiphon.shared_schemas.registry import SessionRow
+from antiphon.shared_schemas.registry import SessionEvent, SessionRow
 
 Watch = Annotated[
     bool,

@@ -18,8 +18,7 @@ from antiphon.cli.common import (
     command_group,
     given,
 )
-from antiphon.cli.setting_names import check_client_key, check_setting_names
-from antiphon.cli.setting_options import (
+from antiphon.cli.settings import (
     Engine,
     HealthHost,
     HealthPort,
@@ -29,6 +28,8 @@ from antiphon.cli.setting_options import (
     Quantize,
     ServiceRedisUrl,
     Slots,
+    check_client_key,
+    check_setting_names,
 )
 
 

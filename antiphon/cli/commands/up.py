@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from antiphon.broker.redis_server.programs import EmbeddedRedisError
+from antiphon.broker.redis_server.embedded import EmbeddedRedisError
 from antiphon.broker.service.listening import CannotListen, check_bind
 from antiphon.broker.service.logs import hide_in_text
 from antiphon.broker.settings import PRIVATE_FOLDER
@@ -34,14 +34,15 @@ from antiphon.cli.common import (
     plain_table,
     print_table,
 )
-from antiphon.cli.setting_names import check_client_key, check_setting_names
-from antiphon.cli.setting_options import (
+from antiphon.cli.settings import (
     Engine,
     Host,
     ModelPath,
     Port,
     Quantize,
     Slots,
+    check_client_key,
+    check_setting_names,
     setting_option,
 )
 from antiphon.cli.stack.logs import (

@@ -17,8 +17,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.key_migration import migrate_keys
-from antiphon.broker.redis_server.embedded import EmbeddedRedis
-from antiphon.broker.redis_server.programs import EmbeddedRedisError
+from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
 from antiphon.broker.settings import (
     CONFIG_STATUS,
     PRIVATE_FOLDER,

@@ -1,23 +1,56 @@
-"""One session on a backend server: a WebSocket from `session.init` to its end."""
+"""One session on a backend server: a WebSocket from `session.init` to its end, and short HTTP requests."""
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 import pybase64
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
 from websockets.sync.client import connect
 
-from antiphon.inference_worker.engines.backend.http_calls import HttpFailure, call
 from antiphon.inference_worker.engines.types import EngineError, EngineLost
 from antiphon.shared_schemas.audio import SILENCE, PcmFormat, Samples, samples_from_bytes
 from antiphon.shared_schemas.unit_result import TokenUsage
+
+
+class HttpFailure(Exception):
+    """The server did not answer."""
+
+
+def call(
+    address: str, method: str, path: str, body: dict[str, Any] | None = None, *, timeout_s: float
+) -> tuple[int, dict[str, Any]]:
+    """Status and JSON object of the answer; an answer that is no JSON object counts as an empty one.
+
+    Raises HttpFailure.
+    """
+    url = urlsplit(address)
+    kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
+    connection = kind(url.netloc, timeout=timeout_s)
+    try:
+        data = None if body is None else json.dumps(body)
+        connection.request(method, path, data, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        raw = answer.read()
+    except (OSError, HTTPException) as error:
+        raise HttpFailure(f"{address} does not answer ({error or type(error).__name__})") from error
+    finally:
+        connection.close()
+    try:
+        content = json.loads(raw)
+    except ValueError:
+        content = {}
+    return answer.status, content if isinstance(content, dict) else {}
+
 
 CONNECT_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 10.0

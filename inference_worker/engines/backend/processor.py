@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from antiphon.inference_worker.engines.backend.chat import BackendChatView
 from antiphon.inference_worker.engines.backend.duplex import BackendDuplexView
-from antiphon.inference_worker.engines.backend.half_duplex import (
-    KEPT_TURNS,
-    BackendHalfDuplexView,
-)
 from antiphon.inference_worker.engines.backend.options import BackendOptions
 from antiphon.inference_worker.engines.backend.server_pool import ServerPool
+from antiphon.inference_worker.engines.backend.turns import (
+    KEPT_TURNS,
+    BackendChatView,
+    BackendHalfDuplexView,
+)
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineInfo, LoadProgress
 from antiphon.shared_schemas.states import SessionKind

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from antiphon.inference_worker.engines.backend.http_calls import HttpFailure, call
+from antiphon.inference_worker.engines.backend.connection import HttpFailure, call
 from antiphon.inference_worker.engines.types import EngineLoadError, EngineLost
 from antiphon.shared_schemas.findings import Finding, failure, ok
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
-from antiphon.inference_worker.engines.local.costs import StageCosts
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.llm import Generation, Sampling
 from antiphon.inference_worker.engines.local.models import LocalSlot

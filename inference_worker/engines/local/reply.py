@@ -8,8 +8,8 @@ from concurrent.futures import Executor, Future
 from contextlib import closing
 from dataclasses import dataclass
 
+from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, ends_sentence
-from antiphon.inference_worker.engines.local.costs import StageCosts
 from antiphon.inference_worker.engines.local.llm import Generation
 from antiphon.inference_worker.engines.local.speech import Clause, SpeechQueue, SpokenClause, Word
 from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser

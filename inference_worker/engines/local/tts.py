@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antiphon.inference_worker.engines.local.costs import StageCosts
+from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError

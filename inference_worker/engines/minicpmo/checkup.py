@@ -10,7 +10,6 @@ from pathlib import Path
 
 import torch
 
-from antiphon.inference_worker.engines.common.findings import run_check
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, read_config
 from antiphon.inference_worker.engines.minicpmo.device import pick_device
 from antiphon.inference_worker.engines.minicpmo.model.kernel_check import missing_for_triton
@@ -30,6 +29,7 @@ from antiphon.inference_worker.engines.minicpmo.model.memory import (
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.token2wav.checkpoint_guard import check_yaml
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import find_token2wav
+from antiphon.inference_worker.engines.plugin import run_check
 from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok, warning
 
 _FETCH = "download every file of openbmb/MiniCPM-o-4_5: docs/gpu.md has the command"

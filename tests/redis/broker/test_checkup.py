@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import open_broker
 from antiphon.broker.redis_server.checkup import examine_redis
-from antiphon.broker.redis_server.programs import find_redis_server
+from antiphon.broker.redis_server.embedded import find_redis_server
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.findings import Finding, FindingStatus
 from support.redis_server import (

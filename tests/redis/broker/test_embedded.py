@@ -16,8 +16,7 @@ import pytest
 from redis.asyncio import Redis
 
 from antiphon.broker.client import open_broker
-from antiphon.broker.redis_server.embedded import EmbeddedRedis, free_port
-from antiphon.broker.redis_server.programs import EmbeddedRedisError
+from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError, free_port
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.states import SessionKind
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from antiphon.broker import events, malformed_rows
 from antiphon.broker.client import Broker
 from antiphon.broker.events import EventGroup, EventWatch
-from antiphon.shared_schemas.events import SessionEvent
+from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import EndReason, SessionState
 from support.control_plane import activate, claim, join, now_ms, serve
 

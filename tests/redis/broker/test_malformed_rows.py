@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from antiphon.broker import events, malformed_rows
 from antiphon.broker.client import Broker
-from antiphon.shared_schemas.events import SessionCommand, WorkerCommand
 from antiphon.shared_schemas.ids import ResumeToken
+from antiphon.shared_schemas.registry import SessionCommand, WorkerCommand
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from support.control_plane import (
     AUDIO,

@@ -16,7 +16,7 @@ from antiphon.broker.events import follow
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn
-from antiphon.shared_schemas.events import SessionEvent
+from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import SessionState
 from support.control_plane import activate, claim, join, now_ms, report, serve, used, waiting
 from support.redis_server import RedisServer

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.broker.redis_server.embedded import EmbeddedRedis
-from antiphon.broker.redis_server.programs import (
+from antiphon.broker.redis_server.embedded import (
     WRITER,
+    EmbeddedRedis,
     EmbeddedRedisError,
     RedisServer,
     find_redis_server,

@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.broker import events
 from antiphon.broker.client import Broker
-from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import SessionKind, SessionState
 from support.control_plane import activate, claim, join, serve
 

@@ -13,7 +13,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.keys import Keys
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.commands.admin import ask_to_drain, cancel_waiting
-from antiphon.shared_schemas.events import WorkerCommand
+from antiphon.shared_schemas.registry import WorkerCommand
 from antiphon.shared_schemas.states import EndReason
 from support.control_plane import claim, join, report, serve, waiting
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.shared_schemas.events import SessionEvent
 from antiphon.shared_schemas.recording import (
     META_FILE,
     RECORDING_FILE,
@@ -24,7 +23,7 @@ from antiphon.shared_schemas.recording import (
     parse_meta,
     parse_recording,
 )
-from antiphon.shared_schemas.registry import QueueSnapshot
+from antiphon.shared_schemas.registry import QueueSnapshot, SessionEvent
 from antiphon.shared_schemas.states import HELD_STATES, LEGAL_MOVES, SessionState
 from support.chaos.clients import ChaosSession, Outcome, ReceivedResult, mark_of
 from support.chaos.system import GRACE_S, SLOTS

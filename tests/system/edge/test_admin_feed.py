@@ -13,7 +13,7 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.events import WorkerCommand
+from antiphon.shared_schemas.registry import WorkerCommand
 from antiphon.shared_schemas.states import EndReason
 from support.control_plane import report, serve
 from support.edge_harness import (

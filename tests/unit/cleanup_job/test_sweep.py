@@ -19,12 +19,11 @@ import pytest
 from antiphon.broker.service.disk import TRASH, discard
 from antiphon.cleanup_job import service as cleanup_service
 from antiphon.cleanup_job import sweep as cleanup_sweep
-from antiphon.cleanup_job.disk import UPLOADS, empty_trash, examine
 from antiphon.cleanup_job.report import SweepReport, SweepStatus
 from antiphon.cleanup_job.retention import DAY_S, GIB, Rule
 from antiphon.cleanup_job.service import run_loop, run_once
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cleanup_job.sweep import LOCK_FILE, sweep, sweep_lock
+from antiphon.cleanup_job.sweep import LOCK_FILE, UPLOADS, empty_trash, examine, sweep, sweep_lock
 from antiphon.shared_schemas.recording import (
     USED_FILE,
     Meta,

@@ -9,8 +9,13 @@ import pytest
 from antiphon.edge.notifications import Ended, Place, SessionSubscription, Signal, update_places
 from antiphon.edge.protocols.machine import QueuePlace
 from antiphon.edge.session.admission import PlaceFilter
-from antiphon.shared_schemas.events import SessionEvent
-from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, RunningSession, Ticket
+from antiphon.shared_schemas.registry import (
+    QueuedSession,
+    QueueSnapshot,
+    RunningSession,
+    SessionEvent,
+    Ticket,
+)
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WaitReason
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.shared_schemas.events import SessionEvent, UnreadableEvent
+from antiphon.shared_schemas.registry import SessionEvent, UnreadableEvent
 from antiphon.shared_schemas.states import (
     HELD_STATES,
     LEGAL_MOVES,

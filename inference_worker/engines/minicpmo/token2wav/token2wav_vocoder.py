@@ -24,10 +24,10 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.checkpoint_guard impor
     weights_only,
 )
 from antiphon.inference_worker.engines.minicpmo.token2wav.flow import Flow
-from antiphon.inference_worker.engines.minicpmo.token2wav.micro_batcher import MicroBatcher
 from antiphon.inference_worker.engines.minicpmo.token2wav.solver import RETAINED
 from antiphon.inference_worker.engines.minicpmo.token2wav.streams import (
     CodeChunk,
+    MicroBatcher,
     StreamBatcher,
     Synthesis,
     VoiceStream,

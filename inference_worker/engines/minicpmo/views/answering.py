@@ -9,9 +9,9 @@ from concurrent.futures import wait
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from antiphon.inference_worker.engines.common.token_counter import TokenCounter
+from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SamplingSettings, Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
+from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput, counting_input
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import PromptPart
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import (
@@ -23,7 +23,6 @@ from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
     WrittenAnswer,
 )
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
-from antiphon.inference_worker.engines.minicpmo.views.input_tokens import counting_input
 from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta
 from antiphon.shared_schemas.audio import Samples

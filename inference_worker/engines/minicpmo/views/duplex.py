@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, suppress
 
 import numpy as np
 
-from antiphon.inference_worker.engines.common.token_counter import TokenCounter
+from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import (
     SlicedImage,
     decode_image,
@@ -16,7 +16,7 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.images import (
 )
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import StepAbandoned
-from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
+from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput, counting_input
 from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
     DuplexConversation,
     UnitOutcome,
@@ -30,7 +30,6 @@ from antiphon.inference_worker.engines.minicpmo.sessions.recovery import (
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import unfinished_turn_codes
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
-from antiphon.inference_worker.engines.minicpmo.views.input_tokens import counting_input
 from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import EngineError, PastUnit, PrefillReport
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from antiphon.cli.commands.live import event_line
-from antiphon.shared_schemas.events import SessionEvent
+from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 
 

@@ -23,7 +23,7 @@ from antiphon.shared_schemas.entries import (
     VadOut,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason, WaitReason
 from support.protocol_driver import run_sequence, wires_of
 from support.tools import calls_weather

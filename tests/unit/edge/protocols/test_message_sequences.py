@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from antiphon.edge.errors import Close
 from antiphon.edge.protocols.machine import Action, Finish, Forward, QueuePlace, Send
-from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason
 from support.protocol_driver import Ended, Protocol, Step
 from support.protocol_samples import GRANTED, PROTOCOLS

@@ -31,7 +31,7 @@ from antiphon.shared_schemas.entries import (
     StopIn,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.events import SessionCommand
+from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.unit_result import TokenUsage
 from support.chat_mode_samples import CHAT_MODE

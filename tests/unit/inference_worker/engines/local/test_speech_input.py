@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import soxr
 
-from antiphon.inference_worker.engines.local.costs import StageCosts
+from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.speech import Clause, Word
 from antiphon.inference_worker.engines.local.speech_input import SpeechInput, endpoint_rules

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.broker.settings import BrokerSettings, InvalidSettings
-from antiphon.cli.setting_names import (
+from antiphon.cli.settings import (
     OTHER_PROGRAMS,
     check_client_key,
     check_setting_names,

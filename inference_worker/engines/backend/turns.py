@@ -1,4 +1,4 @@
-"""One half-duplex session: a turn-based request to a backend server for each utterance."""
+"""Turn-based requests to a backend server: half-duplex turns and chats."""
 
 from __future__ import annotations
 
@@ -6,21 +6,73 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from antiphon.inference_worker.engines.backend.answering import BackendAnsweringView
-from antiphon.inference_worker.engines.backend.messages import turn_input
+from antiphon.inference_worker.engines.backend.messages import check_for_llama, turn_input
 from antiphon.inference_worker.engines.backend.options import BackendOptions
-from antiphon.inference_worker.engines.backend.server_pool import ServerPool
-from antiphon.inference_worker.engines.processor import HalfDuplexView
+from antiphon.inference_worker.engines.backend.server_pool import BackendServer, ServerPool
+from antiphon.inference_worker.engines.backend.view import BackendView
+from antiphon.inference_worker.engines.processor import AnsweringView, ChatView, HalfDuplexView
 from antiphon.inference_worker.engines.types import (
     Delta,
     EngineError,
+    EngineLost,
     PastTurn,
     PrefillReport,
+    ProgressCallback,
     UnsupportedContent,
+    no_progress,
 )
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples, float_bytes
-from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.config import ChatOptions, HalfDuplexConfig
 from antiphon.shared_schemas.content import AudioPart, ConversationMessage, Role, TextPart
+
+
+class BackendAnsweringView(BackendView, AnsweringView):
+    """Each request has a session of its own: a server keeps the context of earlier requests otherwise."""
+
+    def __init__(self, options: BackendOptions, servers: ServerPool) -> None:
+        super().__init__(options, servers)
+        self._answering = False
+        self._broken = False
+
+    def _begin(self, history: Sequence[ConversationMessage], *, thinks: bool = False) -> None:
+        """Start a session that can take this history. Raises UnsupportedContent."""
+
+        def payload(server: BackendServer) -> dict[str, Any]:
+            if server.is_llama:
+                check_for_llama(history)
+                if thinks:
+                    text = "llama-omni-server cannot think before it answers"
+                    raise UnsupportedContent(text, "enable_thinking")
+            return {"mode": "turn_based"}
+
+        self._open_session(payload)
+
+    def _answer(self, request: dict[str, Any]) -> Iterator[Delta]:
+        """Send the request and yield the answer, then end the session."""
+        connection, limit_s = self._prepared(), self._options.stall_timeout_s
+        connection.append(request)
+        self._answering, streamed = True, False
+        while not self._interrupted():
+            event = connection.next(limit_s)
+            if event is None:
+                if self._interrupted():
+                    break
+                raise EngineLost(f"the backend server has sent nothing for {limit_s:g} s")
+            self._note(event)
+            if event.kind == "done":
+                tokens = int(event.metrics.get("n_tokens", 0))
+                text = "" if streamed else event.text
+                yield Delta(text=text, audio=event.audio, n_tokens=tokens)
+                break
+            if event.kind in ("text", "audio"):
+                streamed = True
+                yield Delta(text=event.text, audio=event.audio)
+        self._answering = False
+        self._close_session()
+
+    def _interrupted(self) -> bool:
+        return self._stopped.is_set() or self._broken
+
 
 KEPT_TURNS = 8
 """The newest turns that are sent with their sound; of older ones only the answers are sent."""
@@ -123,3 +175,32 @@ class BackendHalfDuplexView(BackendAnsweringView, HalfDuplexView):
             left -= 0 if sound is None else len(sound)
             sounds.append(None if sound is None or left < 0 else AudioPart(float_bytes(sound)))
         return sounds[::-1]
+
+
+class BackendChatView(BackendAnsweringView, ChatView):
+    """The server receives the history with `generate`, so `prefill` reports no tokens of it."""
+
+    def __init__(self, options: BackendOptions, servers: ServerPool) -> None:
+        super().__init__(options, servers)
+        self._request: dict[str, Any] = {}
+
+    def prefill(
+        self,
+        messages: Sequence[ConversationMessage],
+        options: ChatOptions,
+        ref_audio: Samples | None = None,
+        on_progress: ProgressCallback = no_progress,  # noqa: ARG002  # a server reports none
+    ) -> int:
+        self._begin(messages, thinks=options.enable_thinking)
+        speaks = options.tts.enabled
+        self._request = turn_input(messages, options.generation, ref_audio, speaks=speaks) | {
+            "omni_mode": options.omni_mode,
+            "use_tts_template": options.use_tts_template or speaks,
+            "enable_thinking": options.enable_thinking,
+        }
+        if options.max_slice_nums is not None:
+            self._request["image"] = {"max_slice_nums": options.max_slice_nums}
+        return self.kv_cache_length
+
+    def generate(self) -> Iterator[Delta]:
+        return self._answer(self._request)

@@ -1,4 +1,4 @@
-"""The computing time of a session by stage, as its unit results report it."""
+"""What a session costs: its tokens, and its computing time by stage."""
 
 from __future__ import annotations
 
@@ -7,6 +7,28 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
+
+from antiphon.shared_schemas.unit_result import TokenUsage
+
+
+class TokenCounter:
+    """Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._usage = TokenUsage()
+
+    def add(self, **counts: int) -> None:
+        """Add tokens, by the names of the fields of TokenUsage."""
+        with self._lock:
+            self._usage += TokenUsage(**counts)
+
+    def take(self) -> TokenUsage:
+        """What was added since the last call."""
+        with self._lock:
+            usage, self._usage = self._usage, TokenUsage()
+        return usage
+
 
 Stage = Literal["llm", "tts", "token2wav"]
 

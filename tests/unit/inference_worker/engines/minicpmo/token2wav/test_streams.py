@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from antiphon.inference_worker.engines.minicpmo.token2wav.micro_batcher import MicroBatcher
+from antiphon.inference_worker.engines.minicpmo.token2wav.streams import MicroBatcher
 
 ASKERS = 5
 
