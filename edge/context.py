@@ -17,9 +17,9 @@ from antiphon.broker.settings import InvalidSettings
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.access.limits import ByteBudget, ConnectionLimiter
 from antiphon.edge.admin_feed import AdminFeed
+from antiphon.edge.chat_connections import ChatConnections
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.edge.notifications import SessionEvents
-from antiphon.edge.session.chat_connections import ChatConnections
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.terminator import SessionTerminator
 from antiphon.edge.tracing import SessionTrace
