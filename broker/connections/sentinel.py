@@ -71,6 +71,7 @@ class SentinelClient(SingleServer):
         """A master that was cut off accepts writes until a Sentinel has demoted it, for ten seconds."""
         master = await self._locating()
         self._pipeline.leave_others(master)
+        self._long_commands.leave_others(master)
         for connection in self._blocking:
             connection.leave_others(master)
         self._pool.leave_others(master)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from antiphon.broker.connections.pipeline import Pipeline
+from antiphon.broker.connections.client import RedisNode
+from antiphon.broker.connections.pipeline import LONG_BYTES, Pipeline
 from antiphon.broker.connections.pool import ReportsLoss, shared_pool
 from antiphon.broker.errors import BrokerUnavailable, MasterChanged
 from antiphon.broker.redis_address import RedisAddress
@@ -126,6 +128,90 @@ async def test_a_huge_command_and_a_huge_reply_arrive_whole(wire: Wire) -> None:
     assert whole == data
     assert after == b"after"
     await wire.raw.delete(key)
+
+
+class ObservedTransport:
+    """Notes the size of each write."""
+
+    def __init__(self, transport: Any) -> None:
+        self.sizes: list[int] = []
+        self._transport = transport
+
+    def write(self, data: bytes | memoryview) -> None:
+        self.sizes.append(len(data))
+        self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+@on_both_loops
+async def test_no_write_gets_a_long_command_whole(wire: Wire) -> None:
+    name = f"long-{free_port()}"
+    values: list[Any] = [
+        *(b"", b"x" * LONG_BYTES, b"y" * (LONG_BYTES + 1), bytes(range(256)) * 40_000),
+        *(5, -1.5, "\u00fc" * 1000, b"z" * 100_000, b"z" * 100_000, b"z" * 100_000),
+    ]
+    keys = [f"{name}-{number}" for number in range(len(values))]
+    await wire.pipeline.call("PING")
+    link = wire.pipeline._link
+    assert link
+    observed = ObservedTransport(link.transport)
+    link.transport = observed  # type: ignore[assignment]
+    pairs = [each for pair in zip(keys, values, strict=True) for each in pair]
+    first, after = await asyncio.gather(
+        wire.pipeline.call("MSET", *pairs), wire.pipeline.call("ECHO", "after")
+    )
+    assert (first, after) == (b"OK", b"after")
+    assert max(observed.sizes) <= LONG_BYTES + 100_100, "short parts are packed together"
+    expected = [v if isinstance(v, bytes) else str(v).encode() for v in values]
+    assert await wire.pipeline.call("MGET", *keys) == expected
+    await wire.raw.delete(*keys)
+
+
+@on_both_loops
+async def test_a_long_command_whose_caller_is_cancelled_is_sent_whole(wire: Wire) -> None:
+    key = f"cancelled-{free_port()}"
+    await wire.pipeline.call("PING")
+    wire.proxy.freeze()
+    task = wire.start("SET", key, bytes(HUGE), "EX", 60)
+    after = wire.start("STRLEN", key)
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await outcomes(task) == [asyncio.CancelledError]
+    wire.proxy.thaw()
+    assert await after == HUGE
+    await wire.raw.delete(key)
+
+
+@on_both_loops
+async def test_a_reset_within_a_long_command_fails_it_and_what_waits_behind_it(wire: Wire) -> None:
+    await wire.pipeline.call("PING")
+    wire.proxy.freeze()
+    tasks = wire.start("SET", "never", bytes(HUGE)), wire.start("ECHO", "x")
+    await asyncio.sleep(0)
+    wire.proxy.thaw()
+    wire.proxy.reset()
+    assert await outcomes(*tasks) == [RedisConnectionError] * 2
+    assert await wire.pipeline.call("ECHO", "next") == b"next"
+
+
+@on_both_loops
+async def test_a_short_command_does_not_wait_for_a_long_one(wire: Wire) -> None:
+    settings = BrokerSettings(redis_url=wire.proxy.url, redis_timeout_s=30.0)
+    node = RedisNode(shared_pool(settings, RedisAddress.parse(wire.proxy.url)))
+    try:
+        wire.proxy.request_bytes_per_s = 100_000
+        key, data = f"slow-{free_port()}", bytes(8 * LONG_BYTES)
+        slow = asyncio.create_task(node.call_pipelined("SET", key, data, "EX", 60))
+        for number in range(20):
+            assert await node.call_pipelined("ECHO", number) == b"%d" % number
+        assert not slow.done()
+        wire.proxy.request_bytes_per_s = math.inf
+        assert await slow == b"OK"
+        await wire.raw.delete(key)
+    finally:
+        await node.aclose()
 
 
 @on_both_loops
