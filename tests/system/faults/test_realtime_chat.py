@@ -1,4 +1,4 @@
-"""`/v1/realtime?mode=chat` when its worker dies, and when its client is lost without a word."""
+"""`/v1/realtime?mode=chat` when its worker dies, its client is lost without a word, or its edge shuts down."""
 
 from __future__ import annotations
 
