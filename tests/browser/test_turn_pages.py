@@ -67,15 +67,20 @@ def stack(simulated: Stack) -> Stack:
 # Half-duplex
 
 
-async def test_stopping_an_answer_and_the_idle_countdown(visitor: Visitor) -> None:
+async def test_stopping_the_greeting_and_an_answer_and_the_idle_countdown(visitor: Visitor) -> None:
     page = await visitor.open("/half_duplex", speaks=True, phone=True, dark=True)
     state = page.get_by_role("region", name="Conversation").get_by_role("status")
     await page.get_by_role("button", name="Start conversation").click()
     await watch_position(page, ".stage.running .danger")
+    turn = page.locator("an-half-duplex-turn").last
+    await expect(turn).to_contain_text("Hello!")
+    await page.get_by_role("button", name="Stop answer").click(timeout=60_000)
+    await expect(turn).to_contain_text("stopped")
+    await expect(page.get_by_text("For example:")).to_be_visible()
     await expect(state).to_have_text("Listening")
     await speak(page, spoken(ITALY, lead_s=1.0))
+    await expect(page.locator("an-half-duplex-turn")).to_have_count(2, timeout=60_000)
     await page.get_by_role("button", name="Stop answer").click(timeout=60_000)
-    turn = page.locator("an-half-duplex-turn")
     await expect(turn).to_contain_text(re.compile("stopped|No answer"))
     await expect(state).to_have_text("Listening")
     await expect(page.get_by_role("timer")).to_have_count(0)

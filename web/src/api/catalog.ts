@@ -16,7 +16,7 @@ export interface Capabilities {
   readonly sees: boolean;
   readonly clones_voices: boolean;
   readonly calls_tools: boolean;
-  /** Every engine with full duplex speaks the greeting of a session first. */
+  /** Every engine with spoken sessions speaks the greeting of a session first. */
   readonly greets: boolean;
   readonly simulated: boolean;
 }
@@ -46,6 +46,7 @@ export interface Preset {
   readonly needs?: readonly string[];
   /** Duplex pages. */
   readonly system_prompt?: string;
+  /** Duplex and half-duplex pages. */
   readonly greeting?: string;
   /** Turn-based and half-duplex pages. */
   readonly system_content?: readonly PresetItem[];
@@ -53,6 +54,9 @@ export interface Preset {
   /** Presets of the user: voice ids instead of audio. */
   readonly voices?: { readonly model: string | null; readonly speech: string | null };
 }
+
+/** The server refuses a longer greeting. */
+export const GREETING_LENGTH = 300;
 
 export interface PresetAudioClip {
   /** base64 of float32 mono PCM at 16 kHz. */

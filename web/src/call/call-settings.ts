@@ -1,4 +1,4 @@
-import { frontendDefaults, type Preset } from "../api/catalog.ts";
+import { frontendDefaults, GREETING_LENGTH, type Preset } from "../api/catalog.ts";
 import { type VoiceFields, voiceAt } from "../components/voice-list.ts";
 import type { DuplexPrepare } from "../protocol/messages.ts";
 import { loadCapabilities } from "../shell/capabilities.ts";
@@ -17,9 +17,6 @@ import {
 import { isOwnPreset, type PresetContent } from "../storage/own-presets.ts";
 
 export type CallKind = "audio" | "omni";
-
-/** The server refuses a longer greeting. */
-export const GREETING_LENGTH = 300;
 
 /** The server accepts wider limits (`shared_schemas/config.py`). These limits suit the page. */
 const FIELDS = {

@@ -2,8 +2,9 @@ import "../components/device-select.ts";
 import "../components/preset-selector.ts";
 import "../components/voice-picker.ts";
 import { html, nothing, type TemplateResult } from "lit";
-import type { Preset } from "../api/catalog.ts";
+import { GREETING_LENGTH, type Preset } from "../api/catalog.ts";
 import type { VoiceSelection } from "../components/voice-list.ts";
+import { common } from "../i18n/common.ts";
 import { formatDuration, formatNumber } from "../i18n/language.ts";
 import { capabilities } from "../shell/capabilities.ts";
 import { menu, withPreset } from "../shell/header.ts";
@@ -14,7 +15,6 @@ import {
   applyPreset,
   type CallKind,
   type CallValues,
-  GREETING_LENGTH,
   presetContent,
   suggestedDelayMs,
 } from "./call-settings.ts";
@@ -43,8 +43,8 @@ export function settingsPanel(view: CallView): TemplateResult {
     ${
       capabilities.value?.greets
         ? textArea({
-            label: callSettingsStrings().greeting,
-            hint: callSettingsStrings().greetingHint,
+            label: common().presets.greeting,
+            hint: common().presets.greetingHint,
             value: values.greeting,
             rows: 2,
             longest: GREETING_LENGTH,

@@ -193,8 +193,6 @@ export const callStrings = defineStrings(
 export const callSettingsStrings = defineStrings(
   {
     prompt: "Instructions",
-    greeting: "Greeting",
-    greetingHint: "The model says this first. Leave it empty to speak first.",
     nextCall: "Changes apply to the next call.",
     generation: "Generation",
     temperature: "Temperature",
@@ -252,8 +250,6 @@ export const callSettingsStrings = defineStrings(
   },
   {
     prompt: "系统提示",
-    greeting: "开场白",
-    greetingHint: "模型先说这句话。留空则由你先开口。",
     nextCall: "这里的更改从下次通话起生效。",
     generation: "生成",
     temperature: "温度",

@@ -1,16 +1,18 @@
 import "./part-list.ts";
 import "./preset-selector.ts";
 import "./voice-picker.ts";
-import { html, type TemplateResult } from "lit";
+import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
-import type { Preset } from "../api/catalog.ts";
+import { GREETING_LENGTH, type Preset } from "../api/catalog.ts";
 import { common } from "../i18n/common.ts";
 import type { Part } from "../media/parts.ts";
 import type { Instructions, SelectionSettings } from "../session/instructions.ts";
+import { capabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import { StoreController } from "../state/store.ts";
 import { ownPresets, type PresetContent } from "../storage/own-presets.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
+import { textArea } from "../ui/controls.ts";
 import type { AttachmentType } from "./part-list.ts";
 import { type VoiceSelection, voiceAt } from "./voice-list.ts";
 
@@ -22,7 +24,7 @@ export function adoptPreset(settings: SelectionSettings): void {
   if (preset === settings.value.preset) return;
   const own = ownPresets.value.find(({ id }) => id === preset);
   const voices = own ? { voice: own.voice, speech: own.speech } : {};
-  settings.update({ preset, wording: null, ...voices });
+  settings.update({ preset, wording: null, greeting: null, ...voices });
 }
 
 /** Preset, instructions and voices of a page, with the user's changes. */
@@ -65,6 +67,7 @@ export class InstructionsPanel extends BaseElement {
           @change=${({ detail }: CustomEvent<readonly Part[]>) => this.instructions.edit(detail)}
         ></an-part-list>
       </details>
+      ${this.#greeting()}
       <details class="fold" @toggle=${this.#onToggle}>
         <summary>${voices.label}</summary>
         <an-voice-picker
@@ -77,12 +80,25 @@ export class InstructionsPanel extends BaseElement {
     </section>`;
   }
 
+  #greeting(): TemplateResult | typeof nothing {
+    const { greeting, greetingHint } = common().presets;
+    if (this.instructions.page !== "half_duplex_audio" || !capabilities.value?.greets)
+      return nothing;
+    return textArea({
+      label: greeting,
+      hint: greetingHint,
+      value: this.instructions.greeting,
+      rows: 2,
+      longest: GREETING_LENGTH,
+      disabled: this.disabled,
+      onInput: (words) => this.instructions.greetWith(words),
+    });
+  }
+
   async #content(): Promise<PresetContent> {
-    const { selection, presetVoicePath, parts } = this.instructions;
+    const { selection, presetVoicePath, parts, greeting } = this.instructions;
     const texts = parts.value.flatMap((part) => (part.type === "text" ? [part.text] : []));
     const voice = selection.voice ?? (await voiceAt(presetVoicePath));
-    // Only calls have a greeting.
-    const greeting = ownPresets.value.find(({ id }) => id === selection.preset)?.greeting ?? "";
     return { texts, greeting, voice, speech: selection.speech };
   }
 

@@ -66,7 +66,7 @@ export const en = {
       `${model} understands speech in ${languages} only.`,
     ownVoice: "This model speaks with its own voice. These settings have no effect.",
     questions: {
-      first: "What is the capital of Italy?",
+      first: "What is the capital of Japan?",
       second: "Explain in two sentences why the sky is blue.",
       third: "Give me three ideas for a rainy afternoon.",
     },
@@ -78,6 +78,8 @@ export const en = {
     none: "No preset",
     custom: "Custom",
     prompt: "Instructions",
+    greeting: "Greeting",
+    greetingHint: "The model says this first. Leave it empty to speak first.",
     failed: "Cannot load presets",
   },
 

@@ -67,7 +67,7 @@ export const zh: Translated<typeof en> = {
     hears: (model, languages) => `${model} 只听得懂${languages}。`,
     ownVoice: "此模型使用自己的声音说话，这些设置不起作用。",
     questions: {
-      first: "意大利的首都是哪里？",
+      first: "日本的首都是哪里？",
       second: "用两句话解释天空为什么是蓝色的。",
       third: "给我三个雨天下午的好主意。",
     },
@@ -79,6 +79,8 @@ export const zh: Translated<typeof en> = {
     none: "无预设",
     custom: "自定义",
     prompt: "系统提示",
+    greeting: "开场白",
+    greetingHint: "模型先说这句话。留空则由你先开口。",
     failed: "无法加载预设",
   },
 

@@ -134,7 +134,7 @@ const EN: HelpTexts = {
     },
     halfDuplex: {
       about: [
-        "You take turns: you speak, and after a pause the model answers. The microphone is off while it speaks, so no headphones are needed.",
+        "The model greets you. Then you take turns: you speak, and after a pause the model answers. The microphone is off while it speaks, so no headphones are needed.",
       ],
       keys: [],
       states: [
@@ -230,7 +230,9 @@ const ZH: HelpTexts = {
       ],
     },
     halfDuplex: {
-      about: ["轮流说话：您说完并停顿后模型回答。模型说话时麦克风关闭，因此不需要耳机。"],
+      about: [
+        "模型先打招呼，然后轮流说话：您说完并停顿后模型回答。模型说话时麦克风关闭，因此不需要耳机。",
+      ],
       keys: [],
       states: [
         ["正在听", "请说话。停顿后您的一轮结束。"],

@@ -161,6 +161,8 @@ export interface HalfDuplexConfig {
     top_k?: number;
   };
   tts?: { enabled?: boolean };
+  /** What the model says first. */
+  greeting?: string;
   session?: { timeout_s?: number };
 }
 

@@ -134,3 +134,12 @@ test("a transcript is placed before its unit, and frames within their chunk", ()
   expect(lines[0]?.atMs).toBe(9100 - 1000 - 20 * 70);
   expect(frames.map(({ atMs }) => atMs)).toEqual([9000, 9500]);
 });
+
+test("has no words of the user before a greeting", () => {
+  const timeline = turnTimeline({
+    mode: "half_duplex",
+    turns: [{ ...TURN, input: {} }],
+    events: [],
+  });
+  expect(timeline.lines.map(({ role }) => role)).toEqual(["model"]);
+});

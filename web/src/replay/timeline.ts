@@ -126,7 +126,7 @@ export function turnTimeline(recording: TurnRecording): Timeline {
   const isChat = recording.mode === "chat";
   const answers = recording.turns.map((turn) => answer(turn, leadMs));
   const lines = recording.turns.flatMap((turn, i) => [
-    ...(isChat ? written(turn, leadMs) : [utterance(turn)]),
+    ...(isChat ? written(turn, leadMs) : utterance(turn)),
     ...(answers[i] ? [answers[i]] : []),
   ]);
   const speaks: SpeakerSegment[] = answers.map(({ atMs, untilMs }) => ({
@@ -144,14 +144,11 @@ export function turnTimeline(recording: TurnRecording): Timeline {
   };
 }
 
-function utterance(turn: RecordedTurn): SpokenLine {
-  const atMs = Math.max(0, turn.request_ts_ms - (turn.input.audio_duration_ms ?? 0));
-  return {
-    role: "user",
-    text: turn.input.text ?? "",
-    atMs,
-    untilMs: turn.request_ts_ms,
-  };
+/** Nothing before a greeting. */
+function utterance({ input, request_ts_ms: untilMs }: RecordedTurn): SpokenLine[] {
+  const { audio_duration_ms: lastsMs = 0, text = "" } = input;
+  if (lastsMs === 0 && text === "") return [];
+  return [{ role: "user", text, atMs: Math.max(0, untilMs - lastsMs), untilMs }];
 }
 
 /** All messages of a chat. Only the answered message has a position on the timeline. */

@@ -92,7 +92,7 @@ export type TurnState =
 
 export interface HalfDuplexTurnState {
   readonly id: number;
-  /** Length of the user's speech, ms. */
+  /** Length of the user's speech, ms. 0: the model's greeting, which nobody asked for. */
   readonly speechMs: number;
   /** The user's words. Empty until the answer is complete, and without a transcript. */
   readonly heard: string;
@@ -275,7 +275,8 @@ export class HalfDuplexSession extends VoiceSession<
 
   #onPlaybackStart(atMs: number): void {
     this.patch({ turnState: "speaking" });
-    this.#changeTurn({ firstAudioMs: atMs - this.#askedAt });
+    if (this.state.value.turns.at(-1)?.speechMs !== 0)
+      this.#changeTurn({ firstAudioMs: atMs - this.#askedAt });
   }
 
   #settle(): void {

@@ -71,6 +71,17 @@ it("loads the preset's texts and audio in order", async () => {
   expect(presetVoice?.samples).toEqual(SOUND);
 });
 
+it("greets with the words of the preset, or with the user's", () => {
+  const instructions = open();
+  expect(instructions.greeting).toBe("");
+  instructions.choose({ ...PRESET, greeting: "Hello!" });
+  expect(instructions.greeting).toBe("Hello!");
+  instructions.greetWith("");
+  expect(instructions.greeting).toBe("");
+  instructions.choose({ ...PRESET, id: "other", greeting: "Welcome!" });
+  expect(instructions.greeting).toBe("Welcome!");
+});
+
 it("keeps the user's texts until another preset is selected", async () => {
   const first = await loaded();
   const [one, two, three] = first.parts.value as [Part, Part, Part];

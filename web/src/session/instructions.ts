@@ -1,4 +1,5 @@
 import {
+  GREETING_LENGTH,
   type Preset,
   type PresetAudioClip,
   type PresetPage,
@@ -16,6 +17,8 @@ export const INSTRUCTION_FIELDS = {
   preset: optional(64),
   /** Texts of the preset as the user edited them. */
   wording: textList(20_000),
+  /** The greeting as the user edited it. Null: that of the preset. Chats have none. */
+  greeting: optional(GREETING_LENGTH),
   /** Voice ids of the model and of its output. */
   voice: optional(64),
   speech: optional(64),
@@ -58,7 +61,7 @@ export class Instructions {
   choose(preset: Preset): void {
     const before = this.selection.preset;
     if (preset.id !== before) {
-      this.#settings.update({ preset: preset.id, wording: null });
+      this.#settings.update({ preset: preset.id, wording: null, greeting: null });
       const { model = null, speech = null } = preset.voices ?? {};
       if (preset.voices || isOwnPreset(before)) this.#settings.update({ voice: model, speech });
     }
@@ -115,6 +118,15 @@ export class Instructions {
 
   useSpeech(speech: string | null): void {
     this.#settings.update({ speech });
+  }
+
+  /** What the model says first. Empty: it waits for the user. */
+  get greeting(): string {
+    return this.selection.greeting ?? this.#preset?.greeting ?? "";
+  }
+
+  greetWith(greeting: string): void {
+    this.#settings.update({ greeting });
   }
 
   /** The voice of the preset. */

@@ -166,11 +166,12 @@ export class HalfDuplexTurn extends BaseElement {
   protected override render(): TemplateResult {
     const t = halfDuplexStrings();
     const { id, speechMs, heard } = this.turn;
-    return html`<div class="message user">
-        <p class="tiny strong">${t.spoke(formatDuration(speechMs))}</p>
-        ${heard === "" ? nothing : html`<p class="heard">${heard}</p>`}
-        ${this.#player(this.#sound?.user, INPUT_RATE, t.yourSpeech(id + 1))}
-      </div>
+    const asked = html`<div class="message user">
+      <p class="tiny strong">${t.spoke(formatDuration(speechMs))}</p>
+      ${heard === "" ? nothing : html`<p class="heard">${heard}</p>`}
+      ${this.#player(this.#sound?.user, INPUT_RATE, t.yourSpeech(id + 1))}
+    </div>`;
+    return html`${speechMs === 0 ? nothing : asked}
       <div class="message model">
         ${this.#reply()} ${this.turn.done ? this.#below() : nothing}
       </div>`;
@@ -284,6 +285,7 @@ export class HalfDuplexPage extends BaseElement {
     const t = halfDuplexStrings();
     const turns = this.#controller.state?.turns ?? [];
     const spoken = this.#settings.value.spoken;
+    const greeted = turns.length === 1 && turns[0]?.speechMs === 0;
     return html`<section class="card flush turns" tabindex="0" aria-label=${t.turns}>
       ${
         turns.length === 0
@@ -300,6 +302,7 @@ export class HalfDuplexPage extends BaseElement {
           (turn) => this.#turn(turn),
         )}
       </ol>
+      ${greeted ? html`<p class="soft">${exampleQuestion(this.#able.value)}</p>` : nothing}
       ${this.#recordingLink()}
     </section>`;
   }

@@ -5,6 +5,7 @@ import { voiceAudio } from "../../api/catalog.ts";
 import { formatDuration, formatNumber, formatSeconds } from "../../i18n/language.ts";
 import type { HalfDuplexPrepare, SystemItem } from "../../protocol/messages.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
+import { canGreet, capabilities, loadCapabilities } from "../../shell/capabilities.ts";
 import { flag, range, Settings } from "../../state/store.ts";
 import { slider, toggle } from "../../ui/controls.ts";
 import { halfDuplexStrings } from "./strings.ts";
@@ -15,7 +16,7 @@ export const halfDuplexSettings = new Settings("half-duplex", 1, {
   threshold: range(0.8, 0.05, 0.95),
   minSpeechMs: range(128, 0, 1000),
   minSilenceMs: range(800, 200, 3000),
-  padMs: range(30, 0, 500),
+  padMs: range(100, 0, 500),
   maxTokens: range(256, 16, 1024),
   temperature: range(0.7, 0, 1.5),
   lengthPenalty: range(1.1, 0.5, 2),
@@ -31,7 +32,8 @@ export async function prepareHalfDuplex(
   chosen: HalfDuplexChoices,
   instructions: Instructions,
 ): Promise<HalfDuplexPrepare> {
-  await instructions.complete();
+  await Promise.all([instructions.complete(), loadCapabilities()]);
+  const { greeting } = instructions;
   const speech = chosen.speech === null ? undefined : (await voiceAudio(chosen.speech)).base64;
   return {
     system_content: systemContent(instructions),
@@ -51,6 +53,7 @@ export async function prepareHalfDuplex(
       },
       tts: { enabled: chosen.spoken },
       session: { timeout_s: chosen.timeoutS },
+      ...(canGreet(capabilities.value, greeting) && { greeting }),
     },
   };
 }
