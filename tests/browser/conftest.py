@@ -11,7 +11,7 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from nodejs import find_node
-from support.browser_user import Browsers, Visitor
+from support.browser_user import Browsers, Chromium, Visitor
 from support.chromium import REMEDY, find_chromium, in_ci
 from support.shared_stack import TALKATIVE, running_stack
 from support.stack import Stack, until
@@ -71,7 +71,7 @@ async def simulated(running_simulated: Stack) -> AsyncIterator[Stack]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browsers(chromium: str) -> AsyncIterator[Browsers]:
-    async with Browsers(chromium) as running:
+    async with Chromium(chromium) as running:
         yield running
 
 

@@ -62,7 +62,7 @@ HAS_HAD_STATES = """(wanted) => {
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The only stack of the browser tests that loads models."""
+    """A stack that loads models."""
     with running_stack(tmp_path_factory.mktemp("local"), "local", slots=2) as running:
         yield running
 

@@ -1,8 +1,9 @@
-"""Opens pages in Chromium with a chosen microphone, camera, screen and language."""
+"""Opens pages in a browser with a chosen microphone, camera, screen and language."""
 
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,13 +55,12 @@ _IGNORED_MESSAGES = ("log", "debug", "info", "dir", "time", "timeEnd")
 
 
 @dataclass
-class Browsers:
-    """Starts Chromium. Pages that need no file as microphone or camera share one process."""
+class Browsers(ABC):
+    """Starts browsers. Pages that need no file as microphone or camera share one process."""
 
-    chromium: str
     _playwright: Playwright = field(init=False)
-    _shared: Browser | None = None
-    _exits: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _shared: Browser | None = field(init=False, default=None)
+    _exits: AsyncExitStack = field(init=False, default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> Self:
         self._playwright = await self._exits.enter_async_context(async_playwright())
@@ -81,9 +81,18 @@ class Browsers:
             self._shared = await self.start()
         return self._shared
 
+    @abstractmethod
+    async def start(self, *flags: str) -> Browser:
+        """`flags`: more of the command line."""
+
+
+@dataclass
+class Chromium(Browsers):
+    program: str
+
     async def start(self, *flags: str) -> Browser:
         return await self._playwright.chromium.launch(
-            executable_path=self.chromium, args=[*FLAGS, *_FAKE_DEVICES, *flags]
+            executable_path=self.program, args=[*FLAGS, *_FAKE_DEVICES, *flags]
         )
 
 

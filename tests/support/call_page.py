@@ -28,6 +28,12 @@ class CallAudio:
     model: Samples
     rate: int
 
+    @classmethod
+    def of(cls, file: Path) -> CallAudio:
+        samples, rate = soundfile.read(file, dtype="float32", always_2d=True)
+        user, model = [np.ascontiguousarray(samples[:, side]) for side in (0, 1)]
+        return cls(user, model, rate)
+
     def loud(self, side: Samples) -> list[bool]:
         """Whether each 20 ms block of a side is audible."""
         size = round(_BLOCK_S * self.rate)
@@ -141,10 +147,7 @@ class CallPage:
         return path
 
     async def audio(self, folder: Path) -> CallAudio:
-        samples, rate = soundfile.read(await self.saved(folder), dtype="float32", always_2d=True)
-        return CallAudio(
-            np.ascontiguousarray(samples[:, 0]), np.ascontiguousarray(samples[:, 1]), rate
-        )
+        return CallAudio.of(await self.saved(folder))
 
     async def finish_answer(self) -> tuple[str, str]:
         """Waits for the end of an answer. Returns the transcript of the user and of the model."""

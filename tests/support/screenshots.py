@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 from playwright.async_api import Page, expect
 
-from support.browser_user import Browsers, Visitor
+from support.browser_user import Chromium, Visitor
 from support.call_page import CallPage
 from support.camera_video import desk
 from support.chromium import REMEDY, find_chromium
@@ -126,7 +126,7 @@ async def main(folder: Path) -> None:
             stack.recorder(recorder_settle_s=0.1)
             stack.worker("local", slots=2)
             async with (
-                Browsers(chromium) as browsers,
+                Chromium(chromium) as browsers,
                 Visitor(browsers, stack.http_url, Path(name)) as visitor,
             ):
                 await show(stack, visitor, folder)

@@ -1,0 +1,58 @@
+"""Firefox for the tests: a real audio system without hardware, and a test picture as the camera."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+
+import pytest
+from playwright.async_api import Browser
+
+from support import firefox_bidi
+from support.browser_user import Browsers
+from support.chromium import in_ci
+from support.sound_server import MICROPHONE, SoundServer
+
+PROGRAMS = ("firefox-esr", "pulseaudio", "pacat")
+REMEDY = "Install them: apt-get install firefox-esr pulseaudio pulseaudio-utils"
+
+_PREFERENCES: dict[str, str | float | bool] = {
+    "media.navigator.permission.disabled": True,
+    "media.autoplay.default": 0,  # allowed
+    "media.navigator.streams.fake": True,
+    "media.audio_loopback_dev": MICROPHONE,  # a real microphone beside the fake camera
+    "ui.prefersReducedMotion": 1,
+}
+
+
+@dataclass
+class Firefox(Browsers):
+    """One process with the devices of `sound`. Its camera shows a picture that changes."""
+
+    sound: SoundServer
+
+    async def start(self, *flags: str) -> Browser:
+        """Playwright's channels named `moz-` are controlled over WebDriver BiDi."""
+        assert not flags, "only Chromium has these"
+        program = self.sound.folder / "firefox"
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{firefox_bidi.__file__}" "$@"\n')
+        program.chmod(0o755)
+        return await self._playwright.firefox.launch(
+            channel="moz-firefox",
+            executable_path=program,
+            firefox_user_prefs=_PREFERENCES,
+            env={**self.sound.environment},
+            timeout=120_000,
+        )
+
+
+def require_firefox() -> None:
+    """Skips the test without Firefox and PulseAudio, and fails in CI."""
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    if not missing:
+        return
+    text = f"not on this machine: {', '.join(missing)}. {REMEDY}"
+    if in_ci():
+        pytest.fail(text)
+    pytest.skip(text)
