@@ -18,7 +18,7 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.service.logs import configure_logging
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.service import run

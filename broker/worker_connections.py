@@ -13,8 +13,11 @@ from typing import NamedTuple
 import structlog
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connections.client import BlockingConnection, RedisClient
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import (
+    BlockingConnection,
+    RedisClient,
+    retry_until_available,
+)
 from antiphon.broker.keys import Keys
 from antiphon.broker.scripts import Scripts, control_script
 

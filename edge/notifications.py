@@ -12,7 +12,7 @@ from enum import Enum, auto
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.events import follow
 from antiphon.shared_schemas.registry import QueueSnapshot, SessionCommand, SessionEvent

@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import EndReason

@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.inference_worker.pool import SessionPool
 from antiphon.inference_worker.sessions.context import WorkerContext

@@ -14,7 +14,7 @@ import structlog
 from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.events import EventGroup, EventWatch, follow
 from antiphon.broker.service.metrics import BrokerMetrics, new_registry

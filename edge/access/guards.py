@@ -1,10 +1,15 @@
-"""Access checks of requests and WebSocket handshakes: API key, admin token, web origin."""
+"""Access checks of requests and WebSocket handshakes: API key, admin token, web origin, cookies.
+
+Cookies let a browser stop its own answers by HTTP, and give no other access. Pages of other origins can
+neither read them nor send them.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hmac
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -27,7 +32,12 @@ from antiphon.edge.access.addresses import (
 from antiphon.edge.errors import HttpError
 from antiphon.edge.settings import AccessSettings
 from antiphon.shared_schemas.errors import ErrorCode
-from antiphon.shared_schemas.ids import is_share_token
+from antiphon.shared_schemas.ids import (
+    client_digest,
+    is_session_id,
+    is_share_token,
+    new_client_secret,
+)
 
 KEY_PROTOCOL = "antiphon.key."
 """Prefix of a WebSocket subprotocol that holds the base64url of a key. Browsers cannot set headers."""
@@ -247,3 +257,45 @@ def _is_local(connection: HTTPConnection) -> bool:
         name.startswith(_PROXY_HEADERS) for name in connection.headers
     )
     return near and not forwarded and is_loopback(host_name(connection.headers.get("host")))
+
+
+_CHAT_COOKIE = "antiphon_chat"
+"""The id of the chat that a browser began last: the stop button of its page sends no id."""
+
+_CLIENT_COOKIE = "antiphon_client"
+"""A browser's secret: it proves that a request comes from the browser that opened a session."""
+
+_CLIENT_SECRET = re.compile(r"[A-Za-z0-9_-]{32}")
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def remember_chat(socket: HTTPConnection, sid: str) -> Headers:
+    """The header of a handshake; none for a client that resumes its chat."""
+    return [] if "resume_token" in socket.query_params else _header(socket, _CHAT_COOKIE, sid)
+
+
+def remembered_chat(request: HTTPConnection) -> str | None:
+    sid = request.cookies.get(_CHAT_COOKIE)
+    return sid if sid and is_session_id(sid) else None
+
+
+def identify_client(socket: HTTPConnection) -> tuple[str, Headers]:
+    """The digest of the client's secret, and the header of a handshake that gives it a new one."""
+    if owner := client_owner(socket):
+        return owner, []
+    secret = new_client_secret()
+    return client_digest(secret), _header(socket, _CLIENT_COOKIE, secret)
+
+
+def client_owner(request: HTTPConnection) -> str:
+    """The digest of the secret that a request presents; '' without one."""
+    secret = request.cookies.get(_CLIENT_COOKIE, "")
+    return client_digest(secret) if _CLIENT_SECRET.fullmatch(secret) else ""
+
+
+def _header(socket: HTTPConnection, name: str, value: str) -> Headers:
+    access: AccessPolicy = socket.app.state.edge.access
+    secure = "; Secure" if access.is_secure(socket) else ""
+    cookie = f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}"
+    return [(b"set-cookie", cookie.encode())]

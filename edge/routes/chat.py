@@ -12,7 +12,7 @@ import structlog
 from fastapi import APIRouter, Request, Response
 from starlette.requests import ClientDisconnect
 
-from antiphon.edge.access.cookies import client_owner, remembered_chat
+from antiphon.edge.access.guards import client_owner, remembered_chat
 from antiphon.edge.access.limits import Reservation
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import ClientGone, Close, Fault, error_message

@@ -12,7 +12,7 @@ from typing import Any
 
 from fastapi import APIRouter, WebSocket
 
-from antiphon.edge.access.cookies import identify_client, remember_chat
+from antiphon.edge.access.guards import identify_client, remember_chat
 from antiphon.edge.access.limits import Reservation
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import ChatRequested

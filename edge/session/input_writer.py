@@ -12,7 +12,7 @@ from typing import NoReturn
 from prometheus_client import Histogram
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.streams import StreamWriter
 from antiphon.edge.session.resume import MissedMessages
 from antiphon.edge.tracing import SessionTrace

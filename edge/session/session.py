@@ -11,7 +11,7 @@ from typing import Generic
 
 import structlog
 
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable, StaleFence
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import (

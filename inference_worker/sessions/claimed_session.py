@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import StaleFence
 from antiphon.broker.streams import StreamWriter
 from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition

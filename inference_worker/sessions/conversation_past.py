@@ -17,7 +17,7 @@ import numpy as np
 import soundfile
 import structlog
 
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.streams import StreamWriter
 from antiphon.inference_worker.engines.types import PastTurn, PastUnit

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.inference_worker.engines.common.endpointing import MAX_UTTERANCE_S
 from antiphon.inference_worker.engines.types import PastTurn, PastUnit
 from antiphon.inference_worker.sessions.conversation_past import (

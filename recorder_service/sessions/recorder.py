@@ -10,8 +10,7 @@ from typing import Any
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.client import RedisClock
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import RedisClock, retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import StreamKey
 from antiphon.broker.service.disk import DiskReserve

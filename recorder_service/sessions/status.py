@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.shared_schemas.entries import (

@@ -32,7 +32,7 @@ ONLY_UNDER: dict[str, tuple[str, ...]] = {
     "starlette": ("edge/",),
     "uvicorn": ("edge/", "broker/service/status_port"),
     "opentelemetry": ("broker/service/tracing",),
-    "onnxruntime": ("inference_worker/engines/common/onnx",),
+    "onnxruntime": ("inference_worker/engines/common/silero",),
     "torch": (MINICPMO,),
     "torchaudio": (MINICPMO,),
     "transformers": (MINICPMO,),

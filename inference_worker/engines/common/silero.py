@@ -1,16 +1,24 @@
-"""The Silero VAD network (version 5, ONNX): one copy of the weights, a state for each stream."""
+"""The Silero VAD network (version 5, ONNX): one copy of the weights, a state for each stream.
+
+Imports ONNX Runtime with telemetry disabled: since version 1.29 the Linux builds report loaded models to
+the vendor. The environment variable must be set before the library loads.
+"""
 
 from __future__ import annotations
 
 import functools
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from antiphon.inference_worker.engines.common.onnx import onnxruntime
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+import onnxruntime
 
 STEP_SAMPLES = 512
 """Samples at 16 kHz per step. The network also receives the last 64 samples of the step before."""

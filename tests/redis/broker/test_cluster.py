@@ -11,8 +11,7 @@ import pytest
 from redis.crc import key_slot
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.connections.client import RedisClient
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import RedisClient, retry_until_available
 from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
 from antiphon.broker.orphaned_keys import RemovedKeys
 from antiphon.broker.redis_server.checkup import examine_redis

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker import stream_reader
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import StaleFence
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import StreamWriter

@@ -12,7 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.connections.single import SingleServer
 from antiphon.broker.errors import StaleFence
 from antiphon.broker.settings import BrokerSettings

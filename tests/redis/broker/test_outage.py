@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable, StoreFull
 from antiphon.broker.events import follow
 from antiphon.broker.redis_server.embedded import free_port

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.broker.client import open_broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.connections.sentinel import SentinelClient
 from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
 from antiphon.broker.redis_server.checkup import examine_redis

@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.stream_reader import STREAMS_PER_READ, Subscription

@@ -12,7 +12,7 @@ import uvloop
 from redis.crc import key_slot
 
 from antiphon.broker.client import open_broker
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import Keys
 from antiphon.broker.redis_server.checkup import examine_redis

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.broker.connections.outages import retry_until_available
+from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 
 
