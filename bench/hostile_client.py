@@ -7,8 +7,9 @@ audio at once. Clients of `bench/edge_load.py` talk; their latency is from when 
 whole result. Another process attacks as fast as it can and connects again when it is cut off. It sends
 `X-Forwarded-For`, so that the limits of one address apply to it.
 
-The longest turn is that of the edge's event loop, in CPU time: other clients wait for it. Unlike the
-latency, it says something on a busy machine, too.
+The longest turn is that of the edge's event loop, in CPU time: other clients wait for it. The longest wait
+is the CPU time of the edge's other threads between two turns: the loop waits for the interpreter's lock
+while a thread has it. Unlike the latency, both say something on a busy machine, too.
 """
 
 from __future__ import annotations
@@ -73,6 +74,9 @@ def frame(opcode: int, data: bytes = b"", *, fin: bool = True, length: int | Non
 
 
 LONG_MESSAGE = frame(TEXT, b'{"messages":"' + b"A" * (60 * MIB) + b'"}')
+VIDEO = base64.b64encode(b"\0\0\0\x20ftypisom" + bytes(44 * MIB))
+CHAT = b'{"messages":[{"role":"user","content":[{"type":"video","data":"%s"}]}]}' % VIDEO
+"""A request that the edge accepts."""
 
 
 # --- one connection of the attacker ----------------------------------------------------------------
@@ -134,6 +138,16 @@ class Attack:
         try:
             writer.write(LONG_MESSAGE)
             return await _close_of(reader)
+        finally:
+            writer.transport.abort()
+
+    async def chat(self) -> str:
+        """A chat of 59 MiB that the edge accepts and keeps until a worker takes it."""
+        reader, writer = await self._socket("/ws/chat?resume=1")
+        try:
+            writer.write(frame(TEXT, CHAT))
+            await reader.readexactly(2)
+            return "queued"
         finally:
             writer.transport.abort()
 
@@ -218,6 +232,7 @@ KINDS: dict[str, Callable[[Attack], Awaitable[None]]] = {
     "2-byte-fragments": _floods(frame(TEXT, fin=False), frame(CONT, b"  ", fin=False)),
     "short-messages": _floods(b"", frame(TEXT, b"{}")),
     "long-messages": lambda to: to.again(to.long_message),
+    "long-chats": lambda to: to.again(to.chat),
     "unfinished-messages": lambda to: many(to, 60, to.unfinished),
     "slow-bodies": lambda to: many(
         to, 100, lambda: to.request("POST /api/assets/ref_audio", bytes(5 * MIB), missing=1)
@@ -231,20 +246,22 @@ KINDS: dict[str, Callable[[Attack], Awaitable[None]]] = {
 # --- the edge --------------------------------------------------------------------------------------
 
 
-async def measured_edge() -> float:
-    """An edge until SIGTERM. The CPU time of its longest turn since SIGUSR1, in ms."""
-    turns, loop, last = [0.0], asyncio.get_running_loop(), time.thread_time()
-    loop.add_signal_handler(signal.SIGUSR1, lambda: turns.__setitem__(0, 0.0))
+async def measured_edge() -> str:
+    """An edge until SIGTERM. Its longest turn and its longest wait since SIGUSR1, in ms."""
+    longest, loop = [0.0, 0.0], asyncio.get_running_loop()
+    last = time.thread_time(), time.process_time()
+    loop.add_signal_handler(signal.SIGUSR1, lambda: longest.__setitem__(slice(2), (0.0, 0.0)))
 
     def tick() -> None:
         nonlocal last
-        now = time.thread_time()
-        turns[0], last = max(turns[0], now - last), now
+        now = time.thread_time(), time.process_time()
+        turn, whole = (after - before for after, before in zip(now, last, strict=True))
+        longest[:], last = (max(longest[0], turn), max(longest[1], whole - turn)), now
         loop.call_later(0.002, tick)
 
     tick()
     await run_edge(EdgeSettings())
-    return turns[0] * 1000
+    return " ".join(str(seconds * 1000) for seconds in longest)
 
 
 # --- the run -------------------------------------------------------------------------------------
@@ -295,7 +312,8 @@ def run(kind: str, plan: LoadPlan) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         folder, turn = Path(temporary), Path(temporary) / "turn"
         result = _run(kind, plan, port, folder, turn)
-        return {**result, "turn_ms": float(turn.read_text())}
+        turn_ms, wait_ms = map(float, turn.read_text().split())
+        return {**result, "turn_ms": turn_ms, "wait_ms": wait_ms}
 
 
 def _run(kind: str, plan: LoadPlan, port: int, folder: Path, turn: Path) -> dict[str, Any]:
@@ -332,7 +350,7 @@ def row_of(result: dict[str, Any]) -> str:
     ended = ", ".join(f"{how} × {n}" for how, n in result["attacker"].items())
     cells = (
         result["kind"],
-        *(f"{result[name]:.0f}" for name in ("p50_ms", "p99_ms", "lost", "turn_ms")),
+        *(f"{result[name]:.0f}" for name in ("p50_ms", "p99_ms", "lost", "turn_ms", "wait_ms")),
         f"{result['edge_cpu']:.0%}",
         f"{result['rss_growth_mib']:.0f}",
         ended,
@@ -352,13 +370,21 @@ def main() -> None:
     options = parser.parse_args()
     if options.edge:
         configure_logging("edge")
-        options.edge.write_text(str(uvloop.run(measured_edge())))
+        options.edge.write_text(uvloop.run(measured_edge()))
         return
     if options.attack:
         outcome = asyncio.run(attack_edge(options.attack, options.port, options.seconds))
         print(json.dumps(dict(outcome.most_common())))
         return
-    columns = ("attack", "p50 ms", "p99 ms", "lost", "longest turn ms", "edge CPU")
+    columns = (
+        "attack",
+        "p50 ms",
+        "p99 ms",
+        "lost",
+        "longest turn ms",
+        "longest wait ms",
+        "edge CPU",
+    )
     print(f"| {' | '.join(columns)} | RSS growth MiB | the attacker |")
     print("|---" * (len(columns) + 2) + "|", flush=True)
     for kind in options.kinds.split(","):
