@@ -55,6 +55,13 @@ class StreamPosition(NamedTuple):
         ticket, epoch = divmod(int(major), EPOCHS_PER_TICKET)
         return cls(ticket, epoch, int(n))
 
+    def follows(self, other: StreamPosition) -> bool:
+        """Newer, and with a higher number.
+
+        When a failover has lost entries that a reader has, the next writer gives their numbers again.
+        """
+        return self > other and self.n > other.n
+
     @classmethod
     def before(cls, ticket: int) -> StreamPosition:
         """The position that precedes every entry of the session with this ticket."""

@@ -110,6 +110,8 @@ class MissedMessages:
             async for position, entry in entries:
                 if position.n > self.delivered.n + 1:
                     raise ResumeExpired  # trimmed, or lost in a failover
+                if not position.follows(self.delivered):
+                    continue
                 for message in self._apply_checkpoints(machine, position):
                     yield message
                 caught_up = not self.checkpoints and self.seq >= self.last

@@ -288,7 +288,7 @@ class EdgeSession(Generic[Command]):
             await self._sender.wait_for_space()
 
     def _deliver_entry(self, position: StreamPosition, answer: OutEntry) -> None:
-        if position <= self._delivered:
+        if not position.follows(self._delivered):
             return
         self._delivered = position
         now_ms = self._context.broker.clock.now_ms()

@@ -93,6 +93,7 @@ def row(name: str, report: TalkReport) -> str:
         f"{silences[len(silences) // 2]:.1f} / {silences[-1]:.1f}",
         f"{report.lost} of {results}",
         f"{len(report.ended_early)} of {len(report.sessions)}",
+        str(len(report.worse_places)),
         str(len(report.violations)),
     )
     return f"| {' | '.join(cells)} |"
@@ -142,9 +143,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a part of the names of the faults")
     options = parser.parse_args()
     print(
-        "| fault | election s | silence s (median / longest) | results lost | sessions ended | violations |"
+        "| fault | election s | silence s (median / longest) | results lost | sessions ended "
+        "| worse places | violations |"
     )
-    print("|---|---|---|---|---|---|", flush=True)
+    print("|---|---|---|---|---|---|---|", flush=True)
     for kind in options.kinds.split(","):
         load = Load(options.clients, options.others, options.waiting, options.resuming)
         asyncio.run(run(kind, load, options.rounds, options.only))

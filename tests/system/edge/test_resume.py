@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
@@ -21,6 +22,7 @@ from antiphon.shared_schemas.entries import (
     PausedOut,
     PauseIn,
     PrefillDoneOut,
+    PreparedOut,
     PrepareIn,
     ResumedOut,
     StopIn,
@@ -33,6 +35,7 @@ from support.edge_harness import (
     RunningEdge,
     base64_audio,
     ended,
+    result,
     running_edge,
     unresponsive_client,
 )
@@ -88,6 +91,35 @@ async def test_missed_messages_arrive_once_and_in_order(
             await client.expect("stopped")
             assert (await client.closed())[0] == 1000
         assert (await ended(broker, "adx_1")).reason is EndReason.STOPPED
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+async def test_no_number_is_sent_twice_when_a_failover_loses_results(
+    settings: BrokerSettings, worker: PlayedWorker, broker: Broker, raw: Redis, resumes: bool
+) -> None:
+    """The worker is lost as well, and the next one answers the same seconds again, with other words."""
+    async with edges(settings) as (one, other), begun(one, worker) as (client, session):
+        for text in ("one", "two", "three"):
+            await ask(client)
+            await session.answer(text=text)
+            await client.expect("result")
+        sid, ticket, epoch = session.claim.sid, session.claim.ticket, session.claim.epoch
+        await raw.delete(broker.keys.outbound(sid))
+        kept = await broker.streams.output_writer(sid, ticket, epoch)
+        await kept.append(PreparedOut(input_n=1, prompt_length=42))
+        await kept.append(result(2, text="one"))
+        if resumes:
+            await client.drop()
+        successor = await broker.streams.output_writer(sid, ticket, epoch + 1)
+        for n, text in ((3, "second"), (4, "third"), (5, "fourth")):
+            await successor.append(result(n, text=text))
+        async with client.back(other.ws) if resumes else nullcontext():
+            assert (await client.expect("result"))["text"] == "fourth"
+        if not resumes:
+            await client.drop()
+        async with client.back(one.ws):
+            await successor.append(result(6, text="fifth"))
+            assert (await client.expect("result"))["text"] == "fifth"
 
 
 @pytest.mark.parametrize("after", range(1, 8))
