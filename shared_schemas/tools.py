@@ -46,6 +46,8 @@ def _check_parameters(schema: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(
             f"nested more than {_MAX_DEPTH} deep, or a text is too long; send a flatter schema"
         )
+    if len(orjson.dumps(schema)) > MAX_TOOL_BYTES:  # pydantic takes 20 ms to write a large one
+        raise ValueError(f"more than {MAX_TOOL_BYTES} bytes of JSON; send a smaller schema")
     return schema
 
 

@@ -179,6 +179,11 @@ def _tool(**function: Any) -> dict[str, Any]:
         ([_tool(parameters=_deep(40))], "tools.0.function.parameters", "flatter"),
         ([_tool(), _tool()], "tools.1.function.name", "an earlier tool"),
         ([_tool(description="x" * 70_000)], "tools", "fewer or shorter"),
+        (
+            [_tool(parameters={"properties": {str(n): {} for n in range(9000)}})],
+            "tools.0.function.parameters",
+            "smaller schema",
+        ),
         ([_tool()] * 129, "tools", "at most 128"),
     ],
 )
