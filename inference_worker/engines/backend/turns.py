@@ -60,7 +60,8 @@ class BackendAnsweringView(BackendView, AnsweringView):
                 raise EngineLost(f"the backend server has sent nothing for {limit_s:g} s")
             self._note(event)
             if event.kind == "done":
-                tokens = int(event.metrics.get("n_tokens", 0))
+                # `llama-omni-server` counts by how much its context grew, which includes the prompt.
+                tokens = 0 if self._on_llama else int(event.metrics.get("n_tokens", 0))
                 text = "" if streamed else event.text
                 yield Delta(text=text, audio=event.audio, n_tokens=tokens)
                 break

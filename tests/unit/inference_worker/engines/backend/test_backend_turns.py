@@ -72,6 +72,15 @@ def test_every_turn_is_a_session_with_the_conversation(
     assert demo.faults == []
 
 
+def test_tokens_that_llama_counts_with_the_prompt_are_not_reported(
+    llama: ScriptedBackend, demo: ScriptedBackend, connect: Connect
+) -> None:
+    for server, expected in ((llama, 0), (demo, 2)):
+        view = connect(server).set_chat_mode()
+        view.prefill([ask(TextPart("Hi"))], ChatOptions())
+        assert sum(delta.n_tokens for delta in view.generate()) == expected
+
+
 def test_llama_gets_the_newest_sound_only(llama: ScriptedBackend, connect: Connect) -> None:
     """It drops the history if its newest message has no text."""
     talk(connect(llama).set_half_duplex_mode(), 2)
