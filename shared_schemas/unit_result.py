@@ -1,4 +1,4 @@
-"""The result of an engine for one unit."""
+"""What an engine reports: the result of a unit, and the tokens that it read and generated."""
 
 from __future__ import annotations
 
