@@ -70,7 +70,8 @@ class SentinelClient(SingleServer):
     async def leave_former_masters(self) -> None:
         """A master that was cut off accepts writes until a Sentinel has demoted it, for ten seconds."""
         master = await self._locating()
-        self._pipeline.leave_others(master)
+        for pipeline in (self._pipeline, self._long_commands):
+            pipeline.leave_others(master)
         self._long_commands.leave_others(master)
         for connection in self._blocking:
             connection.leave_others(master)

@@ -12,6 +12,7 @@ import pytest
 
 from antiphon.broker.client import open_broker
 from antiphon.broker.connections.client import retry_until_available
+from antiphon.broker.connections.pipeline import LONG_BYTES
 from antiphon.broker.connections.sentinel import SentinelClient
 from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
 from antiphon.broker.redis_server.checkup import examine_redis
@@ -86,19 +87,20 @@ async def test_a_master_that_hangs_costs_at_most_one_call(
         await asyncio.to_thread(group.wait_until_ok)
 
 
+@pytest.mark.parametrize("size", [1, 4 * LONG_BYTES], ids=["short", "long"])
 async def test_no_reply_of_a_former_master_is_used(
-    group: RedisSentinel, settings: BrokerSettings
+    group: RedisSentinel, settings: BrokerSettings, size: int
 ) -> None:
     """A master that was suspended answers the calls that wait for it, but what it does is lost."""
     async with open_broker(settings.model_copy(update={"redis_timeout_s": 300.0})) as broker:
-        former = group.master
+        redis, former = broker._redis, group.master
+        await redis.call_pipelined("SET", "early", bytes(size))
         former.freeze()
         try:
-            redis = broker._redis
-            waiting_calls = [
-                *(asyncio.create_task(redis.call("INCR", "late")) for _ in range(8)),
-                asyncio.create_task(redis.call_pipelined("INCR", "late")),
-            ]
+            waiting_calls = [asyncio.create_task(redis.call_pipelined("SET", "late", bytes(size)))]
+            if size == 1:
+                pooled = (asyncio.create_task(redis.call("SET", "late", 1)) for _ in range(8))
+                waiting_calls += pooled
             async with asyncio.timeout(SOON_S):
                 replies = await asyncio.gather(*waiting_calls, return_exceptions=True)
                 while (master := await asyncio.to_thread(lambda: group.master)) is former:
