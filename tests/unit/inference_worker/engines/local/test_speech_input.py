@@ -24,7 +24,10 @@ VOICES = (
     *("en-us+steph", "en-us+belinda", "en-us+f2", "en-us+f4", "en-us+m3", "en-us+m7"),
     *("en-us", "en-gb-x-rp", "en-029"),
 )
-"""Most of them sound slightly different each time. In en-gb-scotland, two of eight capitals are carpets."""
+"""Most of them sound slightly different each time.
+
+Without en-gb-scotland: in two of its eight recordings, "capital" is heard as "carpet".
+"""
 SENTENCE = "The capital of France is Paris."
 
 
