@@ -59,9 +59,7 @@ class SentinelClient(SingleServer):
         master, began = self._master, time.monotonic()
         reply = await super().call(*command, **options)
         if time.monotonic() - began > _LATE_S:
-            with suppress(
-                BrokerUnavailable
-            ):  # the reply is used if no Sentinel knows another master
+            with suppress(BrokerUnavailable):  # nobody knows another master: the reply is used
                 await self.leave_former_masters()
             if master not in (None, self._master):
                 raise BrokerUnavailable("another server became the master during the call")
@@ -70,8 +68,7 @@ class SentinelClient(SingleServer):
     async def leave_former_masters(self) -> None:
         """A master that was cut off accepts writes until a Sentinel has demoted it, for ten seconds."""
         master = await self._locating()
-        for pipeline in (self._pipeline, self._long_commands):
-            pipeline.leave_others(master)
+        self._pipeline.leave_others(master)
         self._long_commands.leave_others(master)
         for connection in self._blocking:
             connection.leave_others(master)
