@@ -1,6 +1,6 @@
 import { frontendDefaults, GREETING_LENGTH, type Preset } from "../api/catalog.ts";
 import { type VoiceFields, voiceAt } from "../components/voice-list.ts";
-import type { DuplexPrepare } from "../protocol/messages.ts";
+import type { DuplexPrepare } from "../protocol/client-messages.ts";
 import { loadCapabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import {

@@ -1,5 +1,5 @@
 import type { Samples } from "../audio/pcm.ts";
-import type { ContentPart } from "../protocol/messages.ts";
+import type { ContentPart } from "../protocol/client-messages.ts";
 
 /** Parts of messages and instructions. */
 export type Part = TextPart | AudioPart | FilePart;

@@ -1,23 +1,26 @@
+import type { GenericSchema } from "valibot";
 import { TypedEvents } from "../state/store.ts";
+import type {
+  ChatClientMessage,
+  DuplexClientMessage,
+  HalfDuplexClientMessage,
+} from "./client-messages.ts";
 import { BINARY_PROTOCOL, PLAIN_PROTOCOL } from "./frames.ts";
-import { InvalidMessage, type MessageReader } from "./message-reader.ts";
-import {
-  type ChatClientMessage,
-  type ChatServerMessage,
-  type DuplexClientMessage,
-  type DuplexServerMessage,
-  type HalfDuplexClientMessage,
-  type HalfDuplexServerMessage,
-  readChatMessage,
-  readDuplexMessage,
-  readHalfDuplexMessage,
-} from "./messages.ts";
+import { InvalidMessage, readMessage } from "./message-reader.ts";
 import {
   ResumableSocket,
   type SocketClose,
   type SocketOptions,
   type SocketState,
 } from "./resumable-socket.ts";
+import {
+  type ChatServerMessage,
+  chatServerMessage,
+  type DuplexServerMessage,
+  duplexServerMessage,
+  type HalfDuplexServerMessage,
+  halfDuplexServerMessage,
+} from "./server-messages.ts";
 
 /** Returns the WebSocket URL of `path` on this server or on `base`. */
 export function socketUrl(path: string, base: string = location.href): URL {
@@ -51,7 +54,7 @@ export interface ClientEvents<Server> {
 }
 
 export interface ProtocolSpec<Server> {
-  read: MessageReader<Server>;
+  schema: GenericSchema<unknown, Server>;
   /** Whether this message ends the session. */
   ends: (message: Server) => boolean;
 }
@@ -117,7 +120,7 @@ export class ProtocolClient<Server, Client extends object> extends TypedEvents<
 
   #read(value: Readonly<Record<string, unknown>>): Server | undefined {
     try {
-      return this.#spec.read(value);
+      return readMessage(this.#spec.schema, value);
     } catch (error) {
       if (!(error instanceof InvalidMessage)) throw error;
       this.emit("problem", `the server sent a message that cannot be used: ${error.message}`);
@@ -143,7 +146,7 @@ export type ChatClient = ProtocolClient<ChatServerMessage, ChatClientMessage>;
 
 export function connectDuplex(sessionId: string, options: ClientOptions = {}): DuplexClient {
   const ends = ({ type }: DuplexServerMessage): boolean => type === "stopped" || type === "timeout";
-  const spec = { read: readDuplexMessage, ends };
+  const spec = { schema: duplexServerMessage, ends };
   return connect(`/ws/duplex/${sessionId}?notices=1&transcript=1`, spec, options);
 }
 
@@ -153,13 +156,13 @@ export function connectHalfDuplex(
 ): HalfDuplexClient {
   const ends = ({ type }: HalfDuplexServerMessage): boolean =>
     type === "stopped" || type === "timeout";
-  const spec = { read: readHalfDuplexMessage, ends };
+  const spec = { schema: halfDuplexServerMessage, ends };
   return connect(`/ws/half_duplex/${sessionId}?transcript=1`, spec, options);
 }
 
 export function connectChat(options: ClientOptions = {}): ChatClient {
   const ends = ({ type }: ChatServerMessage): boolean => type === "done";
-  return connect("/ws/chat?progress=1", { read: readChatMessage, ends }, options);
+  return connect("/ws/chat?progress=1", { schema: chatServerMessage, ends }, options);
 }
 
 function connect<Server, Client extends object>(

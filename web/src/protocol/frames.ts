@@ -1,5 +1,5 @@
 import { base64FromBytes, pcm16FromSamples, type Samples } from "../audio/pcm.ts";
-import { isRecord } from "./message-reader.ts";
+import { isRecord } from "../state/store.ts";
 
 /**
  * WebSocket frames: JSON text with base64, or a binary frame of `antiphon.binary.v1`. A binary

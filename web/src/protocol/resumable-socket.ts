@@ -1,6 +1,5 @@
-import { TypedEvents } from "../state/store.ts";
+import { isRecord, TypedEvents } from "../state/store.ts";
 import { BINARY_PROTOCOL, decodeFrame, encodeFrame, encodeText } from "./frames.ts";
-import { isRecord } from "./message-reader.ts";
 
 /** How long the server keeps a session after a lost connection, ms. */
 export const RESUME_WINDOW_MS = 15_000;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { audioPart, type Part, textPart } from "../media/parts.ts";
-import { FakeWebSocket } from "../protocol/fake-websocket.ts";
+import { DONE, FakeWebSocket } from "../protocol/fake-websocket.ts";
 import {
   type Answer,
   buildMessages,
@@ -49,10 +49,9 @@ it("sends the request, waits in the queue and collects the answer", () => {
   FakeWebSocket.last.say({ type: "chunk", text_delta: "cat.", audio_data: "AAAAPw==" });
   expect(exchange.state.value).toMatchObject({ phase: "active", text: "A cat.", inputTokens: 97 });
   FakeWebSocket.last.say({
-    type: "done",
+    ...DONE,
     text: "A cat.",
     generated_tokens: 4,
-    recording_session_id: "r",
   });
   expect(exchange.state.value).toMatchObject({
     phase: "ended",
@@ -92,7 +91,7 @@ it("stops and marks the answer as stopped", () => {
   expect(FakeWebSocket.last.sent.at(-1)).toEqual({ type: "stop" });
   FakeWebSocket.last.say({ type: "chunk", text_delta: " upon" });
   expect(exchange.state.value.phase).toBe("stopping");
-  FakeWebSocket.last.say({ type: "done", text: "Once upon", stopped: true });
+  FakeWebSocket.last.say({ ...DONE, text: "Once upon", stopped: true });
   expect(exchange.state.value).toMatchObject({ stopped: true, end: { code: "stopped" } });
 });
 
@@ -105,7 +104,8 @@ it("ends if the server does not confirm the stop", () => {
 
 it("ends with the server's error", () => {
   const { exchange, problems } = ask();
-  const error = { type: "error", message: "messages: too long", code: "invalid_field" };
+  const message = "messages: too long";
+  const error = { type: "error", error: message, message, code: "invalid_field" };
   FakeWebSocket.last.say(error);
   FakeWebSocket.last.drop(1008);
   expect(problems).toEqual([{ code: "invalid_field", message: "messages: too long" }]);

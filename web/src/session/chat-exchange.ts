@@ -1,13 +1,9 @@
 import { concatSamples, type Samples } from "../audio/pcm.ts";
 import type { Player } from "../audio/player.ts";
 import { isNotEmpty, type Part, toContentPart } from "../media/parts.ts";
+import type { ChatClientMessage, ChatMessage, ChatRequest } from "../protocol/client-messages.ts";
 import { type ClientOptions, connectChat } from "../protocol/clients.ts";
-import type {
-  ChatClientMessage,
-  ChatMessage,
-  ChatRequest,
-  ChatServerMessage,
-} from "../protocol/messages.ts";
+import type { ChatServerMessage } from "../protocol/server-messages.ts";
 import { NEW_SESSION, Session, type SessionState } from "./session.ts";
 
 /** A message of the user. */
@@ -182,11 +178,11 @@ export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, 
     this.patch({ ...change, ...(stopping ? {} : { phase: "active" }) });
   }
 
-  #chunk(delta: string, audio: Samples): void {
+  #chunk(delta: string | null, audio: Samples | null): void {
     const { text, firstTextMs, phase } = this.state.value;
     const firstText = delta ? (firstTextMs ?? performance.now() - this.#askedAt) : firstTextMs;
-    this.#go({ text: text + delta, firstTextMs: firstText });
-    if (phase !== "stopping") this.#speak(audio);
+    this.#go({ text: text + (delta ?? ""), firstTextMs: firstText });
+    if (audio && phase !== "stopping") this.#speak(audio);
   }
 
   #done(message: Extract<ChatServerMessage, { type: "done" }>): void {

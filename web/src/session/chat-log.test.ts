@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { type Part, textPart } from "../media/parts.ts";
-import { FakeWebSocket } from "../protocol/fake-websocket.ts";
+import { DONE, FakeWebSocket } from "../protocol/fake-websocket.ts";
 import type { Answer } from "./chat-exchange.ts";
 import { ChatLog } from "./chat-log.ts";
 
@@ -31,13 +31,14 @@ const videoElement: Part = {
 
 function reply(text: string): void {
   FakeWebSocket.last.accept();
-  FakeWebSocket.last.say({ type: "done", text, generated_tokens: 1 });
+  FakeWebSocket.last.say({ ...DONE, text });
   FakeWebSocket.last.drop(1000);
 }
 
 function refuse(field: string): void {
   FakeWebSocket.last.accept();
-  FakeWebSocket.last.say({ type: "error", message: "cannot see", code: "invalid_field", field });
+  const message = "cannot see";
+  FakeWebSocket.last.say({ type: "error", error: message, message, code: "invalid_field", field });
   FakeWebSocket.last.drop(1008);
 }
 
@@ -142,7 +143,7 @@ it("stops the answer when the chat is cleared", async () => {
   FakeWebSocket.last.accept();
   log.clear();
   expect(FakeWebSocket.last.sent.at(-1)).toEqual({ type: "stop" });
-  FakeWebSocket.last.say({ type: "done", text: "too late", stopped: true });
+  FakeWebSocket.last.say({ ...DONE, text: "too late", stopped: true });
   expect(log.state.value.entries).toEqual([]);
   expect(log.busy).toBe(false);
 });

@@ -1,5 +1,5 @@
 import { type Part, type PartType, restoredPart } from "../media/parts.ts";
-import type { ChatRequest } from "../protocol/messages.ts";
+import type { ChatRequest } from "../protocol/client-messages.ts";
 import { Store } from "../state/store.ts";
 import {
   type Answer,

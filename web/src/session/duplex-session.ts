@@ -1,14 +1,9 @@
 import type { AudioEngine } from "../audio/audio-engine.ts";
 import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
 import { frameEdge, grabFrame } from "../media/camera.ts";
+import type { DuplexClientMessage, DuplexPrepare } from "../protocol/client-messages.ts";
 import { connectDuplex, type DuplexClient, newSessionId } from "../protocol/clients.ts";
-import type {
-  DuplexClientMessage,
-  DuplexPrepare,
-  DuplexResult,
-  DuplexServerMessage,
-  Notice,
-} from "../protocol/messages.ts";
+import type { DuplexServerMessage, Notice, Result } from "../protocol/server-messages.ts";
 import {
   collectMetrics,
   type DuplexMetrics,
@@ -274,7 +269,7 @@ export class DuplexSession extends VoiceSession<
     this.patch({ limit: { of, deadline: performance.now() + seconds_left * 1000 } });
   }
 
-  #unit(result: DuplexResult): void {
+  #unit(result: Result): void {
     const unit = this.#clock.received(result, performance.now(), Date.now());
     this.#voice?.unit(result);
     this.patch({ transcript: this.#voice?.lines ?? [], simulated: result.simulated });

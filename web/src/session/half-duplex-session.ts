@@ -1,12 +1,9 @@
 import { fetchJson } from "../api/http.ts";
 import type { AudioEngine } from "../audio/audio-engine.ts";
 import { concatSamples, INPUT_RATE, type Samples } from "../audio/pcm.ts";
+import type { HalfDuplexClientMessage, HalfDuplexPrepare } from "../protocol/client-messages.ts";
 import { connectHalfDuplex, type HalfDuplexClient, newSessionId } from "../protocol/clients.ts";
-import type {
-  HalfDuplexClientMessage,
-  HalfDuplexPrepare,
-  HalfDuplexServerMessage,
-} from "../protocol/messages.ts";
+import type { HalfDuplexServerMessage } from "../protocol/server-messages.ts";
 import { NEW_SESSION } from "./session.ts";
 import { VoiceSession, type VoiceSessionOptions, type VoiceSessionState } from "./voice-session.ts";
 
@@ -211,7 +208,7 @@ export class HalfDuplexSession extends VoiceSession<
         this.#chunk(message.text_delta, message.audio_data);
         break;
       case "turn_done":
-        this.#turnDone({ reply: message.text, heard: message.user_text });
+        this.#turnDone({ reply: message.text, heard: message.user_text ?? "" });
         break;
       case "stopped":
         this.stopped();

@@ -1,16 +1,12 @@
 import { expect, it } from "vitest";
-import { type DuplexResult, readDuplexMessage } from "../protocol/messages.ts";
+import { RESULT } from "../protocol/fake-websocket.ts";
+import { readMessage } from "../protocol/message-reader.ts";
+import { duplexServerMessage, type Result } from "../protocol/server-messages.ts";
 import { UnitLatencyTracker } from "./metrics.ts";
 
-function result(currentMs: number, sentAtS: number): DuplexResult {
-  return readDuplexMessage({
-    type: "result",
-    is_listen: true,
-    current_time: currentMs,
-    server_send_ts: sentAtS,
-    cost_all_ms: 78.5,
-    kv_cache_length: 512,
-  }) as DuplexResult;
+function result(currentMs: number, sentAtS: number): Result {
+  const message = { ...RESULT, is_listen: true, current_time: currentMs, server_send_ts: sentAtS };
+  return readMessage(duplexServerMessage, message) as Result;
 }
 
 it("measures from the chunk that a result answers", () => {

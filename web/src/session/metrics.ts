@@ -1,5 +1,5 @@
 import type { AudioEngine } from "../audio/audio-engine.ts";
-import type { DuplexResult } from "../protocol/messages.ts";
+import type { Result } from "../protocol/server-messages.ts";
 import type { ResponseTimes } from "./model-speech.ts";
 
 /** Metrics of a unit, measured in the page. Milliseconds, null if unknown. */
@@ -45,7 +45,7 @@ export class UnitLatencyTracker {
   }
 
   /** `at`: `performance.now()`. `unixMs`: the same moment as Unix time. */
-  received(result: DuplexResult, at: number, unixMs: number): UnitMetrics {
+  received(result: Result, at: number, unixMs: number): UnitMetrics {
     return {
       at,
       listen: result.is_listen,
@@ -61,7 +61,7 @@ export class UnitLatencyTracker {
     };
   }
 
-  #latency({ current_time, wall_clock_ms }: DuplexResult, at: number): number | null {
+  #latency({ current_time, wall_clock_ms }: Result, at: number): number | null {
     if (this.#offsetMs === null) return this.#realign(current_time, at - wall_clock_ms);
     const ours = current_time - this.#offsetMs;
     const chunk = this.#sent.find(({ endMs }) => Math.abs(endMs - ours) < 1);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { AudioEngine } from "../audio/audio-engine.ts";
-import type { DuplexResult } from "../protocol/messages.ts";
+import type { Result } from "../protocol/server-messages.ts";
 import { TypedEvents } from "../state/store.ts";
 import {
   type GateDecision,
@@ -104,9 +104,9 @@ describe("a turn that begins while the user speaks", () => {
         text: ` ${number}`,
         user_text: "",
         audio_data: new Float32Array([number]),
-      } as DuplexResult);
+      } as Result);
     const listens = () =>
-      model.unit({ is_listen: true, end_of_turn: false, text: "", user_text: "" } as DuplexResult);
+      model.unit({ is_listen: true, end_of_turn: false, text: "", user_text: "" } as Result);
     return { audio, model, unit, listens, shown };
   }
 

@@ -1,6 +1,6 @@
 import type { AudioEngine } from "../audio/audio-engine.ts";
 import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
-import type { DuplexResult } from "../protocol/messages.ts";
+import type { Result } from "../protocol/server-messages.ts";
 
 export interface TranscriptLine {
   readonly id: number;
@@ -71,7 +71,7 @@ export class ModelSpeech {
   readonly #audio: AudioEngine;
   readonly #options: ModelSpeechOptions;
   readonly #gate = new SpeechGate();
-  readonly #held = new HeldTurn<DuplexResult>();
+  readonly #held = new HeldTurn<Result>();
   readonly #transcript = new Transcript();
   readonly #responses = new ResponseTimes();
 
@@ -101,10 +101,10 @@ export class ModelSpeech {
     return this.#responses;
   }
 
-  unit(result: DuplexResult): void {
+  unit(result: Result): void {
     const begins = !this.#gate.inTurn;
     const verdict = this.#gate.unit(result);
-    this.#transcript.add("user", result.user_text); // the text arrives at the end of an utterance
+    this.#transcript.add("user", result.user_text ?? ""); // the text arrives at the end of an utterance
     if (verdict === "flush") this.#cut();
     if (verdict === "play") this.#playOrKeep(result, begins);
     else if (result.end_of_turn) this.#endTurn();
@@ -116,7 +116,7 @@ export class ModelSpeech {
     this.#cut();
   }
 
-  #playOrKeep(result: DuplexResult, begins: boolean): void {
+  #playOrKeep(result: Result, begins: boolean): void {
     const waits = begins && this.#options.waits && this.#audio.userSpeaks;
     if (waits || this.#held.waits) this.#held.keep(result);
     else this.#play(result);
@@ -129,7 +129,7 @@ export class ModelSpeech {
     if (units.length > 0) this.#options.onLines();
   }
 
-  #play(result: DuplexResult): void {
+  #play(result: Result): void {
     this.#transcript.say("model", result.text);
     this.#audio.player.push(result.audio_data);
     if (result.end_of_turn) this.#endTurn();

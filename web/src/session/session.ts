@@ -1,7 +1,7 @@
 import type { AudioEngine, Levels } from "../audio/audio-engine.ts";
 import type { ProtocolClient } from "../protocol/clients.ts";
-import type { ErrorMessage, Queued } from "../protocol/messages.ts";
 import type { SocketClose, SocketState } from "../protocol/resumable-socket.ts";
+import type { ErrorMessage, Queued } from "../protocol/server-messages.ts";
 import { Store, TypedEvents } from "../state/store.ts";
 import type { UnitMetrics } from "./metrics.ts";
 

@@ -3,7 +3,7 @@ import "../../components/instructions-panel.ts";
 import { html, type TemplateResult } from "lit";
 import { voiceList } from "../../components/voice-list.ts";
 import { formatNumber } from "../../i18n/language.ts";
-import type { ChatRequest } from "../../protocol/messages.ts";
+import type { ChatRequest } from "../../protocol/client-messages.ts";
 import type { ChatEntry } from "../../session/chat-exchange.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
 import { choice, flag, range, Settings } from "../../state/store.ts";

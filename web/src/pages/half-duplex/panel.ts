@@ -3,7 +3,7 @@ import "../../components/instructions-panel.ts";
 import { html, type TemplateResult } from "lit";
 import { voiceAudio } from "../../api/catalog.ts";
 import { formatDuration, formatNumber, formatSeconds } from "../../i18n/language.ts";
-import type { HalfDuplexPrepare, SystemItem } from "../../protocol/messages.ts";
+import type { HalfDuplexPrepare, SystemItem } from "../../protocol/client-messages.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
 import { canGreet, capabilities, loadCapabilities } from "../../shell/capabilities.ts";
 import { flag, range, Settings } from "../../state/store.ts";
