@@ -82,7 +82,8 @@ export class InstructionsPanel extends BaseElement {
 
   #greeting(): TemplateResult | typeof nothing {
     const { greeting, greetingHint } = common().presets;
-    if (this.instructions.page !== "half_duplex_audio" || !capabilities.value?.greets)
+    // Shown until it is known that an engine does not greet, so that nothing moves.
+    if (this.instructions.page !== "half_duplex_audio" || capabilities.value?.greets === false)
       return nothing;
     return textArea({
       label: greeting,
