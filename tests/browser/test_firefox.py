@@ -83,7 +83,7 @@ async def test_half_duplex(visitor: Visitor, sound: SoundServer) -> None:
         await speak(page, spoken(ITALY, lead_s=1.0))
         await until(heard.has_sound, within_s=90.0)
     await expect(state).to_have_text("Listening", timeout=ANSWER_MS)
-    turn = page.locator("an-half-duplex-turn")
+    turn = page.locator("an-half-duplex-turn").first
     asked = (await turn.locator(".heard").inner_text()).strip()
     answered = await turn.locator(".reply").inner_text()
     assert share_recognised("capital of Italy", asked) > 0.6
