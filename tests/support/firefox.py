@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser
@@ -12,7 +13,7 @@ from playwright.async_api import Browser
 from support import firefox_bidi
 from support.browser_user import Browsers
 from support.chromium import in_ci
-from support.sound_server import MICROPHONE, SoundServer
+from support.sound_server import MICROPHONE
 
 PROGRAMS = ("firefox-esr", "pulseaudio", "pacat")
 REMEDY = "Install them: apt-get install firefox-esr pulseaudio pulseaudio-utils"
@@ -28,21 +29,22 @@ _PREFERENCES: dict[str, str | float | bool] = {
 
 @dataclass
 class Firefox(Browsers):
-    """One process with the devices of `sound`. Its camera shows a picture that changes."""
+    """One process. `environment` has its audio devices. Its camera shows a picture that changes."""
 
-    sound: SoundServer
+    folder: Path
+    environment: dict[str, str]
 
     async def start(self, *flags: str) -> Browser:
         """Playwright's channels named `moz-` are controlled over WebDriver BiDi."""
         assert not flags, "only Chromium has these"
-        program = self.sound.folder / "firefox"
+        program = self.folder / "firefox"
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{firefox_bidi.__file__}" "$@"\n')
         program.chmod(0o755)
         return await self._playwright.firefox.launch(
             channel="moz-firefox",
             executable_path=program,
             firefox_user_prefs=_PREFERENCES,
-            env={**self.sound.environment},
+            env={**self.environment},
             timeout=120_000,
         )
 

@@ -12,6 +12,7 @@ import { repeat } from "lit/directives/repeat.js";
 import type { Capabilities } from "../../api/catalog.ts";
 import { socketProtocols } from "../../api/http.ts";
 import { allowChimes } from "../../audio/chimes.ts";
+import type { Player } from "../../audio/player.ts";
 import { stopAudio } from "../../components/audio-playback.ts";
 import { adoptPreset } from "../../components/instructions-panel.ts";
 import { type Part, textPart } from "../../media/parts.ts";
@@ -288,15 +289,27 @@ export class ChatPage extends BaseElement {
   }
 
   async #setup(entries: readonly ChatEntry[]): Promise<ChatSetup> {
-    const chosen = chatSettings.value;
-    const opening = chosen.spoken ? this.#voice.player() : undefined; // needs the user's gesture
+    const opening = chatSettings.value.spoken ? this.#openPlayer() : undefined; // needs the user's gesture
     await this.#instructions.complete();
     const player = await opening;
+    const chosen = chatSettings.value;
     return {
       system: this.#instructions.messageParts,
       request: chatRequestFields(chosen, this.#instructions, entries),
       exchange: { player, connection: { protocols: socketProtocols() } },
     };
+  }
+
+  /** Turns spoken answers off if the browser has no audio output. */
+  async #openPlayer(): Promise<Player | undefined> {
+    try {
+      return await this.#voice.player();
+    } catch (error) {
+      if (!(error instanceof DOMException && error.name === "TimeoutError")) throw error;
+      chatSettings.update({ spoken: false });
+      toast({ tone: "caution", title: chatStrings().noOutput });
+      return undefined;
+    }
   }
 
   #ask(parts: readonly Part[]): void {

@@ -26,6 +26,7 @@ export const chatStrings = defineStrings(
     drop: "Drop file to attach",
     speak: "Turn on spoken answers",
     quiet: "Turn off spoken answers",
+    noOutput: "Your browser cannot start audio, so spoken answers are off.",
     removePart: (name: string) => `Remove ${name}`,
 
     log: "Conversation",
@@ -117,6 +118,7 @@ export const chatStrings = defineStrings(
     drop: "松开即可添加",
     speak: "开启语音回答",
     quiet: "关闭语音回答",
+    noOutput: "浏览器无法启动音频，因此已关闭语音回答。",
     removePart: (name) => `移除 ${name}`,
 
     log: "对话",
