@@ -16,9 +16,6 @@ from support.chromium import find_chromium, in_ci
 
 PACKAGES = {
     "chromium": ("chromium", "fonts-noto-cjk"),
-    "firefox-esr": ("firefox-esr",),
-    "pulseaudio": ("pulseaudio",),
-    "pacat": ("pulseaudio-utils",),
     "prometheus": ("prometheus",),
     "caddy": ("caddy",),
     "faketime": ("faketime",),

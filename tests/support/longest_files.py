@@ -11,7 +11,6 @@ import pytest
 LONGEST_FIRST = (
     "browser/test_calls.py",
     "browser/test_speech.py",
-    "browser/test_firefox.py",
     "system/commands/test_demo_and_up.py",
     "system/faults/test_redis_servers.py",
     "redis/recorder/test_kills.py",
