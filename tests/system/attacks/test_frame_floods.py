@@ -107,12 +107,13 @@ async def test_f13_too_many_fragments(edge: RunningEdge, monkeypatch: pytest.Mon
 
 async def test_a_long_chat_in_fragments(edge: RunningEdge) -> None:
     """4 KiB is the size of the write buffer of common clients."""
-    request = b'{"messages": [{"role": "user", "content": "hello"}]'
+    sound = b'{"type": "audio", "data": "'
+    request = b'{"messages": [{"role": "user", "content": [%s' % sound
     async with raw_socket(edge.ws, "/ws/chat") as client:
         await client.send(frame(TEXT, request, fin=False))
         for _ in range(64):
-            await client.send(64 * frame(CONT, 4096 * b" ", fin=False))
-        await client.send(frame(PING, b"here") + frame(CONT, b"}"))
+            await client.send(64 * frame(CONT, 4096 * b"A", fin=False))
+        await client.send(frame(PING, b"here") + frame(CONT, b'"}]}]}'))
         received = [await client.frame() for _ in range(2)]
         assert received[0] == (PONG, b"here")
         assert b'"queued"' in received[1][1]

@@ -189,8 +189,8 @@ MISTAKES = [
 ]
 
 ELSEWHERE = {
-    2: ("tests/unit/client/test_address.py", "test_session_address_under_an_edge"),
-    3: ("tests/unit/client/test_address.py", "test_session_address_under_an_edge"),
+    2: ("tests/unit/client/test_link_address.py", "test_session_address_under_an_edge"),
+    3: ("tests/unit/client/test_link_address.py", "test_session_address_under_an_edge"),
     11: (
         "tests/unit/cli/conversation/test_sound.py",
         "test_sound_of_any_shape_becomes_16_khz_mono",

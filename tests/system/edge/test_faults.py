@@ -302,7 +302,7 @@ async def test_input_during_an_outage_is_bounded(redis_server: RedisServer) -> N
         await client.abort()
 
 
-@pytest.mark.edge(drain_s=0.5)
+@pytest.mark.edge(drain_s=3)
 async def test_a_drained_edge_notifies_its_clients(
     edge: RunningEdge, worker: PlayedWorker, http: httpx.AsyncClient, broker: Broker
 ) -> None:
