@@ -19,6 +19,7 @@ CALLER = "en-us+Hugo"
 
 ITALY = "What is the capital of Italy?"
 GERMANY = "What is the capital of Germany?"
+JAPAN = "What is the capital of Japan?"
 """The recogniser understands these at every frame offset; it does not understand France and others."""
 STEADY = DuplexConfig(force_listen_count=0, temperature=0.0)
 MAX_UNITS = 40

@@ -27,7 +27,7 @@ from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.synthetic_speech import (
     GERMANY,
-    ITALY,
+    JAPAN,
     STEADY,
     ask_until_speech,
     audio_of,
@@ -71,14 +71,14 @@ def test_a_spoken_question_gets_a_spoken_answer_that_says_its_text(
     local_engine: LocalProcessor, view: LocalDuplexView
 ) -> None:
     view.take_usage()
-    results = converse(view, ITALY)
+    results = converse(view, JAPAN)
     usage = view.take_usage()
-    assert usage.input_text > len(ITALY.split())
+    assert usage.input_text > len(JAPAN.split())
     assert usage.output_text >= sum(result.n_tokens for result in results)
     speaking = [result for result in results if not result.is_listen]
     text = text_of(results)
-    assert "Italy" in user_turns(results)
-    assert "Rome" in text
+    assert "Japan" in user_turns(results)
+    assert "Tokyo" in text
     assert text == " ".join(text.split())
     answer_units, chunks = words(text), set(words(transcript(local_engine, audio_of(results))))
     assert sum(word in chunks for word in answer_units) >= 0.6 * len(answer_units)
@@ -92,7 +92,7 @@ def test_a_spoken_question_gets_a_spoken_answer_that_says_its_text(
 
 
 def test_results_account_for_the_work(view: LocalDuplexView) -> None:
-    results = converse(view, ITALY)
+    results = converse(view, JAPAN)
     assert [result.current_time for result in results] == [
         1000 * (number + 1) for number in range(len(results))
     ]
@@ -109,11 +109,11 @@ def test_results_account_for_the_work(view: LocalDuplexView) -> None:
 def test_barge_in_stops_the_answer_and_is_answered(view: LocalDuplexView) -> None:
     before = ask_until_speech(view, STORY)
     assert not before[-1].end_of_turn
-    overlap = units_of(spoken(ITALY, lead_s=0.0))
+    overlap = units_of(spoken(JAPAN, lead_s=0.0))
     after = run_units(view, overlap)
     assert after[0].is_listen
     answer = [*after, *listen(view)]
-    assert "Rome" in text_of(answer)
+    assert "Tokyo" in text_of(answer)
     assert not any(result.end_of_turn for result in answer[:-1])
     assert turns(view) == [
         ("user", user_turns(before)),
@@ -140,7 +140,7 @@ def test_the_unplayed_part_of_an_interrupted_answer_is_not_remembered(
         before.append(run_unit(view, silence(1.0)))
     clause, played_ms = first_clause(next(result for result in before if not result.is_listen))
     view.played(played_ms)
-    overlap = units_of(spoken(ITALY, lead_s=0.0))
+    overlap = units_of(spoken(JAPAN, lead_s=0.0))
     answer = [*run_units(view, overlap), *listen(view)]
     assert turns(view) == [
         ("user", user_turns(before)),
@@ -149,7 +149,7 @@ def test_the_unplayed_part_of_an_interrupted_answer_is_not_remembered(
         ("assistant", text_of(answer)),
     ]
     assert len(clause) < len(text_of(before)) / 2
-    assert "Rome" in text_of(answer)
+    assert "Tokyo" in text_of(answer)
 
     units = past([*before, answer[0]], [*chunks, overlap[0]])
     units[-1] = dataclasses.replace(units[-1], played_ms=played_ms)
@@ -171,7 +171,7 @@ def test_a_greeting_is_spoken_and_remembered(
     assert text_of(greeting) == GREETING
     said = set(words(transcript(local_engine, audio_of(greeting))))
     assert {"morning", "help"} < said
-    assert "Rome" in text_of(converse(view, ITALY))
+    assert "Tokyo" in text_of(converse(view, JAPAN))
     assert view._conversation is not None
     assert GREETING in view._conversation.dialogue.messages()[0]["content"]
     assert [role for role, _ in turns(view)] == ["user", "assistant"]
@@ -182,8 +182,8 @@ def test_a_question_ends_the_greeting(view: LocalDuplexView, spoken_units: int) 
     greeted(view)
     begun = [result for result, _ in zip(listen(view), range(spoken_units), strict=False)]
     assert not any(result.is_listen for result in begun)
-    answer = converse(view, ITALY)
-    assert "Rome" in text_of(answer)
+    answer = converse(view, JAPAN)
+    assert "Tokyo" in text_of(answer)
     assert GREETING.split()[-1] not in text_of([*begun, *answer])
 
 
@@ -206,24 +206,24 @@ def test_force_listen_ends_a_turn(view: LocalDuplexView) -> None:
 def test_set_break_silences_it_until_clear_break(view: LocalDuplexView) -> None:
     ask_until_speech(view, STORY)
     view.set_break()
-    asked = run_units(view, [*units_of(spoken(ITALY)), silence(1.0), silence(1.0)])
+    asked = run_units(view, [*units_of(spoken(JAPAN)), silence(1.0), silence(1.0)])
     assert all(result.is_listen for result in asked)
     view.clear_break()
-    assert "Rome" in text_of(listen(view))
+    assert "Tokyo" in text_of(listen(view))
 
 
 def test_the_first_units_listen_and_their_question_is_answered_later(view: LocalDuplexView) -> None:
     view.prepare(
         "You are a helpful assistant.", STEADY.model_copy(update={"force_listen_count": 6})
     )
-    results = converse(view, ITALY)
+    results = converse(view, JAPAN)
     assert all(result.is_listen for result in results[:6])
     assert any("user" in result.memo for result in results[:6])
-    assert "Rome" in text_of(results)
+    assert "Tokyo" in text_of(results)
 
 
 def test_the_conversation_is_remembered(view: LocalDuplexView) -> None:
-    first, second = converse(view, ITALY), converse(view, GERMANY)
+    first, second = converse(view, JAPAN), converse(view, GERMANY)
     assert turns(view) == [
         ("user", user_turns(first)),
         ("assistant", text_of(first)),
@@ -238,8 +238,8 @@ def test_text_only_sessions_have_no_audio(view: LocalDuplexView) -> None:
         update={"generate_audio": False, "max_new_speak_tokens_per_chunk": 4}
     )
     view.prepare("You are a helpful assistant.", config)
-    results = converse(view, ITALY)
-    assert "Rome" in text_of(results)
+    results = converse(view, JAPAN)
+    assert "Tokyo" in text_of(results)
     assert audio_of(results).size == 0
     assert all(result.n_tokens <= 4 or len(result.text.split()) == 1 for result in results)
     assert sum(not result.is_listen for result in results) >= 2
@@ -250,27 +250,27 @@ def test_the_token_limit_slows_speech_down_at_word_boundaries(
 ) -> None:
     config = STEADY.model_copy(update={"max_new_speak_tokens_per_chunk": 2})
     view.prepare("You are a helpful assistant.", config)
-    results = converse(view, ITALY)
+    results = converse(view, JAPAN)
     speaking = [result for result in results if not result.is_listen]
     assert all(result.n_tokens <= 2 or len(result.text.split()) == 1 for result in speaking)
     assert all(len(result.audio) < OUTPUT_RATE for result in speaking[:-1])
-    assert "Rome" in text_of(results)
-    assert "rome" in transcript(local_engine, audio_of(results)).lower()
+    assert "Tokyo" in text_of(results)
+    assert "tokyo" in transcript(local_engine, audio_of(results)).lower()
 
 
 def test_a_very_large_listen_prob_scale_keeps_it_silent(view: LocalDuplexView) -> None:
     view.prepare("", STEADY.model_copy(update={"listen_prob_scale": 100.0}))
-    results = run_units(view, [*units_of(spoken(ITALY)), *[silence(1.0)] * 5])
+    results = run_units(view, [*units_of(spoken(JAPAN)), *[silence(1.0)] * 5])
     assert all(result.is_listen for result in results)
 
 
 @pytest.mark.parametrize("size", [1600, 80_000])
 def test_units_may_be_short_or_long(view: LocalDuplexView, size: int) -> None:
-    results = run_units(view, units_of(np.concatenate([spoken(ITALY), silence(0.8)]), size))
+    results = run_units(view, units_of(np.concatenate([spoken(JAPAN), silence(0.8)]), size))
     while not results[-1].end_of_turn:
         assert len(results) < 400
         results.append(run_unit(view, silence(size / INPUT_RATE)))
-    assert "Rome" in text_of(results)
+    assert "Tokyo" in text_of(results)
     assert all(len(result.audio) <= size * OUTPUT_RATE // INPUT_RATE for result in results)
 
 
@@ -278,12 +278,12 @@ def test_words_after_a_pause_extend_the_question(view: LocalDuplexView) -> None:
     view.prepare(
         "You are a helpful assistant.", STEADY.model_copy(update={"force_listen_count": 9})
     )
-    parts = [spoken("I have a question."), silence(0.8), spoken(ITALY), silence(0.8)]
+    parts = [spoken("I have a question."), silence(0.8), spoken(JAPAN), silence(0.8)]
     run_units(view, units_of(np.concatenate(parts)))
     (role, text) = turns(view)[0]
     assert role == "user"
     assert "question" in text
-    assert "Italy" in text
+    assert "Japan" in text
     assert len(turns(view)) == 1
 
 
@@ -302,40 +302,40 @@ def reply_of(view: LocalDuplexView) -> object:
 def test_an_answer_is_prepared_before_the_end_of_the_utterance_is_certain(
     view: LocalDuplexView,
 ) -> None:
-    asked = run_units(view, ending_in_its_unit(ITALY, 0.25))
+    asked = run_units(view, ending_in_its_unit(JAPAN, 0.25))
     made = reply_of(view)
     assert made is not None
     assert all(result.is_listen for result in asked)
     assert turns(view) == []
     made.queue.wait(OUTPUT_RATE, tokens=1000, deadline=time.perf_counter() + 60)
     answer = run_unit(view, silence(1.0))
-    assert "Italy" in user_turns([answer])
+    assert "Japan" in user_turns([answer])
     assert not answer.is_listen
     assert reply_of(view) in (made, None)
-    assert "Rome" in text_of([answer] if answer.end_of_turn else [answer, *listen(view)])
+    assert "Tokyo" in text_of([answer] if answer.end_of_turn else [answer, *listen(view)])
 
 
 def test_an_answer_to_half_a_question_is_not_spoken(view: LocalDuplexView) -> None:
     first = run_units(view, ending_in_its_unit("I have a question.", 0.25))
     half = reply_of(view)
-    rest = units_of(np.concatenate([spoken(ITALY, lead_s=0.0), silence(1.0)]))
+    rest = units_of(np.concatenate([spoken(JAPAN, lead_s=0.0), silence(1.0)]))
     results = [*first, *run_units(view, rest), *listen(view)]
     assert half is not None
     assert "question" in user_turns(results)
-    assert "Italy" in user_turns(results)
+    assert "Japan" in user_turns(results)
     assert turns(view) == [("user", user_turns(results)), ("assistant", text_of(results))]
     assert len([result for result in results if "user" in result.memo]) == 1
 
 
 def test_nothing_is_spoken_before_the_silence_that_ends_an_utterance(view: LocalDuplexView) -> None:
-    run_units(view, ending_in_its_unit(ITALY, 0.1))
+    run_units(view, ending_in_its_unit(JAPAN, 0.1))
     pauses = [run_unit(view, silence(0.1)) for _ in range(3)]
     assert reply_of(view) is not None
     assert all(result.is_listen for result in pauses)
 
 
 def test_an_expected_answer_does_not_know_the_unplayed_part(view: LocalDuplexView) -> None:
-    converse(view, ITALY)
+    converse(view, JAPAN)
     view.played(0.0)
     run_units(view, ending_in_its_unit(GERMANY, 0.25))
     results = list(listen(view))
@@ -346,12 +346,12 @@ def test_an_expected_answer_does_not_know_the_unplayed_part(view: LocalDuplexVie
 def test_two_sessions_run_at_once(view: LocalDuplexView, other_view: LocalDuplexView) -> None:
     other_view.prepare("You are a helpful assistant.", STEADY)
     with ThreadPoolExecutor(2) as pool:
-        italy = pool.submit(converse, view, ITALY)
+        japan = pool.submit(converse, view, JAPAN)
         germany = pool.submit(converse, other_view, GERMANY)
-        italy_results, germany_results = italy.result(), germany.result()
-    assert "Italy" in user_turns(italy_results)
+        japan_results, germany_results = japan.result(), germany.result()
+    assert "Japan" in user_turns(japan_results)
     assert "Germany" in user_turns(germany_results)
-    assert "Rome" in text_of(italy_results)
+    assert "Tokyo" in text_of(japan_results)
     assert "Berlin" in text_of(germany_results)
     assert len(turns(view)) == len(turns(other_view)) == 2
 
@@ -390,7 +390,7 @@ def test_replay_during_an_utterance_processes_it_again(
 def test_replay_answers_an_open_question(
     view: LocalDuplexView, other_view: LocalDuplexView
 ) -> None:
-    chunks = [*units_of(spoken(ITALY)), silence(1.0)]
+    chunks = [*units_of(spoken(JAPAN)), silence(1.0)]
     results = []
     for audio in chunks:
         view.prefill(audio)
@@ -398,7 +398,7 @@ def test_replay_answers_an_open_question(
         view.finalize()
     other_view.prepare("You are a helpful assistant.", STEADY)
     other_view.replay(past(results, chunks))
-    assert "Rome" in text_of(listen(other_view))
+    assert "Tokyo" in text_of(listen(other_view))
 
 
 def test_a_history_longer_than_the_context_is_trimmed(view: LocalDuplexView) -> None:
@@ -414,7 +414,7 @@ def test_a_history_longer_than_the_context_is_trimmed(view: LocalDuplexView) -> 
         for number in range(30)
     ]
     view.replay(units)
-    assert text_of(converse(view, ITALY))
+    assert text_of(converse(view, JAPAN))
     roles_and_texts = turns(view)
     assert roles_and_texts[0][0] == "user"
     assert len(roles_and_texts) < 20
@@ -430,7 +430,7 @@ def test_a_failure_in_the_background_affects_only_its_session(
     other_view._conversation.user_said("word " * 5000)
     with pytest.raises(ContextFull, match="does not fit"):
         list(listen(other_view))
-    assert "Rome" in text_of(converse(view, ITALY))
+    assert "Tokyo" in text_of(converse(view, JAPAN))
 
 
 def test_a_system_prompt_that_does_not_fit_is_refused(view: LocalDuplexView) -> None:
@@ -447,7 +447,7 @@ def test_stop_from_another_thread_ends_an_answer(view: LocalDuplexView) -> None:
     stopper = threading.Thread(target=lambda: [view.stop() for _ in range(2)])
     stopper.start()
     stopper.join()
-    results = [view.generate(), *run_units(view, [*units_of(spoken(ITALY)), silence(1.0)])]
+    results = [view.generate(), *run_units(view, [*units_of(spoken(JAPAN)), silence(1.0)])]
     assert all(result.is_listen for result in results)
 
 
