@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import numpy as np
 import pybase64
 import pytest
 
 from antiphon.client.realtime_chat import connect_realtime_chat
+from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.ids import is_recording_id
 from antiphon.shared_schemas.messages.chat import ChatGeneration, ChatTts
 from support.edge_harness import base64_audio, picture
@@ -17,6 +19,7 @@ from support.raw_client import Wire, open_path
 from support.realtime_schema import CLIENT_V2, SERVER_V2
 from support.redis_server import RedisServer
 from support.stack import Stack
+from support.video_files import video
 
 PATH = "/v1/realtime?mode=chat"
 QUESTION = {"role": "user", "content": "Hello."}
@@ -115,6 +118,16 @@ async def test_several_requests_are_answered_in_turn(stack: Stack) -> None:
         assert (await client.answer())[1]["audio"]
         await client.send(type="session.close", reason="user_stop")
         await client.expect_end("client_closed", 1000)
+
+
+async def test_a_video_is_answered(stack: Stack) -> None:
+    tone = 0.1 * np.sin(2 * np.pi * 300 * np.arange(INPUT_RATE) / INPUT_RATE)
+    data = pybase64.b64encode_as_string(video(seconds=1.0, sound=tone.astype(np.float32)))
+    parts = [{"type": "video", "data": data}, {"type": "text", "text": "What happens?"}]
+    async with _created(stack) as client:
+        await client.ask(messages=[{"role": "user", "content": parts}])
+        deltas, done = await client.answer()
+        assert _joined(deltas, "text") == done["text"] != ""
 
 
 async def test_the_client_library(stack: Stack) -> None:
