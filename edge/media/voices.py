@@ -21,7 +21,7 @@ import structlog
 
 from antiphon.edge.media.decode import as_float32, check_peak, read_audio, read_media
 from antiphon.edge.media.file_types import is_wav
-from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.settings import MIB, EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.voices import UPLOADED, VoiceInfo, VoiceSound
@@ -39,6 +39,8 @@ _FORMATS = ("WAV", "WAVEX")
 _ENCODINGS = ("PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")
 _RATES = range(4_000, 384_001)
 _MAX_CHANNELS = 8
+_MAX_DECODED_BYTES = 64 * MIB
+"""Of all channels as float32; a minute of stereo at 96 kHz takes 44 MiB."""
 
 UploadedVoices = Callable[[str], Awaitable[bytes | None]]
 """Looks up the 16-bit PCM of an uploaded voice by its id; None: unknown id."""
@@ -181,6 +183,12 @@ def _check_header(sound: soundfile.SoundFile, field: str, max_s: float) -> None:
         raise InvalidInput(text, field=field)
     if sound.frames > max_s * sound.samplerate:
         raise InvalidInput(f"{field}: longer than {max_s:g} s", field=field)
+    decoded = sound.frames * sound.channels * np.dtype(np.float32).itemsize
+    if decoded > _MAX_DECODED_BYTES:
+        shape = f"{sound.frames / sound.samplerate:g} s of {sound.channels} channels"
+        text = f"{field}: {shape} at {sound.samplerate} Hz decode to {decoded} bytes"
+        remedy = f"the limit is {_MAX_DECODED_BYTES}: use one channel at {INPUT_RATE} Hz"
+        raise InvalidInput(f"{text}, {remedy}", field=field)
 
 
 def _file_below(assets: Path, relative: PurePosixPath) -> Path | None:

@@ -165,6 +165,19 @@ async def test_a_header_that_claims_four_gigabytes_costs_nothing() -> None:
     assert len(data) <= 4 * 200
 
 
+async def test_the_decoded_size_of_a_wav_is_limited() -> None:
+    """8 bits per sample in the file become 32."""
+    wide: dict[str, Any] = {"rate": 384_000, "subtype": "PCM_U8", "channels": 8}
+    with pytest.raises(InvalidInput) as refused:
+        await decode_voice(_base64(_wav(s=5.5, **wide)), "ref_audio", 60)
+    assert refused.value.message == (
+        "ref_audio: 5.5 s of 8 channels at 384000 Hz decode to 67584000 bytes, "
+        "the limit is 67108864: use one channel at 16000 Hz"
+    )
+    assert refused.value.field == "ref_audio"
+    assert len(await decode_voice(_base64(_wav(s=1, **wide)), "ref_audio", 60)) == 64_000
+
+
 ODD_WAVS = {
     "too long": _wav(8_000, s=61),
     "no rate": _with_rate(0),
