@@ -10,7 +10,7 @@ import ssl
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,13 +22,13 @@ from rich.text import Text
 
 from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.redis_server.embedded import EmbeddedRedisError, find_redis_server, is_private
-from antiphon.broker.service.listening import CannotListen, check_bind
+from antiphon.broker.service.listening import CannotListen
 from antiphon.broker.settings import InvalidSettings
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import broker_settings
 from antiphon.cli.common import UNLIMITED_WIDTH, AsJson, DataDir, RedisUrl, fail, given
 from antiphon.cli.settings import Engine, ModelPath, Quantize
-from antiphon.cli.stack.stack import serves_http
+from antiphon.cli.stack.stack import StackPlan, serves_http
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.settings import EdgeSettings
@@ -80,21 +80,13 @@ def doctor(
 
 
 def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
-    edge, worker = EdgeSettings(**flags), WorkerSettings(**flags)
+    edge, worker = EdgeSettings(**flags, **given(redis_url=redis_url)), WorkerSettings(**flags)
     recorder, cleanup = RecorderSettings(**flags), CleanupSettings(**flags)
-    status = worker.health_host
     yield examine_python()
     yield from _examine_redis(redis_url)
     yield from examine_disk(recorder.data_dir, cleanup.max_storage_gb, recorder.min_free_disk_gb)
     yield examine_privacy(recorder.data_dir)
-    yield from examine_ports(
-        (
-            ("edge", edge.host, edge.port, "ANTIPHON_PORT"),
-            ("worker", status, worker.health_port, "ANTIPHON_HEALTH_PORT"),
-            ("recorder", status, recorder.recorder_health_port, "ANTIPHON_RECORDER_HEALTH_PORT"),
-            ("cleanup", status, cleanup.cleanup_health_port, "ANTIPHON_CLEANUP_HEALTH_PORT"),
-        )
-    )
+    yield from examine_ports(StackPlan.of(edge, worker, recorder, cleanup))
     yield examine_access(edge)
     if (stack := StackFile.read(recorder.data_dir)) is not None:
         yield ok("antiphon up", f"runs in this folder at {stack.edge_url} (process {stack.pid})")
@@ -191,23 +183,26 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def examine_ports(services: Iterable[tuple[str, str, int, str]]) -> Iterator[Finding]:
-    """For each (service, host, port, setting): the port is free, or the service already answers."""
-    for name, host, port, setting in services:
-        about, place = (
-            f"port of the {name}",
-            f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
-        )
+def examine_ports(plan: StackPlan) -> Iterator[Finding]:
+    """Whether `antiphon up` can listen on its ports, or its services already do."""
+    runs_here = StackFile.read(plan.data_dir) is not None
+    for address in plan.addresses:
+        about = f"port of the {address.service}"
         try:
-            check_bind(f"the {name}", host, port)
+            address.check()
         except CannotListen as error:
-            if serves_http(f"http://{place}/health"):
-                yield ok(about, f"{place}, where a service answers already")
-                continue
-            remedy = f"choose another with {setting}, or stop the program that listens there"
-            yield failure(about, str(error), remedy)
+            answers = serves_http(f"http://{address}/health")
+            if answers and runs_here:
+                yield ok(about, f"{address}, where a service answers already")
+            elif answers and plan.redis_url is not None:  # services may run without `antiphon up`
+                remedy = "nothing if it is a service of this system, else choose another port"
+                yield warning(about, f"a service answers already: {error}", remedy)
+            else:
+                yield failure(
+                    about, str(error), "stop the program that listens there, or choose another port"
+                )
         else:
-            yield ok(about, f"{place} is free" if port else "any free one")
+            yield ok(about, f"{address} is free" if address.port else "any free one")
 
 
 def examine_access(edge: EdgeSettings) -> Finding:

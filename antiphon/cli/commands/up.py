@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from antiphon.broker.redis_server.embedded import EmbeddedRedisError
-from antiphon.broker.service.listening import CannotListen, check_bind
+from antiphon.broker.service.listening import CannotListen
 from antiphon.broker.service.logs import hide_in_text
 from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.cleanup_job.settings import CleanupSettings
@@ -56,7 +56,6 @@ from antiphon.cli.stack.logs import (
 )
 from antiphon.cli.stack.processes import ServiceFailed
 from antiphon.cli.stack.stack import (
-    DRAIN_S,
     NotReady,
     Stack,
     StackPlan,
@@ -132,24 +131,7 @@ def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan
     recorder, cleanup = RecorderSettings(**flags), CleanupSettings(**flags)
     check_client_key(edge)
     AccessPolicy(edge, edge.host)
-    any_port = worker.health_port == 0
-    configured = edge.redis_url if "redis_url" in edge.model_fields_set else None
-    return StackPlan(
-        data_dir=recorder.data_dir.resolve(),
-        host=edge.host,
-        port=edge.port,
-        engine=worker.engine,
-        slots=worker.slots,
-        model_path=worker.model_path,
-        health_port=worker.health_port,
-        recorder_health_port=0 if any_port else recorder.recorder_health_port,
-        cleanup_health_port=0 if any_port else cleanup.cleanup_health_port,
-        redis_url=configured,
-        redis_port=redis_port,
-        drain_s=worker.drain_s if "drain_s" in worker.model_fields_set else DRAIN_S,
-        stop_grace_s=worker.stop_grace_s,
-        engine_options=worker.all_engine_options,
-    )
+    return StackPlan.of(edge, worker, recorder, cleanup, redis_port)
 
 
 def refuse_second(plan: StackPlan) -> None:
@@ -211,13 +193,8 @@ def run_stack(plan: StackPlan, *, in_background: bool = False) -> int:
     ServiceFailed and NotReady.
     """
     refuse_second(plan)
-    for name, host, port in (
-        ("the edge (--host, --port)", plan.host, plan.port),
-        ("the worker's health page (--health-port)", "127.0.0.1", plan.health_port),
-        ("the recorder's health page", "127.0.0.1", plan.recorder_health_port),
-        ("the cleanup job's health page", "127.0.0.1", plan.cleanup_health_port),
-    ):
-        check_bind(name, host, port)
+    for address in plan.addresses:
+        address.check()
     make_data_folder(plan.data_dir)
     view = BackgroundView() if in_background else TerminalView()
     folder = plan.data_dir / LOGS_FOLDER

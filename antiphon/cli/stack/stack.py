@@ -11,19 +11,21 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.request import ProxyHandler, Request, build_opener
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.key_migration import migrate_keys
 from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
+from antiphon.broker.service.listening import check_bind
 from antiphon.broker.settings import (
     CONFIG_STATUS,
     PRIVATE_FOLDER,
     BrokerSettings,
     InvalidSettings,
 )
+from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.stack.processes import (
     LineSink,
     Service,
@@ -31,9 +33,11 @@ from antiphon.cli.stack.processes import (
     ServiceMisconfigured,
     ServiceSpec,
 )
+from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.factory import check_engine
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.ids import process_id_prefix
 from antiphon.shared_schemas.registry import WorkerRow
 from antiphon.shared_schemas.states import WorkerState
@@ -69,6 +73,22 @@ def exit_status(error: Exception) -> int:
     return CONFIG_STATUS if permanent else 1
 
 
+class Address(NamedTuple):
+    """Where a service listens; `what` names it in an error, with the setting of its port."""
+
+    service: str
+    what: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def check(self) -> None:
+        """Raises CannotListen if no service can listen there."""
+        check_bind(self.what, self.host, self.port)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackPlan:
     """What to start and where. `redis_url` None means a private Redis, on a Unix socket.
@@ -85,6 +105,7 @@ class StackPlan:
     engine: str = "local"
     slots: int | None = None
     model_path: Path | None = None
+    health_host: str = "127.0.0.1"
     health_port: int = 0
     recorder_health_port: int = 0
     cleanup_health_port: int = 0
@@ -94,6 +115,60 @@ class StackPlan:
     drain_s: float = DRAIN_S
     stop_grace_s: float | None = None
     engine_options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        edge: EdgeSettings,
+        worker: WorkerSettings,
+        recorder: RecorderSettings,
+        cleanup: CleanupSettings,
+        redis_port: int = 0,
+    ) -> Self:
+        """The stack of `antiphon up` with these settings of its services."""
+        any_port = worker.health_port == 0
+        return cls(
+            data_dir=recorder.data_dir.resolve(),
+            host=edge.host,
+            port=edge.port,
+            engine=worker.engine,
+            slots=worker.slots,
+            model_path=worker.model_path,
+            health_host=worker.health_host,
+            health_port=worker.health_port,
+            recorder_health_port=0 if any_port else recorder.recorder_health_port,
+            cleanup_health_port=0 if any_port else cleanup.cleanup_health_port,
+            redis_url=edge.redis_url if "redis_url" in edge.model_fields_set else None,
+            redis_port=redis_port,
+            drain_s=worker.drain_s if "drain_s" in worker.model_fields_set else DRAIN_S,
+            stop_grace_s=worker.stop_grace_s,
+            engine_options=worker.all_engine_options,
+        )
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Where the services listen."""
+        return (
+            Address("edge", "the edge (--host, --port)", self.host, self.port),
+            Address(
+                "worker",
+                "the worker's health page (--health-port)",
+                self.health_host,
+                self.health_port,
+            ),
+            Address(
+                "recorder",
+                "the recorder's health page (ANTIPHON_RECORDER_HEALTH_PORT)",
+                self.health_host,
+                self.recorder_health_port,
+            ),
+            Address(
+                "cleanup",
+                "the cleanup job's health page (ANTIPHON_CLEANUP_HEALTH_PORT)",
+                self.health_host,
+                self.cleanup_health_port,
+            ),
+        )
 
     @property
     def edge_url(self) -> str:

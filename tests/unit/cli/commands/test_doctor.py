@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 import trustme
 import typer
 
+from antiphon.broker.service.listening import CannotListen
 from antiphon.cli.commands.doctor import (
     doctor,
     examine_access,
@@ -27,6 +29,8 @@ from antiphon.cli.commands.doctor import (
     examine_python,
     show_findings,
 )
+from antiphon.cli.commands.up import plan_from, run_stack
+from antiphon.cli.stack.stack import StackPlan
 from antiphon.cli.stack.stack_file import StackFile, published_stack
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.factory import examine_engine
@@ -89,16 +93,6 @@ def port_of(listener: socket.socket) -> int:
     return int(listener.getsockname()[1])
 
 
-def test_a_port_that_another_program_uses() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        services = [("edge", "127.0.0.1", port_of(listener), "ANTIPHON_PORT")]
-        [finding] = examine_ports(services)
-    assert finding.verdict is FindingStatus.FAILURE
-    assert "ANTIPHON_PORT" in finding.remedy
-    [finding] = examine_ports(services)
-    assert finding.found.endswith("is free")
-
-
 class _Healthy(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
@@ -108,18 +102,66 @@ class _Healthy(BaseHTTPRequestHandler):
         """Logs nothing."""
 
 
-def test_a_port_on_which_the_service_already_runs() -> None:
+@pytest.fixture
+def service_port() -> Iterator[int]:
+    """The port of a service that answers on /health."""
     with HTTPServer(("127.0.0.1", 0), _Healthy) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        try:
-            services = [("edge", "127.0.0.1", server.server_port, "ANTIPHON_PORT")]
-            [finding] = examine_ports(services)
-        finally:
-            server.shutdown()
-            thread.join()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def port_finding(plan: StackPlan) -> Finding:
+    return by_name(examine_ports(plan))["port of the worker"]
+
+
+def test_a_port_that_another_program_uses(tmp_path: Path) -> None:
+    plan = StackPlan(data_dir=tmp_path, host="127.0.0.1", port=0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        plan = replace(plan, health_port=port_of(listener))
+        finding = port_finding(plan)
+    assert finding.verdict is FindingStatus.FAILURE
+    assert "--health-port" in finding.found
+    finding = port_finding(plan)
+    assert finding.found.endswith("is free")
+
+
+def test_a_port_of_another_stack_is_refused_as_up_refuses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service_port: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANTIPHON_PORT", "0")
+    plan = plan_from(redis_url=None, redis_port=0, health_port=service_port)
+    with pytest.raises(CannotListen) as refused:
+        run_stack(plan)
+    finding = port_finding(plan)
+    assert (finding.verdict, finding.found) == (FindingStatus.FAILURE, str(refused.value))
+    plan = plan_from(redis_url="redis://127.0.0.1:1", redis_port=0, health_port=service_port)
+    finding = port_finding(plan)
+    assert finding.verdict is FindingStatus.WARNING
+    assert str(refused.value) in finding.found
+
+
+def test_a_port_on_which_the_stack_of_this_folder_listens(
+    tmp_path: Path, service_port: int
+) -> None:
+    plan = StackPlan(data_dir=tmp_path, host="127.0.0.1", port=0, health_port=service_port)
+    with published_stack(tmp_path) as publish:
+        publish(StackFile(pid=os.getpid(), redis_url="redis://127.0.0.1:1", edge_url=plan.edge_url))
+        finding = port_finding(plan)
     assert finding.verdict is FindingStatus.OK
     assert "answers already" in finding.found
+
+
+def test_any_free_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service_port: int) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANTIPHON_RECORDER_HEALTH_PORT", str(service_port))
+    findings = by_name(
+        examine_ports(plan_from(redis_url=None, redis_port=0, port=0, health_port=0))
+    )
+    assert {finding.found for finding in findings.values()} == {"any free one"}
 
 
 @pytest.mark.parametrize(
