@@ -75,7 +75,7 @@ def _declare(kinds: Kinds, declared: dict[Kinds, str]) -> str:
     body = "".join(f"  {entry},\n" for entry in entries)
     inside = f"{{\n{body}}}" if len(entries) > 1 else f"{{ {entries[0]} }}"
     declared[kinds] = (
-        f"{_comment(kinds[0])}export const {constant} = v.object({inside});\n"
+        f"{comment(kinds[0].__doc__ or '')}export const {constant} = v.object({inside});\n"
         f"export type {name} = v.InferOutput<typeof {constant}>;\n"
     )
     return constant
@@ -109,8 +109,9 @@ def _schema(hint: Any, *, required: bool = True) -> str:
     return _SIMPLE[hint]
 
 
-def _comment(kind: type) -> str:
-    lines = inspect.cleandoc(kind.__doc__ or "").splitlines()
+def comment(text: str) -> str:
+    """A docstring as a comment of TypeScript."""
+    lines = inspect.cleandoc(text).splitlines()
     if len(lines) == 1 and len(lines[0]) <= _WIDTH - 7:
         return f"/** {lines[0]} */\n"
     return "/**\n" + "".join(f" * {line}".rstrip() + "\n" for line in lines) + " */\n"

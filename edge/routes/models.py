@@ -251,7 +251,7 @@ class CacheStatus(BaseModel):
     workers: list[CacheHolder]
 
 
-class Timeline(RootModel[DuplexRecording | TurnRecording]):
+class Timeline(RootModel[Annotated[DuplexRecording | TurnRecording, Field(discriminator="mode")]]):
     """`recording.json`: by chunk of a duplex session, by turn of the other kinds."""
 
 

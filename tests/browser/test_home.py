@@ -49,6 +49,15 @@ async def test_home_links_to_every_enabled_page(stack: Stack, visitor: Visitor) 
         await expect(links.filter(has_text=name)).to_have_attribute("aria-current", "page")
 
 
+async def test_an_answer_of_another_form_is_reported_and_the_page_works(visitor: Visitor) -> None:
+    page = await visitor.open("/")
+    await page.route("**/api/capabilities", lambda route: route.fulfill(json={"model": 7}))
+    await page.goto(visitor.url + "/")
+    problem = page.get_by_role("alert").filter(has_text="cannot read")
+    await expect(problem).to_contain_text("/api/capabilities: model is missing or wrong")
+    await expect(page.get_by_role("button", name="Start")).to_be_enabled()
+
+
 async def test_pages_override_components_and_components_override_the_base(
     stack: Stack, visitor: Visitor
 ) -> None:

@@ -1,8 +1,17 @@
 // @vitest-environment happy-dom
 
+import * as v from "valibot";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { ApiError, fetchJson, keyRequest, saveKey, socketProtocols } from "./http.ts";
+import {
+  ApiError,
+  fetchJson,
+  INVALID_ANSWER,
+  keyRequest,
+  saveKey,
+  socketProtocols,
+} from "./http.ts";
 
+const OK = v.object({ ok: v.boolean() });
 const asked = vi.fn();
 
 function answer(status: number, body: unknown): Response {
@@ -33,8 +42,8 @@ test("a key that the user enters is sent and stored", async () => {
     saveKey(request.role, "good-key");
     request.answer(true);
   });
-  expect(await fetchJson("/api/apps")).toEqual({ ok: true });
-  expect(await fetchJson("/api/apps")).toEqual({ ok: true });
+  expect(await fetchJson("/api/apps", OK)).toEqual({ ok: true });
+  expect(await fetchJson("/api/apps", OK)).toEqual({ ok: true });
   leave();
   expect(asked.mock.calls).toEqual([[null], ["Bearer good-key"], ["Bearer good-key"]]);
 });
@@ -48,7 +57,7 @@ test("concurrent requests ask for a key once", async () => {
     saveKey(request.role, "good-key");
     setTimeout(() => request.answer(true));
   });
-  await Promise.all([fetchJson("/a"), fetchJson("/b"), fetchJson("/c")]);
+  await Promise.all([fetchJson("/a", OK), fetchJson("/b", OK), fetchJson("/c", OK)]);
   leave();
   expect(questions).toEqual(["client"]);
 });
@@ -70,8 +79,8 @@ test("a late answer to a request without the key does not refuse the key", async
     saveKey(request.role, "good-key");
     request.answer(true);
   });
-  const waiting = fetchJson("/late");
-  await fetchJson("/first");
+  const waiting = fetchJson("/late", OK);
+  await fetchJson("/first", OK);
   answerLate();
   expect(await waiting).toEqual({ ok: true });
   leave();
@@ -81,7 +90,10 @@ test("a late answer to a request without the key does not refuse the key", async
 test("a request without a key is rejected", async () => {
   vi.stubGlobal("fetch", guarded);
   const leave = keyRequest.subscribe((request) => request?.answer(false));
-  await expect(fetchJson("/api/apps")).rejects.toMatchObject({ status: 401, code: "unauthorized" });
+  await expect(fetchJson("/api/apps", OK)).rejects.toMatchObject({
+    status: 401,
+    code: "unauthorized",
+  });
   leave();
 });
 
@@ -89,7 +101,7 @@ test("keeps the server's message and accepts responses without JSON", async () =
   vi.stubGlobal("fetch", async () =>
     answer(413, { code: "message_too_large", message: "too long" }),
   );
-  await expect(fetchJson("/x")).rejects.toMatchObject({
+  await expect(fetchJson("/x", OK)).rejects.toMatchObject({
     code: "message_too_large",
     message: "too long",
   });
@@ -97,16 +109,30 @@ test("keeps the server's message and accepts responses without JSON", async () =
     "fetch",
     async () => new Response("<html>", { status: 502, statusText: "Bad Gateway" }),
   );
-  await expect(fetchJson("/x")).rejects.toMatchObject({ status: 502, message: "Bad Gateway" });
+  await expect(fetchJson("/x", OK)).rejects.toMatchObject({ status: 502, message: "Bad Gateway" });
 });
 
 test("a network error is an ApiError with status 0, an abort is not", async () => {
   vi.stubGlobal("fetch", () => Promise.reject(new TypeError("failed")));
-  await expect(fetchJson("/x")).rejects.toBeInstanceOf(ApiError);
-  await expect(fetchJson("/x")).rejects.toMatchObject({ status: 0 });
+  await expect(fetchJson("/x", OK)).rejects.toBeInstanceOf(ApiError);
+  await expect(fetchJson("/x", OK)).rejects.toMatchObject({ status: 0 });
   const signal = AbortSignal.abort();
   vi.stubGlobal("fetch", () => Promise.reject(signal.reason));
-  await expect(fetchJson("/x", { signal })).rejects.toBe(signal.reason);
+  await expect(fetchJson("/x", OK, { signal })).rejects.toBe(signal.reason);
+});
+
+test.each([
+  ["a field is missing", "{}", "/api/x: ok is missing or wrong"],
+  ["a field has another type", '{"ok": 1}', "/api/x: ok is missing or wrong"],
+  ["it is not an object", "null", "/api/x: the answer is not valid"],
+  ["it is not JSON", "<html>", "/api/x: the answer is not valid"],
+])("an answer is refused if %s", async (_, body, message) => {
+  vi.stubGlobal("fetch", async () => new Response(body));
+  await expect(fetchJson("/api/x?limit=1", OK)).rejects.toMatchObject({
+    status: 200,
+    code: INVALID_ANSWER,
+    message,
+  });
 });
 
 test("the WebSocket key is base64url, and the admin token is accepted", () => {

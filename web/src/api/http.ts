@@ -1,3 +1,4 @@
+import * as v from "valibot";
 import { Store } from "../state/store.ts";
 
 /** `client` opens sessions, `admin` may do everything. */
@@ -83,6 +84,9 @@ function base64url(text: string): string {
   return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
+/** `code` of an answer that has another form than the page expects. */
+export const INVALID_ANSWER = "invalid_answer";
+
 /** A failed request. `status` is 0 if the server did not answer. */
 export class ApiError extends Error {
   readonly status: number;
@@ -105,12 +109,24 @@ export interface ApiRequest {
 }
 
 /**
- * Calls a route of the edge and returns its JSON. On 401 it asks the user for a key and retries
+ * Calls a route of the edge and checks its JSON. On 401 it asks the user for a key and retries
  * once. Rejects with ApiError, or with AbortError if `signal` aborts.
  */
-export async function fetchJson<T>(path: string, options: ApiRequest = {}): Promise<T> {
+export async function fetchJson<Answer>(
+  path: string,
+  schema: v.GenericSchema<unknown, Answer>,
+  options: ApiRequest = {},
+): Promise<Answer> {
   const response = await fetchApi(path, options);
-  return (await response.json()) as T;
+  const answer: unknown = await response.json().catch((error: unknown) => {
+    if (error instanceof SyntaxError) return undefined; // reported below
+    throw error;
+  });
+  const { success, output, issues } = v.safeParse(schema, answer, { abortEarly: true });
+  if (success) return output;
+  const field = v.getDotPath(issues[0]);
+  const problem = field === null ? "the answer is not valid" : `${field} is missing or wrong`;
+  throw new ApiError(response.status, INVALID_ANSWER, `${path.split("?")[0]}: ${problem}`);
 }
 
 /** Like `fetchJson`, but returns the response with its body unread. Use it for files. */

@@ -1,11 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
-import {
-  type AppEntry,
-  type Capabilities,
-  type ServiceStatus,
-  serviceStatus,
-} from "../api/catalog.ts";
+import type { Capabilities, PageInfo, ServiceStatus } from "../api/answers.ts";
+import { serviceStatus } from "../api/catalog.ts";
 import { common } from "../i18n/common.ts";
 import { defineStrings } from "../i18n/language.ts";
 import { capabilities } from "../shell/capabilities.ts";
@@ -99,16 +95,15 @@ export function aboutAntiphon(): TemplateResult {
   </div>`;
 }
 
-function mode(app: AppEntry, able: Capabilities | null): TemplateResult {
-  const blind =
-    app.app_id === "omni" && able?.sees === false && able.model !== null && !able.simulated;
+function mode(app: PageInfo, able: Capabilities | null): TemplateResult {
+  const blind = app.app_id === "omni" && able && !able.sees && !able.simulated ? able.model : null;
   const about: Readonly<Record<string, string>> = aboutStrings().about;
   return html`<li>
     <a class="card mode" href=${app.route}>
       <span class="sign">${icon(pageIcon(app))}</span>
       <span class="stack tight">
         <strong>${pageName(app)}</strong>
-        <span class="small soft">${blind ? common().capabilities.blind(able.model) : (about[app.app_id] ?? app.name)}</span>
+        <span class="small soft">${blind !== null ? common().capabilities.blind(blind) : (about[app.app_id] ?? app.name)}</span>
       </span>
       <span class="go">${icon("arrow")}</span>
     </a>

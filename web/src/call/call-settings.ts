@@ -105,8 +105,8 @@ export async function presetChosen(settings: CallSettings): Promise<void> {
 export function applyPreset(settings: CallSettings, preset: Preset): void {
   if (settings.value.preset === preset.id) return;
   const wasOwn = isOwnPreset(settings.value.preset);
-  const { id, system_prompt: prompt = "", greeting = "" } = preset;
-  settings.update({ preset: id, prompt, greeting });
+  const { id, system_prompt: prompt, greeting } = preset;
+  settings.update({ preset: id, prompt: prompt ?? "", greeting: greeting ?? "" });
   if (preset.voices) {
     settings.update({ voice: preset.voices.model, speech: preset.voices.speech });
     return;

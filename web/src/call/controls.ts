@@ -6,7 +6,7 @@ import {
   type TemplateResult,
 } from "lit";
 import { ifDefined } from "lit/directives/if-defined.js";
-import type { AppEntry } from "../api/catalog.ts";
+import type { PageInfo } from "../api/answers.ts";
 import { menu, moveTo, pageIcon, withPreset } from "../shell/header.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import { type CallView, isBusy, type KeyAction, keyName } from "./call-actions.ts";
@@ -167,7 +167,7 @@ export function modeSwitch({ call, values }: CallView): TemplateResult {
   </nav>`;
 }
 
-function mode(app: AppEntry, chosen: boolean, preset: string | null): TemplateResult {
+function mode(app: PageInfo, chosen: boolean, preset: string | null): TemplateResult {
   const names: Readonly<Record<string, string>> = callStrings().modes;
   const isCall = app.app_id !== "turnbased";
   return html`<a

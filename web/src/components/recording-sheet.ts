@@ -1,15 +1,14 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
+import type { RecordingMeta, ShareLink } from "../api/answers.ts";
 import { fetchApi, keyFor } from "../api/http.ts";
 import {
   archivePath,
   assetPath,
   isShareToken,
-  type RecordingMeta,
   recordingComment,
   recordingMeta,
   revokeShare,
-  type ShareLink,
   saveComment,
   shareAddress,
   shareLinks,

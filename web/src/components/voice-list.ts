@@ -1,17 +1,11 @@
-import {
-  defaultVoice,
-  deleteVoice,
-  uploadVoice,
-  type Voice,
-  voiceAudio,
-  voices,
-} from "../api/catalog.ts";
+import type { VoiceInfo } from "../api/answers.ts";
+import { defaultVoice, deleteVoice, uploadVoice, voiceAudio, voices } from "../api/catalog.ts";
 import { base64FromSamples, INPUT_RATE, type Samples, samplesFromBase64 } from "../audio/pcm.ts";
 import { Store } from "../state/store.ts";
 import { playAudio, stopAudio } from "./audio-playback.ts";
 
 /** The voices of the server, shared by all pickers. Null until loaded. */
-export const voiceList = new Store<readonly Voice[] | null>(null);
+export const voiceList = new Store<readonly VoiceInfo[] | null>(null);
 
 /** Id of the voice that is being previewed. */
 export const previewedVoice = new Store<string | null>(null);

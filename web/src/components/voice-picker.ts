@@ -1,6 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import type { Voice } from "../api/catalog.ts";
+import type { VoiceInfo } from "../api/answers.ts";
 import { decodeAudioFile, INPUT_RATE, type Samples, UnreadableAudio } from "../audio/pcm.ts";
 import { common } from "../i18n/common.ts";
 import { formatClock, formatNumber } from "../i18n/language.ts";
@@ -269,13 +269,13 @@ export class VoicePicker extends BaseElement {
   }
 
   /** The voice in use: output uses the model's voice, and the model uses the default voice. */
-  #audible(role: keyof VoiceSelection): Pick<Voice, "id" | "name"> {
+  #audible(role: keyof VoiceSelection): Pick<VoiceInfo, "id" | "name"> {
     const id = this.value[role] ?? (role === "speech" ? this.value.model : null);
     const name = this.presetVoice?.name ?? common().voices.default;
     return this.#voiceList.value?.find((voice) => voice.id === id) ?? { id: DEFAULT_VOICE, name };
   }
 
-  #playButton({ id, name }: Pick<Voice, "id" | "name">): TemplateResult {
+  #playButton({ id, name }: Pick<VoiceInfo, "id" | "name">): TemplateResult {
     const { voices } = common();
     const plays = this.#playing.value === id;
     return html`<button
@@ -291,11 +291,11 @@ export class VoicePicker extends BaseElement {
     return togglePreview(id, id === DEFAULT_VOICE ? this.presetVoice : null);
   }
 
-  #of(source: Voice["source_type"]): readonly Voice[] {
+  #of(source: VoiceInfo["source_type"]): readonly VoiceInfo[] {
     return (this.#voiceList.value ?? []).filter((voice) => voice.source_type === source);
   }
 
-  #options(source: Voice["source_type"]): readonly SelectOption[] {
+  #options(source: VoiceInfo["source_type"]): readonly SelectOption[] {
     return this.#of(source).map(({ id, name }) => ({ value: id, label: name }));
   }
 
@@ -314,7 +314,7 @@ export class VoicePicker extends BaseElement {
     this.emit("change", this.value);
   }
 
-  async #remove(voice: Voice): Promise<void> {
+  async #remove(voice: VoiceInfo): Promise<void> {
     const { voices } = common();
     if (!confirm(voices.removeAsk(voice.name))) return;
     try {

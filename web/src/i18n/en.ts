@@ -42,6 +42,9 @@ export const en = {
     busy: "Too many requests",
     busyRemedy: "Wait a minute, then try again.",
     failed: "Something went wrong",
+    invalidAnswer: "The server sent an answer that this page cannot read",
+    invalidAnswerRemedy: (problem: string) =>
+      `Reload the page. If that does not help, send this to the server's operator: ${problem}`,
     pageOff: "This page is turned off",
     pageOffRemedy: "Ask the server's operator, or choose another page from the menu.",
   },

@@ -44,6 +44,8 @@ export const zh: Translated<typeof en> = {
     busy: "请求过于频繁",
     busyRemedy: "请等一分钟再试。",
     failed: "操作未成功",
+    invalidAnswer: "此页面无法读取服务器的回答",
+    invalidAnswerRemedy: (problem) => `请刷新页面。如果仍未解决，请将此信息发给管理员：${problem}`,
     pageOff: "此页面已停用",
     pageOffRemedy: "请联系服务器管理员，或从菜单中选择其他页面。",
   },

@@ -1,11 +1,6 @@
+import type { PartRecord, RecordingMeta } from "../api/answers.ts";
 import { fetchApi } from "../api/http.ts";
-import {
-  assetPath,
-  type RecordedPart,
-  type RecordingMeta,
-  recordingMeta,
-  recordingTimeline,
-} from "../api/recordings.ts";
+import { assetPath, recordingMeta, recordingTimeline } from "../api/recordings.ts";
 import { wavFile } from "../audio/stereo-recorder.ts";
 import { type SpokenLine, timelineOf } from "./timeline.ts";
 
@@ -60,7 +55,7 @@ async function answer(line: SpokenLine, read: Read, wav: Blob | null): Promise<P
   return { type: "text_and_audio", text: line.text, audio, format: "wav" };
 }
 
-async function contentOf({ type, text, file }: RecordedPart, read: Read): Promise<Packable> {
+async function contentOf({ type, text, file }: PartRecord, read: Read): Promise<Packable> {
   if (type === "text" || !file) return { type: "text", text: text ?? "" };
   const format = file.split(".").at(-1) ?? "";
   return { type, [type]: await bytesOf(await read(file)), format };

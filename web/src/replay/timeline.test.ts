@@ -1,8 +1,18 @@
 import { expect, test } from "vitest";
-import type { RecordedChunk, RecordedTurn, RecordedUnit, UnitTiming } from "../api/recordings.ts";
+import type { ChunkRecord, TurnRecord, UnitRecord, UnitTiming } from "../api/answers.ts";
 import { adjacentTurn, duplexTimeline, turnTimeline } from "./timeline.ts";
 
-const TURN: RecordedTurn = {
+const SESSION = {
+  session_id: "adx_1",
+  recording_id: "0".repeat(32),
+  worker_id: "w",
+  start_ts: "2026-03-01T12:00:00Z",
+  config: {},
+} as const;
+const SPOKEN_TURNS = { ...SESSION, mode: "half_duplex", app_type: "half_duplex_audio" } as const;
+
+const TURN: TurnRecord = {
+  index: 0,
   request_ts_ms: 4000,
   input: { text: "Why?", audio_duration_ms: 1500 },
   output: { text: "Because.", audio_duration_ms: 900 },
@@ -11,7 +21,7 @@ const TURN: RecordedTurn = {
 
 test("an utterance is placed before its request, and the answer after its first part", () => {
   const timeline = turnTimeline({
-    mode: "half_duplex",
+    ...SPOKEN_TURNS,
     turns: [{ ...TURN, stopped: true }],
     events: [
       { ts_ms: 2400, type: "vad", speaking: true },
@@ -40,7 +50,9 @@ test("chat audio is placed before its request, and only the last message is on t
   }));
   const turn = { ...TURN, request_ts_ms: 0, input: { ...TURN.input, messages } };
   const timeline = turnTimeline({
+    ...SESSION,
     mode: "chat",
+    app_type: "chat",
     turns: [turn],
     events: [],
     merged_replay_lead_ms: 1500,
@@ -62,27 +74,39 @@ const TIMING: UnitTiming = {
   wall_clock_ms: 82,
   edge_to_worker_ms: 3,
   n_tokens: 4,
+  n_tts_tokens: 8,
   kv_cache_length: 123,
+  vision_slices: 0,
+  vision_tokens: 0,
 };
 
 function chunk(
   second: number,
-  result: Partial<RecordedUnit> = {},
-  more: Partial<RecordedChunk> = {},
-): RecordedChunk {
+  result: Partial<UnitRecord> = {},
+  more: Partial<ChunkRecord> = {},
+): ChunkRecord {
   const receive_ts_ms = 1000 * (second + 1);
-  const unit: RecordedUnit = {
+  const unit: UnitRecord = {
     mode: result.text ? "SPEAK" : "LISTEN",
     publish_ts_ms: receive_ts_ms + 100,
+    epoch: 1,
     timing: TIMING,
     ...(result.text ? { ai_audio_duration_ms: 1000 } : {}),
     ...result,
   };
-  return { receive_ts_ms, user_audio_duration_ms: 1000, result: unit, ...more };
+  const place = { index: second, input_n: second + 1, receive_ts_ms };
+  return { ...place, user_audio_duration_ms: 1000, result: unit, ...more };
 }
 
-const timeline = (...chunks: RecordedChunk[]) =>
-  duplexTimeline({ mode: "duplex", chunks, events: [] });
+const timeline = (...chunks: ChunkRecord[]) =>
+  duplexTimeline({
+    ...SESSION,
+    mode: "duplex",
+    app_type: "audio_duplex",
+    chunks,
+    events: [],
+    diagnostics: [],
+  });
 
 test("consecutive units form one answer without gaps", () => {
   const { lines, lengthMs } = timeline(
@@ -137,7 +161,7 @@ test("a transcript is placed before its unit, and frames within their chunk", ()
 
 test("has no words of the user before a greeting", () => {
   const timeline = turnTimeline({
-    mode: "half_duplex",
+    ...SPOKEN_TURNS,
     turns: [{ ...TURN, input: {} }],
     events: [],
   });

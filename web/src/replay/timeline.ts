@@ -1,13 +1,13 @@
 import type {
+  ChunkRecord,
   DuplexRecording,
-  RecordedChunk,
-  RecordedPart,
-  RecordedTurn,
-  RecordedUnit,
+  EventRecord,
+  PartRecord,
   Recording,
-  RecordingEvent,
+  TurnRecord,
   TurnRecording,
-} from "../api/recordings.ts";
+  UnitRecord,
+} from "../api/answers.ts";
 import { type PlayedAudio, playbackTimes } from "./sound-runs.ts";
 
 export type SpeakerRole = "system" | "user" | "model";
@@ -25,7 +25,7 @@ export interface SpokenLine {
   readonly estimated?: true;
   readonly status?: LineStatus;
   /** Files and texts of a chat message, in order. */
-  readonly parts?: readonly RecordedPart[];
+  readonly parts?: readonly PartRecord[];
   /** From the request to the first part of the answer. */
   readonly firstMs?: number;
 }
@@ -145,14 +145,15 @@ export function turnTimeline(recording: TurnRecording): Timeline {
 }
 
 /** Nothing before a greeting. */
-function utterance({ input, request_ts_ms: untilMs }: RecordedTurn): SpokenLine[] {
-  const { audio_duration_ms: lastsMs = 0, text = "" } = input;
+function utterance({ input, request_ts_ms: untilMs }: TurnRecord): SpokenLine[] {
+  const lastsMs = input.audio_duration_ms ?? 0;
+  const text = input.text ?? "";
   if (lastsMs === 0 && text === "") return [];
   return [{ role: "user", text, atMs: Math.max(0, untilMs - lastsMs), untilMs }];
 }
 
 /** All messages of a chat. Only the answered message has a position on the timeline. */
-function written(turn: RecordedTurn, leadMs: number): SpokenLine[] {
+function written(turn: TurnRecord, leadMs: number): SpokenLine[] {
   const messages = turn.input.messages ?? [];
   return messages.map(({ role, parts }, i) => ({
     role: roleOf(role),
@@ -171,7 +172,7 @@ function roleOf(role: string): SpeakerRole {
   return role === "assistant" ? "model" : "user";
 }
 
-function answer(turn: RecordedTurn, leadMs: number): SpokenLine {
+function answer(turn: TurnRecord, leadMs: number): SpokenLine {
   const { output, timing } = turn;
   const atMs = turn.request_ts_ms + leadMs + (timing.first_delta_ms ?? 0);
   const status = flawOf(turn);
@@ -181,12 +182,12 @@ function answer(turn: RecordedTurn, leadMs: number): SpokenLine {
     atMs,
     untilMs: Math.max(atMs + (output.audio_duration_ms ?? 0), atMs),
     ...(status ? { status } : {}),
-    ...(timing.first_delta_ms === undefined ? {} : { firstMs: timing.first_delta_ms }),
+    ...(timing.first_delta_ms == null ? {} : { firstMs: timing.first_delta_ms }),
     ...(output.audio ? { parts: [{ type: "audio", file: output.audio }] as const } : {}),
   };
 }
 
-function flawOf(turn: RecordedTurn): LineStatus | null {
+function flawOf(turn: TurnRecord): LineStatus | null {
   if (turn.failed) return "failed";
   if (turn.stopped) return "stopped";
   return turn.unfinished ? "unfinished" : null;
@@ -202,14 +203,14 @@ function listens(recording: TurnRecording, leadMs: number): SpeakerSegment[] {
   });
 }
 
-function events(events: readonly RecordingEvent[], leadMs: number): TimelineEvent[] {
+function events(events: readonly EventRecord[], leadMs: number): TimelineEvent[] {
   return events.flatMap(({ ts_ms, type }) => {
     const event = TURN_MARKS[type];
     return event ? [{ atMs: ts_ms + leadMs, type: event }] : [];
   });
 }
 
-function turnCost({ request_ts_ms, timing }: RecordedTurn, leadMs: number): UnitCost {
+function turnCost({ request_ts_ms, timing }: TurnRecord, leadMs: number): UnitCost {
   const total = timing.elapsed_ms ?? 0;
   return {
     atMs: request_ts_ms + leadMs,
@@ -237,14 +238,14 @@ const UNIT_MARKS: Readonly<Record<string, TimelineEvent["type"]>> = {
 export function duplexTimeline({
   chunks,
   events,
-  orphan_results: orphans = [],
+  orphan_results: orphans,
 }: DuplexRecording): Timeline {
-  const results = chunks.flatMap(({ result, repeated_results: more = [] }) =>
-    result ? [result, ...more] : [],
+  const results = chunks.flatMap(({ result, repeated_results: more }) =>
+    result ? [result, ...(more ?? [])] : [],
   );
-  const units = [...results, ...orphans];
+  const units = [...results, ...(orphans ?? [])];
   units.sort((a, b) => a.publish_ts_ms - b.publish_ts_ms);
-  const spoken = units.filter((unit) => unit.ai_audio_duration_ms !== undefined);
+  const spoken = units.filter((unit) => unit.ai_audio_duration_ms != null);
   const played = playbackTimes(
     spoken.map((unit) => ({ atMs: unit.publish_ts_ms, lastsMs: unit.ai_audio_duration_ms ?? 0 })),
     flushes(chunks, units),
@@ -267,7 +268,7 @@ export function duplexTimeline({
 }
 
 /** Times at which the client dropped audio: a forced listen, or an interrupted turn. */
-function flushes(chunks: readonly RecordedChunk[], units: readonly RecordedUnit[]): number[] {
+function flushes(chunks: readonly ChunkRecord[], units: readonly UnitRecord[]): number[] {
   const times = forced(chunks);
   let midTurn = false;
   for (const unit of units) {
@@ -278,7 +279,7 @@ function flushes(chunks: readonly RecordedChunk[], units: readonly RecordedUnit[
 }
 
 /** Times of forced listens. */
-function forced(chunks: readonly RecordedChunk[]): number[] {
+function forced(chunks: readonly ChunkRecord[]): number[] {
   return chunks
     .filter((chunk, i) => chunk.force_listen && !chunks[i - 1]?.force_listen)
     .map((chunk) => chunk.receive_ts_ms);
@@ -286,8 +287,8 @@ function forced(chunks: readonly RecordedChunk[]): number[] {
 
 /** Consecutive units form one answer. Audio that was dropped before playback is excluded. */
 function modelLines(
-  units: readonly RecordedUnit[],
-  places: ReadonlyMap<RecordedUnit, PlayedAudio | null>,
+  units: readonly UnitRecord[],
+  places: ReadonlyMap<UnitRecord, PlayedAudio | null>,
 ): SpokenLine[] {
   const lines: SpokenLine[] = [];
   let open = false;
@@ -309,8 +310,8 @@ function modelLines(
 }
 
 function modelLine(
-  unit: RecordedUnit,
-  places: ReadonlyMap<RecordedUnit, PlayedAudio | null>,
+  unit: UnitRecord,
+  places: ReadonlyMap<UnitRecord, PlayedAudio | null>,
 ): SpokenLine | null {
   if (unit.mode !== "SPEAK") return null;
   const at = unit.publish_ts_ms;
@@ -326,7 +327,7 @@ export function estimatedUserLine(text: string, untilMs: number, earliestMs: num
   return { role: "user", text, atMs, untilMs, estimated: true };
 }
 
-function userLines(units: readonly RecordedUnit[]): SpokenLine[] {
+function userLines(units: readonly UnitRecord[]): SpokenLine[] {
   const lines: SpokenLine[] = [];
   for (const { publish_ts_ms: untilMs, user_text } of units) {
     const text = user_text?.trim() ?? "";
@@ -335,7 +336,7 @@ function userLines(units: readonly RecordedUnit[]): SpokenLine[] {
   return lines;
 }
 
-function segments(units: readonly RecordedUnit[], lengthMs: number) {
+function segments(units: readonly UnitRecord[], lengthMs: number) {
   return joined(
     units.map((unit, i) => ({
       mode: unit.mode === "SPEAK" ? "speak" : "listen",
@@ -346,7 +347,7 @@ function segments(units: readonly RecordedUnit[], lengthMs: number) {
 }
 
 /** Spreads the frames of a chunk over its duration. */
-function frames(chunks: readonly RecordedChunk[]): CameraFrame[] {
+function frames(chunks: readonly ChunkRecord[]): CameraFrame[] {
   return chunks.flatMap((chunk) => {
     const lasts = chunk.user_audio_duration_ms ?? 0;
     const files = chunk.user_frames ?? (chunk.user_frame ? [chunk.user_frame] : []);
@@ -356,8 +357,8 @@ function frames(chunks: readonly RecordedChunk[]): CameraFrame[] {
 }
 
 function timelineEvents(
-  chunks: readonly RecordedChunk[],
-  events: readonly RecordingEvent[],
+  chunks: readonly ChunkRecord[],
+  events: readonly EventRecord[],
 ): TimelineEvent[] {
   const found: TimelineEvent[] = forced(chunks).map((atMs) => ({ atMs, type: "forced" }));
   for (const { ts_ms: atMs, type } of events) {
@@ -367,7 +368,7 @@ function timelineEvents(
   return found.sort((a, b) => a.atMs - b.atMs);
 }
 
-function unitCost({ publish_ts_ms, timing }: RecordedUnit): UnitCost {
+function unitCost({ publish_ts_ms, timing }: UnitRecord): UnitCost {
   return {
     atMs: publish_ts_ms,
     read: timing.prefill_ms,

@@ -1,4 +1,4 @@
-import { fetchJson } from "../api/http.ts";
+import { fetchApi } from "../api/http.ts";
 import type { AudioEngine } from "../audio/audio-engine.ts";
 import { concatSamples, INPUT_RATE, type Samples } from "../audio/pcm.ts";
 import type { HalfDuplexClientMessage, HalfDuplexPrepare } from "../protocol/client-messages.ts";
@@ -162,7 +162,7 @@ export class HalfDuplexSession extends VoiceSession<
     this.audio?.player.flush();
     if (this.#replyComplete) this.#settle();
     else
-      await fetchJson("/api/half_duplex/stop", { method: "POST", body: { session_id: sessionId } });
+      await fetchApi("/api/half_duplex/stop", { method: "POST", body: { session_id: sessionId } });
   }
 
   /** Returns the audio of a turn. */

@@ -36,7 +36,9 @@ const ANSWERS: Record<string, object> = {
   "/api/assets/ref_audio/ada": {
     name: "Ada",
     base64: base64FromSamples(VOICE),
+    duration: 1 / 16_000,
     sample_rate: 16_000,
+    samples: 1,
   },
 };
 

@@ -1,7 +1,7 @@
+import type { PresetSound } from "../api/answers.ts";
 import {
   GREETING_LENGTH,
   type Preset,
-  type PresetAudioClip,
   type PresetPage,
   presetAudio,
   voiceAudio,
@@ -91,7 +91,7 @@ export class Instructions {
     return this.#complete;
   }
 
-  async #clips({ id }: Preset): Promise<readonly PresetAudioClip[]> {
+  async #clips({ id }: Preset): Promise<readonly PresetSound[]> {
     return (await presetAudio(this.page, id)).system_content_audio ?? [];
   }
 
@@ -166,7 +166,7 @@ export class Instructions {
   }
 }
 
-function partsOf(preset: Preset, clips: readonly PresetAudioClip[]): Part[] {
+function partsOf(preset: Preset, clips: readonly PresetSound[]): Part[] {
   const waiting = [...clips];
   return (preset.system_content ?? []).flatMap((item): Part[] => {
     if (item.type === "text") return [textPart(item.text)];

@@ -1,11 +1,13 @@
 // @vitest-environment happy-dom
 
 import { describe, expect, it } from "vitest";
-import type { Capabilities } from "../api/catalog.ts";
+import type { Capabilities } from "../api/answers.ts";
 import { canGreet, isUsable, limitations } from "./capabilities.ts";
 
 const SMALL: Capabilities = {
   model: "Small",
+  engines: [],
+  kinds: [],
   hears: ["en"],
   speaks: ["en"],
   sees: false,
@@ -16,10 +18,12 @@ const SMALL: Capabilities = {
 };
 const LARGE: Capabilities = { ...SMALL, model: "Large", hears: ["en", "zh"], sees: true };
 
+type Needs = Parameters<typeof isUsable>[0];
+
 describe("a preset", () => {
   it("is usable if an engine understands its languages and sees", () => {
-    const interpreter = { lang: "en", needs: ["zh"] } as const;
-    const companion = { lang: "en", needs: ["sight"] } as const;
+    const interpreter: Needs = { lang: "en", needs: ["zh"] };
+    const companion: Needs = { lang: "en", needs: ["sight"] };
     for (const preset of [interpreter, companion, { lang: "zh" } as const]) {
       expect(isUsable(preset, SMALL)).toBe(false);
       expect(isUsable(preset, LARGE)).toBe(true);

@@ -1,8 +1,11 @@
-import { type Capabilities, fetchCapabilities, type Preset } from "../api/catalog.ts";
+import type { Capabilities } from "../api/answers.ts";
+import { fetchCapabilities, type Preset } from "../api/catalog.ts";
+import { ApiError, INVALID_ANSWER } from "../api/http.ts";
 import { common } from "../i18n/common.ts";
 import { en } from "../i18n/en.ts";
 import { language, tag } from "../i18n/language.ts";
 import { Store } from "../state/store.ts";
+import { showError } from "./errors.ts";
 
 /** What the engines of the server can do. Null until it is known. */
 export const capabilities = new Store<Capabilities | null>(null);
@@ -24,8 +27,9 @@ async function read(): Promise<void> {
   try {
     const found = await fetchCapabilities();
     capabilities.set(found.model === null ? null : found);
-  } catch {
+  } catch (error) {
     // The requests for the menu and the settings report that the server does not answer.
+    if (error instanceof ApiError && error.code === INVALID_ANSWER) showError(error);
   }
 }
 
@@ -39,7 +43,7 @@ export function isUsable(
   preset: Pick<Preset, "lang" | "needs">,
   able: Capabilities | null,
 ): boolean {
-  if (preset.lang !== undefined && !understands(able, preset.lang)) return false;
+  if (preset.lang != null && !understands(able, preset.lang)) return false;
   return (preset.needs ?? []).every((need) =>
     need === "sight" ? (able?.sees ?? true) : understands(able, need),
   );

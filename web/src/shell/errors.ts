@@ -1,5 +1,5 @@
 import type { ReactiveControllerHost } from "lit";
-import { ApiError } from "../api/http.ts";
+import { ApiError, INVALID_ANSWER } from "../api/http.ts";
 import { common } from "../i18n/common.ts";
 import { type Toast, toast } from "../ui/toasts.ts";
 
@@ -52,5 +52,11 @@ function errorText(error: unknown, title: string | undefined): Omit<Toast, "tone
   if (error.status === 401) return { title: errors.refused, remedy: errors.refusedRemedy };
   if (error.status === 429) return { title: errors.busy, remedy: errors.busyRemedy };
   if (error.code === "page_off") return { title: errors.pageOff, remedy: errors.pageOffRemedy };
+  if (error.code === INVALID_ANSWER) {
+    return {
+      title: title ?? errors.invalidAnswer,
+      remedy: errors.invalidAnswerRemedy(error.message),
+    };
+  }
   return { title: title ?? errors.failed, remedy: error.message };
 }

@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import { type AppEntry, apps } from "../api/catalog.ts";
+import type { PageInfo } from "../api/answers.ts";
+import { apps } from "../api/catalog.ts";
 import { common } from "../i18n/common.ts";
 import { choose, language } from "../i18n/language.ts";
 import { flag, Settings, Store, StoreController } from "../state/store.ts";
@@ -11,7 +12,7 @@ import { type IconName, icon } from "../ui/icon.ts";
 import { showError } from "./errors.ts";
 
 /** The enabled pages. All pages until it is known, so that nothing moves when it is. */
-export const menu = new Store<readonly AppEntry[]>([
+export const menu = new Store<readonly PageInfo[]>([
   { app_id: "turnbased", name: "", route: "/turnbased" },
   { app_id: "half_duplex_audio", name: "", route: "/half_duplex" },
   { app_id: "omni", name: "", route: "/omni" },
@@ -40,12 +41,12 @@ export async function loadMenu(): Promise<void> {
 }
 
 /** Returns the translated name of a page, or the server's name. */
-export function pageName(app: AppEntry): string {
+export function pageName(app: PageInfo): string {
   const names: Readonly<Record<string, string>> = common().apps;
   return names[app.app_id] ?? app.name;
 }
 
-export function pageIcon(app: AppEntry): IconName {
+export function pageIcon(app: PageInfo): IconName {
   return ICONS[app.app_id] ?? "voice";
 }
 
@@ -237,7 +238,7 @@ export class Header extends BaseElement {
   }
 }
 
-function link(app: AppEntry, path: string): TemplateResult {
+function link(app: PageInfo, path: string): TemplateResult {
   return html`<a href=${app.route} aria-current=${path === app.route ? "page" : nothing}>${pageName(app)}</a>`;
 }
 

@@ -1,4 +1,4 @@
-import type { RecordingKind } from "../api/recordings.ts";
+import type { SessionKind } from "../api/answers.ts";
 import type { DuplexSessionState } from "../session/duplex-session.ts";
 import type { HalfDuplexSessionState } from "../session/half-duplex-session.ts";
 import type { Store } from "../state/store.ts";
@@ -21,7 +21,7 @@ export interface StoredLine {
 export interface StoredConversation {
   /** The id of its session. */
   readonly id: string;
-  readonly kind: RecordingKind;
+  readonly kind: SessionKind;
   /** Of a chat: when its last message was stored. */
   readonly startedAt: number;
   /** Without pauses. */
@@ -43,7 +43,7 @@ type SpokenState = DuplexSessionState | HalfDuplexSessionState;
 /** Writes a conversation into the browser's database while it runs. Call it before it starts. */
 export function keepConversation<State extends SpokenState>(
   states: Store<State>,
-  kind: RecordingKind,
+  kind: SessionKind,
   isRecorded: boolean,
 ): void {
   const writer = new ConversationWriter(kind, isRecorded);
@@ -54,7 +54,7 @@ export function keepConversation<State extends SpokenState>(
 }
 
 class ConversationWriter {
-  readonly #kind: RecordingKind;
+  readonly #kind: SessionKind;
   readonly #isRecorded: boolean;
   readonly #firstSeen = new Map<string, number>();
   #startedAt = 0;
@@ -64,7 +64,7 @@ class ConversationWriter {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #next: StoredConversation | null = null;
 
-  constructor(kind: RecordingKind, isRecorded: boolean) {
+  constructor(kind: SessionKind, isRecorded: boolean) {
     this.#kind = kind;
     this.#isRecorded = isRecorded;
   }

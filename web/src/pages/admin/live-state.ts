@@ -1,4 +1,5 @@
-import { liveStream, type SessionKind } from "../../api/admin.ts";
+import { liveStream } from "../../api/admin.ts";
+import type { SessionKind } from "../../api/answers.ts";
 import { ApiError } from "../../api/http.ts";
 import { backoffMs } from "../../protocol/resumable-socket.ts";
 import { Store } from "../../state/store.ts";

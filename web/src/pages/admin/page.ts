@@ -1,9 +1,10 @@
+import type { AppInfo, SessionKind } from "../../api/answers.ts";
 import "./confirm-dialog.ts";
 import "./recordings.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
-import { type AppSwitch, appSwitches, type SessionKind, setAppEnabled } from "../../api/admin.ts";
+import { appSwitches, setAppEnabled } from "../../api/admin.ts";
 import { deleteKey } from "../../api/http.ts";
 import { common } from "../../i18n/common.ts";
 import { formatDateTime, tag } from "../../i18n/language.ts";
@@ -133,7 +134,7 @@ function time(at: number): string {
 /** Enables and disables pages and protocols. */
 @customElement("an-admin-app-switches")
 export class AdminAppSwitches extends BaseElement {
-  @state() private all: readonly AppSwitch[] = [];
+  @state() private all: readonly AppInfo[] = [];
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -156,7 +157,7 @@ export class AdminAppSwitches extends BaseElement {
     </section>`;
   }
 
-  #toggle(one: AppSwitch): TemplateResult {
+  #toggle(one: AppInfo): TemplateResult {
     const names = { ...common().apps, realtime: adminStrings().realtime };
     return toggle({
       label: named(names, one.app_id),
@@ -167,7 +168,7 @@ export class AdminAppSwitches extends BaseElement {
   }
 
   /** Shows the server's state, also after a failed change. */
-  async #turn(one: AppSwitch, enabled: boolean): Promise<void> {
+  async #turn(one: AppInfo, enabled: boolean): Promise<void> {
     try {
       const now = await setAppEnabled(one.app_id, enabled);
       this.all = this.all.map((other) => (other.app_id === now.app_id ? now : other));

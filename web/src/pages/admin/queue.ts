@@ -1,15 +1,8 @@
 import { html, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
-import {
-  type Baselines,
-  cancelTicket,
-  type Estimates,
-  type EtaName,
-  estimates,
-  type SessionKind,
-  setBaselines,
-} from "../../api/admin.ts";
+import { cancelTicket, estimates, setBaselines } from "../../api/admin.ts";
+import type { EtaConfig, EtaReport, SessionKind } from "../../api/answers.ts";
 import { common } from "../../i18n/common.ts";
 import { formatClock, formatDuration, formatNumber } from "../../i18n/language.ts";
 import { showError } from "../../shell/errors.ts";
@@ -137,6 +130,9 @@ function median(values: readonly number[]): number | null {
   return sorted[Math.floor(sorted.length / 2)] ?? null;
 }
 
+/** Part of the names of the fields of a kind. */
+type EtaName = "chat" | "half_duplex" | "audio_duplex" | "omni_duplex";
+
 const ROWS: readonly (readonly [EtaName, SessionKind])[] = [
   ["chat", "chat"],
   ["half_duplex", "half_duplex_audio"],
@@ -144,12 +140,12 @@ const ROWS: readonly (readonly [EtaName, SessionKind])[] = [
   ["omni_duplex", "omni_duplex"],
 ];
 
-/** Estimates of waiting times: configured and measured values. */
+/** EtaReport of waiting times: configured and measured values. */
 @customElement("an-admin-estimates")
 export class AdminEstimates extends BaseElement {
   readonly #id = freshId("eta");
 
-  @state() private known: Estimates | null = null;
+  @state() private known: EtaReport | null = null;
   @state() private saving = false;
 
   override connectedCallback(): void {
@@ -173,7 +169,7 @@ export class AdminEstimates extends BaseElement {
     </section>`;
   }
 
-  #form(known: Estimates): TemplateResult {
+  #form(known: EtaReport): TemplateResult {
     const t = adminStrings();
     return html`<form class="stack" @submit=${this.#save}>
       <div class="estimates">
@@ -188,7 +184,7 @@ export class AdminEstimates extends BaseElement {
         ${this.#number("ema_alpha", {
           label: t.alpha,
           hint: t.alphaHint,
-          value: known.config.ema_alpha,
+          value: known.ema_alpha,
           most: 1,
         })}
       </div>
@@ -197,7 +193,7 @@ export class AdminEstimates extends BaseElement {
   }
 
   #number(
-    name: keyof Baselines,
+    name: keyof EtaConfig,
     spec: { label: string; hint: string; value: number; most: number },
   ): TemplateResult {
     const id = `${this.#id}-${name}`;
@@ -225,7 +221,7 @@ export class AdminEstimates extends BaseElement {
     const given = [...form].map(([name, value]) => [name, Number(value)] as const);
     this.saving = true;
     try {
-      this.known = await setBaselines(Object.fromEntries(given) as unknown as Baselines);
+      this.known = await setBaselines(Object.fromEntries(given) as unknown as EtaConfig);
       toast({ tone: "good", title: adminStrings().saved });
     } catch (error) {
       showError(error);
@@ -235,7 +231,7 @@ export class AdminEstimates extends BaseElement {
   };
 }
 
-function measured(known: Estimates, name: EtaName): string {
+function measured(known: EtaReport, name: EtaName): string {
   const average = known[`ema_${name}_s`];
   if (average === null) return adminStrings().unmeasured;
   return adminStrings().measured(formatNumber(average, 1), known[`ema_${name}_samples`]);

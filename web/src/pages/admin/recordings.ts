@@ -3,13 +3,15 @@ import { customElement, state } from "lit/decorators.js";
 import {
   deleteRecording,
   type RecordingFilter,
-  type RecordingInfo,
-  type RecordingPage,
-  type RecordingState,
   recordingArchive,
   recordings,
-  type SessionKind,
 } from "../../api/admin.ts";
+import type {
+  RecordingInfo,
+  RecordingPage,
+  RecordingState,
+  SessionKind,
+} from "../../api/answers.ts";
 import { ApiError } from "../../api/http.ts";
 import { defineStrings, formatBytes, formatClock, formatDateTime } from "../../i18n/language.ts";
 import { saveBlob, savedName } from "../../session/browser-recording.ts";

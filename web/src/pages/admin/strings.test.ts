@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 
 import { expect, test } from "vitest";
-import type { RecordingInfo } from "../../api/admin.ts";
+import type { RecordingInfo } from "../../api/answers.ts";
 import { recordingTitle } from "./strings.ts";
 
 const RECORDING: RecordingInfo = {
@@ -11,6 +11,7 @@ const RECORDING: RecordingInfo = {
   state: "complete",
   reason: "stopped",
   created_at: "2026-03-01T12:00:00Z",
+  ended_at: "2026-03-01T12:00:01Z",
   duration_s: 1,
   worker_id: "w",
   chunks: 1,

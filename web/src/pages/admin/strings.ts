@@ -1,5 +1,5 @@
 import { html, type TemplateResult } from "lit";
-import type { RecordingInfo, SessionKind } from "../../api/admin.ts";
+import type { RecordingInfo, SessionKind } from "../../api/answers.ts";
 import { defineStrings, formatDateTime } from "../../i18n/language.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
 

@@ -1,3 +1,4 @@
+import type { Capabilities } from "../../api/answers.ts";
 import "../../components/own-conversations.ts";
 import "./composer.ts";
 import {
@@ -9,7 +10,6 @@ import {
 } from "lit";
 import { customElement, query } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
-import type { Capabilities } from "../../api/catalog.ts";
 import { socketProtocols } from "../../api/http.ts";
 import { allowChimes } from "../../audio/chimes.ts";
 import type { Player } from "../../audio/player.ts";

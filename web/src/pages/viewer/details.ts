@@ -1,6 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
-import type { RecordingMeta } from "../../api/recordings.ts";
+import type { RecordingMeta } from "../../api/answers.ts";
 import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatClock, formatDuration, formatNumber } from "../../i18n/language.ts";
 import { latest, type Timeline } from "../../replay/timeline.ts";

@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
+import type { RecordingMeta } from "../../api/answers.ts";
 import { ApiError } from "../../api/http.ts";
-import { isShareToken, type RecordingMeta } from "../../api/recordings.ts";
+import { isShareToken } from "../../api/recordings.ts";
 import { common } from "../../i18n/common.ts";
 import { defineStrings, formatClock } from "../../i18n/language.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
@@ -110,9 +111,9 @@ function* onDevice(own: OwnFiles | null): Generator<Notice> {
 
 function* lost(meta: RecordingMeta): Generator<Notice> {
   const t = noticeStrings();
-  const { missing = [], degraded = [] } = meta;
+  const { missing, degraded } = meta;
   if (meta.state === "interrupted") {
-    const why = [...new Set(missing.map((gap) => gap.why ?? "").filter((text) => text !== ""))];
+    const why = [...new Set(missing.map((gap) => gap.why).filter((text) => text !== ""))];
     const text = missing.length === 0 ? t.endUnknown : t.missingWhy(why.join("; "));
     yield { tone: "caution", sign: "alert", title: t.missing, why: text };
   }

@@ -1,9 +1,10 @@
+import type { RecordingMeta } from "../../api/answers.ts";
 import "../../components/own-conversations.ts";
 import "./transcript.ts";
 import "./timeline-view.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import { isShareToken, type RecordingMeta, recordingPeaks } from "../../api/recordings.ts";
+import { isShareToken, recordingPeaks } from "../../api/recordings.ts";
 import { readWaveform, type Waveform, waveformOf } from "../../audio/waveform.ts";
 import { recordingSheetStrings } from "../../components/recording-sheet-strings.ts";
 import {

@@ -7,12 +7,8 @@ import {
 } from "lit";
 import { customElement, property, query, state } from "lit/decorators.js";
 import { ref } from "lit/directives/ref.js";
-import {
-  type BrowserUpload,
-  browserUpload,
-  type RecordingMeta,
-  replayAudio,
-} from "../../api/recordings.ts";
+import type { RecordingMeta } from "../../api/answers.ts";
+import { type BrowserUpload, browserUpload, replayAudio } from "../../api/recordings.ts";
 import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { defineStrings, formatBytes, formatClock } from "../../i18n/language.ts";
 import { latest, type Timeline } from "../../replay/timeline.ts";

@@ -1,10 +1,10 @@
 import { nothing } from "lit";
 import { until } from "lit/directives/until.js";
+import type { RecordingMeta } from "../../api/answers.ts";
 import { ApiError, fetchApi, keyFor } from "../../api/http.ts";
 import {
   assetPath,
   isShareToken,
-  type RecordingMeta,
   recordingComment,
   recordingMeta,
   recordingTimeline,
@@ -217,6 +217,11 @@ async function loaded(name: string, found: OwnConversation): Promise<OwnRecordin
   const meta: RecordingMeta = {
     recording_id: name,
     session_id: found.id,
+    ticket: 0,
+    worker_id: "",
+    first_words: "",
+    missing: [],
+    degraded: [],
     app_type: found.kind,
     state: "complete",
     created_at: new Date(found.startedAt).toISOString(),

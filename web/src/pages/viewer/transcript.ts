@@ -1,6 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
-import type { RecordedPart } from "../../api/recordings.ts";
+import type { PartRecord } from "../../api/answers.ts";
 import type { ReplayPlayer } from "../../components/replay-player.ts";
 import { formatClock, formatDuration } from "../../i18n/language.ts";
 import {
@@ -98,14 +98,15 @@ export class ViewerTranscript extends BaseElement {
     ${files.map((part) => this.#file(part))}`;
   }
 
-  #file({ type, file = "" }: RecordedPart): TemplateResult {
+  #file({ type, file }: PartRecord): TemplateResult {
     const t = viewerStrings().transcript;
-    const source = this.assets.source(file);
+    const name = file ?? "";
+    const source = this.assets.source(name);
     if (type === "image") return html`<img class="part" src=${source} alt=${t.picture} />`;
     if (type === "video") {
-      return html`<video class="part" controls playsinline preload="metadata" aria-label=${file} src=${source}></video>`;
+      return html`<video class="part" controls playsinline preload="metadata" aria-label=${name} src=${source}></video>`;
     }
-    return html`<audio class="part" controls preload="none" aria-label=${file} src=${source}></audio>`;
+    return html`<audio class="part" controls preload="none" aria-label=${name} src=${source}></audio>`;
   }
 }
 
