@@ -19,36 +19,31 @@ BROKER = Path(__file__).parent / "broker"
 CLUSTER = Path("cluster")
 """Stands for a cluster among the servers."""
 
-ALSO_ON_A_CLUSTER = {
-    *("test_eta.py", "test_events.py", "test_leases.py", "test_orphaned_keys.py"),
-    *("test_queue.py", "test_registry.py", "test_resume_registry.py", "test_session_commands.py"),
-    *("test_shares.py", "test_stream_reader.py", "test_streams.py", "test_voices.py"),
-    "test_worker_connections.py",
-}
-ONLY_ON_A_CLUSTER = {"test_cleanup.py", "test_half_duplex.py", "test_resume.py", "test_turns.py"}
-"""One file of each service, so that the cluster costs no more time."""
-
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The tests of the broker run on every server, and each other file on one of them."""
+    """The tests of the broker run on every server, and each other file on one of them or on a cluster."""
     if "redis_program" not in metafunc.fixturenames:
         return
     test, servers = metafunc.definition, redis_binaries()
-    name = test.path.name
+    on_cluster = _runs_on_cluster(metafunc)
     if test.path.parent == BROKER and not test.get_closest_marker("one_redis"):
-        if name in ALSO_ON_A_CLUSTER and _can_run_on_a_cluster(metafunc):
-            servers.append(CLUSTER)
-    elif name in ONLY_ON_A_CLUSTER and _can_run_on_a_cluster(metafunc):
+        servers += [CLUSTER] if on_cluster else []
+    elif on_cluster:
         servers = [CLUSTER]
     else:
-        chosen = zlib.crc32(name.encode()) % len(servers)
+        chosen = zlib.crc32(test.path.name.encode()) % len(servers)
         servers = servers[chosen : chosen + 1]
     metafunc.parametrize("redis_program", servers, ids=_id, indirect=True, scope="session")
 
 
-def _can_run_on_a_cluster(metafunc: pytest.Metafunc) -> bool:
-    marked = metafunc.definition.get_closest_marker("single_server")
-    return marked is None and "redis_server" not in metafunc.fixturenames
+def _runs_on_cluster(metafunc: pytest.Metafunc) -> bool:
+    """The mark is that of the file, unless a test has another one or a server of its own."""
+    marks = [mark.name for mark in metafunc.definition.iter_markers()]
+    return (
+        "on_cluster" in marks
+        and not {"single_server", "one_redis"}.intersection(marks)
+        and "redis_server" not in metafunc.fixturenames
+    )
 
 
 def _id(program: Path) -> str:

@@ -18,6 +18,8 @@ from support.control_plane import (
     serve,
 )
 
+pytestmark = pytest.mark.on_cluster
+
 DAY_MS = 86_400_000
 
 

@@ -15,6 +15,8 @@ from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import EndReason, SessionState
 from support.control_plane import activate, claim, join, now_ms, serve
 
+pytestmark = pytest.mark.on_cluster
+
 GROUP = "recorders"
 
 

@@ -21,6 +21,8 @@ from support.control_plane import (
     waiting,
 )
 
+pytestmark = pytest.mark.on_cluster
+
 
 async def test_a_claim_contains_everything_that_a_worker_needs(broker: Broker) -> None:
     ticket = await join(broker, "adx_1")

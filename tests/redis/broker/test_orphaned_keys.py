@@ -15,6 +15,8 @@ from antiphon.shared_schemas.entries import StopIn, StoppedOut
 from antiphon.shared_schemas.states import EndReason, SessionState
 from support.control_plane import activate, claim, join, serve
 
+pytestmark = pytest.mark.on_cluster
+
 NOTHING = RemovedKeys(0, 0, 0)
 
 

@@ -12,6 +12,8 @@ from antiphon.shared_schemas.registry import Ticket
 from antiphon.shared_schemas.states import EndReason, SessionState, WaitReason
 from support.control_plane import AUDIO, CHAT, EDGE, OMNI, claim, join, serve, waiting
 
+pytestmark = pytest.mark.on_cluster
+
 
 async def test_places_are_given_in_order(broker: Broker) -> None:
     tickets = [await join(broker, f"s{i}") for i in range(5)]

@@ -24,6 +24,8 @@ from support.control_plane import (
     waiting,
 )
 
+pytestmark = pytest.mark.on_cluster
+
 
 @pytest.fixture
 async def without_recovery(settings: BrokerSettings) -> AsyncIterator[Broker]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker
@@ -23,6 +24,8 @@ from support.control_plane import (
     silence,
     waiting,
 )
+
+pytestmark = pytest.mark.on_cluster
 
 SID = "adx_1"
 FIRST, NEXT, LAST = (ResumeToken(SID, secret) for secret in ("one", "two", "three"))

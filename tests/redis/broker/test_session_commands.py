@@ -10,6 +10,8 @@ from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import SessionKind, SessionState
 from support.control_plane import activate, claim, join, serve
 
+pytestmark = pytest.mark.on_cluster
+
 KIND = SessionKind.AUDIO_DUPLEX
 
 

@@ -14,6 +14,8 @@ from antiphon.broker.stores import MOST_SHARES
 from antiphon.shared_schemas.ids import is_share_token, new_recording_id
 from support.redis_server import RedisServer
 
+pytestmark = pytest.mark.on_cluster
+
 
 async def test_a_link_opens_its_recording_until_it_is_revoked(broker: Broker) -> None:
     one, other = new_recording_id(), new_recording_id()

@@ -16,6 +16,8 @@ from antiphon.shared_schemas.entries import ChunkIn, Entry, StopIn, StreamPositi
 from redis import Redis as BlockingRedis
 from support.redis_server import RedisServer
 
+pytestmark = pytest.mark.on_cluster
+
 TICKET = 1_700_000_000_000
 START = StreamPosition.before(TICKET)
 SOON_S = 60.0

@@ -26,6 +26,8 @@ from antiphon.shared_schemas.states import EndReason
 from support.control_plane import join, now_ms, reap
 from support.tcp_proxy import TcpProxy, tcp_proxy
 
+pytestmark = pytest.mark.on_cluster
+
 DAY_S = 86_400
 SID = "adx_1"
 TICKET = 1_700_000_000_000

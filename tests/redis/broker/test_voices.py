@@ -12,6 +12,8 @@ from antiphon.broker.errors import VoicesFull
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.voices import Voice, new_voice_id
 
+pytestmark = pytest.mark.on_cluster
+
 
 def voice(name: str = "Anna", created_at: int = 1) -> Voice:
     return Voice(id=new_voice_id(), name=name, duration_ms=1500, created_at=created_at)

@@ -22,6 +22,8 @@ from support.redis_server import RedisServer
 from support.stack import until
 from support.tcp_proxy import tcp_proxy
 
+pytestmark = pytest.mark.on_cluster
+
 
 @asynccontextmanager
 async def connected(broker: Broker, worker: str = "w1") -> AsyncIterator[asyncio.Task[None]]:

@@ -20,6 +20,8 @@ from antiphon.shared_schemas.states import SessionState
 from support.control_plane import join
 from support.recorder_conversations import LiveTalk
 
+pytestmark = pytest.mark.on_cluster
+
 
 def cleanup(settings: BrokerSettings, data: Path, **more: float) -> CleanupSettings:
     return CleanupSettings(**settings.model_dump(), data_dir=data, **more)

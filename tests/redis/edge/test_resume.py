@@ -35,6 +35,8 @@ from antiphon.shared_schemas.entries import (
     StreamPosition,
 )
 
+pytestmark = pytest.mark.on_cluster
+
 SID, TICKET = "adx_1", 7
 PREPARE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
 PREPARED = PreparedOut(input_n=1, prompt_length=7)

@@ -28,6 +28,8 @@ from support.recorder_conversations import (
 )
 from support.turn_conversations import MOVIE, chat_talk, half_duplex_talk, picture
 
+pytestmark = pytest.mark.on_cluster
+
 
 @pytest.fixture
 async def sessions(settings: BrokerSettings, tmp_path: Path) -> AsyncIterator[Path]:

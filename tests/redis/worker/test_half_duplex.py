@@ -51,6 +51,8 @@ from support.worker_harness import (
     stream_client,
 )
 
+pytestmark = pytest.mark.on_cluster
+
 KIND = SessionKind.HALF_DUPLEX
 QUESTION = np.concatenate([spoken(ITALY, lead_s=0.6), silence(1.3)])
 ONE_TURN = [VadOut, VadOut, GeneratingOut, DeltaOut, DeltaOut, TurnDoneOut]
