@@ -66,11 +66,12 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
             [sys.executable, "-P", __file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         )
         atexit.register(self.close)
 
