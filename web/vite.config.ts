@@ -61,7 +61,7 @@ const pagePaths: Plugin = {
 };
 
 const EVERY_PAGE =
-  /node_modules\/(@lit|lit|lit-element|lit-html)\/|src\/(shell|i18n|state)\/|src\/ui\/(base-element|controls|dialog|icon|toasts)\.ts|src\/api\/(http|catalog)\.ts/;
+  /node_modules\/(@lit|lit|lit-element|lit-html|lucide|valibot)\/|src\/(shell|i18n|state)\/|src\/ui\/(base-element|controls|dialog|icon|toasts)\.ts|src\/api\/(http|catalog|answers)\.ts/;
 
 /** In one file, because every file costs a request with headers of almost a kilobyte. */
 function isInEveryPage(id: string): boolean {
@@ -79,6 +79,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     target: ["es2022", "chrome123", "firefox121", "safari17.5"],
     modulePreload: { polyfill: false },
+    license: { fileName: "licenses.md" },
     rolldownOptions: {
       input: pages.map((name) => `${root}${name}`),
       checks: { bundlerTimings: false },

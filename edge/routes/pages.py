@@ -58,6 +58,7 @@ _FILES = {
     "/admin": "admin.html",
     "/docs": "docs.html",
     "/s/{recording_id}": "session-viewer.html",
+    "/licenses.md": "licenses.md",
     **{f"/{name}": name for name in _APP_FILES},
     **{app.route: f"{app.route.strip('/')}.html" for app in APPS.values() if app.page},
 }

@@ -14,6 +14,7 @@ from support.page_microphone import speak
 from support.stack import Stack
 from support.synthetic_speech import ITALY, spoken
 from support.turn_page import watch_frames
+from web_pages import WEB
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -73,6 +74,15 @@ async def test_browsers_can_install_the_pages_as_an_app(visitor: Visitor) -> Non
         assert answer.headers["content-type"].startswith("image/"), path
     errors = (await browser.send("Page.getInstallabilityErrors"))["installabilityErrors"]
     assert {error["errorId"] for error in errors} <= {"in-incognito"}
+
+
+async def test_the_licences_of_the_packages_in_the_pages_are_sent(visitor: Visitor) -> None:
+    page = await visitor.open("/")
+    answer = await page.request.get(f"{visitor.url}/licenses.md")
+    assert answer.headers["content-type"].startswith("text/markdown")
+    packages = json.loads((WEB / "package.json").read_text())["dependencies"]
+    licences = await answer.text()
+    assert {name for name in packages if f"## {name} - " not in licences} == {"vite"}
 
 
 async def test_modes_change_in_place_and_text_keeps_the_preset(visitor: Visitor) -> None:

@@ -76,7 +76,9 @@ async def test_stopping_the_greeting_and_an_answer_and_the_idle_countdown(visito
     await expect(turn).to_contain_text("Hello!")
     await page.get_by_role("button", name="Stop answer").click(timeout=60_000)
     await expect(turn).to_contain_text("stopped")
-    await expect(page.get_by_text("For example:")).to_be_visible()
+    example = page.get_by_text("For example:")
+    await expect(example).to_be_visible()
+    assert await example.evaluate("(text) => parseFloat(getComputedStyle(text).paddingLeft)") > 8
     await expect(state).to_have_text("Listening")
     await speak(page, spoken(ITALY, lead_s=1.0))
     await expect(page.locator("an-half-duplex-turn")).to_have_count(2, timeout=60_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -92,4 +93,6 @@ def test_the_notice_names_every_package_that_is_installed() -> None:
     needed = [*project["dependencies"], *extras["local"], *extras["minicpmo"]]
     names = {re.split(r"[=<>\[]", need)[0] for need in needed}
     notice = (ROOT / "NOTICE.md").read_text()
-    assert {name for name in names if not re.search(rf"\b{name}\b", notice)} == set()
+    packages = json.loads((ROOT / "web" / "package.json").read_text())["dependencies"]
+    names |= {name.split("/")[-1].removesuffix("-dist").replace("-", " ") for name in packages}
+    assert {name for name in names if not re.search(rf"\b{name}\b", notice, re.I)} == set()

@@ -30,7 +30,7 @@ PUBLIC = {
         "/mobile-omni/",
         "/static/{name:path}",
     ),
-    *("/favicon.svg", "/manifest.webmanifest", "/apple-touch-icon.png"),
+    *("/favicon.svg", "/manifest.webmanifest", "/apple-touch-icon.png", "/licenses.md"),
     *("/icon-192.png", "/icon-512.png"),
 }
 

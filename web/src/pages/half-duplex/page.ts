@@ -285,7 +285,7 @@ export class HalfDuplexPage extends BaseElement {
     const t = halfDuplexStrings();
     const turns = this.#controller.state?.turns ?? [];
     const spoken = this.#settings.value.spoken;
-    const greeted = turns.length === 1 && turns[0]?.speechMs === 0;
+    const greeted = this.#controller.running && turns.length === 1 && turns[0]?.speechMs === 0;
     return html`<section class="card flush turns" tabindex="0" aria-label=${t.turns}>
       ${
         turns.length === 0
@@ -302,7 +302,7 @@ export class HalfDuplexPage extends BaseElement {
           (turn) => this.#turn(turn),
         )}
       </ol>
-      ${greeted ? html`<p class="soft">${exampleQuestion(this.#able.value)}</p>` : nothing}
+      ${greeted ? html`<p class="example soft">${exampleQuestion(this.#able.value)}</p>` : nothing}
       ${this.#recordingLink()}
     </section>`;
   }
