@@ -74,12 +74,13 @@ class EdgeBeat(NamedTuple):
 
     `over`: those that have ended; None if the row is lost. `silent`: those whose worker has sent no
     heartbeat for two seconds, and still has its lease. `replaced`: the newer connection of those whose
-    clients have resumed elsewhere.
+    clients have resumed elsewhere. `forgotten`: those whose newest resume a failover has lost.
     """
 
     over: dict[str, EndReason | None]
     silent: set[str]
     replaced: dict[str, int]
+    forgotten: set[str]
 
 
 class Reaped(NamedTuple):
@@ -114,12 +115,13 @@ def _worker_gone(reply: int, worker_id: str) -> None:
 def _edge_beat(
     reply: list[list[bytes]], edge: str, serving: Iterable[tuple[str, int, int]]
 ) -> EdgeBeat:
-    over, silent, newer = reply
+    over, silent, newer, forgotten = reply
     pairs = zip(over[::2], over[1::2], strict=True)
     ended = {sid.decode(): _end_reason(reason) for sid, reason in pairs}
     rows = ((sid, (sid, number)) for sid, number in zip(newer[::2], newer[1::2], strict=True))
     read = read_rows("session", rows, lambda row: (row[0].decode(), whole_number(row[1])))
-    return EdgeBeat(ended, {sid.decode() for sid in silent}, dict(read))
+    silent_sids, forgotten_sids = ({sid.decode() for sid in sids} for sids in (silent, forgotten))
+    return EdgeBeat(ended, silent_sids, dict(read), forgotten_sids)
 
 
 def _end_reason(text: bytes) -> EndReason | None:

@@ -35,6 +35,21 @@ class ResumedSession:
     reason: EndReason | None
 
 
+@dataclass(frozen=True, slots=True)
+class ResumeRecord:
+    """The newest resume of a session, as its edge knows it. `digest`: that of the client's token.
+
+    `before`: digest of the token that the client has shown; '' once it is void. `attempt`: see `attach`.
+    """
+
+    sid: str
+    ticket: int
+    connection: int
+    digest: str
+    before: str
+    attempt: int
+
+
 @control_script
 def _attach(
     reply: list[bytes | int],
@@ -70,6 +85,20 @@ def _read_resumed(sid: str, reply: list[bytes | int]) -> ResumedSession:
 @control_script
 def _detach(reply: int, sid: str, ticket: int, connection: int) -> None:
     return None
+
+
+@control_script
+def _restore_resume(
+    reply: int,
+    sid: str,
+    ticket: int,
+    connection: int,
+    digest: str,
+    before: str,
+    attempt: int,
+    edge: str,
+) -> bool:
+    return reply == 1
 
 
 @control_script
@@ -115,6 +144,12 @@ class ResumeRegistry:
             value.decode("ascii", errors="ignore") if value else "" for value in row or (b"", b"")
         )
         return current, before
+
+    async def restore(self, record: ResumeRecord, *, edge: str) -> bool:
+        """Store a resume that a failover has lost. False if Redis has it, or a newer one."""
+        session = (record.sid, record.ticket, record.connection)
+        tokens = (record.digest, record.before, record.attempt)
+        return await self._scripts.run(_restore_resume, *session, *tokens, edge)
 
     async def detach(self, sid: str, ticket: int, connection: int) -> None:
         """Start the grace period of a client that has left, unless it has reconnected already."""

@@ -7,6 +7,7 @@ subscribes to the channel that has the name of its row. Nothing is published the
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from antiphon.broker.connections.client import (
     RedisClient,
     retry_until_available,
 )
+from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import Keys
 from antiphon.broker.scripts import Scripts, control_script
 
@@ -87,15 +89,19 @@ class WorkerConnections:
                 await connection.aclose()
 
     async def look(self) -> ConnectionsSeen:
-        """None while the master changes: a look may last as long as an election. Raises BrokerUnavailable."""
-        before = await self._redis.master_id(self._keys.control)
-        workers = await self._scripts.run(_worker_connections)
+        """What one server has. Raises BrokerUnavailable, also if another one becomes the master."""
         server = await self._redis.master_id(self._keys.control)
-        return ConnectionsSeen(server, workers if server == before else {})
+        return ConnectionsSeen(server, await self._scripts.run_on(server, _worker_connections))
 
-    async def report_closed(self, worker_id: str, beat_at: bytes, *, is_lost: bool) -> bool:
+    async def report_closed(
+        self, server: bytes, worker_id: str, beat_at: bytes, *, is_lost: bool
+    ) -> bool:
         """The worker counts as silent until its next heartbeat. If `is_lost`, its leases expire.
 
-        Changes nothing and returns False if the worker has sent a heartbeat after `beat_at`.
+        Changes nothing and returns False if the worker has sent a heartbeat after `beat_at`. Raises
+        BrokerUnavailable, also unless the `server` of the looks is the master: workers leave a former one.
         """
-        return await self._scripts.run(_worker_disconnected, worker_id, beat_at, is_lost)
+        with suppress(BrokerUnavailable):  # no Sentinel answers: the server counts as the master
+            await self._redis.leave_former_masters()
+        args = (worker_id, beat_at, is_lost)
+        return await self._scripts.run_on(server, _worker_disconnected, *args)

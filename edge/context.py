@@ -101,6 +101,8 @@ class Heartbeat:
         for sid, ticket, _ in serving:
             if sid in found.over:
                 self._events.mark_ended(sid, ticket, found.over[sid])
+        for record in self._events.resumed(found.forgotten):
+            await self._broker.resume_registry.restore(record, edge=self._edge_id)
         self._events.mark_silent({(sid, n) for sid, n, _ in serving if sid in found.silent})
 
     async def run(self) -> None:

@@ -15,6 +15,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.events import follow
+from antiphon.broker.resume_registry import ResumeRecord
 from antiphon.shared_schemas.registry import QueueSnapshot, SessionCommand, SessionEvent
 from antiphon.shared_schemas.states import EndReason, SessionState, WaitReason
 
@@ -82,7 +83,8 @@ class SessionSubscription:
     """Notices of one session, in order; only the newest place. The ticket identifies the session.
 
     `connection` numbers the connections of a resumable session; it is 0 for other sessions.
-    `waiting`: no worker holds the session, so its client gets places.
+    `waiting`: no worker holds the session, so its client gets places. `resumed`: what a failover may
+    lose of a connection that has resumed the session.
     """
 
     def __init__(self, sid: str) -> None:
@@ -90,6 +92,7 @@ class SessionSubscription:
         self.ticket: int | None = None
         self.connection = 0
         self.waiting = False
+        self.resumed: ResumeRecord | None = None
         self._early: list[SessionEvent] = []
         self._notices: deque[SessionNotice] = deque()
         self._place: Place | None = None
@@ -222,6 +225,10 @@ class SessionEvents:
             for each in self._all()
             if each.ticket is not None
         ]
+
+    def resumed(self, sids: set[str]) -> list[ResumeRecord]:
+        """The resumes of these sessions by which connections here have them."""
+        return [each.resumed for each in self._all() if each.resumed and each.sid in sids]
 
     def mark_replaced(self, sid: str, connection: int) -> None:
         """The session has this connection now: notify the earlier ones."""

@@ -10,6 +10,7 @@ import structlog
 
 from antiphon.broker.client import Broker
 from antiphon.broker.connections.client import retry_until_available
+from antiphon.broker.resume_registry import ResumeRecord
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import EndReason
@@ -33,11 +34,16 @@ class SessionTerminator:
         end = partial(self._broker.sessions.end, sid, reason, ticket=ticket)
         self._start(end, sid, "end a session")
 
-    def detach(self, sid: str, ticket: int, connection: int) -> None:
-        """Keep the session for a grace period in which its client may resume it."""
+    def detach(
+        self, sid: str, ticket: int, connection: int, resumed: ResumeRecord | None = None
+    ) -> None:
+        """Keep the session for a grace period in which its client may resume it.
+
+        `resumed`: the resume that made the connection. It is stored again if a failover has lost it.
+        """
         log.info("session_detached")
         self._metrics.resumes.labels("detached").inc()
-        detach = partial(self._broker.resume_registry.detach, sid, ticket, connection)
+        detach = partial(self._detach, sid, ticket, connection, resumed)
         self._start(detach, sid, "detach a session")
 
     def confirm(self, sid: str, ticket: int, connection: int) -> None:
@@ -70,6 +76,14 @@ class SessionTerminator:
         task = asyncio.create_task(retry_until_available(call, what), name=f"{what}: {sid}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _detach(
+        self, sid: str, ticket: int, connection: int, resumed: ResumeRecord | None
+    ) -> None:
+        registry = self._broker.resume_registry
+        if resumed is not None:
+            await registry.restore(resumed, edge=self._edge_id)
+        await registry.detach(sid, ticket, connection)
 
     async def _withdraw(self, sid: str, recording: str) -> None:
         sessions = self._broker.sessions

@@ -91,7 +91,7 @@ class WorkerWatch:
         if not is_lost and (closed.is_reported or closed_s < SILENT_AFTER_S):
             return
         report = self._broker.worker_connections.report_closed
-        closed.is_reported = await report(worker, closed.beat_at, is_lost=is_lost)
+        closed.is_reported = await report(self._server, worker, closed.beat_at, is_lost=is_lost)
         if not closed.is_reported:  # it lives: wait until its connection is open again
             self._open.discard(worker)
         elif is_lost:

@@ -3,11 +3,12 @@
 -- two calls, an edge that was cut off between them would count as alive, and its clients as gone.
 -- ARGV: edge, serving (triples sid, ticket, connection; 0 = not resumable)
 -- Result: {{sid, reason, ...} ('' = the row is gone or of another session) that are over,
---          {sid, ...} that have a lease of a silent worker, {sid, current connection, ...} that were replaced}
+--          {sid, ...} that have a lease of a silent worker, {sid, current connection, ...} that were replaced,
+--          {sid, ...} whose newest resume a failover has lost}
 local at = now_ms()
 redis.call('ZADD', edges, at, edge)
 local is_silent = silence_at(at)
-local over, silent, replaced = {}, {}, {}
+local over, silent, replaced, forgotten = {}, {}, {}, {}
 for i = serving, #ARGV, 3 do
   local sid = ARGV[i]
   local key = session_key(sid)
@@ -15,9 +16,9 @@ for i = serving, #ARGV, 3 do
   local mine = row[2] == ARGV[i + 1]
   if mine and row[5] == ARGV[i + 2] then
     redis.call('HSET', key, 'seen_at', at)
-  elseif mine and number(row[5], 0) < tonumber(ARGV[i + 2]) then  -- a failover has lost the client's resume
-    redis.call('HSET', key, 'connection', ARGV[i + 2], 'edge', edge, 'seen_at', at)
-    redis.call('HDEL', key, 'left')
+  elseif mine and number(row[5], 0) < tonumber(ARGV[i + 2]) then
+    redis.call('HSET', key, 'seen_at', at)
+    forgotten[#forgotten + 1] = sid
   elseif mine and row[5] then
     replaced[#replaced + 1] = sid
     replaced[#replaced + 1] = row[5]
@@ -29,4 +30,4 @@ for i = serving, #ARGV, 3 do
     silent[#silent + 1] = sid
   end
 end
-return {over, silent, replaced}
+return {over, silent, replaced, forgotten}

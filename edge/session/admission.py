@@ -12,6 +12,7 @@ from starlette.datastructures import QueryParams
 from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.errors import BrokerUnavailable, SessionExists
+from antiphon.broker.resume_registry import ResumeRecord
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import Draining, ResumeExpired
 from antiphon.edge.notifications import Place, SessionSubscription
@@ -228,6 +229,8 @@ async def _resume(
     if attached is None:
         raise ResumeExpired
     number, connection = attached.ticket, attached.connection
+    shown, attempt = resumed.token.digest, resumed.attempt
+    subscription.resumed = ResumeRecord(sid, number, connection, token.digest, shown, attempt)
     subscription.bind(number, connection, granted=attached.assigned, recovering=attached.recovering)
     context.events.mark_replaced(sid, connection)
     if attached.over:
@@ -235,7 +238,7 @@ async def _resume(
     try:
         missed = await load_missed_messages(broker, sid, number, connection, resumed.last)
     except Exception:
-        context.terminator.detach(sid, number, connection)
+        context.terminator.detach(sid, number, connection, subscription.resumed)
         raise
     if attached.over:  # its streams have been opened again
         broker.streams.expire_later(sid, number)

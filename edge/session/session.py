@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic
 
 import structlog
@@ -203,7 +203,8 @@ class EdgeSession(Generic[Command]):
         """End the session, or detach it if its client can resume it."""
         number, terminator = self._ticket.number, self._context.terminator
         if self._can_resume and not self._finished.is_set():
-            terminator.detach(self._sid, number, self._subscription.connection)
+            subscription = self._subscription
+            terminator.detach(self._sid, number, subscription.connection, subscription.resumed)
         else:
             terminator.end(self._sid, number, self._reason)
 
@@ -242,9 +243,10 @@ class EdgeSession(Generic[Command]):
         self._ready.set()
 
     def _confirm_token(self) -> None:
-        self._context.terminator.confirm(
-            self._sid, self._ticket.number, self._subscription.connection
-        )
+        subscription = self._subscription
+        if subscription.resumed:
+            subscription.resumed = replace(subscription.resumed, before="")
+        self._context.terminator.confirm(self._sid, self._ticket.number, subscription.connection)
 
     async def _receive(self) -> None:
         try:

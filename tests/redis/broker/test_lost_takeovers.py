@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import StaleFence
+from antiphon.broker.resume_registry import ResumeRecord
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import StreamWriter
 from antiphon.shared_schemas.entries import Checkpoint, ChunkIn, StreamEntry
@@ -149,26 +151,42 @@ async def test_a_stream_is_opened_where_its_entries_are_written(servers: SplitRe
     assert await inputs(earlier.broker) == [(1, 1), (2, 2), (3, 3)]
 
 
-async def test_a_resume_that_is_lost_is_stored_again_by_a_heartbeat(
-    servers: SplitReplication,
+@pytest.mark.parametrize("confirmed", [True, False])
+async def test_a_resume_that_is_lost_is_stored_again_with_its_token(
+    servers: SplitReplication, confirmed: bool
 ) -> None:
-    """Otherwise the session would end after the grace period, although it has its client."""
+    """The token before it is valid as long as the client may not have the new one."""
     earlier, later = servers.earlier.broker, servers.later.broker
-    first, second = ResumeToken(SID, "one"), ResumeToken(SID, "two")
+    first, second, third = (ResumeToken(SID, secret) for secret in ("one", "two", "three"))
     ticket = await earlier.queue.join(
         SID, AUDIO, edge=EDGE, recording="r", resume=first, protocol="duplex"
     )
     await servers.split()
-    resumed = await later.resume_registry.attach(first, second, edge="edge-2", protocol="duplex")
+    resumed = await later.resume_registry.attach(
+        first, second, edge="edge-2", protocol="duplex", attempt=1
+    )
     assert resumed is not None
     for side in (servers.earlier, servers.later):
         side.follow(servers.new)
     await retry_until_available(later.ping, "ping", patience_s=30)
-    beat = await later.registry.edge_beat("edge-2", [(SID, ticket.number, resumed.connection)])
-    assert beat == ({}, set(), {})
+    serving = [(SID, ticket.number, resumed.connection)]
+    for _ in range(2):  # until it is stored
+        beat = await later.registry.edge_beat("edge-2", serving)
+        assert beat == ({}, set(), {}, {SID})
+    before = "" if confirmed else first.digest
+    lost = ResumeRecord(SID, ticket.number, resumed.connection, second.digest, before, attempt=1)
+    assert await later.resume_registry.restore(lost, edge="edge-2")
+    assert not await later.resume_registry.restore(lost, edge="edge-2")
+    assert await later.registry.edge_beat("edge-2", serving) == ({}, set(), {}, set())
     await retry_until_available(earlier.ping, "ping", patience_s=30)
     row = await earlier.sessions.get(SID)
     assert row is not None
     assert row.edge == "edge-2"
     beat = await earlier.registry.edge_beat(EDGE, [(SID, ticket.number, 1)])
     assert beat.replaced == {SID: resumed.connection}
+    back = partial(earlier.resume_registry.attach, edge=EDGE, protocol="duplex")
+    assert await back(first, third, attempt=1) is None
+    again = await back(second if confirmed else first, third, attempt=2)
+    assert again is not None
+    assert again.connection == resumed.connection + 1
+    assert not await later.resume_registry.restore(lost, edge="edge-2")

@@ -82,8 +82,9 @@ async def test_an_edge_is_told_which_of_its_sessions_have_ended(broker: Broker) 
         EDGE, [*((sid, n, 0) for sid, n in tickets.items()), ("never-was", 5, 0)]
     )
     assert over.over == {"ended": EndReason.PAUSE_TIMEOUT, "replaced": None, "never-was": None}
-    assert await broker.registry.edge_beat(EDGE, [("live", tickets["live"], 0)]) == ({}, set(), {})
-    assert await broker.registry.edge_beat(EDGE, []) == ({}, set(), {})
+    nothing = ({}, set(), {}, set())
+    assert await broker.registry.edge_beat(EDGE, [("live", tickets["live"], 0)]) == nothing
+    assert await broker.registry.edge_beat(EDGE, []) == nothing
 
 
 async def test_the_sessions_of_a_silent_worker_have_places_in_the_queue(
@@ -97,7 +98,7 @@ async def test_the_sessions_of_a_silent_worker_have_places_in_the_queue(
         await claim(broker, worker)
     await silence(raw, broker.keys.workers, "silent", broker)
     await _ran_regularly(broker, raw)
-    assert await broker.registry.edge_beat(EDGE, serving) == ({}, {"a", "c"}, {})
+    assert await broker.registry.edge_beat(EDGE, serving) == ({}, {"a", "c"}, {}, set())
     snapshot = await broker.queue.snapshot()
     assert [(row.sid, row.position) for row in snapshot.places] == [("a", 1), ("c", 2), ("d", 3)]
     one_worker = pytest.approx([120.0, 240.0, 360.0], abs=60)  # less the time of its session
@@ -105,7 +106,7 @@ async def test_the_sessions_of_a_silent_worker_have_places_in_the_queue(
     assert [(row.sid, row.position) for row in snapshot.waiting] == [("d", 1)]
     assert sorted(job.sid for job in snapshot.running) == ["a", "b", "c"]
     await serve(broker, "silent", slots=2)
-    assert await broker.registry.edge_beat(EDGE, serving) == ({}, set(), {})
+    assert await broker.registry.edge_beat(EDGE, serving) == ({}, set(), {}, set())
     assert [row.sid for row in (await broker.queue.snapshot()).places] == ["d"]
 
 

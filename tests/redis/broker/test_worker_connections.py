@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -14,13 +12,10 @@ from redis.asyncio import Redis
 from antiphon.broker import worker_connections
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connections import client
-from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.settings import BrokerSettings
 from support.control_plane import EDGE, claim, join, reap, serve, waiting
 from support.redis_rights import user_of
-from support.redis_server import RedisServer
 from support.stack import until
-from support.tcp_proxy import tcp_proxy
 
 pytestmark = pytest.mark.on_cluster
 
@@ -71,46 +66,15 @@ async def test_a_renewed_connection_is_never_missing(
             assert await is_open(broker)
 
 
-@pytest.mark.one_redis
-async def test_a_look_while_the_master_changes_sees_no_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The reply is that of the old master, and workers may still have to subscribe on the new one."""
-    with RedisServer(tmp_path / "old") as old, RedisServer(tmp_path / "new") as new:
-        async with (
-            tcp_proxy(old.port) as proxy,
-            open_broker(BrokerSettings(redis_url=proxy.url)) as broker,
-            connected(broker),
-        ):
-            before = await broker.worker_connections.look()
-            call = broker._redis.call
-
-            async def is_replaced() -> bool:
-                with suppress(BrokerUnavailable):
-                    return await broker._redis.master_id("") != before.server
-                return False
-
-            async def replaced_afterwards(*command: Any) -> Any:
-                reply = await call(*command)
-                proxy.target = new.port
-                proxy.reset()
-                await until(is_replaced)
-                return reply
-
-            monkeypatch.setattr(broker._redis, "call", replaced_afterwards)
-            seen = await broker.worker_connections.look()
-            assert seen.server != before.server
-            assert seen.workers == {}
-
-
 async def test_a_report_counts_until_the_next_heartbeat(broker: Broker) -> None:
     await serve(broker)
     ticket = (await join(broker, "a")).number
     await claim(broker)
     connections = broker.worker_connections
-    beat_at = (await connections.look()).workers["w1"].beat_at
+    seen = await connections.look()
+    server, beat_at = seen.server, seen.workers["w1"].beat_at
     assert await silent(broker, ticket) == set()
-    assert await connections.report_closed("w1", beat_at, is_lost=False)
+    assert await connections.report_closed(server, "w1", beat_at, is_lost=False)
     assert await silent(broker, ticket) == {"a"}
 
     async def beats_later() -> bool:
@@ -120,8 +84,8 @@ async def test_a_report_counts_until_the_next_heartbeat(broker: Broker) -> None:
     await until(beats_later)
     assert await silent(broker, ticket) == set()
     for is_lost in (False, True):
-        assert not await connections.report_closed("w1", beat_at, is_lost=is_lost)
-    assert not await connections.report_closed("unknown", beat_at, is_lost=True)
+        assert not await connections.report_closed(server, "w1", beat_at, is_lost=is_lost)
+    assert not await connections.report_closed(server, "unknown", beat_at, is_lost=True)
     assert await silent(broker, ticket) == set()
 
 
@@ -129,8 +93,9 @@ async def test_the_sessions_of_a_lost_worker_are_requeued(broker: Broker, raw: R
     await serve(broker)
     ticket = (await join(broker, "a")).number
     await claim(broker)
-    beat_at = (await broker.worker_connections.look()).workers["w1"].beat_at
-    assert await broker.worker_connections.report_closed("w1", beat_at, is_lost=True)
+    seen = await broker.worker_connections.look()
+    server, beat_at = seen.server, seen.workers["w1"].beat_at
+    assert await broker.worker_connections.report_closed(server, "w1", beat_at, is_lost=True)
     assert await silent(broker, ticket) == {"a"}  # also before the reaper runs
     assert (await broker.worker_connections.look()).workers == {}
     assert await reap(broker, raw) == (1, 0)

@@ -104,16 +104,3 @@ async def test_a_worker_that_sends_heartbeats_is_not_reported(
         await watch._look()
     await watch._look()
     on_silent.assert_called_once_with()
-
-
-async def test_another_server_begins_again(
-    broker: Broker, watch: WorkerWatch, on_silent: AsyncMock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After a failover or a restart, every worker has to subscribe again."""
-    await serve(broker)
-    async with open_connection(broker):
-        await watch._look()
-    monkeypatch.setattr(type(broker._redis), "master_id", AsyncMock(return_value=b"another"))
-    for _ in range(2):
-        await watch._look()
-    on_silent.assert_not_called()

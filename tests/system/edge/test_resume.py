@@ -122,6 +122,33 @@ async def test_no_number_is_sent_twice_when_a_failover_loses_results(
             assert (await client.expect("result"))["text"] == "fifth"
 
 
+@pytest.mark.parametrize("stored_by", ["heartbeat", "disconnect"])
+async def test_a_client_resumes_with_a_token_that_a_failover_has_lost(
+    settings: BrokerSettings, worker: PlayedWorker, broker: Broker, raw: Redis, stored_by: str
+) -> None:
+    async with edges(settings) as (one, other), begun(one, worker) as (client, session):
+        key = broker.keys.session(session.claim.sid)
+        before = await raw.hgetall(key)
+        await client.drop()
+        async with client.back(other.ws):
+            await ask(client)
+            await session.answer(text="one")
+            await client.expect("result")
+            await raw.hset(key, mapping=before)
+
+            async def is_stored() -> bool:
+                return await raw.hget(key, "connection") == b"2"
+
+            if stored_by == "heartbeat":
+                await until(is_stored)
+            await client.drop()
+            await until(is_stored)
+        async with client.back(one.ws):
+            await ask(client)
+            await session.answer(text="two")
+            assert (await client.expect("result"))["text"] == "two"
+
+
 @pytest.mark.parametrize("after", range(1, 8))
 async def test_a_resume_from_any_number_repeats_the_same_messages(
     settings: BrokerSettings, worker: PlayedWorker, after: int
