@@ -95,4 +95,4 @@ def test_the_notice_names_every_package_that_is_installed() -> None:
     notice = (ROOT / "NOTICE.md").read_text()
     packages = json.loads((ROOT / "web" / "package.json").read_text())["dependencies"]
     names |= {name.split("/")[-1].removesuffix("-dist").replace("-", " ") for name in packages}
-    assert {name for name in names if not re.search(rf"\b{name}\b", notice, re.I)} == set()
+    assert {name for name in names if not re.search(rf"\b{name}\b", notice, re.IGNORECASE)} == set()
