@@ -4,8 +4,8 @@
 
 Runs a private Redis, an edge and a worker with engine `simulated` in this process, with a plain
 full-duplex session over JSON. Counts every call from the chunk's arrival to the end of its unit.
-Tasks that ran before the session are not counted: they are heartbeats and checks of the services. A
-function counts if all chunks but one run through it.
+Tasks that ran before the session, and those that they start, are not counted: they are heartbeats and
+checks of the services. A function counts if all chunks but one run through it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Coroutine
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -53,6 +54,15 @@ class Recorder:
         """Later threads record, too. Threads that run already do not."""
         threading.setprofile(self._event)
         sys.setprofile(self._event)
+
+    def create_task(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
+    ) -> asyncio.Task[Any]:
+        """The task factory: what a task in the background starts is in the background, too."""
+        task = asyncio.Task(coroutine, loop=loop, **options)
+        if self.on and asyncio.current_task() in self.background:
+            self.background.add(task)
+        return task
 
     def _event(self, frame: FrameType, event: str, _argument: Any) -> None:
         if self.on and event == "call" and self._is_ours(frame.f_code.co_filename):
@@ -89,6 +99,7 @@ async def measure(recorder: Recorder, url: str, query: str) -> list[list[CodeTyp
     runs: list[list[CodeType]] = []
     await asyncio.sleep(2.0)  # the services have started their tasks
     recorder.background = asyncio.all_tasks()
+    asyncio.get_running_loop().set_task_factory(recorder.create_task)  # type: ignore[arg-type]
     async with connect(f"{url}/ws/duplex/adx_hops{query}", max_size=None) as socket:
         await receive(socket, "queue_done")
         await socket.send(json.dumps({"type": "prepare", "prefix_system_prompt": "Be brief."}))

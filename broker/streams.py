@@ -113,7 +113,8 @@ class StreamWriter:
         self._clock = clock
         self._first_offset_ms = clock.offset_ms
         self._key = key
-        self._last = last
+        self._next = last._replace(n=last.n + 1)
+        """Position of the next entry. `n` counts entries over the session's whole life."""
         self._before = last.n
         """Number of the last entry of the earlier writers."""
         self._continues = continues
@@ -128,8 +129,8 @@ class StreamWriter:
 
     @property
     def last(self) -> StreamPosition:
-        """Position of the stream's last entry; `n` counts entries over the session's whole life."""
-        return self._last
+        """Position of the stream's last entry."""
+        return self._next._replace(n=self._next.n - 1)
 
     async def append(self, entry: StreamEntry) -> StreamPosition:
         """Stamp and write one entry.
@@ -149,7 +150,7 @@ class StreamWriter:
                     await self._add(position, fields, self._master)
                 except (BrokerUnavailable, ResponseError) as error:
                     position, found = await self._add_again(fields, error)
-                self._last = position
+                self._next = position._replace(n=position.n + 1)
                 written = fields if found is None else [*pack(found), _WRITER, self._token]
                 self._kept.add(sum(map(len, written)))
                 now = time.monotonic()
@@ -159,11 +160,6 @@ class StreamWriter:
                 if found is None or _same(found, entry):
                     self._seconds.observe(time.perf_counter() - began)
                     return position
-
-    @property
-    def _next(self) -> StreamPosition:
-        last = self._last
-        return StreamPosition(last.ticket, last.epoch, last.n + 1)
 
     async def _add_again(
         self, fields: list[bytes], error: Exception
@@ -200,9 +196,9 @@ class StreamWriter:
         master = await self._redis.master_id(self._key)
         if master == self._master:
             return
-        if self._continues and self._last.n == self._before:
+        if self._continues and self._next.n == self._before + 1:
             self._before = max(self._before, (await self._reopen(master, None)).earlier)
-            self._last = self._last._replace(n=self._before)
+            self._next = self._next._replace(n=self._before + 1)
         else:  # readers may have its entries under their numbers
             await self._reopen(master, self._before)
         for _, position, fields in self._newest:

@@ -10,7 +10,6 @@ from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from antiphon.broker.service.metrics import MILLISECONDS, SECONDS
-from antiphon.shared_schemas.entries import ResultOut
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.unit_result import TokenUsage
 
@@ -62,8 +61,9 @@ class WorkerMetrics:
         text = "A unit's stages in the engine; `all` is prefill and generate together."
         engine = self._histogram("engine", text, ["stage"])
         self.finalize = engine.labels("finalize")
-        self._stages = {f"cost_{stage}_ms": engine.labels(stage) for stage in _COSTS}
-        self._stages["prefill_ms"] = engine.labels("prefill")
+        self.stages = {f"cost_{stage}_ms": engine.labels(stage) for stage in _COSTS}
+        """By the field of a result that has the stage's milliseconds."""
+        self.stages["prefill_ms"] = engine.labels("prefill")
         text = "From the end of a question to the first piece of its answer, by kind."
         self.first_piece = self._histogram("first_piece", text, ["kind"], SECONDS)
         text = "Tokens that the model read and generated, by kind."
@@ -81,17 +81,6 @@ class WorkerMetrics:
     ) -> Histogram:
         full = f"antiphon_worker_{name}_seconds"
         return Histogram(full, text, labels, buckets=buckets, registry=self.registry)
-
-    def count_unit(self, result: ResultOut, counters: WorkerCounters, deadline_ms: float) -> None:
-        counters.units += 1
-        counters.units_speaking += not result.is_listen
-        counters.chunks_skipped += len(result.skipped)
-        counters.deadline_misses += result.wall_clock_ms > deadline_ms
-        counters.unit_ms_total += result.wall_clock_ms
-        self.stream_wait.observe(max(0.0, result.read_at - result.received_at) / 1000)
-        self.unit.observe(result.wall_clock_ms / 1000)
-        for field, stage in self._stages.items():
-            stage.observe(getattr(result, field) / 1000)
 
     def count_tokens(self, usage: TokenUsage) -> None:
         for kind, count in usage:

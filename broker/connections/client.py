@@ -27,7 +27,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from antiphon.broker.connections.pipeline import Pipeline, is_long
+from antiphon.broker.connections.pipeline import LONG_BYTES, Pipeline
 from antiphon.broker.connections.pool import (
     LONGEST_BLOCK_MS,
     LocateServer,
@@ -140,7 +140,7 @@ class RedisNode:
         self._pool = pool
         self._redis = Redis.from_pool(pool)
         self._pipeline = Pipeline(pool.new_connection, pool.timeout)
-        self._long_commands = Pipeline(pool.new_connection, pool.timeout)
+        self._long_commands = Pipeline(pool.new_connection, pool.timeout, in_pieces=True)
         """Not the pipeline of the short ones, which would wait."""
 
     @property
@@ -167,8 +167,9 @@ class RedisNode:
         BrokerUnavailable also when another server of a cluster has the key now, and MasterChanged if
         `master` is not the `master_id` of the key.
         """
+        size = sum(len(part) for part in command if isinstance(part, bytes))
+        pipeline = self._long_commands if size > LONG_BYTES else self._pipeline
         try:
-            pipeline = self._long_commands if is_long(command) else self._pipeline
             return await pipeline.call(*command, server=master)
         except FAILURES as error:
             raise await self._outage(error) from error

@@ -39,12 +39,20 @@ class Pipeline:
     """Connects for the first call, and again for the first one after a loss. Never repeats a command.
 
     `new_connection` makes one of redis-py that is not open. Each caller waits for its reply, so at
-    most one command per caller waits to be sent.
+    most one command per caller waits to be sent. `in_pieces`: for commands longer than LONG_BYTES, which
+    take many turns of the event loop to send.
     """
 
-    def __init__(self, new_connection: Callable[[], ReportsLoss], timeout_s: float) -> None:
+    def __init__(
+        self,
+        new_connection: Callable[[], ReportsLoss],
+        timeout_s: float,
+        *,
+        in_pieces: bool = False,
+    ) -> None:
         self._new_connection = new_connection
         self._timeout_s = timeout_s
+        self._in_pieces = in_pieces
         self._link: _Link | None = None
         self._opening: ReportsLoss | None = None
         self._open = SharedCall(self._connect)
@@ -70,7 +78,13 @@ class Pipeline:
             if await self.server_id() != server:
                 raise MasterChanged("another server takes the writes now")
             link = self._link or link
-        link.send(command)
+        if self._in_pieces:
+            link.send_in_pieces(command)
+        else:
+            try:  # uvloop sends the commands of one turn of the event loop together
+                link.transport.write(hiredis.pack_command(command))
+            except RuntimeError:  # uvloop, when a reset has closed the connection
+                link.fail(RedisConnectionError, "the connection is lost")
         if not link.is_open:
             raise RedisConnectionError("the connection is lost")
         reply: asyncio.Future[Any] = loop.create_future()
@@ -148,7 +162,7 @@ class _Link(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._replies = hiredis.Reader(replyError=DefaultParser.parse_error)
         self._unsent = deque[bytes | memoryview]()
-        """Pieces of long commands, and the commands after them."""
+        """Pieces of commands."""
         self._full = False
         """The transport takes no more."""
         self._sends_later = False
@@ -156,17 +170,11 @@ class _Link(asyncio.Protocol):
         if self.transport.is_closing():
             self.fail(RedisConnectionError, "the connection is lost")
 
-    def send(self, command: tuple[Any, ...]) -> None:
-        """Send a command after those before it, also if its caller is cancelled.
-
-        uvloop sends the short commands of one turn of the event loop together.
-        """
-        if self._unsent or is_long(command):
-            self._unsent.extend(_pieces(command))
-            if not self._sends_later:
-                self._send_more()
-        else:
-            self._write(hiredis.pack_command(command))
+    def send_in_pieces(self, command: tuple[Any, ...]) -> None:
+        """Send a command after those before it, also if its caller is cancelled."""
+        self._unsent.extend(_pieces(command))
+        if not self._sends_later:
+            self._send_more()
 
     def pause_writing(self) -> None:
         self._full = True
@@ -187,13 +195,10 @@ class _Link(asyncio.Protocol):
                 return
             piece = self._unsent.popleft()
             sent += len(piece)
-            self._write(piece)
-
-    def _write(self, data: bytes | memoryview) -> None:
-        try:
-            self.transport.write(data)
-        except RuntimeError:  # uvloop, when a reset has closed the connection
-            self.fail(RedisConnectionError, "the connection is lost")
+            try:
+                self.transport.write(piece)
+            except RuntimeError:  # uvloop, when a reset has closed the connection
+                self.fail(RedisConnectionError, "the connection is lost")
 
     def data_received(self, data: bytes) -> None:
         replies, waiting = self._replies, self.waiting
@@ -237,11 +242,6 @@ class _Link(asyncio.Protocol):
             self.timer = self._loop.call_at(deadline, self.check_deadline)
         else:
             self.fail(RedisTimeoutError, "no reply in time")
-
-
-def is_long(command: tuple[Any, ...]) -> bool:
-    """Whether a command takes many turns of the event loop to send."""
-    return sum(len(part) for part in command if isinstance(part, bytes)) > LONG_BYTES
 
 
 def _pieces(command: tuple[Any, ...]) -> Iterator[bytes | memoryview]:

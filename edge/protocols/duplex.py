@@ -251,8 +251,7 @@ class DuplexMachine(ConversationMachine[DuplexCommand]):
             case ResultOut():
                 timing, transcript = self._timing, self._transcript
                 result = result_message(entry, now_ms, timing=timing, transcript=transcript)
-                left_s = self._forecast.seconds_left(entry)
-                if left_s is None:
+                if self._forecast.silent or (left_s := self._forecast.seconds_left(entry)) is None:
                     return [Send(result)]
                 return [Send(result), Send(Notice(limit="context", seconds_left=left_s))]
             case PreparedOut(prompt_length=length):

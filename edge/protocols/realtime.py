@@ -391,7 +391,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         actions: list[Action] = [
             Send(message) for message in self._with_transcript(entry, messages)
         ]
-        left_s = self._forecast.seconds_left(entry)
+        left_s = None if self._forecast.silent else self._forecast.seconds_left(entry)
         if left_s is not None:
             actions.append(Send(SessionNotice(limit="context", seconds_left=left_s)))
         if entry.kv_cache_length >= CONTEXT_TOKENS:

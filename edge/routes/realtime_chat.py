@@ -31,7 +31,7 @@ from antiphon.edge.session.admission import (
 from antiphon.edge.session.handshake import accept, limit_connections, reject
 from antiphon.edge.session.session import ProtocolSpec, serve_session
 from antiphon.edge.settings import capabilities
-from antiphon.edge.transport.connection import ClientConnection, choose_encoding, choose_subprotocol
+from antiphon.edge.transport.connection import ClientConnection
 from antiphon.shared_schemas.apps import REALTIME
 from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
 from antiphon.shared_schemas.messages.realtime import SessionClose, SessionQueueDone
@@ -51,8 +51,7 @@ async def serve_chat_mode(socket: WebSocket) -> None:
         accept(socket, encode_v2_error) as (context, connection),
         limit_connections(context, socket, REALTIME),
     ):
-        offered, pcm = socket.scope.get("subprotocols", ()), socket.query_params.get("pcm")
-        connection.encoding = choose_encoding(choose_subprotocol(offered), pcm)
+        connection.choose_encoding()
         options = read_connect_options(socket.query_params)
         chat = RealtimeChat(context, connection, context.access.client_id(socket), options)
         with context.chats.hold():

@@ -35,7 +35,7 @@ from antiphon.edge.session.admission import (
 )
 from antiphon.edge.session.handshake import accept, limit_connections
 from antiphon.edge.session.session import ProtocolSpec, serve_session
-from antiphon.edge.transport.connection import ClientConnection, choose_encoding, choose_subprotocol
+from antiphon.edge.transport.connection import ClientConnection
 from antiphon.shared_schemas.apps import APP_OF_KIND, HALF_DUPLEX, REALTIME, TURNBASED, App
 from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
@@ -65,8 +65,7 @@ async def serve_socket(
         accept(socket, spec.encode_error, headers) as (context, connection),
         limit_connections(context, socket, app),
     ):
-        offered, pcm = socket.scope.get("subprotocols", ()), socket.query_params.get("pcm")
-        connection.encoding = choose_encoding(choose_subprotocol(offered), pcm)
+        connection.choose_encoding()
         client = context.access.client_id(socket)
         asked = replace(request(context), client=client)
         options = read_connect_options(socket.query_params)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from antiphon.edge.errors import CLOSE_REASONS, ClientGone, Close, NotJson
-from antiphon.edge.json_text import ClientFrame, Utf8Text
+from antiphon.edge.errors import CLOSE_REASONS, ClientGone, Close
+from antiphon.edge.json_text import ClientFrame
 from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.wire import (
@@ -76,32 +76,27 @@ class ClientConnection(Protocol):
 class SocketConnection:
     """An accepted WebSocket. Every coroutine raises ClientGone once the client has left."""
 
-    def __init__(self, socket: WebSocket, encoding: Encoding = JSON) -> None:
-        self.encoding = encoding
+    def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
-        self._receive: Callable[[], Awaitable[Any]] = socket.scope["state"]["receive"]
-        self.send_now: Callable[[str | bytes], bool] = socket.scope["state"]["send_now"]
-        self.force_close: Callable[[Close, str], None] = socket.scope["state"]["force_close"]
-        self.probe: Callable[[Callable[[], None]], None] = socket.scope["state"]["probe"]
+        state = socket.scope["state"]
+        self._receive_frame: Callable[..., Coroutine[Any, Any, ClientFrame]] = state[
+            "receive_frame"
+        ]
+        self.send_now: Callable[[str | bytes], bool] = state["send_now"]
+        self.force_close: Callable[[Close, str], None] = state["force_close"]
+        self.probe: Callable[[Callable[[], None]], None] = state["probe"]
+        self._use(JSON)
 
-    async def receive(self) -> ClientFrame:
-        """The next message.
+    def choose_encoding(self) -> None:
+        """Use the encoding that the client asks for in its URL and by its subprotocol. Raises InvalidInput."""
+        offered = self._socket.scope.get("subprotocols", ())
+        pcm = self._socket.query_params.get("pcm")
+        self._use(choose_encoding(choose_subprotocol(offered), pcm))
 
-        Raises NotJson for a binary one if only text was agreed on, and BudgetExceeded if the edge
-        cannot hold it.
-        """
-        message = await self._receive()
-        if message["type"] == "websocket.disconnect":
-            raise ClientGone
-        if "error" in message:
-            raise message["error"]
-        text: str | Utf8Text | None = message.get("text")
-        if text is not None:
-            return text
-        if not self.encoding.binary:
-            raise NotJson(f"send JSON text, or offer the subprotocol {BINARY_PROTOCOL}")
-        data: bytes | bytearray = message["bytes"]
-        return data
+    def _use(self, encoding: Encoding) -> None:
+        self.encoding = encoding
+        self.receive = partial(self._receive_frame, binary=encoding.binary)
+        """See `EdgeWebSocketProtocol.receive_frame`."""
 
     async def send(self, frame: str | bytes) -> None:
         """Returns once the socket's buffer has space again; a slow client delays it no longer."""

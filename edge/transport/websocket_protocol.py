@@ -26,9 +26,10 @@ from antiphon.edge.access.limits import (
     Reservation,
     TokenBucket,
 )
-from antiphon.edge.errors import BudgetExceeded, Close
-from antiphon.edge.json_text import Utf8Text
+from antiphon.edge.errors import BudgetExceeded, ClientGone, Close, NotJson
+from antiphon.edge.json_text import ClientFrame, Utf8Text
 from antiphon.edge.transport.turns import BULK_BYTES, TurnQueue
+from antiphon.shared_schemas.wire import BINARY_PROTOCOL
 
 FRAMES_PER_TURN = 64
 """Frames of one socket that are parsed before other sockets have their turn: about 0.5 ms."""
@@ -61,6 +62,9 @@ _DISCARD_EVERY_S = 0.05
 """How often input is read and discarded after a cut: unread input would destroy the close frame."""
 
 _PROBE = b"antiphon"
+
+_FINAL = 0x80
+"""The bit of a frame that is a whole message, or the last fragment of one."""
 
 
 class _FrameReader(StreamReader):
@@ -133,6 +137,8 @@ class FrameParser(ServerProtocol):
         self.parsed = 0
         self.small = 0
         """Of the last turn: all frames, and those below SMALL_FRAME_BYTES."""
+        self.unparsed = False
+        """Complete frames may be left for the next turn."""
 
     def _room(self) -> int:
         return (self.max_message_size or 0) - (self.current_size or 0)
@@ -141,6 +147,7 @@ class FrameParser(ServerProtocol):
         self.parsed = self.small = 0
         self.reader.held = False
         super().receive_data(data)
+        self.unparsed = self.reader.held and len(self.reader.buffer) > 1
 
     def recv_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.CLOSE:
@@ -154,11 +161,6 @@ class FrameParser(ServerProtocol):
         self.reader.held = (message and frame.fin) or self.parsed >= FRAMES_PER_TURN
 
     @property
-    def unparsed(self) -> bool:
-        """True if complete frames may be left for the next turn."""
-        return self.reader.held and len(self.reader.buffer) > 1
-
-    @property
     def incomplete_bytes(self) -> int:
         """Bytes of the message that is not complete."""
         return len(self.reader.buffer) + (self.current_size or 0)
@@ -166,6 +168,7 @@ class FrameParser(ServerProtocol):
     def discard_input(self) -> None:
         self.reader.buffer.clear()
         self.reader.held = True
+        self.unparsed = False
 
     def release(self) -> None:
         """Break the reference cycles. The parser must not be used after that."""
@@ -174,8 +177,9 @@ class FrameParser(ServerProtocol):
 
 
 class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
-    """Adds `send_now`, `force_close` and `probe` to `scope["state"]` and aborts clients that answer no ping.
+    """Aborts clients that answer no ping, and adds methods to `scope["state"]`.
 
+    They are `receive_frame`, `send_now`, `force_close` and `probe`. ASGI's `receive` is for the handshake only.
     An orderly close waits until the client has read everything before it; a stuck client never does.
     Closes with 1008 a client that sends too many frames or bytes, or a message too slowly.
     """
@@ -195,8 +199,8 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self.conn = FrameParser(self.config.ws_max_size, self.logger)
         self._on_pong: Callable[[], None] | None = None
-        own = {"force_close": self.force_close, "probe": self.probe, "send_now": self.send_now}
-        self.app_state = {**self.app_state, **own, "receive": self.receive}
+        own = (self.force_close, self.probe, self.receive_frame, self.send_now)
+        self.app_state = {**self.app_state, **{method.__name__: method for method in own}}
         self.app = self._serve
         now = self.loop.time()
         self._frame_rate = TokenBucket(FRAME_BURST, FRAMES_PER_S, now)
@@ -288,14 +292,19 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         if not (self._cut or self.read_paused or self.transport.is_closing()):
             self.data_received(b"")
 
-    async def receive(self) -> Any:
+    async def receive_frame(self, *, binary: bool) -> ClientFrame:
         """The next message. It no longer counts as incomplete.
 
-        Of many connections that are lost at once, each is reported in its turn.
+        Raises ClientGone, for many connections that are lost at once each in its turn; NotJson for a
+        binary message unless `binary`; and BudgetExceeded if the edge cannot hold the message.
         """
-        message = await self.queue.get()
-        if self.disconnected and message["type"] == "websocket.disconnect":
-            await self.turns.turn()
+        message: Any = await self.queue.get()
+        if message["type"] == "websocket.disconnect":
+            if self.disconnected:
+                await self.turns.turn()
+            raise ClientGone
+        if "error" in message:
+            raise message["error"]
         if self._memory.size:
             self._memory.resize(0)
         if self.read_paused and self.queue.empty():
@@ -303,7 +312,13 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.resume_reading()
         if self.conn.unparsed:
             self._wait_for_turn()
-        return message
+        text: str | Utf8Text | None = message.get("text")
+        if text is not None:
+            return text
+        if not binary:
+            raise NotJson(f"send JSON text, or offer the subprotocol {BINARY_PROTOCOL}")
+        data: bytes | bytearray = message["bytes"]
+        return data
 
     def _watch_message(self) -> None:
         """Limit the memory and the time of the message that is not complete."""
@@ -432,10 +447,17 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         if not sendable or self.close_sent or self.disconnected or self.transport.is_closing():
             return False
         if isinstance(frame, str):
-            opcode, payload = Opcode.TEXT, frame.encode()
+            first, payload = _FINAL | Opcode.TEXT, frame.encode()
         else:
-            opcode, payload = Opcode.BINARY, frame
-        self.transport.writelines((frame_head(opcode, len(payload)), payload))
+            first, payload = _FINAL | Opcode.BINARY, frame
+        size = len(payload)
+        if size < 126:
+            head = struct.pack("!BB", first, size)
+        elif size < 1 << 16:
+            head = struct.pack("!BBH", first, 126, size)
+        else:
+            head = struct.pack("!BBQ", first, 127, size)
+        self.transport.writelines((head, payload))  # `Frame.serialize` would copy the payload
         return True
 
     # --- the end ---
@@ -512,13 +534,3 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         if self in self.connections:
             timer = self.loop.call_later(after_s + _LINGER_S, self.transport.abort)
             self._aborts.append(timer)
-
-
-def frame_head(opcode: Opcode, size: int) -> bytes:
-    """What precedes the payload of a whole message. Both are written without a copy of the payload."""
-    first = 0x80 | opcode
-    if size < 126:
-        return struct.pack("!BB", first, size)
-    if size < 1 << 16:
-        return struct.pack("!BBH", first, 126, size)
-    return struct.pack("!BBQ", first, 127, size)

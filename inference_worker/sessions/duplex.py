@@ -177,7 +177,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
     async def _publish_unit(
         self, item: QueuedInput, chunk: ChunkIn, result: UnitResult, prefill_ms: float
     ) -> None:
-        context = self._context
+        context, metrics, counters = self._context, self._context.metrics, self._context.counters
         now_ms = context.broker.clock.now_ms()
         wall_clock_ms = (time.monotonic() - item.read_s) * 1000
         out = ResultOut.of(
@@ -191,7 +191,15 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
             wall_clock_ms=round(wall_clock_ms, 3),
             usage=self._take_usage(),
         )
-        context.metrics.count_unit(out, context.counters, self._config.chunk_ms)
+        counters.units += 1
+        counters.units_speaking += not out.is_listen
+        counters.chunks_skipped += len(out.skipped)
+        counters.deadline_misses += out.wall_clock_ms > self._config.chunk_ms
+        counters.unit_ms_total += out.wall_clock_ms
+        metrics.stream_wait.observe(max(0.0, out.read_at - out.received_at) / 1000)
+        metrics.unit.observe(out.wall_clock_ms / 1000)
+        for name, stage in metrics.stages.items():
+            stage.observe(getattr(out, name) / 1000)
         self._session.record_latency(out.read_at - out.received_at + out.wall_clock_ms)
         position = await self._session.publish(out, is_step=True)
         if context.tracer:

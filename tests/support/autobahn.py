@@ -15,12 +15,14 @@ import shlex
 import sys
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 
 from antiphon.edge.access.limits import ByteBudget, HttpConnectionLimiter
+from antiphon.edge.errors import ClientGone
 from antiphon.edge.json_text import Utf8Text
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.edge.transport import websocket_protocol
@@ -37,14 +39,15 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     assert scope["type"] == "websocket"
     await receive()
     await send({"type": "websocket.accept"})
-    while (event := await receive())["type"] == "websocket.receive":
-        match event.get("text"):
-            case None:
-                await send({"type": "websocket.send", "bytes": event["bytes"]})
-            case Utf8Text(data=data):
-                await send({"type": "websocket.send", "text": data.decode()})
-            case text:
-                await send({"type": "websocket.send", "text": text})
+    with suppress(ClientGone):
+        while True:
+            match await scope["state"]["receive_frame"](binary=True):
+                case Utf8Text(data=data):
+                    await send({"type": "websocket.send", "text": data.decode()})
+                case str() as text:
+                    await send({"type": "websocket.send", "text": text})
+                case data:
+                    await send({"type": "websocket.send", "bytes": data})
 
 
 def echo_server(port: int) -> uvicorn.Server:

@@ -56,19 +56,19 @@ class Wire:
         return int((await self.raw.info("clients"))["blocked_clients"])
 
 
-def pipeline_to(url: str, timeout_s: float = 30.0) -> Pipeline:
+def pipeline_to(url: str, timeout_s: float = 30.0, *, in_pieces: bool = False) -> Pipeline:
     settings = BrokerSettings(redis_url=url, redis_timeout_s=timeout_s)
     pool = shared_pool(settings, RedisAddress.parse(url))
-    return Pipeline(pool.new_connection, timeout_s)
+    return Pipeline(pool.new_connection, timeout_s, in_pieces=in_pieces)
 
 
 @asynccontextmanager
-async def opened(redis_url: str, timeout_s: float) -> AsyncIterator[Wire]:
+async def opened(redis_url: str, timeout_s: float, *, in_pieces: bool) -> AsyncIterator[Wire]:
     async with (
         tcp_proxy(urlsplit(redis_url).port or 0) as proxy,
         Redis.from_url(redis_url) as raw,
     ):
-        pipeline = pipeline_to(proxy.url, timeout_s)
+        pipeline = pipeline_to(proxy.url, timeout_s, in_pieces=in_pieces)
         try:
             yield Wire(pipeline, proxy, raw)
         finally:
@@ -76,11 +76,14 @@ async def opened(redis_url: str, timeout_s: float) -> AsyncIterator[Wire]:
 
 
 def on_both_loops(
-    test: Callable[[Wire], Awaitable[None]] | None = None, *, timeout_s: float = 30.0
+    test: Callable[[Wire], Awaitable[None]] | None = None,
+    *,
+    timeout_s: float = 30.0,
+    in_pieces: bool = False,
 ) -> Any:
     def decorate(test: Callable[[Wire], Awaitable[None]]) -> Callable[..., None]:
         async def run(redis_url: str) -> None:
-            async with opened(redis_url, timeout_s) as wire:
+            async with opened(redis_url, timeout_s, in_pieces=in_pieces) as wire:
                 await test(wire)
 
         @pytest.mark.parametrize("loop", [asyncio, uvloop], ids=lambda module: module.__name__)
@@ -145,7 +148,7 @@ class ObservedTransport:
         return getattr(self._transport, name)
 
 
-@on_both_loops
+@on_both_loops(in_pieces=True)
 async def test_no_write_gets_a_long_command_whole(wire: Wire) -> None:
     name = f"long-{free_port()}"
     values: list[Any] = [
@@ -169,7 +172,7 @@ async def test_no_write_gets_a_long_command_whole(wire: Wire) -> None:
     await wire.raw.delete(*keys)
 
 
-@on_both_loops
+@on_both_loops(in_pieces=True)
 async def test_a_long_command_whose_caller_is_cancelled_is_sent_whole(wire: Wire) -> None:
     key = f"cancelled-{free_port()}"
     await wire.pipeline.call("PING")
@@ -184,7 +187,7 @@ async def test_a_long_command_whose_caller_is_cancelled_is_sent_whole(wire: Wire
     await wire.raw.delete(key)
 
 
-@on_both_loops
+@on_both_loops(in_pieces=True)
 async def test_a_reset_within_a_long_command_fails_it_and_what_waits_behind_it(wire: Wire) -> None:
     await wire.pipeline.call("PING")
     wire.proxy.freeze()

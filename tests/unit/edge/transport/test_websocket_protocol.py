@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import uvicorn
 from starlette.websockets import WebSocketDisconnect
 from uvicorn.server import ServerState
+from websockets.asyncio.client import connect
 from websockets.exceptions import PayloadTooBig, ProtocolError
 from websockets.frames import Frame, Opcode
 
@@ -22,7 +25,6 @@ from antiphon.edge.transport.websocket_protocol import (
     PIECE_BYTES,
     EdgeWebSocketProtocol,
     FrameParser,
-    frame_head,
 )
 from support.raw_socket import CLOSE, CONT, PING, TEXT, frame
 
@@ -124,11 +126,21 @@ def test_fragments_and_bytes_of_an_incomplete_message_are_counted(parser: FrameP
     assert (parser.fragments, parser.incomplete_bytes) == (0, 0)
 
 
-@pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536, 200_000])
-@pytest.mark.parametrize("opcode", [Opcode.TEXT, Opcode.BINARY])
-def test_the_head_of_a_message_is_that_of_the_library(opcode: Opcode, size: int) -> None:
-    payload = bytes(size)
-    assert frame_head(opcode, size) + payload == Frame(opcode, payload).serialize(mask=False)
+async def test_messages_of_every_size_arrive_as_they_were_sent() -> None:
+    sizes = (0, 1, 125, 126, 65_535, 65_536, 200_000)
+    messages: list[str | bytes] = [kind * size for kind in ("a", b"b") for size in sizes]
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        for message in messages:
+            while not scope["state"]["send_now"](message):
+                await asyncio.sleep(0)  # until the client has read the messages before it
+        await receive()
+
+    async with serving(app) as (address, _), connect("ws://{}:{}".format(*address)) as client:
+        async with asyncio.timeout(30):
+            assert [await client.recv() for _ in messages] == messages
 
 
 def test_a_close_between_fragments_is_answered_with_its_code(parser: FrameParser) -> None:
@@ -138,20 +150,9 @@ def test_a_close_between_fragments_is_answered_with_its_code(parser: FrameParser
     assert parser.data_to_send() == [Frame(Opcode.CLOSE, b"\x03\xe8").serialize(mask=False), b""]
 
 
-async def test_a_client_that_leaves_before_its_handshake_is_accepted_is_no_error(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    refused = asyncio.get_running_loop().create_future()
-
-    async def app(scope: Any, _receive: Any, send: Any) -> None:
-        scope["state"]["force_close"].__self__.transport.abort()
-        try:
-            await send({"type": "websocket.accept"})
-        except OSError as error:
-            refused.set_result(error)
-            raise WebSocketDisconnect from None
-        refused.set_result(None)
-
+@asynccontextmanager
+async def serving(app: Any) -> AsyncIterator[tuple[tuple[str, int], ServerState]]:
+    """The address of a server of this application, and its state."""
     limits = {
         "bytes_per_s": 1000.0,
         "budget": ByteBudget(1000),
@@ -169,7 +170,25 @@ async def test_a_client_that_leaves_before_its_handshake_is_accepted_is_no_error
     factory = partial(config.http_protocol_class, config=config, server_state=state, app_state={})
     server = await asyncio.get_running_loop().create_server(factory, "127.0.0.1", 0)
     async with server:
-        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        yield server.sockets[0].getsockname(), state
+
+
+async def test_a_client_that_leaves_before_its_handshake_is_accepted_is_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    refused = asyncio.get_running_loop().create_future()
+
+    async def app(scope: Any, _receive: Any, send: Any) -> None:
+        scope["state"]["force_close"].__self__.transport.abort()
+        try:
+            await send({"type": "websocket.accept"})
+        except OSError as error:
+            refused.set_result(error)
+            raise WebSocketDisconnect from None
+        refused.set_result(None)
+
+    async with serving(app) as (address, state):
+        _, writer = await asyncio.open_connection(*address)
         writer.write(HANDSHAKE)
         async with asyncio.timeout(30):
             assert isinstance(await refused, OSError)
