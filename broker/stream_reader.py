@@ -47,7 +47,7 @@ class Subscription(Generic[EntryT]):
         self._entries: deque[tuple[StreamPosition, EntryT]] = deque()
         self._limit = limit
         self._arrived = asyncio.Event()
-        """Set while there are entries, and when no more will come."""
+        """Set while there are entries, and when none will follow."""
         self._over = False
         self._failure: BaseException | None = None
 
@@ -133,7 +133,7 @@ class StreamReader:
         return read
 
     def _retire(self, read: _SharedRead) -> None:
-        """Take no more subscribers, and close in the background: the last subscriber does not wait."""
+        """Accept no further subscribers, and close in the background: the last subscriber does not wait."""
         self._reads.remove(read)
         task = asyncio.create_task(read.close(), name="stream-read-close")
         self._closing.add(task)

@@ -25,7 +25,7 @@ class CutText:
 
     text: bytes
     strings: dict[str, memoryview]
-    """The content of each long string, as it stands in the text, by its name."""
+    """The content of each long string, as it is written in the text, by its name."""
 
 
 def cut_long_strings(text: bytes | bytearray) -> CutText:

@@ -162,8 +162,8 @@ class RedisNode:
     async def call_pipelined(self, *command: Any, master: bytes | None = None) -> Any:
         """Like `call`, with less CPU time, on one connection for all callers; the reply is not parsed.
 
-        For frequent commands that Redis executes at once and whose replies are short. Long commands have a
-        connection of their own: a short one that is called after a long one may overtake it. Raises
+        For frequent commands that Redis executes at once and whose replies are short. Long commands have
+        another connection: a short one that is called after a long one may overtake it. Raises
         BrokerUnavailable also when another server of a cluster has the key now, and MasterChanged if
         `master` is not the `master_id` of the key.
         """
@@ -261,9 +261,7 @@ class BlockingConnection:
         try:
             reply = await self._pipeline.call(*command)
             if self._locate is not None and time.monotonic() - began > _LATE_READ_S:
-                with suppress(
-                    BrokerUnavailable
-                ):  # the reply is used if nobody knows another master
+                with suppress(BrokerUnavailable):  # no other master is known: the reply is used
                     self.leave_others(await self._locate())
                 if self._pipeline.connection is None:
                     raise BrokerUnavailable("another server is the master now")
@@ -317,7 +315,7 @@ class BlockingConnection:
 
 
 class RedisClient(ABC):
-    """One Redis, whatever the number of its servers."""
+    """One Redis of one or several servers."""
 
     @abstractmethod
     async def call(self, *command: Any, **options: Any) -> Any:

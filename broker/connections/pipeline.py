@@ -164,7 +164,7 @@ class _Link(asyncio.Protocol):
         self._unsent = deque[bytes | memoryview]()
         """Pieces of commands."""
         self._full = False
-        """The transport takes no more."""
+        """The transport's buffer is full."""
         self._sends_later = False
         self.transport = connection.hand_over(self)
         if self.transport.is_closing():

@@ -196,7 +196,7 @@ class ReportsLoss(AbstractConnection):
         return writer.transport
 
     def abort(self) -> None:
-        """Close the transport at once, also with TLS. Whoever waits for a reply gets ConnectionError."""
+        """Close the transport at once, also with TLS. Calls that wait for a reply get ConnectionError."""
         if self._writer is not None:
             self._writer.transport.abort()
 

@@ -59,7 +59,7 @@ class SentinelClient(SingleServer):
         master, began = self._master, time.monotonic()
         reply = await super().call(*command, **options)
         if time.monotonic() - began > _LATE_S:
-            with suppress(BrokerUnavailable):  # nobody knows another master: the reply is used
+            with suppress(BrokerUnavailable):  # no other master is known: the reply is used
                 await self.leave_former_masters()
             if master not in (None, self._master):
                 raise BrokerUnavailable("another server became the master during the call")

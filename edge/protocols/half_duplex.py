@@ -175,8 +175,8 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
             case GeneratingOut(speech_duration_ms=duration):
                 return [Send(Generating(speech_duration_ms=duration))]
             case TurnDoneOut(turn_index=index, text=text):
-                heard = user_transcript(entry) if self._transcript else None
-                return [Send(TurnDone(turn_index=index, text=text, user_text=heard))]
+                user_text = user_transcript(entry) if self._transcript else None
+                return [Send(TurnDone(turn_index=index, text=text, user_text=user_text))]
             case PreparedOut(prompt_length=length):
                 return self._prepared(self._prepared_message(length))
             case StoppedOut():

@@ -77,7 +77,7 @@ class StoreUnavailable(Exception):
 
 
 class DiskFull(Exception):
-    """The disk has no more free space than its reserve."""
+    """The free space of the disk is not above its reserve."""
 
 
 @dataclass(frozen=True, slots=True)

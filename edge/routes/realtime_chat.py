@@ -1,4 +1,4 @@
-"""`/v1/realtime?mode=chat`: several requests on one connection, each a session of its own."""
+"""`/v1/realtime?mode=chat`: several requests on one connection; each is a session."""
 
 from __future__ import annotations
 

@@ -394,7 +394,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
 
     def send_receive_event_to_app(self) -> None:
-        """Queue a complete message. No more is read until the application has taken it."""
+        """Queue a complete message. Nothing further is read until the application has taken it."""
         (data,) = self.frames
         self.frames = []
         if self.close_sent:
