@@ -42,12 +42,12 @@ _RUN_AXE = """([part, rules]) => axe.run(part ?? document, { preload: false, res
   ...(rules && { runOnly: { type: "rule", values: rules } }) }).then((found) => found.violations)"""
 
 _CHEAP_PAINTING = """
-window.requestAnimationFrame = (draw) => setTimeout(() => draw(performance.now()), 100);
+window.requestAnimationFrame = (draw) => setTimeout(() => draw(performance.now()), 250);
 window.cancelAnimationFrame = clearTimeout;
 { const sheet = new CSSStyleSheet();
 sheet.replaceSync("*, ::backdrop { backdrop-filter: none !important }");
 document.adoptedStyleSheets.push(sheet); }"""
-"""Ten frames per second instead of sixty, and no blur."""
+"""Four frames per second instead of sixty, and no blur."""
 
 _NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
 
@@ -139,7 +139,7 @@ class Visitor:
         `repeat` is set, otherwise silence follows. Without it the microphone beeps.
         `speaks`: the microphone is silent until the test calls `speak`, in any shared process.
         `camera`: .mjpeg or .y4m file.
-        `animated`: without it the user prefers reduced motion and the page draws ten frames per
+        `animated`: without it the user prefers reduced motion and the page draws four frames per
         second, because Chromium paints on the CPU.
         """
         browser = await self._browser(microphone, camera, "" if repeat else "%noloop")

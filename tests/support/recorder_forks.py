@@ -7,6 +7,7 @@ prints an empty line. Settings are environment variables.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -64,6 +65,7 @@ def main() -> None:
     from antiphon.recorder_service.settings import RecorderSettings
 
     settings = RecorderSettings()
+    gc.freeze()  # a garbage collection in a recorder would copy every page of these modules
     for _ in sys.stdin:
         pid = os.fork()
         if pid == 0:

@@ -141,10 +141,8 @@ class QueueMachine(RuleBasedStateMachine):
         return broker, raw
 
     def run(self, call: Callable[[], Awaitable[T]]) -> T:
-        async def wrapped() -> T:
-            return await call()
-
-        return self.runner.run(wrapped())
+        """`Runner.run` would install and remove a signal handler each time."""
+        return self.runner.get_loop().run_until_complete(call())
 
     def teardown(self) -> None:
         self.run(self.stack.aclose)
