@@ -1,10 +1,10 @@
 """CPU time of Chromium while a page rests, for each page.
 
     antiphon up -d                                            # or any other edge
-    python bench/idle_pages.py --url http://127.0.0.1:8006 --seconds 20
+    python bench/idle_pages.py --url http://127.0.0.1:8006 --seconds 20 --recording RECORDING
 
 Prints the percentage of a core that the processes of the page and of painting use. Without a GPU, Chromium
-paints on the CPU.
+paints on the CPU. `--recording` adds the session viewer with this recording.
 """
 
 from __future__ import annotations
@@ -47,13 +47,15 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--url", default="http://127.0.0.1:8006")
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--recording", help="id of a recording, to measure the viewer too")
     parser.add_argument("--chromium", default=shutil.which("chromium"))
     arguments = parser.parse_args()
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=arguments.chromium, args=list(FLAGS)
         )
-        for path in PAGES:
+        viewer = [f"/s/{arguments.recording}"] if arguments.recording else []
+        for path in (*PAGES, *viewer):
             shares = await measure(browser, arguments.url + path, arguments.seconds)
             print(f"{path:14}{shares}", flush=True)
 

@@ -7,6 +7,7 @@ from playwright.async_api import Page, expect
 
 from support.browser_user import Visitor
 from support.stack import Stack
+from support.timed_conversations import TimedTalk, tone
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -29,6 +30,8 @@ READY = {
 }
 """What each page shows when its data has arrived."""
 
+ANSWER = "It is Tokyo."
+
 NO_REQUEST_RUNS = """() => document.fonts.status === "loaded" && performance.getEntriesByType("resource")
   .every(({ responseEnd }) => responseEnd > 0)"""
 
@@ -39,7 +42,10 @@ def stack(simulated: Stack) -> Stack:
 
 
 @pytest.mark.parametrize("phone", [False, True])
-async def test_a_first_visit_is_small_and_steady(visitor: Visitor, phone: bool) -> None:
+async def test_a_first_visit_is_small_and_steady(
+    stack: Stack, visitor: Visitor, phone: bool
+) -> None:
+    recording = _talk().store(stack.data_dir, ended_s=31.0)
     page = await visitor.open("/", phone=phone)
     await page.add_init_script(WATCH_SHIFTS)
     network = await page.context.new_cdp_session(page)
@@ -47,11 +53,22 @@ async def test_a_first_visit_is_small_and_steady(visitor: Visitor, phone: bool) 
     await network.send("Network.setCacheDisabled", {"cacheDisabled": True})
     received: list[float] = []
     network.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
-    for path, text in READY.items():
+    for path, text in (*READY.items(), (f"/s/{recording}", ANSWER)):
         received.clear()
         shift = await _shift(page, visitor.url + path, text)
         assert sum(received) <= MOST_BYTES, (path, received)
         assert shift < MOST_SHIFT, path
+
+
+def _talk() -> TimedTalk:
+    """Half a minute of a call."""
+    call = TimedTalk.prepared()
+    for second in range(30):
+        call.chunk(second + 1.0, tone(1.0, 300 + 10 * second, 16_000, level=0.2))
+        call.listen(second + 1.1)
+        if second % 2:
+            call.speak(second + 1.2, tone(1.0, 700, 24_000), text=ANSWER, end=True)
+    return call
 
 
 async def _shift(page: Page, url: str, text: str) -> float:

@@ -50,21 +50,6 @@ def talk(kind: SessionKind = SessionKind.AUDIO_DUPLEX) -> TimedTalk:
     return call
 
 
-def store(stack: Stack, call: TimedTalk) -> str:
-    """Stores the talk as a recording and returns its id."""
-    folder = stack.data_dir / "sessions"
-    folder.mkdir(parents=True, exist_ok=True)
-    call.record(folder, ended_s=SECONDS + 1.0)
-    recording = new_recording_id()
-    return rename(folder, call.job.recording, recording)
-
-
-def rename(folder: Path, old: str, new: str) -> str:
-    """Renames a recording so that its id is unique."""
-    (folder / old).rename(folder / new)
-    return new
-
-
 def add_browser_recording(stack: Stack, recording: str) -> None:
     """Adds a browser recording with the user left and the model right."""
     sides = np.stack([tone(3.0, 300, 24_000, level=0.2), tone(3.0, 700, 24_000)], axis=1)
@@ -136,7 +121,7 @@ def stack(simulated: Stack) -> Stack:
 
 
 async def test_playback_and_navigation(stack: Stack, visitor: Visitor) -> None:
-    recording = store(stack, talk())
+    recording = talk().store(stack.data_dir, ended_s=SECONDS + 1.0)
     page = await visitor.open(f"/s/{recording}")
     await expect(page.get_by_role("heading", level=1)).to_have_text("Voice call")
     waves = page.locator(".wave")
@@ -173,7 +158,7 @@ async def test_playback_and_navigation(stack: Stack, visitor: Visitor) -> None:
 
 
 async def test_a_link_names_a_moment(stack: Stack, visitor: Visitor) -> None:
-    recording = store(stack, talk())
+    recording = talk().store(stack.data_dir, ended_s=SECONDS + 1.0)
     page = await visitor.open(f"/s/{recording}#t=9.2")
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await until(is_at(page, 9.2))
@@ -197,7 +182,7 @@ async def test_the_whole_recording_is_shown_and_silence_is_skipped(
     for second in range(20):
         call.chunk(second + 1.0, tone(1.0, 300, 16_000, level=0.2 if second == 8 else 0.0))
         call.listen(second + 1.1)
-    page = await visitor.open(f"/s/{store(stack, call)}")
+    page = await visitor.open(f"/s/{call.store(stack.data_dir, ended_s=SECONDS + 1.0)}")
     await until(is_at(page, 7.5, within=0.3))
     assert "#" not in page.url
     shown = page.get_by_role("group", name="Timeline")
@@ -222,8 +207,7 @@ async def test_a_minute_costs_few_bytes(stack: Stack, visitor: Visitor) -> None:
         call.listen(second + 1.1)
         if second % 2:
             call.speak(second + 1.2, tone(1.0, 700 + second, 24_000), text="Yes.", end=True)
-    call.record(stack.data_dir / "sessions", ended_s=61.0)
-    recording = rename(stack.data_dir / "sessions", call.job.recording, new_recording_id())
+    recording = call.store(stack.data_dir, ended_s=61.0)
     page = await visitor.open("/admin")
     await expect(page.get_by_text("Live").first).to_be_attached()
     network = await page.context.new_cdp_session(page)
@@ -242,7 +226,7 @@ async def test_a_minute_costs_few_bytes(stack: Stack, visitor: Visitor) -> None:
 
 
 async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: Visitor) -> None:
-    recording = store(stack, talk(SessionKind.OMNI_DUPLEX))
+    recording = talk(SessionKind.OMNI_DUPLEX).store(stack.data_dir, ended_s=SECONDS + 1.0)
     add_browser_recording(stack, recording)
     port = free_port()
     edge = stack.edge(api_keys=KEY, port=port)
@@ -301,7 +285,7 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
 async def test_missing_and_unfinished_recordings_are_explained(
     stack: Stack, visitor: Visitor
 ) -> None:
-    merging = store(stack, talk())
+    merging = talk().store(stack.data_dir, ended_s=SECONDS + 1.0)
     change_meta(stack.data_dir / "sessions", merging, replay="merging", merged_replay=None)
     gap = {"stream": "in", "first": 3, "last": 4, "why": "the disk was full"}
     hurt = recorded(stack.data_dir / "sessions", kind=SessionKind.AUDIO_DUPLEX)
@@ -339,7 +323,8 @@ async def test_missing_and_unfinished_recordings_are_explained(
 
 async def test_the_viewer_is_accessible(stack: Stack, visitor: Visitor) -> None:
     """Desktop and phone, light and dark: no accessibility findings and no horizontal scrolling."""
-    film, chat = store(stack, talk(SessionKind.OMNI_DUPLEX)), new_recording_id()
+    film = talk(SessionKind.OMNI_DUPLEX).store(stack.data_dir, ended_s=SECONDS + 1.0)
+    chat = new_recording_id()
     job = RecordingJob(sid="chat_1", ticket=7, kind=SessionKind.CHAT, recording=chat)
     ending = SessionEnding(at=1_700_000_002_000, reason=EndReason.STOPPED, worker="w1")
     record_in_order(stack.data_dir / "sessions", job, numbered(chat_talk(), 7), ending)

@@ -17,6 +17,7 @@ from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import ChunkIn, Entry, PreparedOut, PrepareIn, StreamPosition
+from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.recording import (
     DuplexRecording,
     Meta,
@@ -91,6 +92,14 @@ class TimedTalk:
         ending = SessionEnding(at=round(T0 + ended_s * 1000), reason=EndReason.STOPPED, worker="w1")
         record_in_order(root, self.job, self.script, ending)
         return Recorded(root / self.job.recording)
+
+    def store(self, data_dir: Path, ended_s: float) -> str:
+        """Makes a recording that the edge of this data folder sends. Returns its id, which is unique."""
+        folder = data_dir / "sessions"
+        folder.mkdir(parents=True, exist_ok=True)
+        recording = new_recording_id()
+        self.record(folder, ended_s).folder.rename(folder / recording)
+        return recording
 
 
 @dataclass

@@ -18,7 +18,8 @@ export interface ReplayState {
 
 /**
  * Playback position and state. Without a media file only the position exists. If the media element
- * or its source is replaced, playback continues at the same position.
+ * or its source is replaced, playback continues at the same position. An element with
+ * `preload="none"` loads its file when the user plays or seeks, and for a position in the address.
  */
 export class ReplayPlayer {
   /** Milliseconds. */
@@ -45,6 +46,7 @@ export class ReplayPlayer {
     this.#patch({ playing: false });
     this.#media = media;
     if (media === null) return;
+    if (this.#continues || this.at.value > 0) load(media);
     media.preservesPitch = true;
     media.onplay = () => this.#changed();
     media.onpause = () => this.#changed();
@@ -76,7 +78,9 @@ export class ReplayPlayer {
   seek(toMs: number): void {
     const atMs = Math.min(Math.max(0, toMs), this.#lengthMs);
     this.at.set(atMs);
-    if (this.#media) this.#media.currentTime = atMs / 1000;
+    if (this.#media === null) return;
+    load(this.#media);
+    this.#media.currentTime = atMs / 1000;
   }
 
   setRate(rate: number): void {
@@ -110,6 +114,7 @@ export class ReplayPlayer {
   }
 
   #play(media: HTMLMediaElement): void {
+    load(media);
     if (this.at.value >= this.#lengthMs - 50) this.seek(0);
     media.play().catch((error: unknown) => {
       const isAborted = error instanceof DOMException && error.name === "AbortError";
@@ -138,6 +143,11 @@ export class ReplayPlayer {
   #patch(change: Partial<ReplayState>): void {
     this.state.set({ ...this.state.value, ...change });
   }
+}
+
+/** Starts to load a file with `preload="none"`, and each that replaces it. */
+function load(media: HTMLMediaElement): void {
+  if (media.preload === "none") media.preload = "auto";
 }
 
 export const playerControlsStrings = defineStrings(

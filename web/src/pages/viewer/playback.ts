@@ -162,9 +162,11 @@ export class ReplayMedia extends BaseElement {
   }
 
   #video(): TemplateResult {
+    const first = this.timeline.frames[0];
     return html`<video
       playsinline
-      preload="metadata"
+      preload="none"
+      poster=${first ? this.assets.source(first.file) : nothing}
       aria-label=${viewerStrings().timeline.video}
       src=${this.source || nothing}
       ${ref(this.#attach)}
@@ -182,7 +184,7 @@ export class ReplayMedia extends BaseElement {
   #sound(): TemplateResult | typeof nothing {
     if (!this.meta.merged_replay) return nothing;
     return html`<audio
-      preload="metadata"
+      preload="none"
       src=${this.source || nothing}
       ${ref(this.#attach)}
     ></audio>`;
