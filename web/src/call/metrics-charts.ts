@@ -6,7 +6,7 @@ import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import type { UnitSeries } from "./call-log.ts";
 import type { metricsStrings } from "./developer-panel.ts";
 import "uplot/dist/uPlot.min.css";
-import "./metrics-charts.css";
+import "./panel.css";
 
 export interface ChartSeries {
   readonly values: readonly (number | null)[];

@@ -25,7 +25,7 @@ import { select, textArea } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
 import { recordingSheetStrings } from "./recording-sheet-strings.ts";
-import "./recording-sheet.css";
+import "./recordings.css";
 
 export const shareLinksStrings = defineStrings(
   {

@@ -1,7 +1,7 @@
 import { html, type PropertyValues, type TemplateResult } from "lit";
 import { customElement, property, query } from "lit/decorators.js";
 import { BaseElement, freshId } from "../ui/base-element.ts";
-import "./voice-orb.css";
+import "./components.css";
 
 /** Outlines of the orb. Pure. Lengths are in viewBox units, angles and phases in radians. */
 

@@ -1,22 +1,19 @@
-import type { AppInfo, SessionKind } from "../../api/answers.ts";
+import type { SessionKind } from "../../api/answers.ts";
 import "./confirm-dialog.ts";
 import "./recordings.ts";
+import "./settings.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
-import { appSwitches, setAppEnabled } from "../../api/admin.ts";
 import { deleteKey } from "../../api/http.ts";
-import { common } from "../../i18n/common.ts";
 import { formatDateTime, tag } from "../../i18n/language.ts";
-import { showError } from "../../shell/errors.ts";
-import { loadMenu } from "../../shell/header.ts";
 import { mount } from "../../shell/shell.ts";
 import { StoreController } from "../../state/store.ts";
 import { BaseElement, freshId } from "../../ui/base-element.ts";
-import { select, toggle } from "../../ui/controls.ts";
+import { select } from "../../ui/controls.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
+import { queueTable, sessionTable, summary, workerCards } from "./live.ts";
 import { type EventRow, LiveFeed } from "./live-state.ts";
-import { queueTable, summary } from "./queue.ts";
 import {
   adminStrings,
   emptyNote,
@@ -27,7 +24,6 @@ import {
   stateBadge,
   stateStrings,
 } from "./strings.ts";
-import { sessionTable, workerCards } from "./workers.ts";
 import "./page.css";
 
 const STATES = ["queued", "assigned", "preparing", "active", "paused", "recovering", "ended"];
@@ -129,55 +125,6 @@ function line(event: EventRow): TemplateResult {
 
 function time(at: number): string {
   return new Intl.DateTimeFormat(tag(), { timeStyle: "medium" }).format(new Date(at));
-}
-
-/** Enables and disables pages and protocols. */
-@customElement("an-admin-app-switches")
-export class AdminAppSwitches extends BaseElement {
-  @state() private all: readonly AppInfo[] = [];
-
-  override connectedCallback(): void {
-    super.connectedCallback();
-    appSwitches().then(
-      (all) => {
-        this.all = all;
-      },
-      (error: unknown) => showError(error),
-    );
-  }
-
-  protected override render(): TemplateResult {
-    const t = adminStrings();
-    return html`<section class="card stack" aria-labelledby="switches">
-      <div class="stack tight">
-        <h2 id="switches">${t.pages}</h2>
-        <p class="small soft">${t.pagesHint}</p>
-      </div>
-      <div class="stack tight">${this.all.map((one) => this.#toggle(one))}</div>
-    </section>`;
-  }
-
-  #toggle(one: AppInfo): TemplateResult {
-    const names = { ...common().apps, realtime: adminStrings().realtime };
-    return toggle({
-      label: named(names, one.app_id),
-      hint: one.route,
-      checked: one.enabled,
-      onChange: (enabled) => void this.#turn(one, enabled),
-    });
-  }
-
-  /** Shows the server's state, also after a failed change. */
-  async #turn(one: AppInfo, enabled: boolean): Promise<void> {
-    try {
-      const now = await setAppEnabled(one.app_id, enabled);
-      this.all = this.all.map((other) => (other.app_id === now.app_id ? now : other));
-      await loadMenu();
-    } catch (error) {
-      showError(error);
-      this.requestUpdate();
-    }
-  }
 }
 
 const PARTS = {

@@ -1,17 +1,18 @@
 import { html, nothing, svg, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
-import { drainWorker } from "../../api/admin.ts";
+import { cancelTicket, drainWorker } from "../../api/admin.ts";
 import { formatClock, formatDuration, formatNumber } from "../../i18n/language.ts";
 import { showError } from "../../shell/errors.ts";
 import { meter } from "../../ui/controls.ts";
 import { toast } from "../../ui/toasts.ts";
 import { confirmAction } from "./confirm-dialog.ts";
-import type { Rows, SessionRow, System, WorkerRow } from "./live-state.ts";
+import type { Rows, SessionRow, System, WaitingRow, WorkerRow } from "./live-state.ts";
 import {
   adminStrings,
   emptyNote,
   kindIcon,
   kindName,
+  named,
   sessionName,
   stateBadge,
   stateStrings,
@@ -20,6 +21,39 @@ import {
 const GB = 1e9;
 const PIPS_AT_MOST = 24;
 const MEMORY_HOT = 0.92;
+
+/** Five key figures. `now`: ms of the Redis clock. */
+export function summary(system: System, now: number): TemplateResult {
+  const t = adminStrings();
+  const open = Object.values(system.workers).filter((worker) => worker.open);
+  const all = open.reduce((sum, worker) => sum + worker.slots, 0);
+  const used = open.reduce((sum, worker) => sum + worker.used, 0);
+  const waiting = Object.values(system.queue);
+  const oldest = Math.min(...waiting.map((row) => row.queued_at));
+  const answer = median(Object.values(system.waits).flatMap((waits) => waits.slice(-1)));
+  return html`<dl class="card summary">
+    <div class="wide">
+      <dt>${t.slots}</dt>
+      <dd>${t.slotsInUse(used, all)}${meter(t.slots, all > 0 ? used / all : 0, used >= all)}</dd>
+    </div>
+    <div><dt>${t.waiting}</dt><dd>${formatNumber(waiting.length)}</dd></div>
+    <div>
+      <dt>${t.longest}</dt>
+      <dd>${waiting.length > 0 ? formatClock((now - oldest) / 1000) : t.none}</dd>
+    </div>
+    <div>
+      <dt title=${t.answersHint}>${t.answers}</dt>
+      <dd>${answer === null ? t.none : formatDuration(answer)}</dd>
+    </div>
+    <div><dt>${t.workers}</dt><dd>${formatNumber(Object.keys(system.workers).length)}</dd></div>
+    <div><dt>${t.edges}</dt><dd>${formatNumber(Object.keys(system.edges).length)}</dd></div>
+  </dl>`;
+}
+
+function median(values: readonly number[]): number | null {
+  const sorted = values.toSorted((one, other) => one - other);
+  return sorted[Math.floor(sorted.length / 2)] ?? null;
+}
 
 /** A card for each worker: device, state, sessions and load. */
 export function workerCards(rows: Rows<WorkerRow>): TemplateResult {
@@ -148,7 +182,7 @@ export function sessionTable(system: System, now: number): TemplateResult {
           ${repeat(
             all,
             ([id]) => id,
-            ([id, row]) => line(id, row, system.waits[id] ?? [], now),
+            ([id, row]) => sessionLine(id, row, system.waits[id] ?? [], now),
           )}
         </tbody>
       </table>
@@ -156,7 +190,12 @@ export function sessionTable(system: System, now: number): TemplateResult {
   </section>`;
 }
 
-function line(id: string, row: SessionRow, waits: readonly number[], now: number): TemplateResult {
+function sessionLine(
+  id: string,
+  row: SessionRow,
+  waits: readonly number[],
+  now: number,
+): TemplateResult {
   const t = adminStrings();
   return html`<tr>
     <td class="head">${sessionName(id, row.kind)}</td>
@@ -204,4 +243,80 @@ export function sparkline(waits: readonly number[]): TemplateResult {
     </svg>
     <span class="number strong">${formatDuration(last)}</span>
   </span>`;
+}
+
+/** Queued sessions in order. `now`: ms of the Redis clock. */
+export function queueTable(rows: Rows<WaitingRow>, now: number): TemplateResult {
+  const t = adminStrings();
+  const all = Object.entries(rows).sort(([, one], [, other]) => one.position - other.position);
+  if (all.length === 0) {
+    return html`<section class="card flush" aria-labelledby="queue">
+      <header><h2 id="queue">${t.queue}</h2></header>
+      ${emptyNote("clock", t.noQueue)}
+    </section>`;
+  }
+  return html`<section class="card flush" aria-labelledby="queue">
+    <header><h2 id="queue">${t.queue}</h2><span class="badge number caution">${all.length}</span></header>
+    <div class="table-box" tabindex="0" role="region" aria-label=${t.queue}>
+      <table class="table stacked">
+        <thead>
+          <tr>
+            <th scope="col">${t.position}</th>
+            <th scope="col">${t.session}</th>
+            <th scope="col">${t.state}</th>
+            <th scope="col">${t.waited}</th>
+            <th scope="col">${t.expected}</th>
+            <th><span class="visually-hidden">${t.remove}</span></th>
+          </tr>
+        </thead>
+        <tbody>
+          ${repeat(
+            all,
+            ([ticket]) => ticket,
+            ([ticket, row]) => waitingLine(ticket, row, now),
+          )}
+        </tbody>
+      </table>
+    </div>
+  </section>`;
+}
+
+function waitingLine(ticket: string, row: WaitingRow, now: number): TemplateResult {
+  const t = adminStrings();
+  return html`<tr>
+    <td data-label=${t.position}><span class="place number">${row.position}</span></td>
+    <td class="head">${sessionName(row.session, row.kind)}</td>
+    <td data-label=${t.state}>${stateBadge(stateStrings().states, row.state)}</td>
+    <td data-label=${t.waited}>${formatClock((now - row.queued_at) / 1000)}</td>
+    <td data-label=${t.expected}>${expected(row)}</td>
+    <td class="end">
+      <button
+        class="button small"
+        aria-label=${t.removeOne(row.session)}
+        @click=${() => askToRemove(ticket, row.session)}
+      >
+        ${t.remove}
+      </button>
+    </td>
+  </tr>`;
+}
+
+function expected({ eta_s, reason }: WaitingRow): string {
+  return eta_s === null ? named(stateStrings().waitReasons, reason ?? "") : formatClock(eta_s);
+}
+
+function askToRemove(ticket: string, session: string): void {
+  const t = adminStrings();
+  const run = () => {
+    cancelTicket(ticket).then(
+      (waited) =>
+        toast(
+          waited
+            ? { tone: "good", title: adminStrings().removed }
+            : { tone: "info", title: adminStrings().notQueued },
+        ),
+      (error: unknown) => showError(error),
+    );
+  };
+  confirmAction({ title: t.removeAsk, text: t.removeHint(session), yes: t.remove, run });
 }

@@ -1,4 +1,11 @@
-/** The part of Swagger UI that the page uses; the package has no types. */
+/** Modules of packages that have no types. */
+
+declare module "lucide/dist/esm/icons/*.mjs" {
+  const shape: readonly (readonly [tag: string, attributes: Readonly<Record<string, string>>])[];
+  export default shape;
+}
+
+/** The part of Swagger UI that the page uses. */
 declare module "swagger-ui-dist/swagger-ui-es-bundle.js" {
   interface Options {
     url: string;

@@ -1,0 +1,167 @@
+import { html, type TemplateResult } from "lit";
+import { customElement, state } from "lit/decorators.js";
+import { appSwitches, estimates, setAppEnabled, setBaselines } from "../../api/admin.ts";
+import type { AppInfo, EtaConfig, EtaReport, SessionKind } from "../../api/answers.ts";
+import { common } from "../../i18n/common.ts";
+import { formatNumber } from "../../i18n/language.ts";
+import { showError } from "../../shell/errors.ts";
+import { loadMenu } from "../../shell/header.ts";
+import { BaseElement, freshId } from "../../ui/base-element.ts";
+import { toggle } from "../../ui/controls.ts";
+import { toast } from "../../ui/toasts.ts";
+import { adminStrings, kindName, named } from "./strings.ts";
+
+/** Shows an answer when it arrives, or its error. */
+function load<Answer>(answer: Promise<Answer>, show: (answer: Answer) => void): void {
+  answer.then(show, (error: unknown) => showError(error));
+}
+
+/** Enables and disables pages and protocols. */
+@customElement("an-admin-app-switches")
+export class AdminAppSwitches extends BaseElement {
+  @state() private all: readonly AppInfo[] = [];
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    load(appSwitches(), (all) => {
+      this.all = all;
+    });
+  }
+
+  protected override render(): TemplateResult {
+    const t = adminStrings();
+    return html`<section class="card stack" aria-labelledby="switches">
+      <div class="stack tight">
+        <h2 id="switches">${t.pages}</h2>
+        <p class="small soft">${t.pagesHint}</p>
+      </div>
+      <div class="stack tight">${this.all.map((one) => this.#toggle(one))}</div>
+    </section>`;
+  }
+
+  #toggle(one: AppInfo): TemplateResult {
+    const names = { ...common().apps, realtime: adminStrings().realtime };
+    return toggle({
+      label: named(names, one.app_id),
+      hint: one.route,
+      checked: one.enabled,
+      onChange: (enabled) => void this.#turn(one, enabled),
+    });
+  }
+
+  /** Shows the server's state, also after a failed change. */
+  async #turn(one: AppInfo, enabled: boolean): Promise<void> {
+    try {
+      const now = await setAppEnabled(one.app_id, enabled);
+      this.all = this.all.map((other) => (other.app_id === now.app_id ? now : other));
+      await loadMenu();
+    } catch (error) {
+      showError(error);
+      this.requestUpdate();
+    }
+  }
+}
+
+/** Part of the names of the fields of a kind. */
+type EtaName = "chat" | "half_duplex" | "audio_duplex" | "omni_duplex";
+
+const ROWS: readonly (readonly [EtaName, SessionKind])[] = [
+  ["chat", "chat"],
+  ["half_duplex", "half_duplex_audio"],
+  ["audio_duplex", "audio_duplex"],
+  ["omni_duplex", "omni_duplex"],
+];
+
+/** Waiting times: configured and measured values. */
+@customElement("an-admin-estimates")
+export class AdminEstimates extends BaseElement {
+  readonly #id = freshId("eta");
+
+  @state() private known: EtaReport | null = null;
+  @state() private saving = false;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    load(estimates(), (known) => {
+      this.known = known;
+    });
+  }
+
+  protected override render(): TemplateResult {
+    const t = adminStrings();
+    return html`<section class="card stack" aria-labelledby="estimates">
+      <div class="stack tight">
+        <h2 id="estimates">${t.estimates}</h2>
+        <p class="small soft">${t.estimatesHint}</p>
+      </div>
+      ${this.known ? this.#form(this.known) : html`<span class="spinner"></span>`}
+    </section>`;
+  }
+
+  #form(known: EtaReport): TemplateResult {
+    const t = adminStrings();
+    return html`<form class="stack" @submit=${this.#save}>
+      <div class="estimates">
+        ${ROWS.map(([name, kind]) =>
+          this.#number(`eta_${name}_s`, {
+            label: t.seconds(kindName(kind)),
+            hint: measured(known, name),
+            value: known.config[`eta_${name}_s`],
+            most: 86_400,
+          }),
+        )}
+        ${this.#number("ema_alpha", {
+          label: t.alpha,
+          hint: t.alphaHint,
+          value: known.ema_alpha,
+          most: 1,
+        })}
+      </div>
+      <div class="row"><button class="button primary" ?disabled=${this.saving}>${common().save}</button></div>
+    </form>`;
+  }
+
+  #number(
+    name: keyof EtaConfig,
+    spec: { label: string; hint: string; value: number; most: number },
+  ): TemplateResult {
+    const id = `${this.#id}-${name}`;
+    return html`<div class="field">
+      <label for=${id}>${spec.label}</label>
+      <input
+        class="input number"
+        id=${id}
+        name=${name}
+        type="number"
+        required
+        step="any"
+        min="0.001"
+        max=${spec.most}
+        aria-describedby="${id}-hint"
+        .value=${String(spec.value)}
+      />
+      <span class="hint" id="${id}-hint">${spec.hint}</span>
+    </div>`;
+  }
+
+  readonly #save = async (event: SubmitEvent): Promise<void> => {
+    event.preventDefault();
+    const form = new FormData(event.target as HTMLFormElement);
+    const given = [...form].map(([name, value]) => [name, Number(value)] as const);
+    this.saving = true;
+    try {
+      this.known = await setBaselines(Object.fromEntries(given) as unknown as EtaConfig);
+      toast({ tone: "good", title: adminStrings().saved });
+    } catch (error) {
+      showError(error);
+    } finally {
+      this.saving = false;
+    }
+  };
+}
+
+function measured(known: EtaReport, name: EtaName): string {
+  const average = known[`ema_${name}_s`];
+  if (average === null) return adminStrings().unmeasured;
+  return adminStrings().measured(formatNumber(average, 1), known[`ema_${name}_samples`]);
+}
