@@ -21,8 +21,7 @@ if TYPE_CHECKING:
         Unauthorized,
     )
     from antiphon.client.half_duplex import connect_half_duplex
-    from antiphon.client.realtime import connect_realtime
-    from antiphon.client.realtime_chat import connect_realtime_chat
+    from antiphon.client.realtime import connect_realtime, connect_realtime_chat
 
     __version__: str
 
@@ -53,7 +52,7 @@ _MODULES = {
     "connect_duplex": "duplex",
     "connect_half_duplex": "half_duplex",
     "connect_realtime": "realtime",
-    "connect_realtime_chat": "realtime_chat",
+    "connect_realtime_chat": "realtime",
 }
 
 

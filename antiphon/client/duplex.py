@@ -17,11 +17,10 @@ from itertools import chain
 from typing import Any, Unpack
 
 from antiphon.client.errors import SessionOver
-from antiphon.client.frames import check_frames
 from antiphon.client.link import ClientOptions, Link, new_session_id, open_link, with_options
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Unit
-from antiphon.client.session import Session, run_session
+from antiphon.client.session import Session, check_frames, run_session
 from antiphon.client.sound import check_samples, paced, padded_chunks, silence, whole_chunks
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
@@ -75,8 +74,7 @@ class DuplexSession(Session[Queued, Unit]):
             "config": fields,
         }
         references = {"ref_audio_base64": ref_audio, "tts_ref_audio_base64": tts_ref_audio}
-        sound = self._link.sound
-        message |= {name: sound(pcm) for name, pcm in references.items() if pcm is not None}
+        message |= {name: self._sound(pcm) for name, pcm in references.items() if pcm is not None}
         if ref_audio_path is not None:
             message["ref_audio_path"] = ref_audio_path
         self.prepared = await self._request(message, Prepared)
@@ -87,10 +85,11 @@ class DuplexSession(Session[Queued, Unit]):
     ) -> float:
         """Send one chunk (float32 mono 16 kHz) with its JPEG frames; returns `time.monotonic()` before.
 
-        Raises InvalidAudio, or TypeError for frames that are not bytes.
+        Raises InvalidAudio, also for a chunk longer than the edge takes (by default 5 s), or TypeError
+        for frames that are not bytes.
         """
         sent_at = time.monotonic()
-        message: dict[str, Any] = {"type": "audio_chunk", "audio": self._link.sound(samples)}
+        message: dict[str, Any] = {"type": "audio_chunk", "audio": self._sound(samples, "chunk_s")}
         if pictures := check_frames(frames):
             message["frame_base64_list"] = pictures
         if force_listen:
@@ -193,6 +192,7 @@ async def connect_duplex(
     milliseconds of each hop to every result. Raises CannotConnect.
     """
     sid = session_id or new_session_id("omni" if video else "adx")
-    link = await open_link(url, f"/ws/duplex/{sid}", how, timing="1" if timing else None)
+    asked = "1" if timing else None
+    link = await open_link(url, f"/ws/duplex/{sid}", how, capabilities="1", timing=asked)
     async with run_session(DuplexSession(link, sid)) as session:
         yield session

@@ -83,13 +83,16 @@ class HalfDuplexSession(Session[Queued, Event]):
         else:
             message["system_content"] = [self._part(part) for part in system]
         if ref_audio is not None:
-            message["ref_audio_base64"] = self._link.sound(ref_audio)
+            message["ref_audio_base64"] = self._sound(ref_audio)
         self.prepared = await self._request(message, HalfDuplexPrepared)
         return self.prepared
 
     async def send_audio(self, samples: Samples) -> None:
-        """Send microphone audio of any length (float32 mono 16 kHz)."""
-        await self._send({"type": "audio_chunk", "audio_base64": self._link.sound(samples)})
+        """Send microphone audio (float32 mono 16 kHz) of any length that the edge takes, by default 5 s.
+
+        Raises InvalidAudio.
+        """
+        await self._send({"type": "audio_chunk", "audio_base64": self._sound(samples, "chunk_s")})
 
     async def stop(self) -> Stopped:
         """End the session."""
@@ -98,7 +101,7 @@ class HalfDuplexSession(Session[Queued, Event]):
     def _part(self, part: str | Samples) -> dict[str, Any]:
         if isinstance(part, str):
             return {"type": "text", "text": part}
-        return {"type": "audio", "data": self._link.sound(part)}
+        return {"type": "audio", "data": self._sound(part)}
 
 
 @with_options
@@ -111,6 +114,6 @@ async def connect_half_duplex(
     Raises CannotConnect.
     """
     sid = session_id or new_session_id("hdx")
-    link = await open_link(url, f"/ws/half_duplex/{sid}", how)
+    link = await open_link(url, f"/ws/half_duplex/{sid}", how, capabilities="1")
     async with run_session(HalfDuplexSession(link, sid)) as session:
         yield session

@@ -134,9 +134,9 @@ class Link:
         self.binary = socket.subprotocol == BINARY_PROTOCOL
         self._pcm = pcm if self.binary else PcmFormat.F32
 
-    def sound(self, samples: Samples) -> Raw:
+    def sound(self, samples: Samples, longest_s: float | None = None) -> Raw:
         """Audio (float32 mono 16 kHz) as a field of a message. Raises InvalidAudio."""
-        check_samples(samples)
+        check_samples(samples, longest_s=longest_s)
         if self._pcm is PcmFormat.S16:
             return Raw(to_pcm16(samples).tobytes(), self._pcm)
         return Raw(float_bytes(samples))

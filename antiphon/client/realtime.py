@@ -1,4 +1,4 @@
-"""A full-duplex conversation over `/v1/realtime`.
+"""Full-duplex conversations, or chat requests one after the other, over `/v1/realtime`.
 
 async with connect_realtime("ws://127.0.0.1:8006", mode="audio") as session:
     await session.wait_for_turn()
@@ -7,6 +7,11 @@ async with connect_realtime("ws://127.0.0.1:8006", mode="audio") as session:
     async for item in session.events():          # usually in a separate task
         if isinstance(item, Spoken):
             play(item.audio)                     # float32, 24 kHz
+
+async with connect_realtime_chat("ws://127.0.0.1:8006") as chat:
+    async for piece in chat.ask("Who are you?"):
+        print(piece.text, end="")
+    print(chat.done.usage)
 """
 
 from __future__ import annotations
@@ -15,14 +20,17 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Unpack
 
-from antiphon.client.frames import check_frames
+from antiphon.client.chat import History, request_fields
+from antiphon.client.errors import InvalidAudio
 from antiphon.client.link import ClientOptions, Link, open_link, with_options
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Spoken
-from antiphon.client.session import Session, run_session
+from antiphon.client.session import Session, check_frames, run_session
 from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.messages.chat import ChatGeneration, ChatTts
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT
 from antiphon.shared_schemas.messages.realtime import (
+    MIN_SAMPLES,
     Listen,
     RealtimeServerEvent,
     SessionClosed,
@@ -32,11 +40,19 @@ from antiphon.shared_schemas.messages.realtime import (
 )
 from antiphon.shared_schemas.messages.realtime_v2 import (
     RealtimeV2ServerEvent,
+    ResponseDone,
     SessionClosedV2,
     SessionCreatedV2,
 )
 
-__all__ = ["Listen", "RealtimeSession", "Spoken", "connect_realtime"]
+__all__ = [
+    "Listen",
+    "RealtimeChatClient",
+    "RealtimeSession",
+    "Spoken",
+    "connect_realtime",
+    "connect_realtime_chat",
+]
 
 RealtimePlace = SessionQueued | SessionQueueUpdate
 RealtimeItem = Spoken | Listen
@@ -80,8 +96,7 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
         if config is not None and self._version == 1:
             raise ValueError("config: needs connect_realtime(..., version=2)")
         references = {"ref_audio": ref_audio, "tts_ref_audio": tts_ref_audio}
-        sound = self._link.sound
-        voices = {name: sound(pcm) for name, pcm in references.items() if pcm is not None}
+        voices = {name: self._sound(pcm) for name, pcm in references.items() if pcm is not None}
         slices = {} if max_slice_nums is None else {"max_slice_nums": max_slice_nums}
         if self._version == 1:
             settings = {"instructions": instructions, **voices, **slices}
@@ -97,11 +112,14 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
     async def append(
         self, samples: Samples, *, frames: Sequence[bytes] = (), force_listen: bool = False
     ) -> None:
-        """Send a second of audio (float32 mono 16 kHz, at least 4000 samples) with its JPEG frames.
+        """Send a second of audio (float32 mono 16 kHz) with its JPEG frames.
 
         Raises InvalidAudio, or TypeError for frames that are not bytes.
         """
-        unit: dict[str, Any] = {"audio": self._link.sound(samples)}
+        if len(samples) < MIN_SAMPLES:
+            text = f"audio has {len(samples)} samples, at least {MIN_SAMPLES} are needed"
+            raise InvalidAudio(f"{text}: send one second at a time")
+        unit: dict[str, Any] = {"audio": self._sound(samples, "chunk_s")}
         if pictures := check_frames(frames):
             unit["video_frames"] = pictures
         if force_listen:
@@ -142,6 +160,81 @@ async def connect_realtime(
     `version` is that of the realtime API. `mode=chat` is `connect_realtime_chat`. Raises CannotConnect.
     """
     asked = "1" if playback_ack else None
-    link = await open_link(url, "/v1/realtime", how, mode=mode, notices="1", playback_ack=asked)
+    path, flags = "/v1/realtime", {"notices": "1", "capabilities": "1"}
+    link = await open_link(url, path, how, mode=mode, playback_ack=asked, **flags)
     async with run_session(RealtimeSession(link, version)) as session:
         yield session
+
+
+class RealtimeChatClient(Session[RealtimePlace, Spoken | ResponseDone]):
+    """One connection with a request at a time. Every error ends it: ServerError, then SessionOver.
+
+    `done` is the end of the last answer: its text, `recording_session_id`, and `tool_calls` and `usage`, if
+    there are any.
+    """
+
+    created: SessionCreatedV2
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link, PARSER_V2)
+        self.done: ResponseDone | None = None
+
+    async def ask(
+        self,
+        history: History,
+        *,
+        streaming: bool = True,
+        generation: ChatGeneration | None = None,
+        tts: ChatTts | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[Spoken]:
+        """The pieces of an answer, with text or audio; none with `streaming=False` (see `done`).
+
+        The arguments are those of `antiphon.ask`. Read an answer to its end before the next request.
+        """
+        self.done = None
+        asked = request_fields(history, streaming, generation, tts, tools, options)
+        await self._send({"type": "input.append", "input": asked})
+        async for item in self.events():
+            if isinstance(item, ResponseDone):
+                self.done = item
+                return
+            yield item
+
+    async def whole(self, history: History, **request: Any) -> ResponseDone:
+        """The end of the answer, which has the whole text and `audio` as bytes of float32 at 24 kHz.
+
+        Takes the arguments of `ask` except `streaming`.
+        """
+        async for _ in self.ask(history, streaming=False, **request):
+            pass
+        assert self.done is not None, "an answer without its end raises"
+        return self.done
+
+    async def begin(self) -> SessionCreatedV2:
+        await self.wait_for_turn()
+        message = {"type": "session.init", "payload": {}}
+        self.created = await self._request(message, SessionCreatedV2)
+        return self.created
+
+    async def stop(self, reason: str = "user_stop") -> SessionClosedV2:
+        """Stop the answer and close the connection."""
+        return await self._request({"type": "session.close", "reason": reason}, SessionClosedV2)
+
+
+@with_options
+@asynccontextmanager
+async def connect_realtime_chat(
+    url: str, **how: Unpack[ClientOptions]
+) -> AsyncIterator[RealtimeChatClient]:
+    """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block closes the connection.
+
+    The edge holds a worker only while it answers. With `resume` a broken connection loses nothing of an
+    answer; one that breaks between two answers ends with SessionOver: connect again.
+    Raises CannotConnect, ServerError or SessionOver.
+    """
+    link = await open_link(url, "/v1/realtime", how, mode="chat", notices="1")
+    async with run_session(RealtimeChatClient(link)) as chat:
+        await chat.begin()
+        yield chat

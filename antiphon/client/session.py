@@ -20,6 +20,7 @@ from antiphon.client.errors import (
 from antiphon.client.link import CLOSE_TIMEOUT_S, Link
 from antiphon.client.parsing import Parser
 from antiphon.client.results import CONVERSIONS
+from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.messages.chat import PrefillDone, PrefillProgress, UnstreamedChatDone
 from antiphon.shared_schemas.messages.duplex import Timeout
 from antiphon.shared_schemas.messages.half_duplex import (
@@ -38,7 +39,7 @@ from antiphon.shared_schemas.messages.realtime import (
 )
 from antiphon.shared_schemas.messages.realtime_v2 import ResponseDone, SessionClosedV2
 from antiphon.shared_schemas.states import WaitReason, wait_reason_text
-from antiphon.shared_schemas.wire import Error, Queued, QueueDone, ServerMessage, Stopped
+from antiphon.shared_schemas.wire import Error, Queued, QueueDone, Raw, ServerMessage, Stopped
 
 UNREAD_ITEMS = 256
 """Items that wait for a caller. With more, reading from the socket stops until the caller reads."""
@@ -76,6 +77,7 @@ class Session(ABC, Generic[Place, Item]):
         self._replies: dict[type[ServerMessage], asyncio.Future[Any]] = {}
         self._turn: asyncio.Future[ServerMessage] = asyncio.get_running_loop().create_future()
         self._last_error: ServerError | None = None
+        self._limits: dict[str, float] = {}
 
     @property
     def binary(self) -> bool:
@@ -163,6 +165,13 @@ class Session(ABC, Generic[Place, Item]):
     async def _end(self) -> None:
         await self.stop()
 
+    def _sound(self, samples: Samples, limit: str = "reference_audio_s") -> Raw:
+        """Audio (float32 mono 16 kHz) as a field of a message; `limit` is its name in `capabilities`.
+
+        Raises InvalidAudio.
+        """
+        return self._link.sound(samples, self._limits.get(limit))
+
     async def _request(self, message: Mapping[str, Any], kind: type[Reply]) -> Reply:
         """The next message of this kind; an error that arrives first counts as its answer."""
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
@@ -188,6 +197,8 @@ class Session(ABC, Generic[Place, Item]):
 
     async def _take(self, message: Any) -> None:
         """Any other message than those in the tables above is the answer to a request."""
+        if message.capabilities is not None:
+            self._limits = message.capabilities.get("limits", {})
         if (convert := _ITEMS.get(type(message))) is not None:
             self._served_again()
             await self._items.put(convert(message))
@@ -246,6 +257,20 @@ class Session(ABC, Generic[Place, Item]):
         reason = self._link.socket.close_reason or "no reason given"
         cause = f"; last error: {self._last_error}" if self._last_error else ""
         return SessionOver(f"the server closed the connection ({code}: {reason}){cause}", code)
+
+
+def check_frames(frames: Any) -> list[bytes]:
+    """The same pictures. Raises TypeError unless they are a list or a tuple of bytes."""
+    if not isinstance(frames, list | tuple):
+        raise TypeError(f"frames is a {type(frames).__name__}, a list of JPEG files is needed")
+    for number, frame in enumerate(frames):
+        if not isinstance(frame, bytes):
+            kind = type(frame).__name__
+            raise TypeError(
+                f"frames[{number}] is a {kind}, the bytes of a JPEG file are needed: "
+                'Path("photo.jpg").read_bytes()'
+            )
+    return list(frames)
 
 
 def _server_error(message: Error | ErrorEvent) -> ServerError:

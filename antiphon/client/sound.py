@@ -18,8 +18,11 @@ _LOUDEST = 1.5
 """Float audio may exceed full scale a little, for example after resampling."""
 
 
-def check_samples(samples: Any, rate: int = INPUT_RATE) -> Samples:
-    """The same samples. Raises InvalidAudio unless they are float32 mono at 16 kHz within -1 and 1."""
+def check_samples(samples: Any, rate: int = INPUT_RATE, longest_s: float | None = None) -> Samples:
+    """The same samples. Raises InvalidAudio unless they are float32 mono at 16 kHz within -1 and 1.
+
+    `longest_s` is the limit of the edge for one message; None: not known.
+    """
     if rate != INPUT_RATE:
         raise InvalidAudio(
             f"audio has {rate} Hz, 16000 Hz are needed: resample it, such as with soxr"
@@ -38,6 +41,11 @@ def check_samples(samples: Any, rate: int = INPUT_RATE) -> Samples:
         raise InvalidAudio(f"audio has the shape {samples.shape}, {remedy}")
     if not len(samples):
         raise InvalidAudio("audio has no samples")
+    if longest_s is not None and len(samples) > longest_s * INPUT_RATE:
+        raise InvalidAudio(
+            f"audio has {len(samples) / INPUT_RATE:g} s, this edge takes at most {longest_s:g} s in "
+            "one message: send it in parts, such as those of `converse`, or shorten a reference voice"
+        )
     peak = float(np.abs(samples).max())
     if not np.isfinite(peak):
         raise InvalidAudio("audio has NaN or infinite samples")

@@ -11,7 +11,7 @@ import pytest
 from antiphon.broker.client import Broker
 from antiphon.client.chat import ask
 from antiphon.client.duplex import connect_duplex
-from antiphon.client.errors import ServerError, SessionOver
+from antiphon.client.errors import InvalidAudio, ServerError, SessionOver
 from antiphon.client.half_duplex import Event, connect_half_duplex
 from antiphon.client.link import ClientOptions
 from antiphon.client.realtime import Listen, Spoken, connect_realtime
@@ -145,6 +145,56 @@ async def test_half_duplex(edge: RunningEdge, worker: PlayedWorker, how: ClientO
         closing = asyncio.create_task(client.stop())
         await stopped(session)
         assert (await closing).session_id == client.session_id
+
+
+async def test_audio_that_the_edge_refuses_is_not_sent(
+    edge: RunningEdge, worker: PlayedWorker
+) -> None:
+    """Of a chunk and of a voice; the session continues."""
+    long = np.zeros(10 * INPUT_RATE, np.float32)
+    chunk = "audio has 10 s, this edge takes at most 5 s in one message: send it in parts"
+    async with connect_duplex(edge.ws) as duplex:
+        session = await worker.claim()
+        await duplex.wait_for_turn()
+        with pytest.raises(InvalidAudio, match="audio has 70 s, this edge takes at most 60 s"):
+            await duplex.prepare(ref_audio=np.zeros(70 * INPUT_RATE, np.float32))
+        preparing = asyncio.create_task(duplex.prepare())
+        await session.prepare()
+        await preparing
+        with pytest.raises(InvalidAudio, match=chunk):
+            await duplex.send_audio(long)
+        await duplex.send_audio(SECOND)
+        assert (await session.answer()).audio == float_bytes(SECOND)
+        stopping = asyncio.create_task(duplex.stop())
+        await stopped(session)
+        await stopping
+
+
+async def test_half_duplex_and_realtime_audio_that_the_edge_refuses_is_not_sent(
+    edge: RunningEdge, worker: PlayedWorker
+) -> None:
+    long = np.zeros(6 * INPUT_RATE, np.float32)
+    async with connect_half_duplex(edge.ws) as half_duplex:
+        session = await worker.claim()
+        await half_duplex.wait_for_turn()
+        with pytest.raises(InvalidAudio, match="audio has 6 s"):
+            await half_duplex.send_audio(long)
+        stopping = asyncio.create_task(half_duplex.stop())
+        await stopped(session)
+        await stopping
+    async with connect_realtime(edge.ws) as realtime:
+        session = await worker.claim()
+        await realtime.wait_for_turn()
+        creating = asyncio.create_task(realtime.update())
+        await session.prepare()
+        await creating
+        with pytest.raises(InvalidAudio, match="audio has 6 s"):
+            await realtime.append(long)
+        with pytest.raises(InvalidAudio, match="audio has 3999 samples, at least 4000 are needed"):
+            await realtime.append(SECOND[:3999])
+        closing = asyncio.create_task(realtime.stop())
+        await stopped(session)
+        await closing
 
 
 async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: ClientOptions) -> None:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from antiphon.client.realtime_chat import connect_realtime_chat
+from antiphon.client.realtime import connect_realtime_chat
 from antiphon.shared_schemas.recording import TurnRecording, parse_meta, parse_recording
 from antiphon.shared_schemas.states import EndReason
 from support.fault_stack import SIMULATED

@@ -14,8 +14,7 @@ from antiphon.client.chat import ask
 from antiphon.client.duplex import Unit, connect_duplex
 from antiphon.client.half_duplex import Piece, TurnDone, connect_half_duplex
 from antiphon.client.link import ClientOptions
-from antiphon.client.realtime import Listen, Spoken, connect_realtime
-from antiphon.client.realtime_chat import connect_realtime_chat
+from antiphon.client.realtime import Listen, Spoken, connect_realtime, connect_realtime_chat
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples, float_bytes
 from antiphon.shared_schemas.config import HalfDuplexConfig, VadConfig
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart

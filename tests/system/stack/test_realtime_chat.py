@@ -10,7 +10,7 @@ import numpy as np
 import pybase64
 import pytest
 
-from antiphon.client.realtime_chat import connect_realtime_chat
+from antiphon.client.realtime import connect_realtime_chat
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.ids import is_recording_id
 from antiphon.shared_schemas.messages.chat import ChatGeneration, ChatTts

@@ -350,7 +350,7 @@ async def test_leaving_the_block_stops_the_session_and_closes() -> None:
         async with connect_duplex(server.url, session_id="adx_mine", timing=True) as session:
             await session.prepare()
         await asyncio.wait_for(closed.wait(), 60)
-        assert server.path == "/ws/duplex/adx_mine?timing=1"
+        assert server.path == "/ws/duplex/adx_mine?capabilities=1&timing=1"
 
 
 async def test_an_unreachable_server_is_reported_by_its_address() -> None:

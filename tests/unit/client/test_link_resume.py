@@ -73,8 +73,9 @@ async def test_a_broken_connection_is_resumed_transparently() -> None:
         assert (await anext(units)).text == "three"
         await session.stop()
     first, second = server.queries
-    assert first == {"resume": "1"}
-    assert second == {"resume": "1", "resume_token": "s.one", "seq": "3", "attempt": "1"}
+    options = {"resume": "1", "capabilities": "1"}
+    assert first == options
+    assert second == options | {"resume_token": "s.one", "seq": "3", "attempt": "1"}
 
 
 async def test_it_resumes_repeatedly_and_through_another_edge() -> None:

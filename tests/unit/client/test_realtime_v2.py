@@ -9,8 +9,7 @@ import pybase64
 import pytest
 
 from antiphon.client.errors import ServerError
-from antiphon.client.realtime import Listen, Spoken, connect_realtime
-from antiphon.client.realtime_chat import connect_realtime_chat
+from antiphon.client.realtime import Listen, Spoken, connect_realtime, connect_realtime_chat
 from antiphon.shared_schemas.messages.chat import ChatGeneration
 from antiphon.shared_schemas.messages.realtime_v2 import SessionCreatedV2
 from support.realtime_schema import CLIENT_V2
