@@ -7,7 +7,12 @@ from enum import StrEnum
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from antiphon.cleanup_job.retention import Rule
+
+class Rule(StrEnum):
+    """Why a recording is deleted."""
+
+    AGE = "age"
+    SIZE = "size"
 
 
 class SweepStatus(StrEnum):

@@ -13,10 +13,10 @@ from antiphon.cleanup_job.report import (
     Failure,
     RedisReport,
     Removal,
+    Rule,
     SweepReport,
     SweepStatus,
 )
-from antiphon.cleanup_job.retention import Rule
 
 NOW = datetime.now(UTC)
 

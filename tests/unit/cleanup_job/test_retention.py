@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.cleanup_job.retention import Policy, Rule, StoredSession, decide
+from antiphon.cleanup_job.report import Rule
+from antiphon.cleanup_job.sweep import Policy, StoredSession, decide
 
 NOW = 1_000_000.0
 

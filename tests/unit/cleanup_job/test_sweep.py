@@ -16,14 +16,21 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.broker.service.disk import TRASH, discard
+from antiphon.broker.service.disk import GIB, TRASH, discard
 from antiphon.cleanup_job import service as cleanup_service
 from antiphon.cleanup_job import sweep as cleanup_sweep
-from antiphon.cleanup_job.report import SweepReport, SweepStatus
-from antiphon.cleanup_job.retention import DAY_S, GIB, Rule
+from antiphon.cleanup_job.report import Rule, SweepReport, SweepStatus
 from antiphon.cleanup_job.service import run_loop, run_once
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cleanup_job.sweep import LOCK_FILE, UPLOADS, empty_trash, examine, sweep, sweep_lock
+from antiphon.cleanup_job.sweep import (
+    DAY_S,
+    LOCK_FILE,
+    UPLOADS,
+    empty_trash,
+    examine,
+    sweep,
+    sweep_lock,
+)
 from antiphon.shared_schemas.recording import (
     USED_FILE,
     Meta,
@@ -384,7 +391,7 @@ def test_one_shot_and_dry_run_from_the_command_line(data: Path) -> None:
     env = environment(data)
     for flag, rest in (("--dry-run", ["old"]), ("--once", [])):
         done = subprocess.run(
-            [sys.executable, "-m", "antiphon.cleanup_job", flag],
+            [sys.executable, "-m", "antiphon", "cleanup", flag],
             env=env,
             capture_output=True,
             check=True,
