@@ -29,10 +29,14 @@ from antiphon.recorder_service.journal.journal import (
     read_journal,
     to_journal,
 )
-from antiphon.recorder_service.journal.limits import RecordingLimits
-from antiphon.recorder_service.journal.state import JournalState, RecordingJob, SessionEnding
-from antiphon.recorder_service.manifest.duplex import build_manifest
+from antiphon.recorder_service.journal.state import (
+    JournalState,
+    RecordingJob,
+    RecordingLimits,
+    SessionEnding,
+)
 from antiphon.recorder_service.manifest.meta import live_meta, read_meta
+from antiphon.recorder_service.manifest.recording import build_manifest
 from antiphon.recorder_service.media import (
     join_answers,
     make_fragments_folder,

@@ -118,7 +118,7 @@ class OutageEntry:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutEntry:
-    """Entries `first` to `last` of a stream that are not recorded (`journal.limits`)."""
+    """Entries `first` to `last` of a stream that are not recorded (`RecordingLimits`)."""
 
     side: Side
     first: int

@@ -20,8 +20,8 @@ from antiphon.recorder_service.journal.journal import (
     SavedFile,
     Side,
 )
-from antiphon.recorder_service.journal.limits import MAX_JOURNAL_BYTES
 from antiphon.recorder_service.journal.state import (
+    MAX_JOURNAL_BYTES,
     JournalState,
     RecordingJob,
     SessionConfigIn,

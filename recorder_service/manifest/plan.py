@@ -226,23 +226,18 @@ def _frames(inputs: JournalEntries, user: list[PlacedClip], start: float) -> Ite
             yield TimedFrame(latest, file)
 
 
-def place_captured(
-    sounds: Sequence[TimedSound], rate: int, not_before: int | None = 0
-) -> list[PlacedClip]:
+def place_captured(sounds: Sequence[TimedSound], rate: int) -> list[PlacedClip]:
     """Place a microphone's chunks: each one ended when it arrived, or earlier.
 
     A network can delay a chunk but not hurry it, so a late chunk moves forward until the chunks
-    after it fit. Chunks that arrived faster than real time follow each other without a gap. No clip
-    starts before `not_before`.
+    after it fit. Chunks that arrived faster than real time follow each other without a gap.
     """
     clips: list[PlacedClip] = []
     for sound, end in zip(sounds, _latest_ends(sounds, rate), strict=True):
         start = end - sound.samples
         if clips and start - clips[-1].stop <= JITTER_S * rate:
             start = clips[-1].stop
-        if not_before is not None:
-            start = max(start, not_before)
-        clips.append(PlacedClip(start, sound.file, sound.samples))
+        clips.append(PlacedClip(max(start, 0), sound.file, sound.samples))
     return clips
 
 

@@ -137,13 +137,13 @@ def _write_replay(
     try:
         contents = without_clock_jumps(read_finished_journal(folder / TIMELINE_FILE))
         plan = plan_replay(meta.app_type, JournalState.of(meta.ticket, contents), contents)
-        write_replay(folder, REPLAY_WAV, plan, check)
+        write_replay(folder, plan, check)
         with (folder / REPLAY_WAV).open("rb") as wav:
             write_atomic(folder / PEAKS_FILE, WaveformPeaks.of_wav(wav).encode(), durable=True)
         if opus:
-            write_opus(folder, REPLAY_OPUS, REPLAY_WAV, check)
+            write_opus(folder, check)
         if meta.app_type is SessionKind.OMNI_DUPLEX:
-            write_video(folder, REPLAY_VIDEO, REPLAY_WAV, plan, check)
+            write_video(folder, plan, check)
     except (OSError, MergeStopped, MemoryError):  # FFmpeg reports a refusing disk as OSError
         raise
     except Exception as error:
@@ -201,21 +201,21 @@ _OPTIONS = {"compression_level": "2"}
 """Of 10. Level 5 takes a third more CPU time for the same spectrum, level 10 five times as much."""
 
 
-def write_opus(folder: Path, name: str, sound: str, check: StopCheck) -> None:
-    """Write the file below a session directory, whole or not at all.
+def write_opus(folder: Path, check: StopCheck) -> None:
+    """Write `merged_replay.opus` from the finished WAV, whole or not at all.
 
-    `sound` names the finished replay WAV. The same WAV gives the same bytes: `bitexact` replaces the
+    The same WAV gives the same bytes: `bitexact` replaces the
     random serial number of an Ogg stream. Raises OSError, also for failures of FFmpeg.
     """
     with (
-        atomic_file(folder / name) as temporary,
+        atomic_file(folder / REPLAY_OPUS) as temporary,
         av.open(str(temporary), "w", format="ogg", options={"fflags": "+bitexact"}) as container,
     ):
         stream: AudioStream = container.add_stream("libopus", rate=OUTPUT_RATE, layout="stereo")
         stream.bit_rate = BIT_RATE
         stream.codec_context.flags |= Flags.bitexact
         stream.codec_context.options = _OPTIONS
-        for frame in read_seconds(folder / sound):
+        for frame in read_seconds(folder / REPLAY_WAV):
             check()
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))

@@ -21,6 +21,7 @@ from antiphon.recorder_service.journal.files import atomic_file
 from antiphon.recorder_service.manifest.plan import PlacedClip, ReplayPlan
 from antiphon.recorder_service.media import HEADER_BYTES, wav_header
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
+from antiphon.shared_schemas.recording import REPLAY_WAV
 
 Pcm16 = NDArray[np.int16]
 StopCheck = Callable[[], None]
@@ -29,14 +30,14 @@ StopCheck = Callable[[], None]
 _BLOCK_S = 1
 
 
-def write_replay(folder: Path, name: str, plan: ReplayPlan, check: StopCheck) -> None:
+def write_replay(folder: Path, plan: ReplayPlan, check: StopCheck) -> None:
     """Write the WAV below a session directory, whole or not at all. Holds seconds in memory.
 
     Raises OSError, and ValueError when it would be longer than a WAV can be.
     """
     frames = math.ceil(plan.seconds * OUTPUT_RATE)
     header = wav_header(4 * frames, OUTPUT_RATE, channels=2)
-    with atomic_file(folder / name) as temporary, temporary.open("xb") as file:
+    with atomic_file(folder / REPLAY_WAV) as temporary, temporary.open("xb") as file:
         file.write(header)
         for block in _stereo(folder, plan, frames):
             check()

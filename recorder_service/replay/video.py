@@ -29,6 +29,7 @@ from antiphon.recorder_service.journal.files import atomic_file
 from antiphon.recorder_service.manifest.plan import Caption, ReplayPlan, TimedFrame
 from antiphon.recorder_service.replay.mix import StopCheck, read_seconds
 from antiphon.shared_schemas.audio import OUTPUT_RATE
+from antiphon.shared_schemas.recording import REPLAY_VIDEO, REPLAY_WAV
 
 log = structlog.get_logger()
 
@@ -145,20 +146,19 @@ _Shown = tuple[int, Image.Image]
 """The time (ms) from which a frame is shown, and the frame on its canvas."""
 
 
-def write_video(folder: Path, name: str, sound: str, plan: ReplayPlan, check: StopCheck) -> bool:
-    """Write the MP4 below a session directory, whole or not at all; False when no frame is readable.
+def write_video(folder: Path, plan: ReplayPlan, check: StopCheck) -> None:
+    """Write the MP4 with the sound of the finished WAV, whole or not at all; none without a readable frame.
 
-    `sound` names the finished replay WAV. Raises OSError, also for failures of FFmpeg.
+    Raises OSError, also for failures of FFmpeg.
     """
     found = _on_one_canvas(decode_frames(folder, plan.frames, check))
     if found is None:
-        return False
+        return
     size, shown = found
-    with atomic_file(folder / name) as temporary:
+    with atomic_file(folder / REPLAY_VIDEO) as temporary:
         options = {"movflags": "+faststart"}
         with av.open(str(temporary), "w", format="mp4", options=options) as container:
-            _Video(container, size, plan, shown).write(folder / sound, check)
-    return True
+            _Video(container, size, plan, shown).write(folder / REPLAY_WAV, check)
 
 
 def _on_one_canvas(

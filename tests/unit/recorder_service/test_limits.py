@@ -9,9 +9,8 @@ import orjson
 import pytest
 
 from antiphon.recorder_service.folder import RecordingFolder
-from antiphon.recorder_service.journal import limits
-from antiphon.recorder_service.journal.limits import MAX_DIAGNOSTIC_BYTES
-from antiphon.recorder_service.journal.state import SessionEnding
+from antiphon.recorder_service.journal import state
+from antiphon.recorder_service.journal.state import MAX_DIAGNOSTIC_BYTES, SessionEnding
 from antiphon.shared_schemas.entries import DiagnosticIn, Entry, PlaybackIn, StreamPosition
 from antiphon.shared_schemas.recording import RecordingState
 from support.recorder_conversations import chunk, record_in_order, record_undisturbed, result
@@ -80,7 +79,7 @@ def test_the_journal_names_a_run_of_entries_in_one_line(tmp_path: Path) -> None:
 
 
 def test_events_are_limited_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_EVENTS", 30)
+    monkeypatch.setattr(state, "MAX_EVENTS", 30)
     talk = flood(10, 10, PlaybackIn(played_ms=20.0))
     found = recorded(tmp_path, talk)
     assert len([event for event in found.recording.events if event.type == "playback"]) == 30
@@ -94,7 +93,7 @@ def test_events_are_limited_and_counted(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_full_journal_ends_the_recording_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "MAX_JOURNAL_BYTES", 10_000)
+    monkeypatch.setattr(state, "MAX_JOURNAL_BYTES", 10_000)
     talk = flood(20, 20, PlaybackIn(played_ms=20.0))
     found = recorded(tmp_path, talk)
     assert found.meta.state is RecordingState.INTERRUPTED

@@ -25,8 +25,8 @@ from antiphon.recorder_service.journal.journal import (
 )
 from antiphon.recorder_service.journal.state import JournalState, RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.steady import without_clock_jumps
-from antiphon.recorder_service.manifest.duplex import build_manifest
 from antiphon.recorder_service.manifest.plan import plan_replay
+from antiphon.recorder_service.manifest.recording import build_manifest
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
     ChunkIn,
