@@ -47,14 +47,12 @@ _COMMANDS = {
     },
     "admin": {
         "migrate-keys": "Move the keys of version 1 in Redis to version 2, while no service runs.",
+        "make-secrets": "Create the passwords that a stack needs and that are missing. Prints none "
+        "of them.",
     },
     "doctor": {
         "doctor": "Check Redis, clock, disk, ports, certificate, GPU and model; status 1 if a check "
         "fails."
-    },
-    "containers": {
-        "make-secrets": "Create the passwords that a stack needs and that are missing. Prints none "
-        "of them.",
     },
 }
 """Modules with the name and summary of each of their commands: a function or group of that name."""

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.redis_server.embedded import EmbeddedRedisError, find_redis_server, is_private
+from antiphon.broker.service.disk import GIB
 from antiphon.broker.service.listening import CannotListen
 from antiphon.broker.settings import InvalidSettings
 from antiphon.cleanup_job.settings import CleanupSettings
@@ -38,7 +39,6 @@ from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok, warning
 
-GIB = 2**30
 _SOON_DAYS = 14
 _DAY_S = 86_400
 _NEWEST_PYTHON = (3, 14)

@@ -26,7 +26,7 @@ from antiphon.cli.common import (
     print_table,
     rows_table,
 )
-from antiphon.cli.recordings.local import (
+from antiphon.cli.local_recordings import (
     find_recording,
     load_recording,
     sessions_folder,

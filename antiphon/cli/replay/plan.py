@@ -10,7 +10,7 @@ from typing import Any
 from pybase64 import b64encode_as_string
 
 from antiphon.cli.common import CannotLoad
-from antiphon.cli.recordings.local import LoadedRecording, load_pcm, read_file
+from antiphon.cli.local_recordings import LoadedRecording, load_pcm, read_file
 from antiphon.cli.replay.compare import ReplayOutcome
 from antiphon.shared_schemas.audio import Samples, float_bytes
 from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig

@@ -74,10 +74,10 @@ def exit_status(error: Exception) -> int:
 
 
 class Address(NamedTuple):
-    """Where a service listens; `what` names it in an error, with the setting of its port."""
+    """Where a service listens, and the settings that choose it."""
 
     service: str
-    what: str
+    settings: str
     host: str
     port: int
 
@@ -86,7 +86,8 @@ class Address(NamedTuple):
 
     def check(self) -> None:
         """Raises CannotListen if no service can listen there."""
-        check_bind(self.what, self.host, self.port)
+        what = self.service if self.service == "edge" else f"{self.service}'s health page"
+        check_bind(f"the {what} ({self.settings})", self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,26 +149,12 @@ class StackPlan:
     @property
     def addresses(self) -> tuple[Address, ...]:
         """Where the services listen."""
+        host = self.health_host
         return (
-            Address("edge", "the edge (--host, --port)", self.host, self.port),
-            Address(
-                "worker",
-                "the worker's health page (--health-port)",
-                self.health_host,
-                self.health_port,
-            ),
-            Address(
-                "recorder",
-                "the recorder's health page (ANTIPHON_RECORDER_HEALTH_PORT)",
-                self.health_host,
-                self.recorder_health_port,
-            ),
-            Address(
-                "cleanup",
-                "the cleanup job's health page (ANTIPHON_CLEANUP_HEALTH_PORT)",
-                self.health_host,
-                self.cleanup_health_port,
-            ),
+            Address("edge", "--host, --port", self.host, self.port),
+            Address("worker", "--health-port", host, self.health_port),
+            Address("recorder", "ANTIPHON_RECORDER_HEALTH_PORT", host, self.recorder_health_port),
+            Address("cleanup", "ANTIPHON_CLEANUP_HEALTH_PORT", host, self.cleanup_health_port),
         )
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from antiphon.cli.common import CannotLoad
-from antiphon.cli.recordings.local import find_recording, load_pcm, load_recording
+from antiphon.cli.local_recordings import find_recording, load_pcm, load_recording
 from antiphon.cli.replay.plan import DuplexPlan, plan_replay
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, samples_from_bytes, to_pcm16
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE

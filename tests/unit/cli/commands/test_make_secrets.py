@@ -8,7 +8,7 @@ import pytest
 import typer
 import yaml
 
-from antiphon.cli.commands.containers import make_secrets
+from antiphon.cli.commands.admin import make_secrets
 from antiphon.edge.settings import EdgeSettings
 
 ROOT = Path(__file__).parents[4]

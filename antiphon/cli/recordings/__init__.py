@@ -1,1 +1,0 @@
-"""What `antiphon recordings` reads and shows."""
