@@ -49,7 +49,6 @@ from antiphon.shared_schemas.recording import (
     RECORDING_FILE,
     SESSION_FOLDERS,
     TIMELINE_FILE,
-    Meta,
     RecordingState,
     ReplayState,
     encode_meta,
@@ -240,15 +239,8 @@ def set_aside(root: Path, job: RecordingJob, why: str) -> None:
     """Mark a recording that cannot be finished as interrupted; its journal stays. Raises OSError."""
     folder = root / job.recording
     now = datetime.now(UTC)
-    meta = read_meta(folder) or Meta(
-        session_id=job.sid,
-        recording_id=job.recording,
-        ticket=job.ticket,
-        app_type=job.kind,
-        state=RecordingState.RECORDING,
-        created_at=now,
-        config={},
-    )
+    begun = JournalState(job.ticket, first_at=now.timestamp() * 1000)
+    meta = read_meta(folder) or live_meta(job, begun, "", ())
     if meta.state is RecordingState.RECORDING:
         ended = max(meta.created_at, now)
         meta = meta.model_copy(update={"state": RecordingState.INTERRUPTED, "ended_at": ended})

@@ -82,7 +82,6 @@ def fail(reason: str, status: int = 1) -> NoReturn:
 
 
 def given(**flags: Any) -> dict[str, Any]:
-    """The flags that were given."""
     return {name: value for name, value in flags.items() if value is not None}
 
 
@@ -96,7 +95,6 @@ def command_group(listing: Any, *actions: Any) -> typer.Typer:
 
 
 def plain_table(*columns: str) -> Table:
-    """An empty table without lines."""
     return Table(*columns, box=None, header_style="dim", padding=(0, 2, 0, 0))
 
 

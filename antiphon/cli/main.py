@@ -136,7 +136,6 @@ def options(
 
 
 def main() -> None:
-    """Entry point of the console script."""
     try:
         app()
     except ModuleNotFoundError as error:

@@ -242,7 +242,6 @@ def _extract(archive: Path, folder: Path) -> int:
 
 
 def list_row(info: RecordingInfo) -> Row:
-    """One line of the list."""
     length = info.duration_s
     return {
         "recording": info.id,
