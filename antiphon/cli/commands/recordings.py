@@ -311,7 +311,7 @@ def _chunk_row(chunk: ChunkRecord) -> Row:
         "unit": chunk.index,
         "did": {"SPEAK": "speaking", "LISTEN": "listening"}[unit.mode] if unit else unanswered,
         "ms": unit.timing.wall_clock_ms if unit else None,
-        "heard": unit.user_text if unit else None,
+        "user_said": unit.user_text if unit else None,
         "said": (unit.text or "").strip() if unit else None,
         "end": "end of turn" if unit and unit.end_of_turn else None,
         "frames": len(chunk.user_frames or ([chunk.user_frame] if chunk.user_frame else []))
@@ -326,7 +326,7 @@ def _turn_row(turn: TurnRecord) -> Row:
         "turn": turn.index,
         "ms": turn.timing.elapsed_ms,
         "first_ms": turn.timing.first_delta_ms,
-        "heard": (turn.input.text or "").strip() or None,
+        "user_said": (turn.input.text or "").strip() or None,
         "said": turn.output.text.strip(),
         "ended": ended,
     }

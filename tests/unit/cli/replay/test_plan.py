@@ -63,6 +63,8 @@ def test_show_as_json(data: Path, recording: str) -> None:
     assert output["meta"] == json.loads((folder / META_FILE).read_text())
     assert output["files"] == {name: len(content) for name, content in tree(folder).items()}
     assert [row["did"] for row in output["rows"]] == ["listening", "speaking"] * 2
+    spoken = [(row["user_said"], row["said"]) for row in output["rows"]]
+    assert spoken == [(None, ""), (None, "word3"), (None, ""), (None, "word5")]
 
 
 def test_show_of_a_running_session(data: Path, recording: str) -> None:
