@@ -56,7 +56,7 @@ def test_it_can_be_started_again_after_a_crash(tmp_path: Path) -> None:
         assert redis.pid is not None
         crashed = psutil.Process(redis.pid)
         crashed.kill()
-        crashed.wait(5)
+        crashed.wait(60)
         assert redis.pid is None
         redis.start()
         assert redis.pid not in (None, crashed.pid)

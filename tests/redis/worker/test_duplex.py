@@ -307,14 +307,14 @@ async def test_f27_a_jump_of_redis_clock_does_not_end_a_pause(
 async def test_a_client_that_sends_nothing_without_a_pause_frees_the_worker(
     open_session: OpenSession,
 ) -> None:
-    async with open_session(silence_timeout_s=0.5) as (worker, client):
+    async with open_session(silence_timeout_s=2.0) as (worker, client):
         await prepared(client)
         await client.send(chunk())
         await client.expect(ResultOut)
-        await client.send(PauseIn(timeout_s=0.7), ResumeIn())
+        await client.send(PauseIn(timeout_s=2.5), ResumeIn())
         assert [type(await client.receive()) for _ in range(2)] == [PausedOut, ResumedOut]
         timeout = await client.expect(TimeoutOut)
-        assert timeout.reason == "nothing was received for 0.5 s"
+        assert timeout.reason == "nothing was received for 2 s"
         assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
         await worker.idle()
 

@@ -108,7 +108,7 @@ async def test_closing_a_stream_completes_despite_repeated_cancellation(
 
     def pieces() -> Iterator[int]:
         yield 1
-        go_on.wait(10)
+        go_on.wait(60)
         yield 2
 
     async def listen() -> None:

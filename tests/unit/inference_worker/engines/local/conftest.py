@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from antiphon.inference_worker.engines.local import duplex
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
@@ -21,6 +22,13 @@ def local_engine() -> Iterator[LocalProcessor]:
     engine.load(lambda _: None)
     yield engine
     engine.close()
+
+
+@pytest.fixture(autouse=True)
+def _speech_may_be_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine needs longer than a unit for its speech, which then begins units later."""
+    monkeypatch.setattr(duplex, "_WAIT_SHARE", 60.0)
+    monkeypatch.setattr(duplex, "_MAX_WAIT_S", 60.0)
 
 
 @pytest.fixture

@@ -389,7 +389,7 @@ class Gate:
 
         def held(steps: Sequence[Any]) -> Sequence[Any]:
             self.entered.set()
-            self.go_on.wait(10)
+            self.go_on.wait(60)
             return run(steps)
 
         monkeypatch.setattr(runner, "run", held)
@@ -403,7 +403,7 @@ def test_stop_abandons_the_step_in_progress(
     gate = Gate(view, monkeypatch)
     with ThreadPoolExecutor(1) as threads:
         pending = threads.submit(view.prefill, audio)
-        assert gate.entered.wait(10)
+        assert gate.entered.wait(60)
         view.stop()
         gate.go_on.set()
         with pytest.raises(EngineError, match="the session stopped"):
@@ -421,7 +421,7 @@ def test_an_abandoned_finalize_does_not_raise(
     gate = Gate(view, monkeypatch)
     with ThreadPoolExecutor(1) as threads:
         pending = threads.submit(view.finalize)
-        assert gate.entered.wait(10)
+        assert gate.entered.wait(60)
         view.stop()
         gate.go_on.set()
         assert pending.result() is None
