@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import signal
 import uuid
@@ -28,6 +29,16 @@ httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_
 
 # A shell makes its background processes ignore Ctrl-C; the processes that the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Nothing that is imported or collected is garbage; looking for it takes seconds."""
+    gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

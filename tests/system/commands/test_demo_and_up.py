@@ -212,7 +212,7 @@ def test_up_restarts_dead_services_and_ctrl_c_stops_everything_in_order(tmp_path
 
 
 def test_f1_up_requeues_the_sessions_of_a_killed_worker_at_once(tmp_path: Path) -> None:
-    """The leases are longer than the test."""
+    """The leases are longer than the test. No service survives an `up` that is killed at the end."""
     port = free_port()
 
     async def talk_on() -> None:
@@ -226,6 +226,11 @@ def test_f1_up_requeues_the_sessions_of_a_killed_worker_at_once(tmp_path: Path) 
 
     with running_up(tmp_path, port, ANTIPHON_LEASE_S="600") as up:
         asyncio.run(talk_on())
+        family = up.family()
+        up.process.kill()
+        up.process.wait(60)
+    assert len(family) == 5
+    assert all_gone(family)
 
 
 def test_only_its_user_can_read_the_data_of_up(tmp_path: Path) -> None:
@@ -284,14 +289,6 @@ def stops_in_order(up: Up, family: list[psutil.Process]) -> None:
     places = [output.rindex(mark) for mark in STOPPED_IN_ORDER]
     assert places == sorted(places)
     assert "Traceback" not in output
-
-
-def test_no_service_survives_an_up_that_is_killed(tmp_path: Path) -> None:
-    with running_up(tmp_path, free_port()) as up:
-        family = up.family()
-        up.process.kill()
-        up.process.wait(10)
-    assert all_gone(family)
 
 
 def test_up_refuses_a_port_in_use(tmp_path: Path) -> None:
