@@ -77,11 +77,14 @@ class ChaosSession:
         self.recording = ""
         self.outcome: Outcome | None = None
         self.code = ""
+        """Why it ended early."""
         self.resumes = 0
         self.violations: list[str] = []
         self.longest_silence_s = 0.0
         self.away_s = 0.0
         """How long the last connection has been broken."""
+        self.starts_within_s = 3.0
+        """A client without a token cannot try again: how long it waits for an edge that is slow."""
         self._edges = edges
         self._rng = rng
         self._lasts_s = lasts_s
@@ -100,13 +103,15 @@ class ChaosSession:
         broken_at = time.monotonic()
         while self.outcome is None:
             self._connected = False
-            with suppress(OSError, InvalidHandshake, TimeoutError):
-                await self._connect(self._edges[edge % len(self._edges)], over)
+            try:
+                closed_with = await self._connect(self._edges[edge % len(self._edges)], over)
+            except (OSError, InvalidHandshake, TimeoutError) as error:
+                closed_with = f"{type(error).__name__}: {error}"
             if self._connected:
                 broken_at = time.monotonic()
             self.away_s = time.monotonic() - broken_at
             if self.outcome is None and not self._token:
-                self.outcome = Outcome.NOT_STARTED
+                self.outcome, self.code = Outcome.NOT_STARTED, closed_with
             edge += 1
             await asyncio.sleep(self._rng.uniform(0.05, 0.4))
 
@@ -122,9 +127,16 @@ class ChaosSession:
     def _path(self) -> str:
         return f"/ws/duplex/{self.sid}"
 
-    async def _connect(self, base: str, over: asyncio.Event) -> None:
+    async def _connect(self, base: str, over: asyncio.Event) -> str:
+        """Code and reason with which the connection was closed."""
+        opens_within_s = 3.0 if self._token else self.starts_within_s
         keep_alive = {"ping_interval": 1.0, "ping_timeout": self._rng.uniform(1.5, 6.0)}
-        quick = {"open_timeout": 3.0, "close_timeout": 0.5, "compression": None, "proxy": None}
+        quick = {
+            "open_timeout": opens_within_s,
+            "close_timeout": 0.5,
+            "compression": None,
+            "proxy": None,
+        }
         quick |= {"max_size": None, "ssl": self._tls}
         async with connect(self._url(base), **keep_alive, **quick) as socket:
             sending = asyncio.create_task(self._send(socket, over))
@@ -132,19 +144,22 @@ class ChaosSession:
                 async for frame in socket:
                     self._take(orjson.loads(frame))
                     if self.outcome is not None:
-                        return
+                        break
             except ConnectionClosed:
                 pass
             finally:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
-            self._closed(socket)
+            closed_with = f"{socket.close_code} {socket.close_reason}"
+            if self.outcome is None:
+                self._closed(socket.close_code, closed_with)
+            return closed_with
 
-    def _closed(self, socket: ClientConnection) -> None:
-        if socket.close_code == 4410:
+    def _closed(self, code: int | None, closed_with: str) -> None:
+        if code == 4410:
             self.outcome = Outcome.EXPIRED
-        elif socket.close_code not in _BROKEN:
-            self.code = f"{socket.close_code} {socket.close_reason}"
+        elif code not in _BROKEN:
+            self.code = closed_with
             self.outcome = Outcome.REPORTED
             self._violation(f"closed with {self.code} and no message")
 

@@ -45,7 +45,11 @@ def freeze_while_clients_resume(redis: RedisSentinel) -> Fault:
 
         async def all_resume() -> None:
             seen = [(client, client.resumes) for client in clients]
-            await until(lambda: all(one.resumes > count for one, count in seen), within_s=60)
+
+            def have_resumed() -> bool:
+                return all(one.outcome is not None or one.resumes > count for one, count in seen)
+
+            await until(have_resumed, within_s=60)
 
         for client in clients:
             client.breaks.set()
