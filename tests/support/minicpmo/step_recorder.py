@@ -84,8 +84,9 @@ def new_session(
     spec: Any,
     slot: int = 1,
     fidelity: Fidelity = "upstream",
-    ls_mode: str = "explicit",
+    **changed: Any,
 ) -> Any:
+    """A conversation at the settings of `spec`; `changed` are fields of its DuplexConfig."""
     tts, d = network.config.tts_config, spec["duplex_kwargs"]
     session = DuplexConversation(
         slot,
@@ -94,7 +95,7 @@ def new_session(
         SpeechContext(
             slot=slot, capacity=256, end_code=tts.end_code, settings=SpeechSettings(greedy=True)
         ),
-        config=config_of(spec).model_copy(update={"ls_mode": ls_mode}),
+        config=config_of(spec).model_copy(update=changed),
         options=EngineOptions(
             context_tokens=512,
             fidelity=fidelity,

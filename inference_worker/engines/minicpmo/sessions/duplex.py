@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -116,7 +117,8 @@ class DuplexConversation(TextContext):
         self.units_prefilled = 0
         self.units_generated = 0
         self.turn_open = False
-        self.history: list[int] = []
+        self.history = deque[int](maxlen=config.text_repetition_window_size)
+        """The tokens that the repetition penalty counts."""
         self.layout = ContextLayout(options)
         self.memo = UnitMemo()
         self._greeting: list[int] = []
@@ -261,8 +263,7 @@ class DuplexConversation(TextContext):
 
     def _sample(self, logits: Tensor) -> Steps[int]:
         draws = (self._rng.random(), self._rng.random())
-        history = tuple(self.history[-self.sampling.repetition_window :])
-        row = TokenRow(self.sampling, history, draws, self.slot)
+        row = TokenRow(self.sampling, tuple(self.history), draws, self.slot)
         chosen: SampledToken = yield SampleToken(logits, row)
         if chosen.recorded:
             self._record(chosen.token)

@@ -236,6 +236,23 @@ def test_fixed_speaks_a_units_first_word(
     assert said > 0
 
 
+def test_the_history_has_the_tokens_of_its_window(
+    network: MiniCPMO, tokenizer: Tokenizer, runner: Runner
+) -> None:
+    spec = golden_set.facts("d_duplex_audio")["spec"]
+    session = new_session(network, tokenizer, spec, text_repetition_window_size=3)
+    recorder, wave = Recorder(runner), golden_set.waves()["w_duplex_audio"]
+    recorder.run(session.prepare("<|im_start|>system\n", "<|im_end|>", []))
+    chosen: list[int] = []
+    for n in range(3):
+        recorder.run(session.prefill(session.audio_input.push(wave[n * 16000 : (n + 1) * 16000])))
+        recorder.run(session.generate())
+        recorder.run(session.finalize())
+        chosen += session.memo.chosen
+        assert list(session.history) == chosen[-3:]
+    assert len(chosen) > 3
+
+
 def test_implicit_units_have_no_terminator(
     network: MiniCPMO, tokenizer: Tokenizer, runner: Runner
 ) -> None:
