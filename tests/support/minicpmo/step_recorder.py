@@ -7,7 +7,6 @@ from typing import Any
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, Fidelity
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
-from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream, StreamShape
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
@@ -110,7 +109,5 @@ def new_session(
     return session
 
 
-def session_of(tokenizer: Tokenizer, redundant: int = 2, capacity: int = 512) -> TurnConversation:
-    shape = StreamShape(align_first=False, redundant_frames=redundant)
-    audio_input = AudioInput(slot=1, capacity=1500, stream=MelStream(shape), trims=False)
-    return TurnConversation(1, tokenizer, audio_input, capacity=capacity)
+def session_of(tokenizer: Tokenizer, capacity: int = 512) -> TurnConversation:
+    return TurnConversation(1, tokenizer, capacity=capacity)

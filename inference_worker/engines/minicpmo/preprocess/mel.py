@@ -18,6 +18,15 @@ N_MELS = 80
 CLIP_SAMPLES = 30 * INPUT_RATE
 """The window of the encoder; longer clips are cut into pieces of this length."""
 
+CHUNK_FRAMES = INPUT_RATE // HOP
+"""Frames of a chunk of a stream, without the redundant ones."""
+
+REDUNDANT_FRAMES = 2
+"""Frames that a chunk has of the one before it, and of the next one."""
+
+FIRST_SAMPLES = 16_560
+"""Shortest input before the first chunk, and of an utterance. The chunk takes its whole frames."""
+
 
 @lru_cache(maxsize=1)
 def _filters() -> Tensor:
@@ -60,27 +69,6 @@ def _padded_mel(piece: Samples, *, dynamic: bool) -> Tensor:
     return log_mel(padded, dynamic=dynamic)[:, : -(-len(piece) // HOP)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamShape:
-    """How a stream is cut. Duplex aligns its first chunk down to the hop; half-duplex does not."""
-
-    chunk_samples: int = INPUT_RATE
-    first_samples: int = 16_560
-    align_first: bool = True
-    redundant_frames: int = 2
-
-    @property
-    def first_taken(self) -> int:
-        if not self.align_first:
-            return self.first_samples
-        return self.first_samples - self.first_samples % HOP
-
-    @property
-    def core_frames(self) -> int:
-        """Frames of a chunk without the redundant ones."""
-        return self.chunk_samples // HOP
-
-
 @dataclass(slots=True)
 class MelStream:
     """The audio input of one session: takes samples, returns a chunk of log-mel when one is complete.
@@ -88,11 +76,10 @@ class MelStream:
     Features are computed over the whole buffer, so a chunk depends on the audio before it.
     """
 
-    shape: StreamShape = field(default_factory=StreamShape)
+    chunks: int = 0
     _waiting: Samples = field(default_factory=lambda: SILENCE)
     _history: Samples = field(default_factory=lambda: SILENCE)
     _dropped_frames: int = 0
-    chunks: int = 0
 
     FIXED_FLOOR_BELOW = 5 * INPUT_RATE
     DROP = 10 * INPUT_RATE
@@ -100,8 +87,8 @@ class MelStream:
     def push(self, samples: Samples) -> None:
         """Append input. A short first chunk is padded with silence on the left."""
         self._waiting = np.concatenate([self._waiting, samples])
-        if self.chunks == 0 and len(self._waiting) < self.shape.first_samples:
-            missing = self.shape.first_samples - len(self._waiting)
+        if self.chunks == 0:
+            missing = max(0, FIRST_SAMPLES - len(self._waiting))
             self._waiting = np.pad(self._waiting, (missing, 0))
 
     @property
@@ -122,17 +109,10 @@ class MelStream:
             self._history = self._history[self.DROP :]
             self._dropped_frames += self.DROP // HOP
         mel = log_mel(self._history, dynamic=len(self._history) >= self.FIXED_FLOOR_BELOW)
-        start = self.chunks * self.shape.core_frames - self._dropped_frames
+        start = self.chunks * CHUNK_FRAMES - self._dropped_frames
         self.chunks += 1
-        extra = self.shape.redundant_frames
-        return mel[:, max(0, start - extra) : start + self.shape.core_frames + extra]
-
-    def copy(self) -> MelStream:
-        """An independent stream in the same state (arrays are never changed in place)."""
-        return MelStream(
-            self.shape, self._waiting, self._history, self._dropped_frames, self.chunks
-        )
+        return mel[:, max(0, start - REDUNDANT_FRAMES) : start + CHUNK_FRAMES + REDUNDANT_FRAMES]
 
     @property
     def _needed(self) -> int:
-        return self.shape.first_taken if self.chunks == 0 else self.shape.chunk_samples
+        return INPUT_RATE if self.chunks else FIRST_SAMPLES - FIRST_SAMPLES % HOP

@@ -12,7 +12,11 @@ from torch import Tensor
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
-from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream
+from antiphon.inference_worker.engines.minicpmo.preprocess.mel import (
+    CHUNK_FRAMES,
+    REDUNDANT_FRAMES,
+    MelStream,
+)
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     EncodeAudio,
@@ -40,15 +44,11 @@ between steps.
 
 @dataclass(slots=True, kw_only=True)
 class AudioInput:
-    """The audio stream of a session; `position` is the length of its audio cache.
-
-    Duplex drops the steps of redundant mel frames after the convolutions; half-duplex does not.
-    """
+    """The audio stream of a full-duplex session; `position` is the length of its audio cache."""
 
     slot: int
     capacity: int
     stream: MelStream = field(default_factory=MelStream)
-    trims: bool = True
     position: int = 0
 
     def push(self, samples: Samples) -> Tensor | None:
@@ -60,17 +60,11 @@ class AudioInput:
         """Ten embeddings of a chunk of log-mel (80, frames)."""
         if self.position + (mel.shape[1] - 1) // 2 + 1 >= self.capacity:
             self.position = 0  # the position table is used up: forget all audio so far
-        step = self._step(mel)
+        leading = mel.shape[1] - CHUNK_FRAMES - REDUNDANT_FRAMES
+        step = EncodeAudio(self.slot, self.position, mel, leading, REDUNDANT_FRAMES)
         embeds: Tensor = yield step
         self.position += step.size
         return embeds
-
-    def _step(self, mel: Tensor) -> EncodeAudio:
-        if not self.trims:
-            return EncodeAudio(self.slot, self.position, mel)
-        redundant = self.stream.shape.redundant_frames
-        leading = mel.shape[1] - self.stream.shape.core_frames - redundant
-        return EncodeAudio(self.slot, self.position, mel, leading, redundant)
 
 
 def encode_images(images: Sequence[SlicedImage]) -> Steps[list[Tensor]]:
@@ -91,7 +85,6 @@ class TextContext:
         self,
         slot: int,
         tokenizer: Tokenizer,
-        audio_input: AudioInput,
         *,
         capacity: int,
         seed: int = 0,
@@ -100,7 +93,6 @@ class TextContext:
         self.length = 0
         self.embeddings_fed = 0
         """Embeddings of audio and images among all tokens that were fed."""
-        self.audio_input = audio_input
         self._rng = random.Random(seed)  # noqa: S311  # token choice, not a secret
         self._pending: Tensor | None = None
         self._tokenizer = tokenizer

@@ -109,7 +109,8 @@ class DuplexConversation(TextContext):
         seed: int = 0,
     ) -> None:
         capacity = options.context_tokens
-        super().__init__(slot, tokenizer, audio_input, capacity=capacity, seed=seed)
+        super().__init__(slot, tokenizer, capacity=capacity, seed=seed)
+        self.audio_input = audio_input
         self.config = config
         self.options = options
         self.sampling = duplex_sampling(config)

@@ -18,9 +18,8 @@ AUDIO_MARK, IMAGE_MARK = "\0audio\0", "\0image\0"
 """Placeholders of embeddings. Client text cannot contain them, because NUL is removed from it."""
 
 USER_CLOSING = "<|im_end|>\n"
-ANSWER_OPENING = "<|im_start|>assistant\n"
-NO_THOUGHT = "<think>\n\n</think>\n\n"
-SPEECH_OPENING = "<|tts_bos|>"
+ANSWER_OPENING = "<|im_start|>assistant\n<think>\n\n</think>\n\n<|tts_bos|>"
+"""Opens a turn of the model that does not think, and may be spoken."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,17 +54,6 @@ def message_text(parts: Sequence[PromptPart], *, joint: str, first_image_id: int
             texts.append(_image_text(part, number))
             number = None if number is None else number + 1
     return joint.join(texts)
-
-
-def answer_opening(*, thinking: bool = False, speak: bool = True) -> str:
-    """The text that closes a streamed user turn and opens the answer."""
-    return USER_CLOSING + turn_opening(thinking=thinking, speak=speak)
-
-
-def turn_opening(*, thinking: bool = False, speak: bool = True) -> str:
-    """The text that opens a turn of the model."""
-    thought = "" if thinking else NO_THOUGHT
-    return ANSWER_OPENING + thought + (SPEECH_OPENING if speak else "")
 
 
 def embed_prompt(

@@ -9,7 +9,6 @@ from typing import Any
 from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
-from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import TemplateMessage
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     FeedResult,
@@ -27,13 +26,12 @@ from antiphon.inference_worker.engines.minicpmo.sessions.beam_search import (
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.context import Piece, TextContext
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
-    AudioClip,
+    ANSWER_OPENING,
+    USER_CLOSING,
     PromptPart,
     PromptTurn,
-    answer_opening,
     embed_prompt,
     message_text,
-    turn_opening,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
@@ -65,11 +63,9 @@ class WrittenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """A position to roll back to. The caches only grow, so lengths are sufficient."""
+    """A position to roll back to. The cache only grows, so its length is sufficient."""
 
     length: int
-    audio_position: int
-    stream: MelStream
     pending: Tensor | None
     opening: str
     turns: tuple[int, ...]
@@ -128,11 +124,11 @@ class TurnConversation(TextContext):
         )
         return (yield from self._feed_text(text, parts))
 
-    def utterance(self, clip: AudioClip) -> Steps[FeedResult]:
-        """Feed a whole spoken user turn, encoded with full attention."""
+    def user(self, parts: Sequence[PromptPart]) -> Steps[FeedResult]:
+        """Feed a whole user turn; its audio is encoded with full attention."""
         start = self.length
-        text = self._opening + message_text([clip], joint="", first_image_id=None)
-        fed = yield from self._feed_text(text, [clip], full_attention=True)
+        text = self._opening + message_text(parts, joint="", first_image_id=None)
+        fed = yield from self._feed_text(text, parts, full_attention=True)
         self._opening, self._turns = "", (*self._turns, start)
         return fed
 
@@ -158,25 +154,13 @@ class TurnConversation(TextContext):
         text = f"<|im_start|>system\n{content}<|im_end|>\n"
         return (yield from self._feed_text(text, parts, full_attention=True))
 
-    def user(
-        self, parts: Sequence[PromptPart] = (), mel: Tensor | None = None
-    ) -> Steps[FeedResult]:
-        """Feed more of the user turn: parts, then a streamed chunk of log-mel."""
-        text = self._opening + message_text(parts, joint="", first_image_id=None)
-        pieces = yield from embed_prompt(self._tokenizer, text, parts)
-        self._opening = ""
-        if mel is not None:
-            embeds = yield from self.audio_input.encode(mel)
-            pieces += [(self._tokenizer.ids.audio,), embeds, (self._tokenizer.ids.audio_end,)]
-        return (yield from self._feed(pieces))
-
-    def open_answer(self, *, thinking: bool = False, speak: bool = True) -> Steps[FeedResult]:
+    def open_answer(self) -> Steps[FeedResult]:
         """Close the user's turn and open the answer."""
-        return (yield from self._feed_text(answer_opening(thinking=thinking, speak=speak), ()))
+        return (yield from self._feed_text(USER_CLOSING + ANSWER_OPENING, ()))
 
     def open_greeting(self) -> Steps[FeedResult]:
         """Open a turn of the model that no user turn comes before."""
-        return (yield from self._feed_text(turn_opening(), ()))
+        return (yield from self._feed_text(ANSWER_OPENING, ()))
 
     def replay_answer(self, tokens: tuple[int, ...]) -> Steps[None]:
         """Feed an existing answer."""
@@ -305,20 +289,11 @@ class TurnConversation(TextContext):
         yield from speech.speak_text(list(answer.tokens[:end]), list(answer.states[:end]))
 
     def bookmark(self) -> Bookmark:
-        audio_input = self.audio_input
-        return Bookmark(
-            self.length,
-            audio_input.position,
-            audio_input.stream.copy(),
-            self._pending,
-            self._opening,
-            self._turns,
-        )
+        return Bookmark(self.length, self._pending, self._opening, self._turns)
 
     def rollback(self, mark: Bookmark) -> None:
         """Return to `mark`: drop everything after it."""
-        self.length, self.audio_input.position = mark.length, mark.audio_position
-        self.audio_input.stream = mark.stream.copy()
+        self.length = mark.length
         self._pending, self._opening, self._turns = mark.pending, mark.opening, mark.turns
 
     def _feed_text(

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SamplingSettings, Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput, counting_input
+from antiphon.inference_worker.engines.minicpmo.sessions.context import counting_input
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import PromptPart
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import (
@@ -163,7 +163,6 @@ class MiniCPMOAnsweringView(AnsweringView):
         return TurnConversation(
             lease.slot,
             parts.tokenizer,
-            AudioInput(slot=lease.slot, capacity=parts.config.audio_config.max_source_positions),
             capacity=parts.options.context_tokens,
             seed=lease.seed,
         )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
+from antiphon.inference_worker.engines.minicpmo.preprocess.mel import FIRST_SAMPLES, clip_mels
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
 from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
     ReadOptions,
@@ -136,9 +136,8 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         yield from session.make_room(heard + TURN_MARKS + answer)
 
     def _feed_utterance(self, session: TurnConversation, utterance: Samples) -> Steps[None]:
-        shape = session.audio_input.stream.shape
-        missing = max(0, shape.first_samples - len(utterance))
-        yield from session.utterance(AudioClip(clip_mels(np.pad(utterance, (missing, 0)))))
+        missing = max(0, FIRST_SAMPLES - len(utterance))
+        yield from session.user([AudioClip(clip_mels(np.pad(utterance, (missing, 0))))])
         yield from session.open_answer()
 
     def _write_greeting(
