@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -69,6 +69,11 @@ class SpeechConfig(_Section):
     num_vq: Literal[1] = 1
     projector_type: Literal["mlp"] = "mlp"
     condition_type: Literal["hidden_text_merge"] = "hidden_text_merge"
+
+    rms_norm_eps: ClassVar[float] = 1e-6
+    rope_theta: ClassVar[float] = 10000.0
+    vocab_size: ClassVar[int] = 32000
+    """The library's defaults. The checkpoint contains a table of `vocab_size` words that nothing uses."""
 
     @property
     def head_dim(self) -> int:

@@ -19,17 +19,15 @@ from torch.nn.functional import linear
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.model.attention import (
+    CacheWindow,
+    SlottedCache,
     additive_mask,
     causal_mask,
     frequencies,
     rotation_tables,
-)
-from antiphon.inference_worker.engines.minicpmo.model.kernel_check import check_kernels
-from antiphon.inference_worker.engines.minicpmo.model.kv_cache import (
-    CacheWindow,
-    SlottedCache,
     tile_counts,
 )
+from antiphon.inference_worker.engines.minicpmo.model.kernel_check import check_kernels
 from antiphon.inference_worker.engines.minicpmo.model.layer import (
     ForwardInputs,
     LayerSizes,

@@ -10,8 +10,11 @@ from transformers.models.whisper.modeling_whisper import WhisperEncoderLayer
 
 from antiphon.inference_worker.engines.minicpmo.config import AudioConfig, ModelConfig
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
-from antiphon.inference_worker.engines.minicpmo.model.attention import GROUPED_SDPA, additive_mask
-from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow
+from antiphon.inference_worker.engines.minicpmo.model.attention import (
+    GROUPED_SDPA,
+    CacheWindow,
+    additive_mask,
+)
 
 
 class AudioEncoder(nn.Module):
@@ -35,6 +38,9 @@ class AudioEncoder(nn.Module):
             _cached_layer(inner, index) for index in range(config.encoder_layers)
         )
         self.layer_norm = nn.LayerNorm(config.d_model)
+        heads = config.encoder_attention_heads
+        self.cache_sizes = config.encoder_layers, heads, config.d_model // heads
+        """Layers, heads, and values of a head."""
 
     @property
     def table(self) -> Tensor:

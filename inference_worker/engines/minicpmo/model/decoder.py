@@ -11,20 +11,17 @@ from torch.nn.functional import linear, normalize
 from torch.nn.utils.parametrizations import weight_norm
 
 from antiphon.inference_worker.engines.minicpmo.config import ModelConfig, SpeechConfig
-from antiphon.inference_worker.engines.minicpmo.model.attention import frequencies, rotation_tables
-from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow
+from antiphon.inference_worker.engines.minicpmo.model.attention import (
+    CacheWindow,
+    frequencies,
+    rotation_tables,
+)
 from antiphon.inference_worker.engines.minicpmo.model.layer import (
     DecoderLayer,
     ForwardInputs,
     LayerSizes,
     TorchKernels,
 )
-
-SPEECH_THETA = 10000.0
-SPEECH_WORDS = 32000
-"""The library's default vocabulary. The checkpoint contains a table of this size that nothing uses."""
-
-SPEECH_EPS = 1e-6
 
 
 class Decoder(nn.Module):
@@ -33,13 +30,26 @@ class Decoder(nn.Module):
     inv_freq: Tensor
 
     def __init__(
-        self, sizes: LayerSizes, *, layers: int, words: int, theta: float, kernels: TorchKernels
+        self, config: ModelConfig | SpeechConfig, kernels: TorchKernels, *, head_norms: bool
     ) -> None:
         super().__init__()
-        self._rotary = theta, sizes.head_dim
+        sizes = LayerSizes(
+            width=config.hidden_size,
+            intermediate=config.intermediate_size,
+            query_heads=config.num_attention_heads,
+            key_heads=config.num_key_value_heads,
+            head_dim=config.head_dim,
+            eps=config.rms_norm_eps,
+            head_norms=head_norms,
+        )
+        self.cache_sizes = config.num_hidden_layers, config.num_key_value_heads, config.head_dim
+        """Layers, heads, and values of a head."""
+        self._rotary = config.rope_theta, config.head_dim
         self.kernels = kernels
-        self.embed_tokens = nn.Embedding(words, sizes.width)
-        self.layers = nn.ModuleList(DecoderLayer(sizes, index, kernels) for index in range(layers))
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(
+            DecoderLayer(sizes, index, kernels) for index in range(config.num_hidden_layers)
+        )
         self.norm = nn.RMSNorm(sizes.width, sizes.eps)
         self.compute_frequencies()
 
@@ -95,43 +105,12 @@ class Decoder(nn.Module):
         return cast("list[DecoderLayer]", list(self.layers))
 
 
-def _build_decoder(
-    config: ModelConfig | SpeechConfig,
-    kernels: TorchKernels,
-    *,
-    head_dim: int,
-    eps: float,
-    words: int,
-    theta: float,
-    head_norms: bool,
-) -> Decoder:
-    sizes = LayerSizes(
-        width=config.hidden_size,
-        intermediate=config.intermediate_size,
-        query_heads=config.num_attention_heads,
-        key_heads=config.num_key_value_heads,
-        head_dim=head_dim,
-        eps=eps,
-        head_norms=head_norms,
-    )
-    layers = config.num_hidden_layers
-    return Decoder(sizes, layers=layers, words=words, theta=theta, kernels=kernels)
-
-
 class Qwen3LanguageModel(nn.Module):
     """`llm.*`: the decoder and its untied head."""
 
     def __init__(self, config: ModelConfig, kernels: TorchKernels) -> None:
         super().__init__()
-        self.model = _build_decoder(
-            config,
-            kernels,
-            head_dim=config.head_dim,
-            eps=config.rms_norm_eps,
-            words=config.vocab_size,
-            theta=config.rope_theta,
-            head_norms=True,
-        )
+        self.model = Decoder(config, kernels, head_norms=True)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -166,15 +145,7 @@ class SpeechModel(nn.Module):
         self.projector_semantic = _Projector(config)
         self.emb_text = nn.Embedding(config.num_text_tokens, config.hidden_size)
         self.emb_code = nn.ModuleList([nn.Embedding(config.num_audio_tokens, config.hidden_size)])
-        self.model = _build_decoder(
-            config,
-            kernels,
-            head_dim=config.head_dim,
-            eps=SPEECH_EPS,
-            words=SPEECH_WORDS,
-            theta=SPEECH_THETA,
-            head_norms=False,
-        )
+        self.model = Decoder(config, kernels, head_norms=False)
         self.head_code = nn.ModuleList(
             [weight_norm(nn.Linear(config.hidden_size, config.num_audio_tokens, bias=False))]
         )

@@ -14,13 +14,14 @@ from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.config import KernelChoice
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
-from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask, causal_mask
-from antiphon.inference_worker.engines.minicpmo.model.decoder import Decoder
-from antiphon.inference_worker.engines.minicpmo.model.kv_cache import (
+from antiphon.inference_worker.engines.minicpmo.model.attention import (
     CacheWindow,
     SlottedCache,
+    additive_mask,
+    causal_mask,
     tile_counts,
 )
+from antiphon.inference_worker.engines.minicpmo.model.decoder import Decoder
 from antiphon.inference_worker.engines.minicpmo.model.layer import DecoderLayer, TorchKernels
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.types import EngineLoadError

@@ -10,8 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, silu
 
-from antiphon.inference_worker.engines.minicpmo.model.attention import grouped_sdpa, rotate
-from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow
+from antiphon.inference_worker.engines.minicpmo.model.attention import (
+    CacheWindow,
+    grouped_sdpa,
+    rotate,
+)
 from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
     QuantizedWeight,
     Weight,

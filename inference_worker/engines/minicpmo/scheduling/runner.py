@@ -15,7 +15,8 @@ from antiphon.inference_worker.engines.minicpmo.device import (
     is_device_lost,
     to_device,
 )
-from antiphon.inference_worker.engines.minicpmo.model.audio import trim_redundant
+from antiphon.inference_worker.engines.minicpmo.model.audio import AudioEncoder, trim_redundant
+from antiphon.inference_worker.engines.minicpmo.model.decoder import Decoder
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.scheduling.code_decoder import (
     CodeDecoder,
@@ -31,8 +32,10 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     top_scores,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer import (
+    AUDIO_GRAPHS,
+    TEXT_GRAPHS,
     SlotInput,
-    build_transformers,
+    SlottedTransformer,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     CANDIDATES,
@@ -95,15 +98,24 @@ class Runner:
         if self._device.type == "cuda":
             configure_process()
         self.graphs = GraphPool(network.device, enabled=cuda_graphs)
-        self._text, self._speech, self._audio = build_transformers(
-            network,
-            self.graphs,
-            slots=slots,
-            context=context,
-            speech_context=speech_context,
-            invariant=invariant,
-            ragged=self.ragged,
-        )
+
+        def build(
+            transformer: Decoder | AudioEncoder, positions: int, graphed: Sequence[int] = ()
+        ) -> SlottedTransformer:
+            return SlottedTransformer(
+                transformer,
+                self.graphs,
+                slots=slots,
+                positions=positions,
+                graphed=graphed,
+                invariant=invariant,
+                ragged=self.ragged,
+            )
+
+        self._text = build(network.llm.model, context, TEXT_GRAPHS)
+        self._speech = build(network.tts.model, speech_context)
+        length = network.config.audio_config.max_source_positions
+        self._audio = build(network.apm, length, AUDIO_GRAPHS)
         # Graphs of one pool share memory, so those that may run at the same time need two.
         self._code_graphs = (
             GraphPool(network.device, enabled=cuda_graphs) if speech_stream else self.graphs

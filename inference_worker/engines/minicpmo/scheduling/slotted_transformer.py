@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,18 +10,15 @@ from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
 from antiphon.inference_worker.engines.minicpmo.model.attention import (
+    CacheWindow,
+    SlottedCache,
     additive_mask,
     causal_mask,
     chunk_mask,
+    tile_counts,
 )
 from antiphon.inference_worker.engines.minicpmo.model.audio import AudioEncoder
 from antiphon.inference_worker.engines.minicpmo.model.decoder import Decoder
-from antiphon.inference_worker.engines.minicpmo.model.kv_cache import (
-    CacheWindow,
-    SlottedCache,
-    tile_counts,
-)
-from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import (
     ForwardFunction,
     GraphPool,
@@ -90,38 +87,47 @@ class BatchTables:
 
 
 class SlottedTransformer:
-    """One transformer over one cache. Steps of `graphed` tokens use CUDA graphs if enabled.
+    """One transformer over a new cache of `slots` rows. Steps of `graphed` tokens use CUDA graphs if
+    enabled.
 
     A padded batch has a row for every slot up to the highest in use, as long as the longest feed.
-    A `ragged` batch has only the new tokens of all slots, one after the other.
-
-    `mask` maps positions (rows, new) to visible entries (rows, 1, new or 1, length).
+    A `ragged` batch of a decoder has only the new tokens of all slots, one after the other.
     """
 
     def __init__(
         self,
         transformer: Decoder | AudioEncoder,
-        cache: SlottedCache,
         graphs: GraphPool,
         *,
-        mask: Callable[[Tensor, int], Tensor],
+        slots: int,
+        positions: int,
         graphed: Sequence[int],
         invariant: bool,
         ragged: bool,
     ) -> None:
+        decoder = transformer if isinstance(transformer, Decoder) else None
         self._transformer = transformer
-        self.cache = cache
         self._graphs = graphs
-        self._graphed = graphed
-        self._mask = mask
+        self._mask = chunk_mask if decoder is None else causal_mask
         self._invariant = invariant
-        self._ragged = ragged
-        self._longest = MAX_RAGGED_TOKENS if ragged else MAX_BATCHED_TOKENS
-        self._tile = transformer.tile if isinstance(transformer, Decoder) else 1
+        self._ragged = ragged and decoder is not None
+        self._graphed = RAGGED_COUNTS if self._ragged else graphed
+        self._longest = MAX_RAGGED_TOKENS if self._ragged else MAX_BATCHED_TOKENS
+        self._tile = 1 if decoder is None else decoder.tile
         # The fused attention compares positions itself.
-        self._fused = isinstance(transformer, Decoder) and transformer.kernels.ragged
+        self._fused = decoder is not None and decoder.kernels.ragged
         table = transformer.table
         self._device, self._dtype, self._width = table.device, table.dtype, table.shape[1]
+        layers, heads, head_dim = transformer.cache_sizes
+        self.cache = SlottedCache(
+            layers=layers,
+            slots=slots,
+            positions=positions,
+            heads=heads,
+            head_dim=head_dim,
+            device=self._device,
+            dtype=self._dtype,
+        )
 
     def forward(self, inputs: Sequence[SlotInput]) -> Tensor:
         """Append to each slot; the final hidden state of the last new token of each, (inputs, width)."""
@@ -283,57 +289,3 @@ class SlottedTransformer:
         if self._invariant:
             return slots, positions
         return min(slots, bucket(slot + 1)), min(positions, max(MIN_CACHE_LENGTH, bucket(end)))
-
-
-def build_transformers(
-    network: MiniCPMO,
-    graphs: GraphPool,
-    *,
-    slots: int,
-    context: int,
-    speech_context: int,
-    invariant: bool,
-    ragged: bool,
-) -> tuple[SlottedTransformer, SlottedTransformer, SlottedTransformer]:
-    """For text, speech and audio: transformers over new caches of `slots` rows."""
-    config = network.config
-    text, audio, speech = config, config.audio_config, config.tts_config
-    text_heads = text.num_key_value_heads, text.head_dim
-    speech_heads = speech.num_key_value_heads, speech.head_dim
-    audio_heads = audio.encoder_attention_heads, audio.d_model // audio.encoder_attention_heads
-
-    def build(
-        transformer: Decoder | AudioEncoder,
-        mask: Callable[[Tensor, int], Tensor],
-        graphed: Sequence[int],
-        layers: int,
-        positions: int,
-        heads: tuple[int, int],
-    ) -> SlottedTransformer:
-        cache = SlottedCache(
-            layers=layers,
-            slots=slots,
-            positions=positions,
-            heads=heads[0],
-            head_dim=heads[1],
-            device=network.device,
-            dtype=network.dtype,
-        )
-        is_ragged = ragged and isinstance(transformer, Decoder)
-        return SlottedTransformer(
-            transformer,
-            cache,
-            graphs,
-            mask=mask,
-            graphed=RAGGED_COUNTS if is_ragged else graphed,
-            invariant=invariant,
-            ragged=is_ragged,
-        )
-
-    llm, tts, apm = network.llm.model, network.tts.model, network.apm
-    length = audio.max_source_positions
-    return (
-        build(llm, causal_mask, TEXT_GRAPHS, text.num_hidden_layers, context, text_heads),
-        build(tts, causal_mask, (), speech.num_hidden_layers, speech_context, speech_heads),
-        build(apm, chunk_mask, AUDIO_GRAPHS, audio.encoder_layers, length, audio_heads),
-    )

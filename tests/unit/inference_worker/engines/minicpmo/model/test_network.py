@@ -12,9 +12,13 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
 from antiphon.inference_worker.engines.minicpmo.model import layer as decoder_layer
-from antiphon.inference_worker.engines.minicpmo.model.attention import GROUPED_SDPA, causal_mask
+from antiphon.inference_worker.engines.minicpmo.model.attention import (
+    GROUPED_SDPA,
+    CacheWindow,
+    SlottedCache,
+    causal_mask,
+)
 from antiphon.inference_worker.engines.minicpmo.model.audio import trim_redundant
-from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow, SlottedCache
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import choose_grid, slice_image
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream, clip_mels

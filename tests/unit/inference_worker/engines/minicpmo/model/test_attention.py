@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from antiphon.inference_worker.engines.minicpmo.model.kv_cache import SlottedCache
+from antiphon.inference_worker.engines.minicpmo.model.attention import SlottedCache
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from support.minicpmo import golden_set
 
