@@ -1,9 +1,10 @@
-"""Draws several audio codes of each session without the host: a code is fed as soon as it is drawn."""
+"""Draws audio codes: one per session, or several without the host, each fed as soon as it is drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -17,9 +18,8 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import (
     Inputs,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
-    PENALTY_WINDOW,
-    code_columns,
-    draw_codes,
+    NEVER,
+    draw_index,
     not_finite_error,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer import (
@@ -32,6 +32,12 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     DecodeCodes,
     SpeechSettings,
 )
+
+PENALTY_WINDOW = 16
+"""Recent codes that the repetition penalty of speech applies to."""
+
+MIN_CANDIDATES = 3
+"""Codes that top-p retains in any case."""
 
 _NO_STEP = DecodeCodes(0, 0, 0, CodeRow(SpeechSettings(), (0,), may_end=True), ())
 """Fills the rows of a batch that no session uses."""
@@ -154,3 +160,100 @@ class CodeDecoder:
             return torch.stack(drawn, dim=1)
 
         return forward
+
+
+def code_probabilities(
+    logits: Tensor, rows: Sequence[CodeRow], table: Tensor | None = None
+) -> Tensor:
+    """The distribution of the draw for raw `logits` (rows, codes). The end code is the last."""
+    table = _code_table(rows, logits) if table is None else table
+    recent = _recent_codes(rows, logits)
+    return _chances(logits, table, recent, restricted=any(map(_is_restricted, rows)))
+
+
+def _chances(
+    logits: Tensor, table: Tensor, recent: Tensor, drawn: int = 0, *, restricted: bool
+) -> Tensor:
+    """`table` is the one of `_code_table`; `recent` are the codes that the penalty counts, padded with
+    the number of codes; `drawn` codes were drawn with this table before.
+    """
+    scores = logits / table[:, :1]
+    width = scores.shape[1]
+    counts = torch.zeros(len(scores), width + 1, dtype=torch.long, device=scores.device)
+    counts.scatter_add_(1, recent, torch.ones_like(recent))
+    factors = table[:, 6:].gather(1, counts[:, :width])
+    scores = torch.where(scores < 0, scores * factors, scores / factors)
+    if restricted:
+        scores = _restrict(scores, table[:, 4], table[:, 5])
+    scores[:, -1] = scores[:, -1].masked_fill(table[:, 1] > drawn, NEVER)
+    return scores.softmax(dim=-1)
+
+
+def _code_table(rows: Sequence[CodeRow], like: Tensor) -> Tensor:
+    columns = [code_columns(row, not row.may_end, row.draw, like.shape[1]) for row in rows]
+    return device_tensor(columns, like.device, like.dtype)
+
+
+def code_columns(row: CodeRow, held: int, draw: float, codes: int) -> tuple[float, ...]:
+    """Temperature, draws in which the end is held, greedy, draw, top-k, top-p, and the powers of the
+    penalty.
+    """
+    settings = row.settings
+    limits, powers = _limits(row, codes), _powers(settings.repetition_penalty)
+    return (settings.temperature, held, settings.greedy, draw, *limits, *powers)
+
+
+def _is_restricted(row: CodeRow) -> bool:
+    return len(row.codes) > 0 and bool(row.settings.top_k or row.settings.top_p)
+
+
+def _limits(row: CodeRow, count: int) -> tuple[int, float]:
+    """The number of candidates, and the share of the least likely codes that are dropped (-1: none)."""
+    if not _is_restricted(row):
+        return count, -1.0
+    top_k, top_p = row.settings.top_k or count, row.settings.top_p
+    return min(count, max(top_k, MIN_CANDIDATES)), 1 - top_p if top_p else -1.0
+
+
+def _restrict(scores: Tensor, top_k: Tensor, dropped: Tensor) -> Tensor:
+    """Top-p, then top-k, as transformers applies them: codes of equal score are retained together."""
+    ranked, order = scores.sort(dim=-1, stable=True)
+    count = scores.shape[1]
+    rare = ranked.softmax(dim=-1).cumsum(dim=-1) <= dropped[:, None]
+    rare[:, count - MIN_CANDIDATES :] = False
+    least = ranked.gather(1, (count - top_k).long()[:, None])
+    return scores.masked_fill((rare | (ranked < least)).gather(1, order.argsort(dim=-1)), NEVER)
+
+
+@lru_cache(maxsize=1024)
+def _powers(penalty: float) -> tuple[float, ...]:
+    """Computed on the host: on the device, their last bit could depend on the other rows."""
+    return tuple(penalty**n for n in range(PENALTY_WINDOW + 1))
+
+
+def sample_codes(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
+    """One code per row; -1 for a row that is not finite."""
+    sound = logits.isfinite().all(dim=-1)
+    settings = _code_table(rows, logits)
+    chances = code_probabilities(logits.nan_to_num(), rows, settings)
+    drawn = draw_index(chances, settings[:, 3])
+    codes = torch.where(settings[:, 2] > 0, chances.argmax(dim=-1), drawn)
+    return torch.where(sound, codes, -1)
+
+
+def draw_codes(
+    logits: Tensor, table: Tensor, recent: Tensor, draws: Tensor, drawn: int, *, restricted: bool
+) -> Tensor:
+    """One code per row without the host; -1 for a row that is not finite. See `_chances`."""
+    sound = logits.isfinite().all(dim=-1)
+    chances = _chances(logits.nan_to_num(), table, recent, drawn, restricted=restricted)
+    codes = torch.where(table[:, 2] > 0, chances.argmax(dim=-1), draw_index(chances, draws))
+    return torch.where(sound, codes, -1)
+
+
+def _recent_codes(rows: Sequence[CodeRow], scores: Tensor) -> Tensor:
+    """The recent codes of each row, (rows, n), padded with the number of codes."""
+    recent = [list(row.codes[-PENALTY_WINDOW:]) for row in rows]
+    longest, width = max(map(len, recent)), scores.shape[1]
+    padded = [codes + [width] * (longest - len(codes)) for codes in recent]
+    return device_tensor(padded, scores.device).view(len(rows), longest)

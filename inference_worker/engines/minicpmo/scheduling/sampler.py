@@ -1,12 +1,13 @@
-"""Samples the next text token or audio code of several sessions at once. Each row has its settings."""
+"""Samples the next text token of several sessions at once, each with its settings and its history."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,21 +15,18 @@ from antiphon.inference_worker.engines.minicpmo.config import Fidelity
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import SpecialIds
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
-    CodeRow,
+    CANDIDATES,
+    RankedTokens,
     SampledToken,
     SamplingSettings,
     TokenRow,
     bucket,
 )
-from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import TokenHistory
 from antiphon.inference_worker.engines.types import EngineError
 
 NEVER = float("-inf")
-PENALTY_WINDOW = 16
-"""Recent codes that the repetition penalty of speech applies to."""
-
 MIN_CANDIDATES = 3
-"""Codes that top-p retains in any case."""
+"""Tokens that top-k and top-p retain in any case: one that does not end the answer."""
 
 ANY_RANK = 2**24
 TIE_MARGIN = 64
@@ -162,7 +160,7 @@ class Sampler:
                 groups[candidate_count(row.settings.top_k, adjusted.shape[1])].append(index)
         for count, members in groups.items():
             places = device_tensor(members, adjusted.device)
-            own = RowSettings(settings.table[:, places])
+            own = RowSettings(*torch.stack(settings)[:, places])
             chances, order = self.probabilities(adjusted[places], rows, own, count)
             drawn = draw_index(chances, own.last_draw)
             tokens[places] = order.gather(1, drawn[:, None])[:, 0]
@@ -176,64 +174,29 @@ class Sampler:
         return SampledToken(token, recorded=True)
 
 
-@dataclass(frozen=True, slots=True)
-class RowSettings:
-    """The settings and draws of all rows, in one `table` (11, rows) that is sent in one copy."""
+class RowSettings(NamedTuple):
+    """The settings and draws of all rows, (rows,) each; all are sent in one copy.
 
-    table: Tensor
+    `greedy` and `speakable` are 1 or 0. `last_candidate` is the rank of the last token that top-k
+    retains; it may exceed the vocabulary. `top_p` is above 1 if it is off.
+    """
+
+    greedy: Tensor
+    temperature: Tensor
+    last_candidate: Tensor
+    top_p: Tensor
+    listen_prob_scale: Tensor
+    listen_top_k: Tensor
+    repetition_penalty: Tensor
+    length_penalty: Tensor
+    speakable: Tensor
+    first_draw: Tensor
+    last_draw: Tensor
 
     @classmethod
     def of(cls, rows: Sequence[TokenRow], like: Tensor) -> RowSettings:
         columns = [(*_numbers(row.settings), *row.draws) for row in rows]
-        return cls(device_tensor(columns, like.device, like.dtype).T)
-
-    @property
-    def greedy(self) -> Tensor:
-        """1 or 0."""
-        return self.table[0]
-
-    @property
-    def temperature(self) -> Tensor:
-        return self.table[1]
-
-    @property
-    def last_candidate(self) -> Tensor:
-        """The rank of the last token that top-k retains; may exceed the vocabulary."""
-        return self.table[2]
-
-    @property
-    def top_p(self) -> Tensor:
-        """Above 1 if it is off."""
-        return self.table[3]
-
-    @property
-    def listen_prob_scale(self) -> Tensor:
-        return self.table[4]
-
-    @property
-    def listen_top_k(self) -> Tensor:
-        return self.table[5]
-
-    @property
-    def repetition_penalty(self) -> Tensor:
-        return self.table[6]
-
-    @property
-    def length_penalty(self) -> Tensor:
-        return self.table[7]
-
-    @property
-    def speakable(self) -> Tensor:
-        """1 or 0."""
-        return self.table[8]
-
-    @property
-    def first_draw(self) -> Tensor:
-        return self.table[9]
-
-    @property
-    def last_draw(self) -> Tensor:
-        return self.table[10]
+        return cls(*device_tensor(columns, like.device, like.dtype).T)
 
 
 @lru_cache(maxsize=1024)
@@ -284,98 +247,100 @@ def top_scores(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return ranked, ids.gather(1, places)
 
 
-def code_probabilities(
-    logits: Tensor, rows: Sequence[CodeRow], table: Tensor | None = None
-) -> Tensor:
-    """The distribution of the draw for raw `logits` (rows, codes). The end code is the last."""
-    table = _code_table(rows, logits) if table is None else table
-    recent = _recent_codes(rows, logits)
-    return _chances(logits, table, recent, restricted=any(map(_is_restricted, rows)))
-
-
-def _chances(
-    logits: Tensor, table: Tensor, recent: Tensor, drawn: int = 0, *, restricted: bool
-) -> Tensor:
-    """`table` is the one of `_code_table`; `recent` are the codes that the penalty counts, padded with
-    the number of codes; `drawn` codes were drawn with this table before.
+def rank_tokens(
+    logits: Tensor, written: Sequence[Sequence[int]], settings: SamplingSettings
+) -> RankedTokens | EngineError:
+    """Log-probabilities of the best tokens of each row of `logits` (beams, vocabulary), after the
+    repetition penalty of the tokens in `written`; if not greedy, also temperature, top-k and top-p.
     """
-    scores = logits / table[:, :1]
-    width = scores.shape[1]
-    counts = torch.zeros(len(scores), width + 1, dtype=torch.long, device=scores.device)
-    counts.scatter_add_(1, recent, torch.ones_like(recent))
-    factors = table[:, 6:].gather(1, counts[:, :width])
-    scores = torch.where(scores < 0, scores * factors, scores / factors)
-    if restricted:
-        scores = _restrict(scores, table[:, 4], table[:, 5])
-    scores[:, -1] = scores[:, -1].masked_fill(table[:, 1] > drawn, NEVER)
-    return scores.softmax(dim=-1)
+    scores = _penalised(logits.log_softmax(dim=-1), written, settings.repetition_penalty)
+    if settings.greedy:
+        ranked, order = top_scores(scores, CANDIDATES)
+    else:
+        ranked, order = _restricted(scores / settings.temperature, settings)
+    # The only point where the host waits for the device. Ids are exact in float64.
+    table = torch.stack([ranked.double(), order.double()]).cpu().numpy()
+    if np.isnan(table[0]).any():
+        return not_finite_error()
+    return table[0], table[1].astype(np.int64)
 
 
-def _code_table(rows: Sequence[CodeRow], like: Tensor) -> Tensor:
-    columns = [code_columns(row, not row.may_end, row.draw, like.shape[1]) for row in rows]
-    return device_tensor(columns, like.device, like.dtype)
+def _penalised(scores: Tensor, written: Sequence[Sequence[int]], penalty: float) -> Tensor:
+    """A log-probability is never positive, so the penalty multiplies."""
+    vocabulary = scores.shape[1]
+    places = [row * vocabulary + token for row, said in enumerate(written) for token in set(said)]
+    if not places:
+        return scores
+    said = torch.zeros_like(scores, dtype=torch.bool)
+    said.view(-1)[device_tensor(places, scores.device)] = True
+    return torch.where(said, scores * penalty, scores)
 
 
-def code_columns(row: CodeRow, held: int, draw: float, codes: int) -> tuple[float, ...]:
-    """Temperature, draws in which the end is held, greedy, draw, top-k, top-p, and the powers of the
-    penalty.
+def _restricted(scores: Tensor, settings: SamplingSettings) -> tuple[Tensor, Tensor]:
+    vocabulary = scores.shape[1]
+    top_k = max(settings.top_k, MIN_CANDIDATES) if settings.top_k else vocabulary
+    ranked, order = top_scores(scores, candidate_count(settings.top_k and top_k, vocabulary))
+    if top_k < vocabulary:
+        ranked = ranked.masked_fill(ranked < ranked[:, top_k - 1, None], NEVER)
+    if 0 < settings.top_p < 1:
+        # The share of a token and of all less likely ones.
+        rest = ranked.softmax(dim=-1).flip(-1).cumsum(dim=-1).flip(-1)
+        rare = rest <= 1 - settings.top_p
+        rare[:, :MIN_CANDIDATES] = False
+        ranked = ranked.masked_fill(rare, NEVER)
+    return ranked, order
+
+
+class TokenHistory:
+    """Counts of the recent tokens of every slot, (slots, vocabulary).
+
+    A draw adds one token, and drops one that leaves the window. Only these changes are sent to the
+    device. A history that is not the continuation of the last one of its slot is sent whole.
     """
-    settings = row.settings
-    limits, powers = _limits(row, codes), _powers(settings.repetition_penalty)
-    return (settings.temperature, held, settings.greedy, draw, *limits, *powers)
 
+    def __init__(self, vocabulary: int, device: torch.device) -> None:
+        self._vocabulary = vocabulary
+        self._device = device
+        self._counts = torch.zeros(0, vocabulary, dtype=torch.int32, device=device)
+        self._known: dict[int, tuple[int, ...]] = {}
 
-def _is_restricted(row: CodeRow) -> bool:
-    return len(row.codes) > 0 and bool(row.settings.top_k or row.settings.top_p)
+    @torch.inference_mode()
+    def said(self, rows: Sequence[TokenRow]) -> Tensor:
+        """True for each token that the repetition penalty applies to, (rows, vocabulary).
 
+        Either all rows have a slot, each its own, or none has.
+        """
+        slots = [n if row.slot is None else row.slot for n, row in enumerate(rows)]
+        self._grow(bucket(max(slots) + 1))
+        added, dropped, renewed = list[int](), list[int](), list[int]()
+        for slot, row in zip(slots, rows, strict=True):
+            first, recent = slot * self._vocabulary, row.recent
+            before = self._known.get(slot, ())
+            self._known[slot] = recent
+            if recent == before:
+                continue
+            if recent[:-1] == before:
+                added.append(first + recent[-1])
+            elif len(recent) == len(before) and recent[:-1] == before[1:]:
+                added.append(first + recent[-1])
+                dropped.append(first + before[0])
+            else:
+                renewed.append(slot)
+                added += [first + token for token in recent]
+        self._change(added, dropped, renewed)
+        return self._counts[device_tensor(slots, self._device)] > 0
 
-def _limits(row: CodeRow, count: int) -> tuple[int, float]:
-    """The number of candidates, and the share of the least likely codes that are dropped (-1: none)."""
-    if not _is_restricted(row):
-        return count, -1.0
-    top_k, top_p = row.settings.top_k or count, row.settings.top_p
-    return min(count, max(top_k, MIN_CANDIDATES)), 1 - top_p if top_p else -1.0
+    def _change(self, added: list[int], dropped: list[int], renewed: list[int]) -> None:
+        if renewed:
+            self._counts.index_fill_(0, device_tensor(renewed, self._device), 0)
+        if not added:
+            return
+        changes = [*added, *dropped], [1] * len(added) + [-1] * len(dropped)
+        places, amounts = device_tensor(changes, self._device)
+        self._counts.view(-1).index_add_(0, places, amounts.to(self._counts.dtype))
 
-
-def _restrict(scores: Tensor, top_k: Tensor, dropped: Tensor) -> Tensor:
-    """Top-p, then top-k, as transformers applies them: codes of equal score are retained together."""
-    ranked, order = scores.sort(dim=-1, stable=True)
-    count = scores.shape[1]
-    rare = ranked.softmax(dim=-1).cumsum(dim=-1) <= dropped[:, None]
-    rare[:, count - MIN_CANDIDATES :] = False
-    least = ranked.gather(1, (count - top_k).long()[:, None])
-    return scores.masked_fill((rare | (ranked < least)).gather(1, order.argsort(dim=-1)), NEVER)
-
-
-@lru_cache(maxsize=1024)
-def _powers(penalty: float) -> tuple[float, ...]:
-    """Computed on the host: on the device, their last bit could depend on the other rows."""
-    return tuple(penalty**n for n in range(PENALTY_WINDOW + 1))
-
-
-def sample_codes(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
-    """One code per row; -1 for a row that is not finite."""
-    sound = logits.isfinite().all(dim=-1)
-    settings = _code_table(rows, logits)
-    chances = code_probabilities(logits.nan_to_num(), rows, settings)
-    drawn = draw_index(chances, settings[:, 3])
-    codes = torch.where(settings[:, 2] > 0, chances.argmax(dim=-1), drawn)
-    return torch.where(sound, codes, -1)
-
-
-def draw_codes(
-    logits: Tensor, table: Tensor, recent: Tensor, draws: Tensor, drawn: int, *, restricted: bool
-) -> Tensor:
-    """One code per row without the host; -1 for a row that is not finite. See `_chances`."""
-    sound = logits.isfinite().all(dim=-1)
-    chances = _chances(logits.nan_to_num(), table, recent, drawn, restricted=restricted)
-    codes = torch.where(table[:, 2] > 0, chances.argmax(dim=-1), draw_index(chances, draws))
-    return torch.where(sound, codes, -1)
-
-
-def _recent_codes(rows: Sequence[CodeRow], scores: Tensor) -> Tensor:
-    """The recent codes of each row, (rows, n), padded with the number of codes."""
-    recent = [list(row.codes[-PENALTY_WINDOW:]) for row in rows]
-    longest, width = max(map(len, recent)), scores.shape[1]
-    padded = [codes + [width] * (longest - len(codes)) for codes in recent]
-    return device_tensor(padded, scores.device).view(len(rows), longest)
+    def _grow(self, slots: int) -> None:
+        missing = slots - len(self._counts)
+        if missing > 0:
+            more = self._counts.new_zeros(missing, self._vocabulary)
+            self._counts = torch.cat([self._counts, more])

@@ -7,12 +7,14 @@ import torch
 from torch.testing import assert_close
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.code_decoder import (
+    code_probabilities,
+    sample_codes,
+)
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     TIE_MARGIN,
     Sampler,
     candidate_count,
-    code_probabilities,
-    sample_codes,
     top_scores,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (

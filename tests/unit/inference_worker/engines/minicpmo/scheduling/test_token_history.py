@@ -4,8 +4,8 @@ import random
 
 import torch
 
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import TokenHistory
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SamplingSettings, TokenRow
-from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import TokenHistory
 
 WORDS, WINDOW = 30, 5
 
