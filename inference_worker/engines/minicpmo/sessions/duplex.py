@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
@@ -26,16 +27,13 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.context import (
     AudioInput,
-    Piece,
-    TextContext,
-)
-from antiphon.inference_worker.engines.minicpmo.sessions.kv_window import (
     ContextLayout,
     ContextUnit,
+    Piece,
+    TextContext,
     WindowSlide,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
-from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import UnitMemo
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
 from antiphon.shared_schemas.config import DuplexConfig
 
@@ -69,6 +67,39 @@ class UnitOutcome:
     cost_llm_ms: float = 0.0
     cost_speech_ms: float = 0.0
     restarts_voice: bool = False
+
+
+class UnitMemo(BaseModel):
+    """Tokens of one unit: those fed while generating, its terminator, its ordinary words, those sampled.
+
+    `greeting_left` is the number of tokens of the greeting that later units speak.
+
+    For its speech: how many of the last `fed` tokens it covers (None without speech), its codes,
+    and the length of the speech context after the unit.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    fed: list[int] = Field(default_factory=list)
+    terminator: int | None = None
+    words: list[int] = Field(default_factory=list)
+    chosen: list[int] = Field(default_factory=list)
+    turn_open: bool = False
+    greeting_left: int = 0
+    spoken: int | None = None
+    codes: list[int] = Field(default_factory=list)
+    speech_length: int = 0
+    max_slices: int = 1
+
+    @property
+    def speech_start(self) -> int:
+        """The position of the unit's condition in the speech context."""
+        return self.speech_length - (self.spoken or 0) - 1 - len(self.codes)
+
+    @property
+    def restarts_voice(self) -> bool:
+        """Whether a forced listen ended an open turn: its end was fed, and nothing was sampled."""
+        return bool(self.fed) and not self.chosen
 
 
 def duplex_sampling(config: DuplexConfig) -> SamplingSettings:

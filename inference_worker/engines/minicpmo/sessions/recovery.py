@@ -11,12 +11,8 @@ from torch import Tensor
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.duplex import DuplexConversation
-from antiphon.inference_worker.engines.minicpmo.sessions.kv_window import ContextUnit
-from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import (
-    UnitMemo,
-    speech_context_start,
-)
+from antiphon.inference_worker.engines.minicpmo.sessions.context import ContextUnit
+from antiphon.inference_worker.engines.minicpmo.sessions.duplex import DuplexConversation, UnitMemo
 from antiphon.inference_worker.engines.types import PastUnit
 
 FLUSH_TOKENS = 512
@@ -73,6 +69,30 @@ def rebuild_context(
             yield from _flush(session, batch)
             batch = _Batch()
     yield from _flush(session, batch)
+
+
+def speech_context_start(memos: Sequence[UnitMemo], capacity: int) -> int:
+    """Index of the first unit whose speech is in the context at the end; `len(memos)` if there is none."""
+    if not memos or not 0 < memos[-1].speech_length <= capacity:
+        return len(memos)
+    for index in reversed(range(len(memos))):
+        memo = memos[index]
+        if memo.spoken is not None and memo.speech_start == 0:
+            return index
+        if memo.speech_length == 0:
+            break
+    return len(memos)
+
+
+def unfinished_turn_codes(memos: Sequence[UnitMemo]) -> list[list[int]]:
+    """Codes of the unfinished turn, unit by unit."""
+    codes: list[list[int]] = []
+    for memo in reversed(memos):
+        if memo.restarts_voice or (memo.spoken is not None and memo.speech_length == 0):
+            break
+        if memo.spoken is not None:
+            codes.insert(0, memo.codes)
+    return codes
 
 
 def memo_of(past: PastUnit, tokenizer: Tokenizer) -> UnitMemo:

@@ -15,11 +15,12 @@ from antiphon.inference_worker.engines.minicpmo.sessions.context import (
     MAX_FEED_TOKENS,
     SLICES_PER_STEP,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
+from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
+    AudioClip,
+    PromptPart,
     ReadOptions,
     read_message,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, PromptPart
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import WrittenAnswer
 from antiphon.inference_worker.engines.minicpmo.views.answering import (

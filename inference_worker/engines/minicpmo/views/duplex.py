@@ -26,9 +26,9 @@ from antiphon.inference_worker.engines.minicpmo.sessions.recovery import (
     PreparedUnit,
     memo_of,
     rebuild_context,
+    unfinished_turn_codes,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
-from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import unfinished_turn_codes
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
 from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import EngineError, PastUnit, PrefillReport

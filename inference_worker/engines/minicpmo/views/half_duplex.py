@@ -11,11 +11,11 @@ from pydantic import BaseModel
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import FIRST_SAMPLES, clip_mels
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
+from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
+    AudioClip,
     ReadOptions,
     read_message,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
     Bookmark,

@@ -24,11 +24,12 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.videos import (
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EncodeClips, Feed
-from antiphon.inference_worker.engines.minicpmo.sessions.message_parts import (
+from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
+    AudioClip,
+    PromptPart,
     ReadOptions,
     read_message,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, PromptPart
 from antiphon.inference_worker.engines.types import UnsupportedContent
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.content import (

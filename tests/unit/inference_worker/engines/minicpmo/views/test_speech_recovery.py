@@ -11,8 +11,8 @@ from torch.testing import assert_close
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
-from antiphon.inference_worker.engines.minicpmo.sessions.unit_memo import (
-    UnitMemo,
+from antiphon.inference_worker.engines.minicpmo.sessions.duplex import UnitMemo
+from antiphon.inference_worker.engines.minicpmo.sessions.recovery import (
     speech_context_start,
     unfinished_turn_codes,
 )

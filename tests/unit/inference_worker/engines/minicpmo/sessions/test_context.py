@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
-from antiphon.inference_worker.engines.minicpmo.sessions.kv_window import ContextLayout, ContextUnit
+from antiphon.inference_worker.engines.minicpmo.sessions.context import ContextLayout, ContextUnit
 
 UNITS = st.lists(
     st.builds(ContextUnit, st.integers(1, 40), st.lists(st.integers(0, 9), max_size=6).map(tuple)),
