@@ -6,6 +6,7 @@ different sessions may be called from different threads at the same time.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -140,7 +141,7 @@ class HalfDuplexView(AnsweringView):
         raise EngineError("the engine does not greet")
 
     @abstractmethod
-    def prefill(self, utterance: Samples) -> PrefillReport:
+    def prefill(self, utterance: Samples) -> None:
         """Append one whole utterance (float32 mono 16 kHz) as the user's turn."""
 
     @abstractmethod
@@ -181,9 +182,26 @@ class ChatView(AnsweringView):
         Raises UnsupportedContent with the field that the engine cannot process.
         """
 
-    def knows_tools(self) -> bool:
-        """Whether the model's template has tools. If not, requests with tools are refused."""
-        return False
+
+class SlotPool:
+    """Allocates the numbers 0 to size - 1. Safe to use from any thread."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._free = list(range(size))
+        self._lock = threading.Lock()
+
+    def acquire(self) -> int:
+        """Take the lowest free slot. Raises EngineError if none is free."""
+        with self._lock:
+            if not self._free:
+                raise EngineError(f"all {self._size} slots of this engine are in use")
+            return self._free.pop(0)
+
+    def release(self, slot: int) -> None:
+        """Free `slot`. Safe to call twice."""
+        with self._lock:
+            self._free = sorted({*self._free, slot})
 
 
 class UnifiedProcessor(ABC):

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.plugin import EnginePlugin
 from antiphon.inference_worker.engines.processor import (
     AnsweringView,
@@ -21,6 +20,7 @@ from antiphon.inference_worker.engines.processor import (
     DuplexView,
     HalfDuplexView,
     SessionView,
+    SlotPool,
     UnifiedProcessor,
 )
 from antiphon.inference_worker.engines.types import (
@@ -241,9 +241,12 @@ class _SimulatedAnsweringView(_SimulatedView, AnsweringView):
     def resume(self, said: str) -> Iterator[Delta]:
         words = [_OPENING, *(f" {n}" for n in range(2, self._options.answer_pieces + 1))]
         limit = min(self._config.generation.max_new_tokens, self._options.answer_pieces)
+        return self._say(words[:limit], said)
+
+    def _say(self, pieces: Iterable[str], said: str) -> Iterator[Delta]:
         audio = tone(_PIECE_SAMPLES) if self._config.tts.enabled else SILENCE
         length = 0
-        for word in words[:limit]:
+        for word in pieces:
             length += len(word)
             if length <= len(said):
                 continue
@@ -275,21 +278,13 @@ class SimulatedHalfDuplexView(_SimulatedAnsweringView, HalfDuplexView):
 
     def greet(self, said: str) -> Iterator[Delta]:
         self._turns += 1
-        audio = tone(_PIECE_SAMPLES) if self._config.tts.enabled else SILENCE
-        for number, word in enumerate(self._greeting):
-            if number < len(said.split()):
-                continue
-            self._sleep(self._options.speak_ms)
-            if self._ended.is_set():
-                return
-            yield Delta(text=" " * bool(number) + word, audio=audio, n_tokens=1)
+        return self._say([" " * bool(n) + word for n, word in enumerate(self._greeting)], said)
 
-    def prefill(self, utterance: Samples) -> PrefillReport:  # noqa: ARG002
+    def prefill(self, utterance: Samples) -> None:  # noqa: ARG002
         if not self._stopped.is_set():
             self._ended.clear()  # a break that arrived after the last answer has no effect
         self._turns += 1
         self._sleep(self._options.prefill_ms)
-        return PrefillReport(cost_ms=self._options.prefill_ms)
 
     def memo(self) -> dict[str, Any]:
         return {"simulated": True}

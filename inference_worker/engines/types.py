@@ -68,6 +68,7 @@ class EngineInfo:
     speaks: tuple[str, ...] = ()
     """Codes of the languages that it speaks. Empty: not known."""
     calls_tools: bool = False
+    """The model's template has tools. If not, requests with tools are refused."""
     greets: bool = False
     """Speaks the `greeting` of a full-duplex or half-duplex session as its first turn."""
     simulated: bool = False

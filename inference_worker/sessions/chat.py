@@ -149,8 +149,8 @@ class ChatRunner:
         call, prefill = self._context.engine.call, self._view.prefill
         arguments = request.messages(), request.options, reference_voice(request.ref_audio)
         field = _field_of_tools(request)
-        if field and not await call(self._view.knows_tools):
-            info = self._context.processor.info
+        info = self._context.processor.info
+        if field and not info.calls_tools:
             text = f"{field}: the model {info.model} of the engine {info.name} does not know tools"
             raise UnsupportedContent(f"{text}; leave them out, or use a model that does", field)
         if not request.progress or self._recovered.prefill_done:

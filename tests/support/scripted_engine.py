@@ -240,14 +240,10 @@ class ScriptedHalfDuplexView(HalfDuplexView):
 
 
 class ScriptedChatView(ChatView):
-    def __init__(self, answer: Answer, *, resumes: bool, knows_tools: bool) -> None:
+    def __init__(self, answer: Answer, *, resumes: bool) -> None:
         self.conversation = ScriptedConversation()
         self._answer = answer
         self._resumes = resumes
-        self._knows_tools = knows_tools
-
-    def knows_tools(self) -> bool:
-        return self._knows_tools
 
     def prefill(
         self,
@@ -293,7 +289,7 @@ class ScriptedProcessor(UnifiedProcessor):
         answer: Answer = two_pieces,
         *,
         resumes: bool = True,
-        knows_tools: bool = False,
+        calls_tools: bool = False,
         greets: bool = False,
     ) -> None:
         self.views: list[ScriptedView] = []
@@ -301,7 +297,7 @@ class ScriptedProcessor(UnifiedProcessor):
         self._step = step
         self._answer = answer
         self._resumes = resumes
-        self._knows_tools = knows_tools
+        self._calls_tools = calls_tools
         self._greets = greets
         self.replayed_audio = 10_000
 
@@ -315,6 +311,7 @@ class ScriptedProcessor(UnifiedProcessor):
             context_tokens=8192,
             sees_frames=False,
             clones_voice=False,
+            calls_tools=self._calls_tools,
             greets=self._greets,
             replayed_audio=self.replayed_audio,
         )
@@ -333,7 +330,7 @@ class ScriptedProcessor(UnifiedProcessor):
         return view
 
     def set_chat_mode(self) -> ChatView:
-        view = ScriptedChatView(self._answer, resumes=self._resumes, knows_tools=self._knows_tools)
+        view = ScriptedChatView(self._answer, resumes=self._resumes)
         self.conversations.append(view.conversation)
         return view
 

@@ -130,12 +130,12 @@ async def running_worker(
     answer: Answer = two_pieces,
     resumes: bool = True,
     transcriber: UserTranscriber | None = None,
-    knows_tools: bool = False,
+    calls_tools: bool = False,
     greets: bool = False,
     **overrides: object,
 ) -> AsyncIterator[RunningWorker]:
     processor = ScriptedProcessor(
-        step, answer, resumes=resumes, knows_tools=knows_tools, greets=greets
+        step, answer, resumes=resumes, calls_tools=calls_tools, greets=greets
     )
     values = {**settings.model_dump(), "slots": 2, **overrides}
     loops = worker_loops(processor, broker, WorkerSettings(**values), worker_id, transcriber)

@@ -16,7 +16,6 @@ from antiphon.inference_worker.engines.types import (
     EngineError,
     EngineLost,
     PastTurn,
-    PrefillReport,
     ProgressCallback,
     UnsupportedContent,
     no_progress,
@@ -117,14 +116,13 @@ class BackendHalfDuplexView(BackendAnsweringView, HalfDuplexView):
         self._turns.clear()
         return self.kv_cache_length
 
-    def prefill(self, utterance: Samples) -> PrefillReport:
+    def prefill(self, utterance: Samples) -> None:
         """Keep the utterance for `generate`."""
         if self._system is None:
             raise EngineError("the session is not prepared")
         self._answering = self._broken = False
         self._tokens_before = self._context_tokens
         self._turns.append(_Turn(utterance))
-        return PrefillReport(cost_ms=0.0)
 
     def generate(self) -> Iterator[Delta]:
         said, config = "", self._config

@@ -76,9 +76,6 @@ class LocalChatView(LocalAnsweringView, ChatView):
             return 0
         return self._slot.read(self._history, afresh=True, tools=options.tools)
 
-    def knows_tools(self) -> bool:
-        return self._slot.models.llm.knows_tools(self._slot.number)
-
     def generate(self) -> Iterator[Delta]:
         return self._stream(self._history)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from antiphon.inference_worker.engines.common.costs import milliseconds_since
-from antiphon.inference_worker.engines.local.answer import FixedText, LocalAnsweringView
+from antiphon.inference_worker.engines.local.answer import (
+    FixedText,
+    LocalAnswer,
+    LocalAnsweringView,
+)
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.transcription import transcribe
@@ -17,7 +19,6 @@ from antiphon.inference_worker.engines.types import (
     Delta,
     EngineError,
     PastTurn,
-    PrefillReport,
     UnsupportedContent,
 )
 from antiphon.shared_schemas.audio import Samples
@@ -62,29 +63,20 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         return self._context_tokens
 
     def greet(self, said: str) -> Iterator[Delta]:
-        """Yields the clauses of the greeting."""
         dialogue = self._prepared_dialogue()
         self._before, self._transcript = copy.deepcopy(dialogue), ""
         dialogue.add_assistant_text(said)
         text = FixedText(self._config.greeting.strip()[len(said) :])
-        answer = self._speak(text, speak=self._config.tts.enabled)
-        try:
-            yield from answer
-        finally:
-            self._answer = None
-            dialogue.add_assistant_text(answer.text)
-            dialogue.end_turn()
+        yield from self._say(dialogue, self._speak(text, speak=self._config.tts.enabled))
         self._context_tokens = self._slot.read(dialogue.messages())
 
-    def prefill(self, utterance: Samples) -> PrefillReport:
+    def prefill(self, utterance: Samples) -> None:
         """Transcribe the utterance. One without words is ignored and gets no answer."""
-        begun = time.perf_counter()
         dialogue = self._prepared_dialogue()
         self._before = copy.deepcopy(dialogue)
         self._transcript = transcribe(self._slot.models.recogniser, utterance, self._stopped.is_set)
         if self._transcript:
             dialogue.add_user_text(self._transcript)
-        return PrefillReport(cost_ms=milliseconds_since(begun))
 
     def generate(self) -> Iterator[Delta]:
         """Yields clauses, or tokens if the answer is not spoken."""
@@ -96,13 +88,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         answer = self._begin_answer(
             dialogue.messages(), config.generation, speak=config.tts.enabled
         )
-        try:
-            yield from answer
-        finally:
-            self._answer = None
-            dialogue.add_assistant_text(answer.text)
-            dialogue.end_turn()
-            self._context_tokens = answer.context_tokens or self._context_tokens
+        yield from self._say(dialogue, answer)
 
     def resume(self, said: str) -> Iterator[Delta]:
         self._prepared_dialogue().add_assistant_text(said)
@@ -147,6 +133,16 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
     def _room(self) -> int:
         context = self._slot.options.context_tokens
         return context - min(self._config.generation.max_new_tokens, context // _REPLY_SHARE)
+
+    def _say(self, dialogue: Dialogue, answer: LocalAnswer) -> Iterator[Delta]:
+        """The pieces of a turn. What the client got of it is in the dialogue afterwards."""
+        try:
+            yield from answer
+        finally:
+            self._answer = None
+            dialogue.add_assistant_text(answer.text)
+            dialogue.end_turn()
+            self._context_tokens = answer.context_tokens or self._context_tokens
 
     def _read(self, dialogue: Dialogue) -> int:
         return self._slot.read(dialogue.messages(), afresh=True)

@@ -154,7 +154,8 @@ class LocalLanguageModel:
         # Wait until the server's loop runs: if freed before, it never ends.
         self.prefill([{"role": "user", "content": "Hello."}], slot=0)
         self._end_token = self._find_end_token()
-        self._knows_tools: bool | None = None
+        self.knows_tools = self._find_tools()
+        """The template of the model shows it the tools of a request."""
 
     def stream(
         self,
@@ -224,15 +225,12 @@ class LocalLanguageModel:
             counter.add(input_text=_new_tokens(answer["timings"]))
         return int(answer["usage"]["prompt_tokens"])
 
-    def knows_tools(self, slot: int) -> bool:
-        """Whether the template of the model shows it the tools of a request."""
-        if self._knows_tools is None:
-            question = [{"role": "user", "content": "Hello."}]
-            function = {"name": "probe", "description": "A probe.", "parameters": {}}
-            tools = [{"type": "function", "function": function}]
-            lengths = {self.prefill(question, slot, tools=shown) for shown in ((), tools)}
-            self._knows_tools = len(lengths) > 1
-        return self._knows_tools
+    def _find_tools(self) -> bool:
+        """Whether tools make a prompt longer."""
+        question = [{"role": "user", "content": "Hello."}]
+        function = {"name": "probe", "description": "A probe.", "parameters": {}}
+        tools = [{"type": "function", "function": function}]
+        return len({self.prefill(question, slot=0, tools=shown) for shown in ((), tools)}) > 1
 
     def _reluctance(self, length_penalty: float) -> list[list[float]]:
         """The bias that divides the odds of ending by `length_penalty`."""

@@ -9,13 +9,12 @@ from typing import TypeVar
 
 import structlog
 
-from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.local.chat import LocalChatView
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
 from antiphon.inference_worker.engines.local.models import LocalModels, LocalSlot
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.processor import SessionView, UnifiedProcessor
+from antiphon.inference_worker.engines.processor import SessionView, SlotPool, UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
 from antiphon.shared_schemas.states import SessionKind
 
@@ -37,7 +36,6 @@ class LocalProcessor(UnifiedProcessor):
     def __init__(self, options: LocalOptions) -> None:
         self._options = options
         self._models: LocalModels | None = None
-        self._calls_tools = False
         self._slots = SlotPool(options.slots)
         self._views: dict[int, SessionView] = {}
         self._pool = ThreadPoolExecutor(
@@ -57,13 +55,12 @@ class LocalProcessor(UnifiedProcessor):
             clones_voice=False,
             hears=_RECOGNISED,
             speaks=(self._options.language,),
-            calls_tools=self._calls_tools,
+            calls_tools=self._models is not None and self._models.llm.knows_tools,
             greets=True,
         )
 
     def load(self, report: LoadProgress) -> None:
         self._models = LocalModels.load(self._options, report)
-        self._calls_tools = self._models.llm.knows_tools(slot=0)
         _log.info("local_engine_loaded", model=self.info.model, slots=self._options.slots)
 
     def set_duplex_mode(self) -> LocalDuplexView:

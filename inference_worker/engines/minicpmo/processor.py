@@ -8,7 +8,6 @@ from pathlib import Path
 import structlog
 import torch
 
-from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, read_config
 from antiphon.inference_worker.engines.minicpmo.device import pick_device
 from antiphon.inference_worker.engines.minicpmo.model.load import load_network
@@ -30,6 +29,7 @@ from antiphon.inference_worker.engines.processor import (
     ChatView,
     DuplexView,
     HalfDuplexView,
+    SlotPool,
     UnifiedProcessor,
 )
 from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress

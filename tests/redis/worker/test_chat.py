@@ -112,7 +112,7 @@ def request_with_tools(*messages: ConversationMessage) -> ChatIn:
 
 
 async def test_calls_of_tools(open_session: OpenSession) -> None:
-    async with open_session(answer=calls_a_tool, knows_tools=True) as (worker, client):
+    async with open_session(answer=calls_a_tool, calls_tools=True) as (worker, client):
         history = (asks_weather("Rome"), calls_weather("Rome"), weather_result("Rome"))
         await client.send(request_with_tools(*history))
         await client.expect(PrefillDoneOut)

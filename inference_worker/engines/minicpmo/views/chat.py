@@ -136,9 +136,6 @@ class MiniCPMOChatView(MiniCPMOAnsweringView, ChatView):
         self._options = options
         return self._session.length
 
-    def knows_tools(self) -> bool:
-        return self._parts.tokenizer.knows_tools
-
     def resume(self, said: str) -> Generator[Delta, None, None]:
         pieces = super().resume(said)
         tools = self._options.tools if self._options else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ from antiphon.inference_worker.engines.minicpmo.views.answering import (
     MiniCPMOAnsweringView,
 )
 from antiphon.inference_worker.engines.processor import HalfDuplexView
-from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn, PrefillReport
+from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import GenerationConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage
@@ -83,15 +82,14 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         output = AnswerQueue(said)
         yield from self._stream(output, self._write_greeting(output, words, count))
 
-    def prefill(self, utterance: Samples) -> PrefillReport:
+    def prefill(self, utterance: Samples) -> None:
         """Feed one utterance and open the answer."""
-        began, session = time.perf_counter(), self._ready()
+        session = self._ready()
         self._greeting = False
         self._lease.run(self._make_room(session, utterance))
         self._mark, self._broken = session.bookmark(), False
         with self._counting_input():
             self._lease.run(self._feed_utterance(session, utterance))
-        return PrefillReport(cost_ms=(time.perf_counter() - began) * 1000)
 
     def _generation(self) -> GenerationConfig:
         self._ready()

@@ -53,13 +53,14 @@ def options(tokens: int = 60, **values: object) -> ChatOptions:
 
 
 def test_the_bundled_model_does_not_know_tools(local_engine: LocalProcessor) -> None:
-    request = local_engine.set_chat_mode()
-    assert not request.knows_tools()
-    request.cleanup()
+    assert not local_engine.info.calls_tools
+
+
+def test_the_model_knows_tools(engine_with_tools: LocalProcessor) -> None:
+    assert engine_with_tools.info.calls_tools
 
 
 def test_a_call_is_structured_and_not_text(view: LocalChatView) -> None:
-    assert view.knows_tools()
     assert view.prefill([*HABIT, asks_weather("Paris")], options()) > 150
     deltas = list(view.generate())
     assert "".join(delta.text for delta in deltas) == ""

@@ -186,8 +186,8 @@ def test_a_chat_of_text_audio_and_images(processor: MiniCPMOProcessor) -> None:
 
 
 def test_tools_need_a_template_with_tools_and_no_voice(processor: MiniCPMOProcessor) -> None:
+    assert not processor.info.calls_tools  # like the template of the tiny checkpoint
     view = processor.set_chat_mode()
-    assert not view.knows_tools()  # like the template of the tiny checkpoint
     speaking = ChatOptions(tools=[WEATHER], tts=TtsConfig(enabled=True))
     with pytest.raises(UnsupportedContent, match="set it to false") as refused:
         view.prefill([asks_weather("Rome")], speaking)
@@ -201,8 +201,8 @@ def test_a_chat_with_tools(processor: MiniCPMOProcessor, monkeypatch: pytest.Mon
     monkeypatch.setattr(inner, "chat_template", TEMPLATE)
     history = [asks_weather("Rome"), calls_weather("Rome"), weather_result("Rome")]
     options = ChatOptions(generation=GENERATION, tools=[WEATHER])
+    assert processor.info.calls_tools
     view = processor.set_chat_mode()
-    assert view.knows_tools()
     assert view.prefill(history, options) == view.take_usage().input_text
     view.cleanup()
     view = processor.set_chat_mode()
