@@ -12,7 +12,7 @@ from antiphon.inference_worker.engines.local.duplex import (
 )
 from antiphon.inference_worker.engines.local.reply import UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import TimedWord, UnitSpeech, Word
-from antiphon.inference_worker.engines.local.speech_input import UnitTranscription
+from antiphon.inference_worker.engines.local.transcription import UnitTranscription
 from antiphon.inference_worker.engines.types import PastUnit
 
 AUDIO = np.zeros(16_000, dtype=np.float32)

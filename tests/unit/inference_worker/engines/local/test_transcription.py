@@ -8,8 +8,11 @@ import soxr
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.speech import Clause, Word
-from antiphon.inference_worker.engines.local.speech_input import SpeechInput, endpoint_rules
-from antiphon.inference_worker.engines.local.transcription import Recogniser
+from antiphon.inference_worker.engines.local.transcription import (
+    Recogniser,
+    SpeechInput,
+    endpoint_rules,
+)
 from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
