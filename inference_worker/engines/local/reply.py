@@ -69,10 +69,11 @@ class Reply:
 
     def unfinished(self) -> UnfinishedReply:
         """The words that another worker would have to speak if this process died now."""
-        if self.queue.untouched:
+        remaining = self.queue.remaining()
+        if remaining is None:
             return self._rest
-        more = self._rest.more and not self.queue.finished
-        return UnfinishedReply(tuple(self.queue.remaining()), more)
+        words, may_follow = remaining
+        return UnfinishedReply(tuple(words), self._rest.more and may_follow)
 
     def _run(self) -> None:
         previous: Clause | None = None

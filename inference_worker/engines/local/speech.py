@@ -137,21 +137,14 @@ class SpeechQueue:
                 stop = min(stop, self._words[due][0])
             return self._remove(due, stop)
 
-    def remaining(self) -> list[Word]:
-        """The words that are not in any unit yet."""
-        with self._changed:
-            return [word for _, word in self._words]
+    def remaining(self) -> tuple[list[Word], bool] | None:
+        """The words that are not in any unit yet, and whether a clause may follow them.
 
-    @property
-    def finished(self) -> bool:
+        None if no clause was pushed yet.
+        """
         with self._changed:
-            return self._finished
-
-    @property
-    def untouched(self) -> bool:
-        """True if no clause was pushed yet."""
-        with self._changed:
-            return self._untouched
+            words = [word for _, word in self._words]
+            return None if self._untouched else (words, not self._finished)
 
     @property
     def exhausted(self) -> bool:

@@ -84,9 +84,12 @@ def test_an_unfinished_answer_does_not_end_when_the_queue_is_empty() -> None:
 
 def test_remaining_has_the_words_that_have_not_begun() -> None:
     queue = SpeechQueue()
+    assert queue.remaining() is None
     queue.push(clause("one", "two", "three"))
     queue.take(150, FAR)
-    assert [word.text for word in queue.remaining()] == ["three"]
+    assert queue.remaining() == ([Word("three", 1)], True)
+    queue.finish()
+    assert queue.remaining() == ([Word("three", 1)], False)
 
 
 def test_wait_ends_when_a_complete_unit_is_queued() -> None:
@@ -103,14 +106,14 @@ def test_wait_ends_with_the_answer() -> None:
     finisher = threading.Thread(target=queue.finish)
     finisher.start()
     queue.wait(FAR, FAR, time.perf_counter() + 60)
-    assert queue.finished
+    assert queue.exhausted
     finisher.join()
 
 
 def test_wait_ends_at_the_deadline() -> None:
     queue = SpeechQueue()
     queue.wait(FAR, FAR, time.perf_counter() + 0.01)
-    assert not queue.finished
+    assert not queue.exhausted
 
 
 @given(
