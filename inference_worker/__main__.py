@@ -11,7 +11,6 @@ from antiphon.inference_worker.worker import run
 
 
 def main() -> int:
-    """Returns the exit status."""
     return run_service(
         "worker",
         lambda: run(WorkerSettings(), on_loaded=freeze_heap),

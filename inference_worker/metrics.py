@@ -96,8 +96,6 @@ class WorkerMetrics:
 
 
 class _CounterExport(Collector):
-    """Exports the current totals of `WorkerCounters`."""
-
     def __init__(self, counters: WorkerCounters) -> None:
         self._counters = counters
 

@@ -48,7 +48,6 @@ class SessionPool:
 
     @property
     def free(self) -> int:
-        """Number of free slots."""
         return self.slots - len(self._tasks)
 
     @property

@@ -62,7 +62,6 @@ class ClaimedSession:
         return self._writer.last
 
     def record_latency(self, ms: float) -> None:
-        """Count one more answer and keep its latency."""
         count = self.latency.count if self.latency else 0
         self.latency = Latency(count + 1, round(ms, 1))
 

@@ -165,7 +165,6 @@ class ConversationPast(Generic[StepT]):
         self._recent.extend(recent)
 
     async def add(self, finished: FinishedStep[StepT]) -> None:
-        """Add the newest unit or turn."""
         self._recent.append(finished)
         before = finished.count - self._lag
         due = sum(item.count <= before for item in self._recent)
@@ -227,7 +226,6 @@ def encode_steps(finished: Sequence[FinishedStep[StepT]], *, with_audio: bool) -
 
 
 def decode_steps(entries: Iterable[PastSteps], kind: type[StepT]) -> Iterator[StepT]:
-    """Every step of `entries`."""
     for entry in entries:
         rest, frames = _sound(entry.audio), list(entry.frames)
         for header in entry.steps:

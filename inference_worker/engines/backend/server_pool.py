@@ -61,7 +61,6 @@ class ServerPool:
 
     @property
     def quarantined(self) -> int:
-        """Number of servers that do not answer."""
         with self._changed:
             return len(self._quarantined)
 

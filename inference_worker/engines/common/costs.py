@@ -42,7 +42,6 @@ class StageCosts:
 
     @contextmanager
     def measure(self, stage: Stage) -> Iterator[None]:
-        """Add the duration of the block to `stage`."""
         begun = time.perf_counter()
         try:
             yield
@@ -52,7 +51,6 @@ class StageCosts:
                 self._spent[stage] = self._spent.get(stage, 0.0) + spent
 
     def drain(self) -> dict[Stage, float]:
-        """The costs since the last call."""
         with self._lock:
             spent, self._spent = self._spent, {}
         return spent

@@ -54,7 +54,6 @@ class ToolCallReader:
         return "".join(shown), tuple(calls)
 
     def finish(self) -> str:
-        """The rest of the text."""
         held, self._held = self._held, ""
         if _OPEN in held:
             return ""

@@ -65,7 +65,6 @@ _LIBRARIES = (
 
 
 def examine(options: LocalOptions) -> Iterator[Finding]:
-    """Check the libraries and the weights."""
     for about, module in _LIBRARIES:
         yield run_check(about, lambda module=module: _library(module), _INSTALL)  # type: ignore[misc]
     remedy = "name a .gguf file, or none at all" if options.model_path else WEIGHTS_COMMAND

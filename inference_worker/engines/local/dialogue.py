@@ -96,7 +96,6 @@ class Dialogue:
             answers[-1].played_ms = played_ms
 
     def end_turn(self) -> None:
-        """Close the assistant's turn as complete."""
         self._turn_open = False
 
     def interrupt_turn(self) -> None:

@@ -264,7 +264,6 @@ def memo_of_unfinished(rest: UnfinishedReply) -> dict[str, Any]:
 
 
 def restore_dialogue(units: Sequence[PastUnit], dialogue: Dialogue) -> None:
-    """Add the text of `units` to `dialogue`."""
     for unit in units:
         if unit.played_ms is not None:
             dialogue.set_played(unit.played_ms)

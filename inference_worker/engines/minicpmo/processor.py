@@ -75,7 +75,6 @@ class MiniCPMOProcessor(UnifiedProcessor):
         )
 
     def load(self, report: LoadProgress) -> None:
-        """Load the weights and warm up. Raises EngineLoadError with the remedy."""
         options = self._options
         config = read_config(self._folder)
         device = pick_device(options.device)
@@ -116,15 +115,12 @@ class MiniCPMOProcessor(UnifiedProcessor):
         self._warm_up()
 
     def set_duplex_mode(self) -> DuplexView:
-        """Create a full-duplex session. Raises EngineError if every slot is taken."""
         return MiniCPMODuplexView(*self._lease_slot())
 
     def set_half_duplex_mode(self) -> HalfDuplexView:
-        """Create a half-duplex session. Raises EngineError if every slot is taken."""
         return MiniCPMOHalfDuplexView(*self._lease_slot())
 
     def set_chat_mode(self) -> ChatView:
-        """Create a chat request. Raises EngineError if every slot is taken."""
         return MiniCPMOChatView(*self._lease_slot())
 
     def memory(self) -> Memory:
@@ -136,7 +132,6 @@ class MiniCPMOProcessor(UnifiedProcessor):
         return Memory(torch.cuda.memory_reserved(device), total)
 
     def close(self) -> None:
-        """Stop the engine thread and release the weights."""
         if self._parts is not None:
             self._parts.engine.close()
             if self._parts.vocoder is not None:

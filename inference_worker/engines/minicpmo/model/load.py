@@ -54,7 +54,9 @@ def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> 
     weights = WeightLoader(network, shards, dtype, options.quantize)
     for count, path in enumerate(sorted(set(shards.values())), start=1):
         report(f"weights {count}/{len(set(shards.values()))} to {device}")
-        _stream(weights, path, device)
+        with open_weights(path, str(device)) as file:
+            for name in file.keys():  # noqa: SIM118  # a file handle, not a dict
+                weights.take(name, file.get_tensor(name))
     compute_buffers(network, device)
     if fused:
         report("programs")
@@ -137,12 +139,6 @@ def expected_names(network: MiniCPMO, found: Collection[str]) -> set[str]:
         if not packed.isdisjoint(found):
             names = names - {f"{module}.weight"} | packed
     return names
-
-
-def _stream(weights: WeightLoader, path: Path, device: torch.device) -> None:
-    with open_weights(path, str(device)) as file:
-        for name in file.keys():  # noqa: SIM118  # a file handle, not a dict
-            weights.take(name, file.get_tensor(name))
 
 
 class WeightLoader:

@@ -57,7 +57,6 @@ class MemoryEstimate:
         return self.fixed + slots * self.slot
 
     def fitting(self, free: int) -> int:
-        """How many slots fit into `free` bytes."""
         return max(0, (free - self.fixed) // self.slot)
 
 
@@ -108,7 +107,6 @@ def _values(config: ModelConfig) -> tuple[int, int, int]:
 
 
 def activation_bytes(config: ModelConfig, width: int) -> int:
-    """Bytes of the values of the largest step."""
     return IMAGE_PATCHES * PATCH_VALUES * config.hidden_size * width
 
 
@@ -161,7 +159,6 @@ def _frame_bytes(options: EngineOptions) -> tuple[int, int]:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes that are free on `device`."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(psutil.virtual_memory().available)

@@ -112,7 +112,6 @@ class Tokenizer:
         speak: bool = True,
         tools: Sequence[dict[str, Any]] = (),
     ) -> str:
-        """Render `messages` with the checkpoint's template."""
         text = self._inner.apply_chat_template(
             list(messages),
             tools=list(tools) or None,
@@ -125,7 +124,6 @@ class Tokenizer:
 
     @cached_property
     def knows_tools(self) -> bool:
-        """Whether the checkpoint's template has tools."""
         function = {"name": "probe", "description": "A probe.", "parameters": {}}
         messages = [{"role": "user", "content": "Hello."}]
         return "probe" in self.chat(messages, tools=[{"type": "function", "function": function}])

@@ -154,7 +154,6 @@ class TokenStep(EngineStep):
 
     @property
     def size(self) -> int:
-        """Number of tokens."""
         raise NotImplementedError
 
     @property

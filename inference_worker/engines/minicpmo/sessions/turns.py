@@ -292,7 +292,6 @@ class TurnConversation(TextContext):
         return Bookmark(self.length, self._pending, self._opening, self._turns)
 
     def rollback(self, mark: Bookmark) -> None:
-        """Return to `mark`: drop everything after it."""
         self.length = mark.length
         self._pending, self._opening, self._turns = mark.pending, mark.opening, mark.turns
 

@@ -76,7 +76,6 @@ class AnswerQueue:
         self._sent, self._unsent_tokens = whole, 0
 
     def put_codes(self, codes: list[int], last: bool) -> None:
-        """Queue the codes of the next second of speech."""
         self._pieces.put((codes, last))
 
     def close(self, _outcome: object = None) -> None:
