@@ -49,6 +49,6 @@ class WorkerSettings(StatusSettings):
 
     @property
     def all_engine_options(self) -> dict[str, Any]:
-        """`engine_options`, and the options that are settings of their own."""
+        """`engine_options`, and the options that have a separate setting."""
         own = {} if self.quantize is None else {"quantize": self.quantize}
         return self.engine_options | own

@@ -59,7 +59,7 @@ class AnswerStream:
         said: str,
         interrupts: InterruptWatcher,
     ) -> None:
-        """Publish what the model says first. Nobody waited for it, so it is not a latency."""
+        """Publish what the model says first. No user waited for it, so it is not a latency."""
         self._is_answer, self.text = False, said
         await self._publish(partial(greet, said), interrupts, streaming=True)
 

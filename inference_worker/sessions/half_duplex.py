@@ -160,7 +160,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
         )
 
     async def _answer(self, turn: PendingTurn, mailbox: SessionMailbox) -> EndReason | None:
-        """Speak one turn: an answer or the greeting. Audio that arrives meanwhile is discarded."""
+        """Speak one turn: an answer or the greeting. Audio that arrives until it ends is discarded."""
         context, session = self._context, self._session
         interrupts = InterruptWatcher(turn.last_input, self._view.set_break, self._view)
         answer = AnswerStream(context, session, self._view, self._trace)

@@ -191,13 +191,12 @@ class ScriptedHalfDuplexView(HalfDuplexView):
         self.conversation.said = said
         return self._answer(self.conversation)
 
-    def prefill(self, utterance: Samples) -> PrefillReport:
+    def prefill(self, utterance: Samples) -> None:
         self.conversation.number += 1
         self.conversation.silenced.clear()
         self.conversation.inputs.append(utterance)
         self.conversation.tokens.add(input_audio=10)
         self.conversation.calls.append(f"prefill {self.conversation.number}")
-        return PrefillReport(cost_ms=1.0)
 
     def generate(self) -> Iterator[Delta]:
         self.conversation.calls.append(f"generate {self.conversation.number}")

@@ -26,7 +26,7 @@ from antiphon.shared_schemas.content import AudioPart, ConversationMessage, Role
 
 
 class BackendAnsweringView(BackendView, AnsweringView):
-    """Each request has a session of its own: a server keeps the context of earlier requests otherwise."""
+    """Opens a new session for each request: otherwise, a server keeps the context of earlier requests."""
 
     def __init__(self, options: BackendOptions, servers: ServerPool) -> None:
         super().__init__(options, servers)

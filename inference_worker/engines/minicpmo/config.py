@@ -162,7 +162,7 @@ class EngineOptions(BaseModel):
     `vocoder` is the folder of Token2wav. "auto" takes assets/token2wav of the checkpoint if that
     folder and a GPU exist; "none" serves text only. `vocoder_steps` is the number of solver steps
     per chunk; the public demo takes 5. `vocoder_tf32` computes its matrix products in TF32, as torch does
-    with convolutions anyway. `speech_stream` draws audio codes on a CUDA stream of their own, beside the
+    with convolutions anyway. `speech_stream` draws audio codes on a separate CUDA stream, beside the
     steps of the language model. `voice_seconds` of a reference voice are used; the memory of
     a session grows with them. `fixed_shapes` makes every batch cover all slots and the
     whole context, so that the numbers of a session do not depend on the other sessions; the default

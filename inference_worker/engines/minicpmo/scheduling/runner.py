@@ -61,7 +61,7 @@ class Runner:
 
     With `ragged`, feeds of any length share a batch. The default is what suits the kernels.
 
-    With `speech_stream`, the speech model has a CUDA stream of its own: `start` runs its steps beside
+    With `speech_stream`, the speech model has a separate CUDA stream: `start` runs its steps beside
     those of the language model. Its cache belongs to that stream.
     """
 

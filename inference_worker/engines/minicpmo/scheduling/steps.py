@@ -33,7 +33,7 @@ CODES_PER_STEP = 2
 """Codes that are drawn without the host in between. More would delay the steps of other sessions."""
 
 CODES_BESIDE = 5
-"""The same on a stream of their own, where they run beside a step of the language model."""
+"""The same on a separate stream, where they run beside a step of the language model."""
 
 BEAMS = 3
 CANDIDATES = 9

@@ -178,7 +178,7 @@ class AnswerSpeech:
         self.speech.reset()
 
     def speak_text(self, tokens: list[int], states: list[Tensor]) -> Steps[None]:
-        """Speak a whole text, which is one condition of its own. A text that is too long for one is
+        """Speak a whole text, which is one separate condition. A text that is too long for one is
         spoken ten tokens at a time.
         """
         if len(tokens) <= min(MAX_WHOLE_TOKENS, self.speech.capacity // 8):

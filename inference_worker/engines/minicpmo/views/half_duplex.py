@@ -130,8 +130,8 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         answer = min(
             self._config.generation.max_new_tokens, self._parts.options.context_tokens // 4
         )
-        heard = len(utterance) // SAMPLES_PER_EMBEDDING
-        yield from session.make_room(heard + TURN_MARKS + answer)
+        sound = len(utterance) // SAMPLES_PER_EMBEDDING
+        yield from session.make_room(sound + TURN_MARKS + answer)
 
     def _feed_utterance(self, session: TurnConversation, utterance: Samples) -> Steps[None]:
         missing = max(0, FIRST_SAMPLES - len(utterance))
