@@ -111,7 +111,7 @@ class Caller:
         yield from one.prepare("system", "end", [])
         past = self.script.random.choices(words, k=self.capacity // 2 - one.length)
         yield from one.feed([tuple(past)], want_logits=False)
-        window = min(one.sampling.repetition_window, len(words))
+        window = min(one.config.text_repetition_window_size, len(words))
         one.history += self.script.random.sample(words, window)
         self._start = one.length, copy.deepcopy(one.layout)
         _fill_audio(one)

@@ -97,7 +97,7 @@ def pictures(parts: int) -> EncodeImages:
 
 def kinds_of_step() -> dict[str, Sequence[EngineStep]]:
     """Full batches of every type of step. Call it inside `fake_gpu`."""
-    rows = [TokenRow(SamplingSettings(listen_top_k=2), [5, 5, 9], (0.3, 0.6)) for _ in range(SLOTS)]
+    rows = [TokenRow(SamplingSettings(listen_top_k=2), (5, 5, 9), (0.3, 0.6)) for _ in range(SLOTS)]
     every, condition = range(SLOTS), torch.zeros(19, 768, dtype=torch.bfloat16, device=GPU)
     return {
         "decode": [Feed(slot, CONTEXT - 1, ((7,),)) for slot in every],

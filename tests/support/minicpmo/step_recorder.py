@@ -64,15 +64,15 @@ def sampling_of(spec: Any, **changed: Any) -> SamplingSettings:
         listen_prob_scale=g["listen_prob_scale"],
         listen_top_k=g["listen_top_k"],
         repetition_penalty=g["text_repetition_penalty"],
-        repetition_window=g["text_repetition_window_size"],
         length_penalty=g["length_penalty"],
     )
 
 
 def config_of(spec: Any, **changed: Any) -> DuplexConfig:
-    limit = (spec["generate_kwargs"] | changed)["max_new_speak_tokens_per_chunk"]
+    g = spec["generate_kwargs"] | changed
     return DuplexConfig(
-        max_new_speak_tokens_per_chunk=limit,
+        max_new_speak_tokens_per_chunk=g["max_new_speak_tokens_per_chunk"],
+        text_repetition_window_size=g["text_repetition_window_size"],
         force_listen_count=spec["duplex_kwargs"].get("force_listen_count", 0),
     )
 

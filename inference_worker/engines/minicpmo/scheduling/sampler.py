@@ -314,7 +314,7 @@ class TokenHistory:
         self._grow(bucket(max(slots) + 1))
         added, dropped, renewed = list[int](), list[int](), list[int]()
         for slot, row in zip(slots, rows, strict=True):
-            first, recent = slot * self._vocabulary, row.recent
+            first, recent = slot * self._vocabulary, row.history
             before = self._known.get(slot, ())
             self._known[slot] = recent
             if recent == before:

@@ -51,8 +51,9 @@ MAX_DRAWS = 26
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingSettings:
-    """Sampling settings of a session. 0 disables `top_k` and `top_p`; `repetition_window` 0 covers
-    everything. `speakable`: a written answer has no tokens that cannot be spoken.
+    """Sampling settings of a session. 0 disables `top_k` and `top_p`.
+
+    `speakable`: a written answer has no tokens that cannot be spoken.
     """
 
     greedy: bool = False
@@ -62,27 +63,22 @@ class SamplingSettings:
     listen_prob_scale: float = 1.0
     listen_top_k: int | None = None
     repetition_penalty: float = 1.05
-    repetition_window: int = 512
     length_penalty: float = 1.1
     speakable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """Input of one draw: settings, the tokens so far, two uniform draws in [0, 1), and the slot.
+    """Input of one draw: settings, the tokens that the repetition penalty applies to, two uniform draws
+    in [0, 1), and the slot.
 
     With a slot, the sampler remembers the history and sends only its changes to the device.
     """
 
     settings: SamplingSettings
-    history: Sequence[int]
+    history: tuple[int, ...]
     draws: tuple[float, float] = (0.0, 0.0)
     slot: int | None = None
-
-    @property
-    def recent(self) -> tuple[int, ...]:
-        """The tokens that the repetition penalty applies to."""
-        return tuple(self.history[-self.settings.repetition_window :])
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,6 @@ def duplex_sampling(config: DuplexConfig) -> SamplingSettings:
         listen_prob_scale=config.listen_prob_scale,
         listen_top_k=config.listen_top_k,
         repetition_penalty=config.text_repetition_penalty,
-        repetition_window=config.text_repetition_window_size,
         length_penalty=config.length_penalty,
     )
 

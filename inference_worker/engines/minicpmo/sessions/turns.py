@@ -1,4 +1,4 @@
-"""One turn-based conversation: a whole chat, or a half-duplex user turn that is streamed."""
+"""One turn-based conversation: a whole chat, or a half-duplex conversation turn by turn."""
 
 from __future__ import annotations
 

@@ -196,7 +196,6 @@ def answer_sampling(generation: GenerationConfig, *, spoken: bool) -> SamplingSe
         top_k=_TOP_K if generation.top_k is None else generation.top_k,
         top_p=generation.top_p,
         repetition_penalty=1.02,
-        repetition_window=0,
         length_penalty=generation.length_penalty,
         speakable=spoken,
     )

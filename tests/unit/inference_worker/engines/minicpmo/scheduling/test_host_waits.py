@@ -95,7 +95,7 @@ def test_sampling_reads_once(
     logits = torch.randn(
         runner.network.config.vocab_size, generator=torch.Generator().manual_seed(0)
     )
-    rows = [TokenRow(settings, history, (0.3, 0.6)) for history in ([], [5, 5, 9])]
+    rows = [TokenRow(settings, history, (0.3, 0.6)) for history in ((), (5, 5, 9))]
     waits, _ = ran(runner, [kind(logits, row) for row in rows])
     assert (waits.reads, waits.copies) == (["tolist"], [])
 

@@ -38,12 +38,12 @@ def row_of(case: Any) -> Any:
         listen_prob_scale=s["listen_prob_scale"],
         listen_top_k=s["listen_top_k"],
         repetition_penalty=s["text_repetition_penalty"],
-        repetition_window=s["text_repetition_window_size"],
         length_penalty=s["length_penalty"],
     )
     chunk_end = golden_set.facts("tokenizer")["special"]["<|chunk_eos|>"]
     early = 0.0 if case.get("first_draw_forced_to") == chunk_end else 1.0
-    return TokenRow(settings, case["history"], (early, 0.0))
+    history = tuple(case["history"][-s["text_repetition_window_size"] :])
+    return TokenRow(settings, history, (early, 0.0))
 
 
 @pytest.fixture
@@ -125,8 +125,9 @@ def test_top_k_keeps_ties_with_its_last(sampler: Sampler) -> None:
 def test_draws_follow_the_probabilities(sampler: Sampler) -> None:
     case = golden_set.facts("e_sampling")["cases"][0]
     logits = golden_set.tensors("e_sampling")["logits"][[case["logits_row"]] * 1000]
-    settings = row_of(case).settings
-    rows = [TokenRow(settings, case["history"], (1.0, (n + 0.5) / 1000)) for n in range(1000)]
+    row = row_of(case)
+    draws = [(1.0, (n + 0.5) / 1000) for n in range(1000)]
+    rows = [TokenRow(row.settings, row.history, pair) for pair in draws]
     tokens = torch.tensor([c.token for c in sampler.sample(logits, rows)])
     shares = torch.bincount(tokens, minlength=logits.shape[1]) / 1000
     assert_close(shares, golden_set.tensors("e_sampling")["case0.final_probs"], atol=2e-3, rtol=0)
@@ -136,7 +137,7 @@ def test_fixed_penalises_negative_logits_and_scales_listening(tokenizer: Tokeniz
     fixed = Sampler(tokenizer.ids, tokenizer.forbidden, "fixed")
     logits = torch.full((1, len(tokenizer)), -1.0)
     logits[0, 20] = 2.0
-    row = TokenRow(SamplingSettings(repetition_penalty=2.0, listen_prob_scale=0.5), [20, 21])
+    row = TokenRow(SamplingSettings(repetition_penalty=2.0, listen_prob_scale=0.5), (20, 21))
     out = fixed.adjust(logits, [row])[0]
     assert out[20] == 1.0
     assert out[21] == -2.0

@@ -11,7 +11,7 @@ WORDS, WINDOW = 30, 5
 
 
 def row(slot: int, said: list[int]) -> TokenRow:
-    return TokenRow(SamplingSettings(repetition_window=WINDOW), tuple(said), slot=slot)
+    return TokenRow(SamplingSettings(), tuple(said[-WINDOW:]), slot=slot)
 
 
 def test_the_mask_follows_the_window_of_each_slot() -> None:

@@ -289,14 +289,13 @@ def test_settings_of_a_client() -> None:
     config = DuplexConfig(
         decode_mode="greedy",
         text_repetition_penalty=1.2,
-        text_repetition_window_size=7,
         length_penalty=1.4,
         listen_top_k=3,
         tts_temperature=0.5,
     )
     sampling, speech = duplex_sampling(config), duplex_speech(config)
     assert sampling.greedy
-    assert (sampling.repetition_penalty, sampling.repetition_window) == (1.2, 7)
+    assert sampling.repetition_penalty == 1.2
     assert (sampling.length_penalty, sampling.listen_top_k) == (1.4, 3)
     assert speech == SpeechSettings(temperature=0.5)
     assert duplex_sampling(DuplexConfig()) == SamplingSettings()
