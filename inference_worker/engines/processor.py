@@ -69,6 +69,9 @@ class AnsweringView(SessionView):
 class DuplexView(SessionView):
     """One full-duplex conversation: prepare once, then prefill, generate, finalize per unit."""
 
+    _break = False
+    """Between `set_break` and `clear_break`: `generate` listens, as with `force_listen`."""
+
     @abstractmethod
     def prepare(
         self,
@@ -107,12 +110,12 @@ class DuplexView(SessionView):
         did not play.
         """
 
-    @abstractmethod
     def set_break(self) -> None:
         """Stop speaking and listen from the next step on."""
+        self._break = True
 
-    @abstractmethod
-    def clear_break(self) -> None: ...
+    def clear_break(self) -> None:
+        self._break = False
 
     @property
     @abstractmethod

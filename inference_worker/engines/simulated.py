@@ -125,7 +125,6 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
         self._phase = 0
         self._greeting: list[str] = []
         """The words of it that are not spoken yet."""
-        self._break = False
 
     def prepare(
         self,
@@ -185,12 +184,6 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
             self._phase = int(units[-1].memo.get("phase", 0))
             left = int(units[-1].memo.get("greeting", 0))
             self._greeting = self._greeting[len(self._greeting) - left :]
-
-    def set_break(self) -> None:
-        self._break = True
-
-    def clear_break(self) -> None:
-        self._break = False
 
     @property
     def kv_cache_length(self) -> int:

@@ -99,12 +99,6 @@ class ScriptedView(DuplexView):
     def played(self, played_ms: float) -> None:
         self.calls.append(f"played {played_ms:g}")
 
-    def set_break(self) -> None:
-        self.calls.append("set_break")
-
-    def clear_break(self) -> None:
-        self.calls.append("clear_break")
-
     def stop(self) -> None:
         self.calls.append("stop")
 

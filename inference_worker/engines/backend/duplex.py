@@ -61,7 +61,6 @@ class BackendDuplexView(BackendView, DuplexView):
         self._prompt = ""
         self._voices: tuple[Samples | None, Samples | None] = (None, None)
         self._input: tuple[Samples, Sequence[bytes], int] = (SILENCE, (), 1)
-        self._break = False
         self._reset()
 
     def _reset(self) -> None:
@@ -122,12 +121,6 @@ class BackendDuplexView(BackendView, DuplexView):
             if unit.audio is not None and len(unit.audio):
                 self.prefill(unit.audio, unit.frames, self._config.max_slice_nums)
                 self.generate(force_listen=True)
-
-    def set_break(self) -> None:
-        self._break = True
-
-    def clear_break(self) -> None:
-        self._break = False
 
     def _wait_for_answers(self, connection: BackendConnection) -> None:
         """Let a server that is slower than real time catch up. Raises EngineLost if it is silent."""

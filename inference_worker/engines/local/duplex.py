@@ -68,7 +68,6 @@ class LocalDuplexView(DuplexView):
         self._unit: _Unit | None = None
         self._units = 0
         self._input_ms = 0.0
-        self._break = False
 
     def prepare(
         self,
@@ -154,13 +153,6 @@ class LocalDuplexView(DuplexView):
 
     def played(self, played_ms: float) -> None:
         self._prepared()[0].dialogue.set_played(played_ms)
-
-    def set_break(self) -> None:
-        """Stop speaking at the next unit; the user gets an answer after `clear_break`."""
-        self._break = True
-
-    def clear_break(self) -> None:
-        self._break = False
 
     def stop(self) -> None:
         """Cancel the reply; from now on the session only listens."""

@@ -48,7 +48,6 @@ class MiniCPMODuplexView(DuplexView):
         self._session: DuplexConversation | None = None
         self._voice: VoiceState | None = None
         self._tokens = TokenCounter()
-        self._break = False
         self._max_slices = 1
 
     def prepare(
@@ -136,12 +135,6 @@ class MiniCPMODuplexView(DuplexView):
         if self._voice is not None and self._parts.vocoder is not None:
             for codes in unfinished_turn_codes([unit.memo for unit in past]):
                 self._parts.vocoder.synthesize(self._voice, codes, last=False)
-
-    def set_break(self) -> None:
-        self._break = True
-
-    def clear_break(self) -> None:
-        self._break = False
 
     def stop(self) -> None:
         self._lease.stop()
