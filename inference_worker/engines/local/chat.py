@@ -74,7 +74,7 @@ class LocalChatView(LocalAnsweringView, ChatView):
         self._history = read_history(messages, transcribe_next, videos)
         if stopped():
             return 0
-        return self._slot.read(self._history, afresh=True, tools=options.tools)
+        return self._slot.read(self._history, reuse_cache=False, tools=options.tools)
 
     def generate(self) -> Iterator[Delta]:
         return self._stream(self._history)

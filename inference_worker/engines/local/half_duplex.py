@@ -145,7 +145,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             self._context_tokens = answer.context_tokens or self._context_tokens
 
     def _read(self, dialogue: Dialogue) -> int:
-        return self._slot.read(dialogue.messages(), afresh=True)
+        return self._slot.read(dialogue.messages(), reuse_cache=False)
 
     def _prepared_dialogue(self) -> Dialogue:
         if self._dialogue is None:

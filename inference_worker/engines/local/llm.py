@@ -201,21 +201,21 @@ class LocalLanguageModel:
         messages: Sequence[LlmMessage],
         slot: int,
         *,
-        afresh: bool = False,
+        reuse_cache: bool = True,
         counter: TokenCounter | None = None,
         tools: Sequence[dict[str, Any]] = (),
     ) -> int:
         """Read `messages` into the slot's context; returns their length in tokens.
 
-        Text that the slot has already read is reused, unless `afresh`. The result of llama.cpp for
-        a token depends slightly on its batch, so only a fresh context is bit-identical for the same
-        messages. Raises ContextFull if the messages do not fit.
+        With `reuse_cache`, text that the slot has already read is not read again. The result of
+        llama.cpp for a token depends slightly on its batch, so only an empty context gives the same
+        bits for the same messages. Raises ContextFull if the messages do not fit.
         """
         request = {
             "messages": list(messages),
             "id_slot": slot,
             "max_tokens": 0,
-            "cache_prompt": not afresh,
+            "cache_prompt": reuse_cache,
         }
         if tools:
             request["tools"] = list(tools)

@@ -72,16 +72,18 @@ class LocalSlot:
         self,
         messages: Sequence[LlmMessage],
         *,
-        afresh: bool = False,
+        reuse_cache: bool = True,
         tools: Sequence[dict[str, Any]] = (),
     ) -> int:
         """Let the language model read `messages`; returns their length in tokens."""
         llm, counter = self.models.llm, self.tokens
-        return llm.prefill(messages, self.number, afresh=afresh, counter=counter, tools=tools)
+        return llm.prefill(
+            messages, self.number, reuse_cache=reuse_cache, counter=counter, tools=tools
+        )
 
     def read_prompt(self, messages: Sequence[LlmMessage], room: int) -> int:
         """Length of a system prompt. Raises ContextFull unless the user's next utterance fits too."""
-        tokens = self.read(messages, afresh=True)
+        tokens = self.read(messages, reuse_cache=False)
         room -= NEXT_UTTERANCE_TOKENS
         if tokens > room:
             raise ContextFull(f"the system prompt has {tokens} tokens; {room} is the most that fit")

@@ -59,8 +59,8 @@ def test_earlier_prompts_of_a_slot_do_not_change_the_answer(local_engine: LocalP
     ]
     answers = set()
     for before in (question, long):
-        llm.prefill(before, 0, afresh=True)
-        llm.prefill(question, 0, afresh=True)
+        llm.prefill(before, 0, reuse_cache=False)
+        llm.prefill(question, 0, reuse_cache=False)
         answers.add("".join(llm.stream(question, 0, GREEDY, 60)))
     assert len(answers) == 1
 
