@@ -81,8 +81,9 @@ def connection_error(address: str, error: Exception) -> CannotConnect:
     """The error for the user. It names the server without the path and the query of the address."""
     if isinstance(error, InvalidStatus):
         response = error.response
-        said = server_words(bytes(response.body or b""), response.reason_phrase)
-        return refusal_error(address, response.status_code, said)
+        status = response.status_code
+        said = server_words(status, bytes(response.body or b""), response.reason_phrase)
+        return refusal_error(address, status, said)
     host = urlsplit(address).hostname
     return CannotConnect(f"cannot connect to {_server(address)}: {_cause(error, host)}")
 
@@ -93,12 +94,14 @@ def refusal_error(address: str, status: int, said: str) -> CannotConnect:
     return _REFUSALS.get(status, CannotConnect)(text + _REMEDIES.get(status, ""))
 
 
-def server_words(body: bytes, reason: str) -> str:
+def server_words(status: int, body: bytes, reason: str) -> str:
     """The error in the body of a response, else the reason of its status."""
     try:
         return str(orjson.loads(body)["error"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        return reason
+        return (
+            f"{reason}; check that an edge is at this address" if status in (403, 404) else reason
+        )
 
 
 def _server(address: str) -> str:

@@ -99,7 +99,7 @@ class Recordings:
             response: HTTPResponse = opener.open(request, timeout=_TIMEOUT_S)
         except HTTPError as error:
             with error:
-                said = server_words(error.read(), error.reason)
+                said = server_words(error.code, error.read(), error.reason)
             if error.code in (400, 404):
                 raise UnknownRecording(said) from None
             raise refusal_error(address, error.code, said) from None

@@ -81,6 +81,7 @@ MISTAKES = [
     Mistake(
         4, "talk --url {edge}/ws/duplex/x", 1, "has the path of a session; give the edge's address"
     ),
+    Mistake(4, "talk --url {edge}/x", 1, "check that an edge is at this address"),
     Mistake(5, "talk --url wss://127.0.0.1:{port}", 1, "does not use TLS there; use ws:// instead"),
     Mistake(6, "talk --url ws://{redis_address}", 1, "what listens there is not an edge"),
     Mistake(7, "talk --url ws://host.invalid", 1, "the host name host.invalid is unknown"),

@@ -57,6 +57,12 @@ async def test_a_refusal_without_words_has_the_status() -> None:
             await open_socket(f"ws://127.0.0.1:{port}/", {})
 
 
+async def test_a_path_without_an_edge() -> None:
+    async with _server(_refusal(403, "Forbidden", b"")) as port:
+        with pytest.raises(Forbidden, match=r"\(403\): Forbidden; check that an edge is at this"):
+            await open_socket(f"ws://127.0.0.1:{port}/x/ws/duplex/adx_1", {})
+
+
 async def test_a_server_that_is_no_edge() -> None:
     async with _server(b"-ERR unknown command 'GET'\r\n") as port:
         with pytest.raises(CannotConnect, match="is not an edge"):
