@@ -94,15 +94,19 @@ def command_group(listing: Any, *actions: Any) -> typer.Typer:
     return group
 
 
-def plain_table(*columns: str) -> Table:
-    return Table(*columns, box=None, header_style="dim", padding=(0, 2, 0, 0))
+def plain_table(*columns: str, prose: Collection[str] = ()) -> Table:
+    """A table without lines. On a terminal, the columns in `prose` are folded to its width."""
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), show_header=any(columns))
+    for name in columns:
+        table.add_column(name, no_wrap=bool(prose) and name not in prose)
+    return table
 
 
-def rows_table(rows: list[Row], only: Collection[str] = ()) -> Table:
+def rows_table(rows: list[Row], only: Collection[str] = (), prose: Collection[str] = ()) -> Table:
     """One line per row. Omits dicts, columns not in `only`, and those that are empty in every row."""
     first = [name for name in rows[0] if not only or name in only]
     columns = [name for name in first if any(_cell(row[name]) for row in rows)]
-    shown = plain_table(*columns)
+    shown = plain_table(*columns, prose=prose)
     for row in rows:
         shown.add_row(*(Text(_cell(row[name])) for name in columns))  # never as markup
     return shown
@@ -115,8 +119,14 @@ def _cell(value: Any) -> str:
 
 
 def print_table(table: Table) -> None:
-    """Print at the table's natural width; a narrow terminal wraps the lines."""
-    Console(width=UNLIMITED_WIDTH, highlight=False).print(table)
+    """Print at the natural width, so that other programs read whole lines and a terminal wraps them.
+
+    A table with columns that must not be folded folds the others to the width of a terminal.
+    """
+    console = Console(highlight=False)
+    if not console.is_terminal or not any(column.no_wrap for column in table.columns):
+        console = Console(width=UNLIMITED_WIDTH, highlight=False)
+    console.print(table)
 
 
 class CannotLoad(Exception):

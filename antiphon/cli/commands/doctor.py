@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -27,7 +26,7 @@ from antiphon.broker.service.listening import CannotListen
 from antiphon.broker.settings import InvalidSettings
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import broker_settings
-from antiphon.cli.common import UNLIMITED_WIDTH, AsJson, DataDir, RedisUrl, fail, given
+from antiphon.cli.common import AsJson, DataDir, RedisUrl, fail, given, print_table
 from antiphon.cli.settings import Engine, ModelPath, Quantize
 from antiphon.cli.stack.stack import StackPlan, serves_http
 from antiphon.cli.stack.stack_file import StackFile
@@ -111,9 +110,6 @@ def _examine_redis(redis_url: str | None) -> list[Finding]:
 
 
 def show_findings(findings: list[Finding]) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(width=UNLIMITED_WIDTH, highlight=False)  # a program reads whole lines
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
@@ -123,10 +119,10 @@ def show_findings(findings: list[Finding]) -> None:
         table.add_row(verdict, Text(finding.about), Text(finding.found))
         if finding.remedy:
             table.add_row("", "", Text(f"→ {finding.remedy}", style="cyan"))
-    console.print(table)
+    print_table(table)
     failed = sum(finding.verdict is FindingStatus.FAILURE for finding in findings)
     warned = sum(finding.verdict is FindingStatus.WARNING for finding in findings)
-    console.print(f"\n{len(findings)} checks: {failed} failed, {warned} with a warning")
+    typer.echo(f"\n{len(findings)} checks: {failed} failed, {warned} with a warning")
 
 
 def examine_python() -> Finding:

@@ -6,6 +6,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,16 +59,37 @@ _WORDS_COLUMNS = 24
 """With the id of the recording, its time and its length, 80 columns."""
 
 
+def parse_time(text: str) -> datetime:
+    """A time without a zone is one of this machine, as the list shows them."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no time such as 2026-03-01 or 2026-03-01T14:30"
+        ) from None
+
+
 def list_recordings(
     text: Annotated[
         str | None, typer.Option(help="Part of the words, of the prompt or of an id.")
     ] = None,
-    kind: Annotated[SessionKind | None, typer.Option(help="Only this kind of session.")] = None,
-    state: Annotated[RecordingState | None, typer.Option(help="Only this state.")] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Begun at this time or later: 2026-03-01.")
+    kind: Annotated[
+        SessionKind | None,
+        typer.Option(metavar="KIND", help=f"Only this kind: {', '.join(SessionKind)}."),
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Begun before this.")] = None,
+    state: Annotated[
+        RecordingState | None,
+        typer.Option(metavar="STATE", help=f"Only this state: {', '.join(RecordingState)}."),
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option(
+            metavar="TIME", parser=parse_time, help="Begun at this time or later: 2026-03-01."
+        ),
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(metavar="TIME", parser=parse_time, help="Begun before this.")
+    ] = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", help="Number of recordings.", min=1, max=_MAX_LISTED)
     ] = _FIRST,
@@ -132,7 +154,7 @@ def show(
     print_table(lines)
     if rows:
         typer.echo()
-        print_table(rows_table(rows))
+        print_table(rows_table(rows, prose=("user_said", "said")))
 
 
 def export(
@@ -184,10 +206,10 @@ def replay(
                 source.save(name, Path(folder) / REPLAY_WAV)
                 play_wav(Path(folder) / REPLAY_WAV)
             return
-        check_reply_file(out)
+        check_reply_file(out, formats=(".wav", ".mp4"))
         if out.exists() and not force:
             fail(f"{out} exists; --force replaces it", status=2)
-        video = out.suffix == ".mp4"
+        video = out.suffix.lower() == ".mp4"
         _write(out, lambda path: source.save(name, path, REPLAY_VIDEO if video else REPLAY_WAV))
     typer.echo(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
 

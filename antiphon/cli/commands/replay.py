@@ -89,7 +89,7 @@ def _print_table(pairs: Sequence[OutcomePair], comparison: Comparison, *, every:
     """Rows where a run spoke or the two disagree (`every`: all rows), then the figures."""
     rows = [_row(pair) for pair in pairs if every or _is_notable(pair)]
     if rows:
-        print_table(rows_table(rows))
+        print_table(rows_table(rows, prose=("said then", "says now")))
     console = Console(highlight=False)
     for line in (
         f"decisions {comparison.decisions:.0%} the same over {comparison.units} units",
@@ -126,7 +126,7 @@ def _row(pair: OutcomePair) -> Row:
         "": "" if pair.agrees or pair.before is None else "≠",
         "recorded": _decision(pair.before),
         "now": _decision(pair.after),
-        "ms recorded": _ms(pair.before),
+        "ms then": _ms(pair.before),
         "ms now": _ms(pair.after),
         "said then": pair.before.text.strip() if pair.before else None,
         "says now": pair.after.text.strip() if pair.after else None,

@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 import wave
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any, Self
 
@@ -73,8 +73,10 @@ def _decode(path: Path) -> Samples:
     return np.concatenate([SILENCE, *frames])
 
 
-def check_reply_file(path: Path) -> None:
-    """Raises UnusableAudio if a reply cannot be written there."""
+def check_reply_file(path: Path, formats: Collection[str] = (".wav",)) -> None:
+    """Raises UnusableAudio if a file cannot be written there, or its name has another format."""
+    if path.suffix and path.suffix.lower() not in formats:
+        raise UnusableAudio(f"cannot write {path}: use the extension {' or '.join(formats)}")
     if path.is_dir():
         raise UnusableAudio(f"cannot write {path}: it is a folder")
     if not path.parent.is_dir():

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import subprocess
+import time
 import zipfile
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from rich.cells import cell_len
 
 from antiphon import Client
 from antiphon.broker.settings import BrokerSettings
+from antiphon.cli.commands.recordings import parse_time
 from antiphon.client.errors import ClientError, Unauthorized, UnknownRecording
 from antiphon.shared_schemas.recording import META_FILE
 from antiphon.shared_schemas.recording_list import RecordingQuery
@@ -88,6 +90,22 @@ async def test_recordings_are_listed_newest_first(
     assert (row["id"], row["session_id"]) == (new, "adx_7")
     nothing = await antiphon("list", "--kind", "chat", folder=tmp_path)
     assert (nothing.returncode, nothing.stdout) == (0, "no recording matches\n")
+
+
+def test_a_time_without_a_zone_is_one_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as changed:
+        changed.setenv("TZ", "Etc/GMT-5")
+        time.tzset()
+        assert parse_time("2026-03-01T14:30") == datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+        assert parse_time("2026-03-01T14:30Z") == datetime(2026, 3, 1, 14, 30, tzinfo=UTC)
+    time.tzset()
+
+
+async def test_a_time_selects_recordings(tmp_path: Path, old: str) -> None:
+    for since, found in (("2026-03-01", old), ("2026-03-03", "no recording matches")):
+        assert found in (await antiphon("list", "--since", since, folder=tmp_path)).stdout
+    failed = await antiphon("list", "--since", "yesterday", folder=tmp_path)
+    assert (failed.returncode, "'yesterday' is no time" in failed.stderr) == (2, True)
 
 
 def _change_words(folder: Path, words: str | None) -> None:

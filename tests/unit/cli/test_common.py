@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.cli.common import print_table, rows_table
+from antiphon.cli.common import plain_table, print_table, rows_table
 
 
 def test_a_table_can_have_fewer_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,3 +19,29 @@ def test_tables_are_never_truncated(capsys: pytest.CaptureFixture[str]) -> None:
     header, row = capsys.readouterr().out.splitlines()
     assert header.split() == ["id", "kinds"]
     assert row.split() == [wide, "a,", "b"]
+
+
+def test_a_terminal_folds_the_prose_of_a_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = "What is the capital of Italy, and for what is it known?"
+    row = {"id": "x" * 32, "question": question, "answer": "It is Rome."}
+    table = rows_table([row], prose=("question", "answer"))
+    print_table(table)
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich: it is a terminal
+    monkeypatch.setenv("TERM", "dumb")  # 80 columns, without escape sequences
+    print_table(table)
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) > 2
+    assert max(map(len, shown)) <= 80
+    assert "x" * 32 in shown[1]
+
+
+def test_a_table_without_names_of_columns_has_no_first_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = plain_table("", "")
+    table.add_row("state", "complete")
+    print_table(table)
+    assert capsys.readouterr().out.split() == ["state", "complete"]

@@ -80,6 +80,7 @@ def test_a_reply_file_is_checked_before_the_conversation(tmp_path: Path) -> None
     for path, words in (
         (tmp_path, "is a folder"),
         (tmp_path / "a" / "r.wav", "there is no folder"),
+        (tmp_path / "reply.mp3", r"reply\.mp3: use the extension \.wav"),
     ):
         with pytest.raises(UnusableAudio, match=words):
             check_reply_file(path)
