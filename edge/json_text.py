@@ -1,9 +1,13 @@
-"""JSON text of clients: its structure is counted before it is parsed, and bad values are named."""
+"""JSON text of clients: its structure is counted before it is parsed, and bad values are named.
+
+Long strings are cut out of a long text, so that the parser reads a short one: it stops all other threads.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -11,7 +15,6 @@ from typing import Any, NoReturn
 import orjson
 
 from antiphon.edge.errors import NotJson
-from antiphon.edge.long_strings import cut_long_strings
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, field_name
 from antiphon.shared_schemas.long_bytes import LongText
 
@@ -27,13 +30,22 @@ _TOKEN_BYTES = 100
 
 _MAX_FINDS = 16
 _BLOCK_BYTES = 1024 * 1024
-"""Count in blocks of this size and stop after the first block over the limit."""
+"""Count and search in blocks of this size. Counting stops after the first block over the limit."""
 
 _LONG_BYTES = 1024 * 1024
 """The long strings of longer texts are not parsed, because other threads wait for the parser.
 
 Of these strings, those of up to this length become `str`, and longer ones LongText.
 """
+
+MAX_OTHER_BYTES = 4 * 1024 * 1024
+"""Of the text without its long strings. The parser takes 6 ms for this many."""
+
+_WINDOW_BYTES = 2048
+"""A string of twice this length contains a whole window, whose only quotes would be its own."""
+
+_NOT_IN_FRONT = b" \t\r\n,:]}"
+"""One of these follows a string. A long string that begins with it is not cut out."""
 
 _MAX_DEPTH = 1000
 """orjson refuses deeper texts. The standard library's parser does on Python 3.11 and 3.12 only."""
@@ -88,6 +100,88 @@ def _load_long(text: bytes | bytearray) -> object:
     except orjson.JSONDecodeError as error:
         raise _refusal(cut.text, error.msg) from None
     return _restore(value, cut.strings) if cut.strings else value
+
+
+@dataclass(frozen=True, slots=True)
+class CutText:
+    """A JSON text with a short name in the place of each long string."""
+
+    text: bytes
+    strings: dict[str, memoryview]
+    """The content of each long string, as it is written in the text, by its name."""
+
+
+def cut_long_strings(text: bytes | bytearray) -> CutText:
+    """Raises InvalidInput if what is left is longer than MAX_OTHER_BYTES.
+
+    If the text is JSON, what is left is JSON; if it is not, the parser refuses what is left, or what
+    was cut out is not valid. No text can contain one of the names, which are random.
+    """
+    view, prefix = memoryview(text), secrets.token_hex(8)
+    left: list[bytes] = []
+    strings: dict[str, memoryview] = {}
+    kept = size = 0
+    for start, end in _long_strings(text):
+        name = f"{prefix}-{len(strings)}"
+        strings[name] = view[start:end]
+        size = _add(left, view[kept:start], size)
+        size = _add(left, memoryview(name.encode()), size)
+        kept = end
+    _add(left, view[kept:], size)
+    return CutText(b"".join(left), strings)
+
+
+def _add(left: list[bytes], piece: memoryview, size: int) -> int:
+    """Raises InvalidInput before it copies too much."""
+    size += len(piece)
+    if size > MAX_OTHER_BYTES:
+        limit = f"the limit is {MAX_OTHER_BYTES}; send less text"
+        raise InvalidInput(
+            f"message with more than {size} bytes besides its media, {limit}",
+            code=ErrorCode.MESSAGE_TOO_LARGE,
+        )
+    left.append(bytes(piece))
+    return size
+
+
+def _long_strings(text: bytes | bytearray) -> Iterator[tuple[int, int]]:
+    """The content of each long string without quotes in it.
+
+    Looks at whole windows: text that is full of quotes takes no longer than other text.
+    """
+    opening, at = -1, 0
+    while at < len(text):
+        last = text.rfind(b'"', at, at + _WINDOW_BYTES)
+        if last >= 0:
+            opening, at = last, at + _WINDOW_BYTES
+            continue
+        closing = _find_quote(text, at + _WINDOW_BYTES)
+        if closing < 0:
+            return
+        if opening >= 0 and _is_string(text, opening, closing):
+            yield opening + 1, closing
+        opening, at = closing, closing + 1
+
+
+def _find_quote(text: bytes | bytearray, start: int) -> int:
+    for at in range(start, len(text), _BLOCK_BYTES):
+        if (found := text.find(b'"', at, at + _BLOCK_BYTES)) >= 0:
+            return found
+    return -1
+
+
+def _is_string(text: bytes | bytearray, opening: int, closing: int) -> bool:
+    """Whether what is between two quotes is one whole string, if the text is JSON.
+
+    A backslash before the first quote: that quote is part of a string, or ends one. A backslash before
+    the second one: it may be part of the string.
+    """
+    backslash = ord("\\")
+    return (
+        text[opening - 1 : opening] != b"\\"
+        and text[closing - 1] != backslash
+        and text[opening + 1] not in _NOT_IN_FRONT
+    )
 
 
 def _restore(value: object, strings: Mapping[str, memoryview]) -> object:

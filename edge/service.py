@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 
 import structlog
 import uvicorn
@@ -16,6 +15,7 @@ from fastapi import FastAPI
 
 from antiphon.broker.service.listening import listen
 from antiphon.broker.service.process import freeze_heap, stop_on_signals
+from antiphon.broker.service.status_port import serve_http
 from antiphon.edge.access.limits import HttpConnectionLimiter
 from antiphon.edge.app import create_app
 from antiphon.edge.context import EdgeContext
@@ -63,21 +63,18 @@ async def _until(stop: asyncio.Event, upkeep: asyncio.Task[None]) -> None:
 @asynccontextmanager
 async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[EdgeContext, str]]:
     """A listening edge and its base URL; closes all open connections at the end."""
-    with contextlib.closing(bind(settings.host, settings.port)) as listener:
+    with closing(bind(settings.host, settings.port)) as listener:
         app = create_app(settings)
         async with app.router.lifespan_context(app):
             if app.state.edge.access.open_to_everyone:
                 remedy = "set ANTIPHON_API_KEYS_FILE or ANTIPHON_API_KEYS, or listen on 127.0.0.1"
                 log.warning("edge_without_keys", listens_on=settings.host, remedy=remedy)
-            server = _Server(_config(app, app.state.edge))
-            task = asyncio.create_task(server.serve(sockets=[listener]), name="edge-server")
-            try:
-                host, port = listener.getsockname()[:2]
-                yield app.state.edge, f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            finally:
-                app.state.edge.admin_feed.close()
-                server.should_exit = True
-                await task
+            config = _config(app, app.state.edge)
+            async with serve_http(config, listener, "edge-server") as address:
+                try:
+                    yield app.state.edge, f"http://{address}"
+                finally:
+                    app.state.edge.admin_feed.close()
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -85,13 +82,6 @@ def bind(host: str, port: int) -> socket.socket:
     listener = listen("the edge", host, port, backlog=2048)
     listener.setblocking(False)
     return listener
-
-
-class _Server(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """No-op: the service handles signals, so that it can drain before the server stops."""
-        yield
 
 
 def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:

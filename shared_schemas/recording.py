@@ -394,11 +394,6 @@ def _indented(value: Any, margin: bytes) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).replace(b"\n", margin)
 
 
-def encode_recording(recording: DuplexRecording | TurnRecording) -> bytes:
-    """The text of `recording.json` in one piece."""
-    return b"".join(recording_blocks(recording))
-
-
 def change_end(text: BinaryIO, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Rewrite the `merged_replay…` fields at the end of an open `recording.json`.
 
@@ -422,5 +417,5 @@ def change_end(text: BinaryIO, change: Callable[[dict[str, Any]], dict[str, Any]
 
 
 def parse_recording(text: bytes) -> DuplexRecording | TurnRecording:
-    """Inverse of `encode_recording`; `mode` selects the class. Raises ValueError."""
+    """Inverse of `recording_blocks`; `mode` selects the class. Raises ValueError."""
     return _RECORDING.validate_json(text)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from typing import Any
 
 import orjson
@@ -19,10 +19,25 @@ Health = Callable[[], tuple[bool, dict[str, Any]]]
 
 
 class _Server(uvicorn.Server):
-    @contextlib.contextmanager
+    @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The service handles signals itself."""
+        """The service handles signals itself, so that it can end its work first."""
         yield
+
+
+@asynccontextmanager
+async def serve_http(
+    config: uvicorn.Config, listener: socket.socket, name: str
+) -> AsyncIterator[str]:
+    """Serve on a listening socket during the block, in a task of this name; yields `host:port`."""
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]), name=name)
+    host, port = listener.getsockname()[:2]
+    try:
+        yield f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    finally:
+        server.should_exit = True
+        await serving
 
 
 @asynccontextmanager
@@ -33,7 +48,6 @@ async def status_port(
 
     Raises CannotListen.
     """
-    listener = listen("the health page", host, port)
     config = uvicorn.Config(
         status_app(health, registry),
         log_config=None,
@@ -43,15 +57,9 @@ async def status_port(
         server_header=False,
         timeout_graceful_shutdown=1,
     )
-    server = _Server(config)
-    with contextlib.closing(listener):
-        serving = asyncio.create_task(server.serve(sockets=[listener]), name="status-port")
-        name, number = listener.getsockname()[:2]
-        try:
-            yield f"[{name}]:{number}" if ":" in name else f"{name}:{number}"
-        finally:
-            server.should_exit = True
-            await serving
+    with closing(listen("the health page", host, port)) as listener:
+        async with serve_http(config, listener, "status-port") as address:
+            yield address
 
 
 def status_app(health: Health, registry: CollectorRegistry) -> Any:

@@ -100,15 +100,7 @@ LEGAL: dict[Phase, frozenset[type[RealtimeCommand]]] = {
     Phase.OVER: frozenset(),
 }
 
-PHASE_TEXT = {
-    Phase.QUEUED: "queued",
-    Phase.QUEUED_PREPARED: "queued and its session.update is kept",
-    Phase.ASSIGNED: "connected",
-    Phase.PREPARING: "connected and its session.update is being carried out",
-    Phase.ACTIVE: "active",
-    Phase.STOPPING: "closing",
-    Phase.OVER: "closed",
-}
+PHASE_TEXT = realtime_v2.phase_text(WIRE_NAMES[PrepareIn])
 
 _NOT_REPORTED = frozenset({ErrorCode.INPUT_BACKPRESSURE, ErrorCode.INVALID_JSON})
 """Excess audio is dropped without an error; in version 1, the close code alone reports invalid JSON."""

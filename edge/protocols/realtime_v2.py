@@ -40,15 +40,21 @@ LEGAL: Mapping[Phase, frozenset[type[InEntry]]] = {
 }
 """While it is stopping, a session ignores them: input in flight must not become a fatal error."""
 
-PHASE_TEXT: Mapping[Phase, str] = {
-    Phase.QUEUED: "queued",
-    Phase.QUEUED_PREPARED: "queued and its session.init is kept",
-    Phase.ASSIGNED: "connected",
-    Phase.PREPARING: "connected and its session.init is being carried out",
-    Phase.ACTIVE: "active",
-    Phase.STOPPING: "closing",
-    Phase.OVER: "closed",
-}
+
+def phase_text(prepare: str) -> Mapping[Phase, str]:
+    """Phases in the words of a version whose first message is `prepare`."""
+    return {
+        Phase.QUEUED: "queued",
+        Phase.QUEUED_PREPARED: f"queued and its {prepare} is kept",
+        Phase.ASSIGNED: "connected",
+        Phase.PREPARING: f"connected and its {prepare} is being carried out",
+        Phase.ACTIVE: "active",
+        Phase.STOPPING: "closing",
+        Phase.OVER: "closed",
+    }
+
+
+PHASE_TEXT = phase_text(WIRE_NAMES[PrepareIn])
 
 Kind = Literal["listen", "text", "audio"]
 

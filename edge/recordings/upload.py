@@ -125,11 +125,10 @@ def _check_reserve(root: Path, reserve_gb: float) -> None:
 async def _receive(
     request: Request, file: AtomicFile, limit: int, check_space: Callable[[], None]
 ) -> tuple[Container, int]:
-    source = _UploadBody(request)
     container, size = None, 0
-    async for block in _joined(source.chunks()):
+    async for stated, block in _blocks(request):
         if container is None:  # the first block is longer than HEAD_BYTES, or it is the whole file
-            container = check_type(source.content_type, block)
+            container = check_type(stated, block)
         size += len(block)
         if size > limit:
             raise UploadTooLarge(f"file: longer than {limit} bytes")
@@ -140,39 +139,31 @@ async def _receive(
     return container, size
 
 
-class _UploadBody:
-    """The bytes of the file: the body itself, or the file in a form."""
-
-    def __init__(self, request: Request) -> None:
-        self._request = request
-        self.content_type = request.headers.get("content-type", "")
-        self._form = None
-        if self.content_type.lower().startswith("multipart/"):
-            self._form = MultipartForm(self.content_type)
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        form = self._form
-        async for chunk in self._request.stream():
-            data = chunk if form is None else await run_in_threadpool(form.feed, chunk)
-            if form is not None and form.found:
-                self.content_type = form.content_type
-            if data:
-                yield data
-        if form is not None:
-            form.end()
-
-
-async def _joined(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same bytes in larger blocks, for fewer writes."""
-    held, size = list[bytes](), 0
-    async for chunk in chunks:
+async def _blocks(request: Request) -> AsyncIterator[tuple[str, bytes]]:
+    """The stated media type of the file, and its bytes in blocks that are large enough to write."""
+    stated, held, size = "", list[bytes](), 0
+    async for stated, chunk in _chunks(request):
         held.append(chunk)
         size += len(chunk)
         if size >= _BLOCK_BYTES:
-            yield b"".join(held)
+            yield stated, b"".join(held)
             held, size = [], 0
-    if held:
-        yield b"".join(held)
+    if size:
+        yield stated, b"".join(held)
+
+
+async def _chunks(request: Request) -> AsyncIterator[tuple[str, bytes]]:
+    """The stated media type and the bytes of the file: the body itself, or the file in a form."""
+    stated = request.headers.get("content-type", "")
+    if not stated.lower().startswith("multipart/"):
+        async for chunk in request.stream():
+            yield stated, chunk
+        return
+    form = MultipartForm(stated)
+    async for chunk in request.stream():
+        data = await run_in_threadpool(form.feed, chunk)
+        yield form.content_type, data
+    form.end()
 
 
 class MultipartForm:

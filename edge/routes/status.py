@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Annotated
@@ -306,19 +307,12 @@ def capabilities_of(workers: Iterable[WorkerRow]) -> Capabilities:
 def _engine(workers: Sequence[WorkerRow]) -> EngineCapabilities:
     """`workers` run the same engine with the same model."""
     [first, *_] = workers
-    able = first.abilities
     return EngineCapabilities(
         engine=first.engine,
         model=first.model,
         workers=len(workers),
         kinds=sorted(first.kinds),
-        hears=list(able.hears),
-        speaks=list(able.speaks),
-        sees=able.sees,
-        clones_voices=able.clones_voices,
-        calls_tools=able.calls_tools,
-        greets=able.greets,
-        simulated=able.simulated,
+        **asdict(first.abilities),
     )
 
 

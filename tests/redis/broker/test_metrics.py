@@ -13,9 +13,9 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.fleet_metrics import FleetMetrics
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings
+from antiphon.edge.metrics import FleetMetrics
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import ChunkIn, PreparedOut, PrepareIn, ResultOut, StopIn

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.edge.errors import NotJson
-from antiphon.edge.json_text import load_json
-from antiphon.edge.long_strings import MAX_OTHER_BYTES, cut_long_strings
+from antiphon.edge.json_text import MAX_OTHER_BYTES, cut_long_strings, load_json
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.long_bytes import LongText
 

@@ -24,8 +24,8 @@ from antiphon.shared_schemas.recording import (
     Meta,
     TurnRecording,
     encode_meta,
-    encode_recording,
     parse_recording,
+    recording_blocks,
 )
 from antiphon.shared_schemas.states import SessionKind
 
@@ -112,7 +112,7 @@ def test_the_json_files_are_read_back_unchanged() -> None:
             "diagnostics": [{"ts_ms": 2.0, "metrics": {"a": 1}}],
         }
     )
-    text = encode_recording(recording)
+    text = b"".join(recording_blocks(recording))
     assert DuplexRecording.model_validate_json(text) == recording
     assert b"null" not in text
 

@@ -11,8 +11,7 @@ import orjson
 import pybase64
 import pytest
 
-from antiphon.edge.json_text import Utf8Text
-from antiphon.edge.long_strings import MAX_OTHER_BYTES
+from antiphon.edge.json_text import MAX_OTHER_BYTES, Utf8Text
 from antiphon.edge.media.voices import no_uploaded_voices
 from antiphon.edge.protocols.chat import decode_body, decode_request
 from antiphon.edge.protocols.realtime_chat import decode_chat_event
