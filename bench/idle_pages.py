@@ -57,7 +57,7 @@ async def main() -> None:
         viewer = [f"/s/{arguments.recording}"] if arguments.recording else []
         for path in (*PAGES, *viewer):
             shares = await measure(browser, arguments.url + path, arguments.seconds)
-            print(f"{path:14}{shares}", flush=True)
+            print(f"{path[:12]:14}{shares}", flush=True)
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ async def test_the_first_question_of_a_call_is_answered(
     call = CallPage(page)
     if not greets:
         await call.store_settings(path)
+    await expect(page.locator("an-service-badge")).to_contain_text("SmolLM2")
     await call.press("Start call")
     await call.is_in("active")
     if greets:
@@ -105,6 +106,7 @@ async def test_the_first_question_of_a_call_is_answered(
 
 async def test_the_first_question_of_half_duplex_is_answered(visitor: Visitor) -> None:
     page = await visitor.open("/half_duplex", speaks=True)
+    await expect(page.locator(".page-head .badge")).to_contain_text("SmolLM2")
     question = await _suggested(page)
     await page.evaluate(RECORD_STATES)
     await page.get_by_role("button", name="Start conversation").click()
@@ -121,6 +123,7 @@ async def test_the_first_question_of_a_chat_is_answered_written_and_spoken(
     visitor: Visitor,
 ) -> None:
     page = await visitor.open("/turnbased", speaks=True)
+    await expect(page.locator(".page-head .badge")).to_contain_text("SmolLM2")
     suggestion = page.locator(".welcome button").first
     question = (await suggestion.inner_text()).strip()
     await suggestion.click()

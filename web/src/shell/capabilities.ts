@@ -1,3 +1,4 @@
+import { html, nothing, type TemplateResult } from "lit";
 import type { Capabilities } from "../api/answers.ts";
 import { fetchCapabilities, type Preset } from "../api/catalog.ts";
 import { ApiError, INVALID_ANSWER } from "../api/http.ts";
@@ -65,6 +66,12 @@ export function limitations(able: Capabilities | null, { camera = false } = {}):
   if (camera && !able.sees) lines.push(t.blind(able.model));
   if (!understands(able, language.value)) lines.push(t.hears(able.model, names(able.hears)));
   return lines.join(" ");
+}
+
+/** The name of the model, beside the heading of a page. `limitations` says if it is simulated. */
+export function modelBadge(able: Capabilities | null): TemplateResult | typeof nothing {
+  if (able?.model == null || able.simulated) return nothing;
+  return html`<span class="badge"><span class="truncate">${able.model}</span></span>`;
 }
 
 /** Questions to begin with, in a language that the model understands. */

@@ -19,7 +19,7 @@ import { type Part, textPart } from "../../media/parts.ts";
 import type { Answer, ChatEntry, Question } from "../../session/chat-exchange.ts";
 import { ChatLog, type ChatSetup } from "../../session/chat-log.ts";
 import { Instructions } from "../../session/instructions.ts";
-import { capabilities, limitations, questions } from "../../shell/capabilities.ts";
+import { capabilities, limitations, modelBadge, questions } from "../../shell/capabilities.ts";
 import { showError } from "../../shell/errors.ts";
 import { mount } from "../../shell/shell.ts";
 import { StoreController } from "../../state/store.ts";
@@ -175,7 +175,7 @@ export class ChatPage extends BaseElement {
     const { entries } = this.#entries.value;
     return html`<div class="page-head">
         <div>
-          <h1>${t.title}</h1>
+          <div class="row tight still"><h1>${t.title}</h1> ${modelBadge(this.#able.value)}</div>
           <p>${limitations(this.#able.value) || t.lead}</p>
         </div>
         <div class="row tight still"><an-own-conversations></an-own-conversations> ${this.#newButton()} ${sidePanelButton(t.settings)}</div>

@@ -17,7 +17,12 @@ import type {
 } from "../../session/half-duplex-session.ts";
 import { Instructions } from "../../session/instructions.ts";
 import type { ConnectionStatus } from "../../session/session.ts";
-import { capabilities, exampleQuestion, limitations } from "../../shell/capabilities.ts";
+import {
+  capabilities,
+  exampleQuestion,
+  limitations,
+  modelBadge,
+} from "../../shell/capabilities.ts";
 import { mount } from "../../shell/shell.ts";
 import { StoreController } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
@@ -259,7 +264,7 @@ export class HalfDuplexPage extends BaseElement {
     const { state } = this.#controller;
     return html`<div class="page-head">
         <div>
-          <h1>${t.title}</h1>
+          <div class="row tight still"><h1>${t.title}</h1> ${modelBadge(this.#able.value)}</div>
           <p>${limitations(this.#able.value) || t.lead}</p>
         </div>
         ${sidePanelButton(t.settings)}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from antiphon.inference_worker.engines.local.chat import LocalChatView
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
@@ -23,10 +25,12 @@ from antiphon.shared_schemas.content import (
 )
 from antiphon.shared_schemas.unit_result import TokenUsage
 from support.speech import share_recognised, transcribe
-from support.synthetic_speech import GERMANY, ITALY, spoken
+from support.synthetic_speech import GERMANY, ITALY, JAPAN, spoken
 from support.video_files import video
 
 pytestmark = pytest.mark.speech
+
+PRESETS = Path(__file__).parents[5] / "edge/assets/presets"
 
 
 @pytest.fixture
@@ -65,6 +69,25 @@ def test_the_answer_follows_from_the_history(view: LocalChatView) -> None:
     assert "Berlin" in text_of(deltas)
     assert len(deltas) > 3
     assert not any(len(delta.audio) for delta in deltas)
+
+
+@pytest.mark.parametrize("page", ["audio_duplex", "omni", "half_duplex_audio", "turnbased"])
+def test_the_first_question_of_a_page_is_answered_ten_times_of_ten(
+    local_engine: LocalProcessor, page: str
+) -> None:
+    """With the page's first preset and temperature. Every answer may be another one."""
+    preset = yaml.safe_load((PRESETS / page / "assistant_en.yaml").read_text())
+    texts = [part["text"] for part in preset.get("system_content", []) if part["type"] == "text"]
+    system = preset.get("system_prompt") or "\n".join(texts)
+    history = [ConversationMessage(Role.SYSTEM, (TextPart(system),)), asks(TextPart(JAPAN))]
+    as_on_the_page = options(generation=GenerationConfig(temperature=0.7, max_new_tokens=256))
+    answers = []
+    for _ in range(10):
+        view = local_engine.set_chat_mode()
+        view.prefill(history, as_on_the_page)
+        answers.append(text_of(list(view.generate())))
+        view.cleanup()
+    assert [answer for answer in answers if "Tokyo" not in answer] == []
 
 
 def test_a_spoken_question_is_answered_in_speech(view: LocalChatView) -> None:
