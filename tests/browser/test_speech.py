@@ -25,12 +25,11 @@ from support.page_microphone import speak
 from support.shared_stack import running_stack
 from support.speech import share_recognised, share_voiced, transcribe
 from support.stack import Stack, until
-from support.synthetic_speech import GERMANY, spoken
+from support.synthetic_speech import GERMANY, JAPAN, spoken
 from support.turn_page import attach_image, sound_of, use_repeatable_settings, watch_frames
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.speech]
 
-JAPAN = "What is the capital of Japan?"
 GREETING = "Hello! How can I help you?"
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -16,6 +16,8 @@ from support.chromium import find_chromium, in_ci
 
 PACKAGES = {
     "chromium": ("chromium", "fonts-noto-cjk"),
+    "firefox-esr": ("firefox-esr",),
+    "pulseaudio": ("pulseaudio", "pulseaudio-utils"),
     "prometheus": ("prometheus",),
     "caddy": ("caddy",),
     "faketime": ("faketime",),

@@ -1,6 +1,6 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { OUTPUT_RATE } from "./pcm.ts";
-import { PLAYBACK_DELAY, PlaybackSchedule } from "./player.ts";
+import { PLAYBACK_DELAY, PlaybackSchedule, Player } from "./player.ts";
 
 /** Chunks of `durationS`, each arriving at its time. */
 function play(schedule: PlaybackSchedule, arrivals: number[], durationS = 1) {
@@ -127,5 +127,48 @@ describe("played audio", () => {
     schedule.push(1, 0);
     expect(schedule.flush(0.1)).toBeCloseTo(1000);
     expect(schedule.stats(0.1).playedMs).toBe(0);
+  });
+});
+
+describe("the announced start of a turn", () => {
+  /** As much of an AudioContext as a player uses. `outputLatency` is 0.1 s. */
+  function contextWithLatency(reads: string[]): AudioContext {
+    const node = { connect: () => undefined, start: () => undefined };
+    return {
+      currentTime: 0,
+      sampleRate: OUTPUT_RATE,
+      baseLatency: 0.01,
+      get outputLatency() {
+        reads.push("outputLatency");
+        return 0.1;
+      },
+      createGain: () => node,
+      createBufferSource: () => ({ ...node }),
+      createBuffer: () => ({ copyToChannel: () => undefined }),
+    } as unknown as AudioContext;
+  }
+
+  function announcedDelayMs(context: AudioContext, browser: string): number {
+    vi.stubGlobal("navigator", { userAgent: `Mozilla/5.0 (X11; Linux x86_64) ${browser}` });
+    const player = new Player(context, {} as AudioNode);
+    let delayMs = Number.NaN;
+    player.on("start", (start) => {
+      delayMs = start.delayMs;
+    });
+    player.push(new Float32Array(OUTPUT_RATE));
+    vi.unstubAllGlobals();
+    return delayMs;
+  }
+
+  it("includes the latency of the output", () => {
+    const delayMs = announcedDelayMs(contextWithLatency([]), "Chrome/147.0");
+    expect(delayMs).toBeCloseTo(PLAYBACK_DELAY.startMs + 110);
+  });
+
+  it("does not read the latency of the output in Firefox, which can stop the page", () => {
+    const reads: string[] = [];
+    const delayMs = announcedDelayMs(contextWithLatency(reads), "Gecko/20100101 Firefox/153.0");
+    expect(delayMs).toBeCloseTo(PLAYBACK_DELAY.startMs + 10);
+    expect(reads).toEqual([]);
   });
 });

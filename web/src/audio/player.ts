@@ -209,10 +209,19 @@ export class PlaybackDelay {
 
 const FADE_S = 0.008;
 
+/**
+ * Latency of the audio output, 0 where it is unknown. In Firefox a read of `outputLatency` can stop
+ * the page for ever: it waits for the audio server, which waits for the audio graph, which waits
+ * for a lock that the read holds (seen in Firefox 153 with PulseAudio).
+ */
+function outputLatencyS(context: AudioContext): number {
+  return navigator.userAgent.includes("Firefox/") ? 0 : context.outputLatency || 0;
+}
+
 export interface PlayerEvents {
   /**
-   * A turn starts to play at `atMs` (`performance.now()`), including the output latency that the
-   * browser reports.
+   * A turn starts to play at `atMs` (`performance.now()`), including the output latency where the
+   * browser reports it.
    */
   start: { atMs: number; delayMs: number };
   /** A chunk arrived too late. */
@@ -301,7 +310,7 @@ export class Player extends TypedEvents<PlayerEvents> {
   }
 
   #announce(inS: number): void {
-    const latencyS = this.#context.baseLatency + (this.#context.outputLatency || 0);
+    const latencyS = this.#context.baseLatency + outputLatencyS(this.#context);
     const delayMs = (inS + latencyS) * 1000 + this.#pathMs();
     this.emit("start", { atMs: performance.now() + delayMs, delayMs });
   }
