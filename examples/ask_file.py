@@ -4,6 +4,8 @@ import sys
 
 from antiphon import Client
 
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
 question = sys.argv[1]
 client = Client(sys.argv[2] if len(sys.argv) > 2 else "ws://127.0.0.1:8006")
 

@@ -39,4 +39,6 @@ async def main(question: str, name: str, url: str = "ws://127.0.0.1:8006") -> No
     print("recorded as", session.recording_id)
 
 
+if len(sys.argv) < 3:
+    sys.exit(__doc__)
 asyncio.run(main(*sys.argv[1:]))

@@ -1,5 +1,6 @@
 // Stream an answer to a written question: node examples/chat.mjs "Who are you?" [URL]
 const [question, url = "ws://127.0.0.1:8006"] = process.argv.slice(2);
+if (!question) throw new Error("usage: node examples/chat.mjs QUESTION [URL]");
 const socket = new WebSocket(`${url}/ws/chat`);
 
 socket.onopen = () =>

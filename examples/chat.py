@@ -13,4 +13,6 @@ async def main(question: str, url: str = "ws://127.0.0.1:8006") -> None:
     print("\nrecorded as", answer.recording_id)
 
 
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
 asyncio.run(main(*sys.argv[1:]))

@@ -18,4 +18,6 @@ async def main(question: str, url: str = "ws://127.0.0.1:8006") -> None:
                 break  # unit.audio is the speech: float32, 24 kHz
 
 
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
 asyncio.run(main(*sys.argv[1:]))

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 
 const [file, url = "ws://127.0.0.1:8006"] = process.argv.slice(2);
+if (!file) throw new Error("usage: node examples/realtime.mjs QUESTION.wav [URL]");
 const wav = readFileSync(file); // 16-bit mono at 16 kHz, with the usual header of 44 bytes
 const samples = new Int16Array(wav.buffer.slice(wav.byteOffset + 44, wav.byteOffset + wav.length));
 const question = Float32Array.from(samples, (sample) => sample / 32768);

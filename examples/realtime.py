@@ -38,4 +38,6 @@ async def main(question: str, url: str = "ws://127.0.0.1:8006", version: str = "
         speaking.cancel()
 
 
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
 asyncio.run(main(*sys.argv[1:]))

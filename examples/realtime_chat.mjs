@@ -1,6 +1,7 @@
 // Several questions on one realtime connection: node examples/realtime_chat.mjs "Who are you?" "And I?" [URL]
 const questions = process.argv.slice(2);
 const url = questions.at(-1)?.startsWith("ws") ? questions.pop() : "ws://127.0.0.1:8006";
+if (!questions.length) throw new Error("usage: node examples/realtime_chat.mjs QUESTION ... [URL]");
 const socket = new WebSocket(`${url}/v1/realtime?mode=chat`);
 const messages = [];
 const send = (event) => socket.send(JSON.stringify(event));

@@ -163,6 +163,22 @@ async def test_microphone(local_stack: Stack, tmp_path: Path) -> None:
     assert "played " in printed
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        *("ask_file.py", "camera.py", "chat.py", "conversation.py", "realtime.py"),
+        *("chat.mjs", "realtime.mjs", "realtime_chat.mjs"),
+    ],
+)
+def test_without_arguments_a_program_shows_them(program: str) -> None:
+    interpreter = str(NODE) if program.endswith(".mjs") else sys.executable
+    path = ROOT / "examples" / program
+    done = subprocess.run([interpreter, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"examples/{program} " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_every_example_is_listed_and_tested() -> None:
     listed = (ROOT / "examples" / "README.md").read_text()
     tests = Path(__file__).read_text()
