@@ -137,7 +137,7 @@ def _add(left: list[bytes], piece: memoryview, size: int) -> int:
     if size > MAX_OTHER_BYTES:
         limit = f"the limit is {MAX_OTHER_BYTES}; send less text"
         raise InvalidInput(
-            f"message with more than {size} bytes besides its media, {limit}",
+            f"message with more than {size} bytes that are not media, {limit}",
             code=ErrorCode.MESSAGE_TOO_LARGE,
         )
     left.append(bytes(piece))
