@@ -102,9 +102,8 @@ def make_secrets(
         if path.exists():
             typer.echo(f"{path} is there already")
             continue
-        reader = (
-            _OWNERS.get(name, owner) if os.geteuid() == 0 else owner
-        )  # only root can give files
+        # Only root can give files.
+        reader = _OWNERS.get(name, owner) if os.geteuid() == 0 else owner
         try:
             _write(path, secrets.token_urlsafe(32), reader)
         except OSError as error:

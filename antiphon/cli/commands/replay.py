@@ -26,11 +26,7 @@ from antiphon.cli.common import (
     print_table,
     rows_table,
 )
-from antiphon.cli.local_recordings import (
-    find_recording,
-    load_recording,
-    sessions_folder,
-)
+from antiphon.cli.local_recordings import find_recording, load_recording, sessions_folder
 from antiphon.cli.replay.compare import Comparison, OutcomePair, ReplayOutcome, Tolerance, compare
 from antiphon.cli.replay.plan import plan_replay
 from antiphon.cli.replay.play import ReplayFailed, ReplayOptions, play

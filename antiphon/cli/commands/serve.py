@@ -12,12 +12,7 @@ import typer
 
 from antiphon.broker.service.process import run_service
 from antiphon.cli.commands.admin import drain
-from antiphon.cli.common import (
-    DataDir,
-    RedisUrl,
-    command_group,
-    given,
-)
+from antiphon.cli.common import DataDir, RedisUrl, command_group, given
 from antiphon.cli.settings import (
     Engine,
     HealthHost,

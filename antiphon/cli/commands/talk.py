@@ -7,14 +7,7 @@ from typing import Annotated
 
 import typer
 
-from antiphon.cli.common import (
-    BUNDLED_QUESTION,
-    PATIENCE_S,
-    ApiKey,
-    EdgeUrl,
-    Patience,
-    fail,
-)
+from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey, EdgeUrl, Patience, fail
 
 
 def talk(

@@ -18,12 +18,7 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
 from antiphon.broker.service.listening import check_bind
-from antiphon.broker.settings import (
-    CONFIG_STATUS,
-    PRIVATE_FOLDER,
-    BrokerSettings,
-    InvalidSettings,
-)
+from antiphon.broker.settings import CONFIG_STATUS, PRIVATE_FOLDER, BrokerSettings, InvalidSettings
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.stack.processes import (
     LineSink,
