@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import hypothesis
 import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
@@ -26,6 +27,10 @@ hypothesis.settings.load_profile("suite")  # a busy machine is no failure
 
 # httpx loads all CA certificates for every client, which takes longer than most requests.
 httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
+
+# httpx waits for five seconds by default, and a busy machine may stop a server for that long.
+for _part in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, _part, 60.0)
 
 # A shell makes its background processes ignore Ctrl-C; the processes that the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -66,7 +66,9 @@ class Wire:
 
 @asynccontextmanager
 async def open_path(base: str, path: str) -> AsyncIterator[Wire]:
-    async with connect(base + path, compression=None, max_size=None, proxy=None) as socket:
+    async with connect(
+        base + path, compression=None, max_size=None, proxy=None, open_timeout=PATIENCE_S
+    ) as socket:
         yield Wire(socket)
 
 
