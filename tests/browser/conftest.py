@@ -50,8 +50,13 @@ def pages() -> None:
 
 @pytest.fixture(scope="session")
 def running_simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A client that holds a slot in silence keeps it, as long as a busy machine needs."""
     with running_stack(
-        tmp_path_factory.mktemp("simulated"), "simulated", slots=2, engine_options=TALKATIVE
+        tmp_path_factory.mktemp("simulated"),
+        "simulated",
+        slots=2,
+        engine_options=TALKATIVE,
+        contended_silence_timeout_s=600,
     ) as running:
         yield running
 

@@ -28,7 +28,8 @@ PARTS = 4
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """One slot. The last test changes the settings and drains the worker."""
-    with running_stack(tmp_path_factory.mktemp("admin"), "simulated", slots=1) as running:
+    settings = {"slots": 1, "contended_silence_timeout_s": 600}
+    with running_stack(tmp_path_factory.mktemp("admin"), "simulated", **settings) as running:
         yield running
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 import soundfile
 from playwright.async_api import Page, expect
 
+from antiphon.broker.client import open_broker
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.shared_schemas.states import SessionKind
 from support.browser_user import Visitor, a11y_findings
 from support.call_page import CallPage
 from support.page_microphone import encoded, speak
@@ -98,6 +101,16 @@ def stack(simulated: Stack) -> Stack:
     return simulated
 
 
+@pytest.fixture
+def patient_stack(tmp_path: Path) -> Iterator[Stack]:
+    """A busy machine may need longer to resume a call than the 15 s of the other tests."""
+    with new_stack(tmp_path) as own:
+        own.environment["ANTIPHON_RESUME_GRACE_S"] = "90"
+        own.edge()
+        own.worker(engine_options=TALKATIVE)
+        yield own
+
+
 async def test_speech_silences_the_model_and_a_cough_does_not(
     visitor: Visitor, tmp_path: Path
 ) -> None:
@@ -161,7 +174,10 @@ async def test_an_answer_waits_until_the_user_is_silent(visitor: Visitor) -> Non
 
 
 async def test_the_queue_panel(stack: Stack, visitor: Visitor) -> None:
-    """Another client has the second slot."""
+    """Another client has the second slot. Calls are expected to be longer than this test."""
+    async with open_broker(stack.settings) as broker:
+        await broker._redis.call("DEL", broker.keys.eta)
+        await broker.eta.configure({SessionKind.AUDIO_DUPLEX: 3000.0})
     async with open_wire(stack.ws_url, "adx_holds") as holds:
         await holds.begin()
         await _queues_two_callers(stack, visitor)
@@ -239,10 +255,10 @@ async def _rests_at(call: CallPage) -> int:
 
 @pytest.mark.parametrize("path", ["/audio_duplex", "/omni"])
 async def test_a_call_resumes_after_its_edge_is_killed(
-    stack: Stack, visitor: Visitor, path: str
+    patient_stack: Stack, visitor: Visitor, path: str
 ) -> None:
     port = free_port()
-    edge = stack.edge(port=port)
+    edge = patient_stack.edge(port=port)
     async with tcp_proxy(port) as proxy:
         visitor.url = f"http://{proxy.address}"
         page = await visitor.open(path)
@@ -252,17 +268,19 @@ async def test_a_call_resumes_after_its_edge_is_killed(
         proxy.target = None
         edge.kill()
         await expect(page.get_by_text("Connection lost. Reconnecting…")).to_be_visible()
-        assert await a11y_findings(page) == []
-        proxy.target = stack.edge_port
+        assert await a11y_findings(page, part="an-connection-banner") == []
+        proxy.target = patient_stack.edge_port
         await expect(page.get_by_text("Reconnected")).to_be_visible(timeout=60_000)
         await call.reaches_units(await call.units() + 3)
         await call.end()
     visitor.page_errors = [text for text in visitor.page_errors if "WebSocket" not in text]
 
 
-async def test_a_call_resumes_after_a_stall_of_its_attempts(stack: Stack, visitor: Visitor) -> None:
+async def test_a_call_resumes_after_a_stall_of_its_attempts(
+    patient_stack: Stack, visitor: Visitor
+) -> None:
     """Several attempts arrive together when the network forwards again."""
-    async with tcp_proxy(stack.edge_port) as proxy:
+    async with tcp_proxy(patient_stack.edge_port) as proxy:
         visitor.url = f"http://{proxy.address}"
         page = await visitor.open("/audio_duplex")
         call = CallPage(page)
