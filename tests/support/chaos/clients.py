@@ -78,6 +78,8 @@ class ChaosSession:
         self.outcome: Outcome | None = None
         self.code = ""
         """Why it ended early."""
+        self.closed_with = ""
+        """How its last connection was closed."""
         self.resumes = 0
         self.violations: list[str] = []
         self.longest_silence_s = 0.0
@@ -85,6 +87,8 @@ class ChaosSession:
         """How long the last connection has been broken."""
         self.starts_within_s = 3.0
         """A client without a token cannot try again: how long it waits for an edge that is slow."""
+        self.pong_within_s = rng.uniform(1.5, 6.0)
+        """After this time without an answer to a ping it resumes. It does not repeat its last audio."""
         self._edges = edges
         self._rng = rng
         self._lasts_s = lasts_s
@@ -104,14 +108,14 @@ class ChaosSession:
         while self.outcome is None:
             self._connected = False
             try:
-                closed_with = await self._connect(self._edges[edge % len(self._edges)], over)
+                await self._connect(self._edges[edge % len(self._edges)], over)
             except (OSError, InvalidHandshake, TimeoutError) as error:
-                closed_with = f"{type(error).__name__}: {error}"
+                self.closed_with = f"{type(error).__name__}: {error}"
             if self._connected:
                 broken_at = time.monotonic()
             self.away_s = time.monotonic() - broken_at
             if self.outcome is None and not self._token:
-                self.outcome, self.code = Outcome.NOT_STARTED, closed_with
+                self.outcome, self.code = Outcome.NOT_STARTED, self.closed_with
             edge += 1
             await asyncio.sleep(self._rng.uniform(0.05, 0.4))
 
@@ -127,10 +131,9 @@ class ChaosSession:
     def _path(self) -> str:
         return f"/ws/duplex/{self.sid}"
 
-    async def _connect(self, base: str, over: asyncio.Event) -> str:
-        """Code and reason with which the connection was closed."""
+    async def _connect(self, base: str, over: asyncio.Event) -> None:
         opens_within_s = 3.0 if self._token else self.starts_within_s
-        keep_alive = {"ping_interval": 1.0, "ping_timeout": self._rng.uniform(1.5, 6.0)}
+        keep_alive = {"ping_interval": 1.0, "ping_timeout": self.pong_within_s}
         quick = {
             "open_timeout": opens_within_s,
             "close_timeout": 0.5,
@@ -144,22 +147,21 @@ class ChaosSession:
                 async for frame in socket:
                     self._take(orjson.loads(frame))
                     if self.outcome is not None:
-                        break
-            except ConnectionClosed:
-                pass
+                        return
+            except ConnectionClosed as error:
+                self.closed_with = str(error)
+            else:
+                self.closed_with = f"{socket.close_code} {socket.close_reason}"
             finally:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
-            closed_with = f"{socket.close_code} {socket.close_reason}"
-            if self.outcome is None:
-                self._closed(socket.close_code, closed_with)
-            return closed_with
+            self._closed(socket)
 
-    def _closed(self, code: int | None, closed_with: str) -> None:
-        if code == 4410:
+    def _closed(self, socket: ClientConnection) -> None:
+        if socket.close_code == 4410:
             self.outcome = Outcome.EXPIRED
-        elif code not in _BROKEN:
-            self.code = closed_with
+        elif socket.close_code not in _BROKEN:
+            self.code = f"{socket.close_code} {socket.close_reason}"
             self.outcome = Outcome.REPORTED
             self._violation(f"closed with {self.code} and no message")
 

@@ -34,6 +34,8 @@ _ENGINE = orjson.dumps(
 ).decode()
 _WITHIN_S = 60.0
 _FOREVER_S = 3600.0
+_PONG_WITHIN_S = 20.0
+"""The default of the library `websockets`. The edges are not lost."""
 
 Client = TypeVar("Client", bound=ChaosSession)
 
@@ -78,8 +80,8 @@ class TalkReport:
 
     def __str__(self) -> str:
         return (
-            f"election {self.election_s:.1f} s, silence {self.silence_s:.1f} s, lost {self.lost}, "
-            f"ended early: {self.ended_early}, violations: {self.violations}"
+            f"election {self.election_s:.1f} s, silence {self.silence_s:.1f} s, lost {self.lost} of "
+            f"{self.losing}, ended early: {self.ended_early}, violations: {self.violations}"
         )
 
     @property
@@ -101,8 +103,17 @@ class TalkReport:
     @property
     def lost(self) -> int:
         """Chunks without a result in the sessions that ended as their clients asked."""
-        ended = [s for s in self.sessions if s.outcome is Outcome.STOPPED]
-        return sum(session.sent - len(session.results) for session in ended)
+        return sum(session.sent - len(session.results) for session in self._stopped)
+
+    @property
+    def losing(self) -> list[str]:
+        """Sessions without all results. A client does not repeat what it has sent when it resumes."""
+        losing = [s for s in self._stopped if s.sent > len(s.results)]
+        return [f"{s.sid}, {s.resumes} resumes, the last after {s.closed_with!r}" for s in losing]
+
+    @property
+    def _stopped(self) -> list[ChaosSession]:
+        return [session for session in self.sessions if session.outcome is Outcome.STOPPED]
 
     @property
     def ended_early(self) -> list[str]:
@@ -137,6 +148,7 @@ class Talk:
         sid = f"{prefix}_{self._name}_{number}"
         session = kind(sid, edges, random.Random(number), _FOREVER_S)
         session.starts_within_s = _WITHIN_S  # a busy machine is not the fault that is tested
+        session.pong_within_s = _PONG_WITHIN_S
         self.tasks.append(asyncio.create_task(session.run(self.over), name=sid))
         return session
 
