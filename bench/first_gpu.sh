@@ -88,6 +88,8 @@ prepare) prepare ;;
     bench compare_fp8 --quantize fp8 --sessions 1,32 "$@"
     bench compare_int8 --quantize int8 --sessions 1,32 "$@"
     bench compare_float32 --float32 --sessions 1,32 "$@"
+    bench compare_vocoder_eager --vocoder-graphs 0 --sessions 1,32 "$@"
+    bench compare_vocoder_16 --vocoder-graphs 16 --sessions 1,32 "$@"
     "$python" bench/gpu_report.py "$out"/compare_*.json | tee "$out/compare.md"
     ;;
 *)

@@ -81,7 +81,8 @@ class Bench:
         self.config = config_of(self.sizes)
         self.tokenizer = Tokenizer(TINY)
         torch.backends.cuda.matmul.allow_tf32 = not args.float32
-        self.vocoder = random_vocoder(self.sizes, self.device, args.voice_seconds)
+        sizes = self.engine_options(max(args.sessions)).vocoder_graph_sizes
+        self.vocoder = random_vocoder(self.sizes, self.device, args.voice_seconds, sizes)
         self.options = {count: self.served_options(count) for count in args.sessions}
         self.network = random_network(self.config, self.device, args.kernels, args.quantize)
         settings = self.config.slice_config
@@ -94,18 +95,25 @@ class Bench:
         """The options with which a worker serves `count` sessions; None if they do not fit."""
         asked = self.args.context
         for context in (asked, *(size for size in SMALLER_CONTEXTS if size < asked)):
-            options = EngineOptions(
-                slots=count,
-                context_tokens=context,
-                voice_seconds=self.args.voice_seconds,
-                quantize=self.args.quantize,
-            )
+            options = self.engine_options(count, context_tokens=context)
             try:
                 check_memory(self.config, options, self.device, voices=self.vocoder is not None)
             except EngineLoadError:
                 continue
             return options
         return None
+
+    def engine_options(self, count: int, **more: Any) -> EngineOptions:
+        """Those of a worker with `count` slots."""
+        if self.args.vocoder_graphs is not None:
+            more["vocoder_graphs"] = self.args.vocoder_graphs
+        return EngineOptions(
+            slots=count,
+            voice_seconds=self.args.voice_seconds,
+            quantize=self.args.quantize,
+            cuda_graphs=not self.args.eager,
+            **more,
+        )
 
     def run(self) -> Iterator[dict[str, Any]]:
         """A result for each number of sessions. Equal sizes share an engine for the largest number."""
@@ -162,6 +170,7 @@ REPORTED = (
     "quantize",
     "one_stream",
     "float32",
+    "vocoder_graphs",
     "paced",
     "units",
     "speaking",
@@ -405,6 +414,11 @@ def parse() -> argparse.Namespace:
         "--one-stream", action="store_true", help="codes on the stream of the language model"
     )
     parser.add_argument("--float32", action="store_true", help="the vocoder without TF32")
+    parser.add_argument(
+        "--vocoder-graphs",
+        type=int,
+        help="largest number of sessions with CUDA graphs of the vocoder, 0 to 32",
+    )
     parser.add_argument("--cudnn", action="store_true", help="with cuDNN's attention")
     parser.add_argument("--seed", type=int, default=0, help="of phases, jitter and tokens")
     parser.add_argument("--json", type=Path, help="write the results to this file")

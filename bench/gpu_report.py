@@ -29,7 +29,7 @@ COLUMNS = (
     "VRAM, GiB",
     "options",
 )
-OPTIONS = ("quantize", "one_stream", "float32", "eager", "cudnn", "frames")
+OPTIONS = ("quantize", "one_stream", "float32", "vocoder_graphs", "eager", "cudnn", "frames")
 """Of the bench, named in a row if they are not off."""
 
 HEADER = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"
@@ -58,12 +58,13 @@ def table_row(about: dict[str, Any], row: dict[str, Any]) -> str:
 
 
 def _options(asked: dict[str, Any]) -> str:
-    chosen = {name: asked.get(name) for name in OPTIONS}
-    named = [
-        name if value is True else str(value)
-        for name, value in chosen.items()
-        if value and value != "none"
-    ]
+    named = []
+    for name in OPTIONS:
+        value = asked.get(name)
+        if value is None or value is False or value == "none":
+            continue
+        number = f"{name}={value}" if isinstance(value, int) else str(value)
+        named.append(name if value is True else number)
     return " ".join(named) or "–"
 
 

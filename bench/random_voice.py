@@ -33,9 +33,12 @@ SMALL: dict[str, Any] = {"steps": 1, "blocks": 1, "layers": 1, "channels": 32}
 
 
 def random_vocoder(
-    sizes: str, device: torch.device, voice_seconds: float
+    sizes: str, device: torch.device, voice_seconds: float, graph_sizes: tuple[int, ...] = ()
 ) -> Token2WavVocoder | None:
-    """A vocoder of the `real` or `tiny` sizes on `device`; None if the package is missing."""
+    """A vocoder of the `real` or `tiny` sizes on `device`; None if the package is missing.
+
+    On a GPU, its warm-up captures CUDA graphs for batches of `graph_sizes` streams.
+    """
     sys.path.insert(0, str(TESTS))
     stepaudio = import_module("support.minicpmo.stepaudio_package")
     try:
@@ -51,7 +54,8 @@ def random_vocoder(
         torch.cuda.synchronize()  # the vocoder uses another CUDA stream
     prompt = inner._prepare_prompt  # noqa: SLF001  # random: the weights for voices are not available
     inner._prepare_prompt = lambda path: [part.to(device) for part in prompt(path)]  # noqa: SLF001
-    return Token2WavVocoder(inner, device, voice_seconds=voice_seconds)
+    sizes_on_device = graph_sizes if device.type == "cuda" else ()
+    return Token2WavVocoder(inner, device, voice_seconds=voice_seconds, graph_sizes=sizes_on_device)
 
 
 def random_voice(vocoder: Token2WavVocoder, seconds: int) -> VoiceState:

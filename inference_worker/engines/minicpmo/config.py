@@ -17,6 +17,11 @@ KernelChoice = Literal["auto", "triton", "torch"]
 
 
 Quantization = Literal["none", "int8", "fp8"]
+
+MAX_SLOTS = 256
+
+VOCODER_GRAPH_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""A batch in between is padded to the next of these numbers."""
 """What the linear weights of the language model become at load. fp8 needs Ada or Hopper."""
 
 
@@ -162,10 +167,11 @@ class EngineOptions(BaseModel):
     `vocoder` is the folder of Token2wav. "auto" takes assets/token2wav of the checkpoint if that
     folder and a GPU exist; "none" serves text only. `vocoder_steps` is the number of solver steps
     per chunk; the public demo takes 5. `vocoder_tf32` computes its matrix products in TF32, as torch does
-    with convolutions anyway. `speech_stream` draws audio codes on a separate CUDA stream, beside the
-    steps of the language model. `voice_seconds` of a reference voice are used; the memory of
-    a session grows with them. `fixed_shapes` makes every batch cover all slots and the
-    whole context, so that the numbers of a session do not depend on the other sessions; the default
+    with convolutions anyway. `vocoder_graphs` is the largest number of sessions whose chunks run
+    together in CUDA graphs; 0, or `cuda_graphs` off, means none. `speech_stream` draws audio codes on
+    a second CUDA stream, beside the steps of the language model. `voice_seconds` of a reference voice are
+    used; the memory of a session grows with them. `fixed_shapes` makes every batch cover all slots and
+    the whole context, so that the numbers of a session do not depend on the other sessions; the default
     is on for a CPU and off for a GPU. `kernels` selects what runs between the matrix products of a
     decoder layer; "auto" is Triton on a GPU where it compiles. `quantize` converts the linear
     weights of the language model at load: int8 and fp8 take half the memory; fp8 needs a card of the
@@ -174,7 +180,7 @@ class EngineOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    slots: int = Field(default=4, ge=1, le=256)
+    slots: int = Field(default=4, ge=1, le=MAX_SLOTS)
     context_tokens: int = Field(default=8192, ge=64)
     speech_tokens: int = Field(default=4096, ge=64)
     device: str = "auto"
@@ -187,6 +193,7 @@ class EngineOptions(BaseModel):
     vocoder: Path | Literal["auto", "none"] = "auto"
     vocoder_steps: int = Field(default=5, ge=1, le=16)
     vocoder_tf32: bool = True
+    vocoder_graphs: int = Field(default=8, ge=0, le=32)
     voice_seconds: float = Field(default=6.0, ge=1.0, le=15.0)
     cuda_graphs: bool = True
     speech_stream: bool = True
@@ -194,6 +201,14 @@ class EngineOptions(BaseModel):
     quantize: Quantization = "none"
     fixed_shapes: bool | None = None
     seed: int = 0
+
+    @property
+    def vocoder_graph_sizes(self) -> tuple[int, ...]:
+        """Numbers of sessions for which the vocoder has CUDA graphs, ascending."""
+        largest = min(self.vocoder_graphs, self.slots) if self.cuda_graphs else 0
+        if not largest:
+            return ()
+        return tuple(sorted({min(size, largest) for size in VOCODER_GRAPH_SIZES}))
 
 
 def read_config(folder: Path) -> ModelConfig:

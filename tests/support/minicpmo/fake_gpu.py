@@ -121,6 +121,8 @@ class _InPython(TorchFunctionMode):
             return _attend(*args, **given)
         if func is Tensor.__getitem__:
             return _indexed(*args)
+        if func is Tensor.copy_:
+            return aten.copy_(*args, **given)
         if func is Tensor.__invert__:
             return aten.bitwise_not(*args)
         if func is Tensor.contiguous and not args[0].is_contiguous():

@@ -10,6 +10,7 @@ import psutil
 import torch
 
 from antiphon.inference_worker.engines.minicpmo.config import (
+    MAX_SLOTS,
     EngineOptions,
     ModelConfig,
     Quantization,
@@ -42,22 +43,36 @@ CONV_BYTES = 16 * 2 * 1024 * 2 * 4
 CHUNK_FRAMES = 2 * 28
 """Maximum number of frames that one batch adds to a turn."""
 
+STAGE_BYTES = 2**20
+"""Inputs and outputs of the vocoder's graphs for one stream, without the encoder's entries."""
+
+STAGE_VALUES_BYTES = 22 * 2**20
+"""Values of one stream in the largest stage of the vocoder, counted on the fake GPU."""
+
+DRIVER_BYTES = 16 * 2**20
+"""Assumed to be held by the driver for the vocoder's graphs of one number of streams."""
+
 SHORTEST_CONTEXT = 2048
 """The smallest `context_tokens` that an error recommends: about three minutes of audio."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Bytes on the device: `fixed` for weights and the largest steps, `slot` for each session."""
+    """Bytes on the device: `fixed` for weights and the largest steps, `slot` for each session, and
+    `chunk_graphs` for the vocoder's CUDA graphs with 1, 2, ... slots; with more slots as the last.
+    """
 
     fixed: int
     slot: int
+    chunk_graphs: tuple[int, ...] = ()
 
     def of(self, slots: int) -> int:
-        return self.fixed + slots * self.slot
+        graphs = self.chunk_graphs[:slots][-1:]
+        return self.fixed + slots * self.slot + sum(graphs)
 
     def fitting(self, free: int) -> int:
-        return max(0, (free - self.fixed) // self.slot)
+        """How many slots fit into `free` bytes, at most `MAX_SLOTS`."""
+        return next((slots for slots in range(MAX_SLOTS, 0, -1) if self.of(slots) <= free), 0)
 
 
 def estimate(
@@ -75,10 +90,13 @@ def estimate(
             # The largest weight, unpacked, which a graph of many tokens holds.
             fixed += 2 * config.intermediate_size * config.hidden_size * width
     slot = cache_bytes(config, options, width)
-    if voices:
-        fixed += TOKEN2WAV_BYTES + voice_bytes(options)
-        slot += voice_bytes(options) + chunk_bytes(options)
-    return MemoryEstimate(fixed, slot)
+    if not voices:
+        return MemoryEstimate(fixed, slot)
+    fixed += TOKEN2WAV_BYTES + voice_bytes(options)
+    slot += voice_bytes(options) + chunk_bytes(options)
+    counts = range(1, options.vocoder_graphs + 1 if device != "cpu" else 1)
+    sizes = (options.model_copy(update={"slots": n}).vocoder_graph_sizes for n in counts)
+    return MemoryEstimate(fixed, slot, tuple(chunk_graph_bytes(options, each) for each in sizes))
 
 
 def weight_bytes(config: ModelConfig, width: int, quantize: Quantization) -> int:
@@ -137,6 +155,21 @@ def chunk_bytes(options: EngineOptions) -> int:
     solver, encoder = _frame_bytes(options)
     grown = _turn_frames(options) + CHUNK_FRAMES
     return grown * (2 * solver // options.vocoder_steps + encoder) + CHUNK_FRAMES * solver
+
+
+def chunk_graph_bytes(options: EngineOptions, sizes: tuple[int, ...]) -> int:
+    """Bytes of the vocoder's CUDA graphs for batches of `sizes` streams.
+
+    Each has its inputs and outputs, most of which are the encoder's entries. All share the entries of
+    one solver step in float32 and the values of the largest stage.
+    """
+    if not sizes:
+        return 0
+    solver, encoder = _frame_bytes(options)
+    grown = _turn_frames(options) + CHUNK_FRAMES
+    own = 2 * grown * encoder + STAGE_BYTES
+    shared = grown * (2 * solver // options.vocoder_steps) + STAGE_VALUES_BYTES
+    return sum(sizes) * own + max(sizes) * shared + len(sizes) * DRIVER_BYTES
 
 
 def _voice_frames(options: EngineOptions) -> int:
@@ -205,7 +238,10 @@ def _changes_that_fit(
     while context > SHORTEST_CONTEXT and not fitting(context_tokens=context):
         context //= 2
     unchanged = fitting()
-    found = [("the engine option vocoder to none (text only)", fitting(voices=False))]
+    found = [
+        ("the engine option vocoder_graphs to 0", fitting(vocoder_graphs=0)),
+        ("the engine option vocoder to none (text only)", fitting(voices=False)),
+    ]
     if context >= SHORTEST_CONTEXT:
         change = f"the engine option context_tokens to {context}"
         found.insert(0, (change, fitting(context_tokens=context)))

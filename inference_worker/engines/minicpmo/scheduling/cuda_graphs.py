@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,6 +13,8 @@ Inputs = tuple[Tensor, ...]
 ForwardFunction = Callable[..., Tensor]
 """Inputs to hidden states."""
 
+Output = TypeVar("Output", Tensor, tuple[Tensor, ...])
+
 WARM_UP_RUNS = 3
 
 
@@ -19,14 +22,16 @@ WARM_UP_RUNS = 3
 class _Captured:
     graph: torch.cuda.CUDAGraph
     inputs: Inputs
-    output: Tensor
+    output: Tensor | tuple[Tensor, ...]
 
-    def __call__(self, inputs: Inputs) -> Tensor:
+    def __call__(self, inputs: Inputs) -> Any:
         for kept, new in zip(self.inputs, inputs, strict=True):
             kept.copy_(new)
         self.graph.replay()
         # The next replay overwrites the output, but sessions keep rows of it.
-        return self.output.clone()
+        if isinstance(self.output, Tensor):
+            return self.output.clone()
+        return tuple(part.clone() for part in self.output)
 
 
 class GraphPool:
@@ -41,16 +46,24 @@ class GraphPool:
         # One stream for all graphs: cuBLAS keeps a workspace for each stream it has run on.
         self._stream = torch.cuda.Stream(device) if enabled else None  # type: ignore[no-untyped-call]
 
-    def run(self, key: Hashable, inputs: Inputs, forward: ForwardFunction) -> Tensor:
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._captured
+
+    def clear(self) -> None:
+        """Free all graphs."""
+        self._captured.clear()
+
+    def run(self, key: Hashable, inputs: Inputs, forward: Callable[..., Output]) -> Output:
         """Run the captured graph of this shape, or `forward` if none was captured."""
         captured = self._captured.get(key)
         if captured is None:
             self.eager += 1
             return forward(*inputs)
         self.replayed += 1
-        return captured(inputs)
+        output: Output = captured(inputs)
+        return output
 
-    def capture(self, key: Hashable, inputs: Inputs, forward: ForwardFunction) -> None:
+    def capture(self, key: Hashable, inputs: Inputs, forward: Callable[..., Output]) -> None:
         """Capture `forward` at the shape of `inputs`, all of whose writes must be discarded ones."""
         stream = self._stream
         assert stream is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
+from antiphon.inference_worker.engines.minicpmo.token2wav.chunk_graphs import ChunkGraphs
 from antiphon.inference_worker.engines.minicpmo.token2wav.solver import Solver, SolverState
 
 RECENT_FRAMES = 100
@@ -18,6 +20,11 @@ RECENT_FRAMES = 100
 
 CONV_FRAMES = 2
 """Frames of the first of the two convolutions in the state."""
+
+
+def longest_past(voice_seconds: float) -> int:
+    """The largest even number of frames, 50 per second, that a stream retains."""
+    return 2 * math.ceil(voice_seconds * 25) + RECENT_FRAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +47,11 @@ class BatchedEncoder:
     left and masked.
     """
 
-    def __init__(self, flow: Any) -> None:
+    def __init__(self, flow: Any, graphs: ChunkGraphs) -> None:
         self._flow = flow
         self._encoder = flow.encoder
+        self._graphs = graphs
+        self._lookahead = int(flow.encoder.pre_lookahead_layer.pre_lookahead_len)
 
     def initial_state(self) -> EncoderState:
         encoder, weight = self._encoder, self._encoder.after_norm.weight
@@ -55,53 +64,109 @@ class BatchedEncoder:
         )
 
     def encode(
-        self, codes: Tensor, states: Sequence[EncoderState], *, ends: bool
+        self,
+        codes: Tensor,
+        states: Sequence[EncoderState],
+        *,
+        ends: bool,
+        rows: int | None = None,
     ) -> tuple[Tensor, list[EncoderState]]:
         """From (streams, codes) with lookahead to (streams, frames, mels), and the extended states.
 
-        The end of a turn has no lookahead. The states are views of the batch.
+        The end of a turn has no lookahead. The states are views of the batch. With `rows` the batch
+        runs in the graph of this many streams.
+        """
+        streams = len(states)
+        new = codes.shape[1] - (0 if ends else self._lookahead)
+        if rows is None:
+            lengths = [max(m.shape[-2] for m in part) for part in _entries(states)]
+            inputs = self._inputs(codes, states, lengths, new, masked=False)
+            encoded, *grown = self._forward(*inputs, ends=ends)
+        else:
+            lengths = [self._graphs.past // 2, self._graphs.past]
+            padded = [*states, *[self.initial_state()] * (rows - streams)]
+            codes = pad(codes, (0, 0, 0, rows - streams))
+            inputs = self._inputs(codes, padded, lengths, new, masked=True)
+            encoded, *grown = self._graphs.run(("encoder", rows), inputs, self._forward)
+        return encoded[:streams], [
+            EncoderState(
+                grown[0][:, row, :, lengths[0] - state.codes.shape[-2] :],
+                grown[1][:, row, :, lengths[1] - state.frames.shape[-2] :],
+                grown[2][row],
+            )
+            for row, state in enumerate(states)
+        ]
+
+    def _inputs(
+        self,
+        codes: Tensor,
+        states: Sequence[EncoderState],
+        lengths: Sequence[int],
+        new: int,
+        *,
+        masked: bool,
+    ) -> tuple[Tensor, ...]:
+        """The arguments of `_forward`: entries padded to `lengths`, and masks of the padding."""
+        padded, masks = list[Tensor](), list[Tensor]()
+        for part, length, grown in zip(_entries(states), lengths, (new, 2 * new), strict=True):
+            gaps = [length - m.shape[-2] for m in part]
+            whole = [
+                pad(m, (0, 0, gap, 0)) if gap else m for m, gap in zip(part, gaps, strict=True)
+            ]
+            padded.append(torch.stack(whole, 1))
+            masks.append(_visible(gaps, length + grown, codes.device, masked=masked))
+        return codes, torch.stack([state.convs for state in states]), *padded, *masks
+
+    def _forward(
+        self,
+        codes: Tensor,
+        convs: Tensor,
+        by_code: Tensor,
+        by_frame: Tensor,
+        code_mask: Tensor,
+        frame_mask: Tensor,
+        *,
+        ends: bool = False,
+    ) -> tuple[Tensor, ...]:
+        """Mel conditions (streams, frames, mels); entries of all layers at 25 and at 50 per second,
+        old and new; and the last inputs of the convolutions.
         """
         encoder = self._encoder
         x, _, _ = encoder.embed(self._flow.input_embedding(codes), None)
         if ends:
-            x = pad(x, (0, 0, 0, encoder.pre_lookahead_layer.pre_lookahead_len))
-        before = torch.stack([state.convs for state in states])
-        conv, up_conv = before[..., :CONV_FRAMES], before[..., CONV_FRAMES:]
+            x = pad(x, (0, 0, 0, self._lookahead))
+        conv, up_conv = convs[..., :CONV_FRAMES], convs[..., CONV_FRAMES:]
         x, conv = encoder.pre_lookahead_layer.forward_chunk(x, cache=conv)
-        x, by_code = self._attend(encoder.encoders, x, [state.codes for state in states])
+        x, by_code = self._attend(encoder.encoders, x, by_code, code_mask)
         x, _, up_conv = encoder.up_layer.forward_chunk(
             x.transpose(1, 2).contiguous(), None, cache=up_conv
         )
         x, _, _ = encoder.up_embed(x.transpose(1, 2).contiguous(), None)
-        x, by_frame = self._attend(encoder.up_encoders, x, [state.frames for state in states])
+        x, by_frame = self._attend(encoder.up_encoders, x, by_frame, frame_mask)
         if encoder.normalize_before:
             x = encoder.after_norm(x)
-        grown = zip(by_code, by_frame, torch.cat([conv, up_conv], 2), strict=True)
-        return self._flow.encoder_proj(x), [EncoderState(*parts) for parts in grown]
+        return self._flow.encoder_proj(x), by_code, by_frame, torch.cat([conv, up_conv], 2)
 
     def _attend(
-        self, layers: Iterable[Any], x: Tensor, states: Sequence[Tensor]
-    ) -> tuple[Tensor, list[Tensor]]:
-        lengths, new = [state.shape[-2] for state in states], x.shape[1]
-        longest = max(lengths)
-        missing = [longest - length for length in lengths]
-        before = torch.stack(
-            [pad(m, (0, 0, gap, 0)) if gap else m for m, gap in zip(states, missing, strict=True)],
-            1,
-        )
-        mask = _visible(missing, longest + new, x.device)
-        positions = self._encoder.embed.position_encoding(offset=None, size=longest + new)
+        self, layers: Iterable[Any], x: Tensor, before: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """From (streams, new, channels) to the same, and the entries of all layers, old and new."""
+        length = before.shape[-2] + x.shape[1]
+        positions = self._encoder.embed.position_encoding(offset=None, size=length)
         grown = []
         for layer, entries in zip(layers, before, strict=True):
             x, _, entries, _ = layer(x, mask, positions, att_cache=entries)
             grown.append(entries)
-        whole = torch.stack(grown)
-        return x, [whole[:, row, :, gap:] for row, gap in enumerate(missing)]
+        return x, torch.stack(grown)
 
 
-def _visible(missing: Sequence[int], length: int, device: torch.device) -> Tensor:
-    """(streams, 1, length), True for entries of the stream; empty if all are."""
-    if not any(missing):
+def _entries(states: Sequence[EncoderState]) -> tuple[list[Tensor], list[Tensor]]:
+    return [state.codes for state in states], [state.frames for state in states]
+
+
+def _visible(missing: Sequence[int], length: int, device: torch.device, *, masked: bool) -> Tensor:
+    """(streams, 1, length), True for entries of the stream; empty if all are and not `masked`."""
+    if not masked and not any(missing):
         return torch.zeros((0, 0, 0))
     gaps = device_tensor(missing, device)
     return (torch.arange(length, device=device) >= gaps[:, None]).unsqueeze(1)
@@ -133,11 +198,17 @@ class Flow:
     """The package's `flow`. Releases differ in what is retained at 25 entries per second."""
 
     def __init__(
-        self, flow: Any, steps: int, retained_codes: RetainCodes, retained: torch.dtype
+        self,
+        flow: Any,
+        steps: int,
+        retained_codes: RetainCodes,
+        retained: torch.dtype,
+        graphs: ChunkGraphs,
     ) -> None:
         self._flow = flow
-        self._encoder = BatchedEncoder(flow)
-        self._solver = Solver(flow.decoder, steps, retained)
+        self._graphs = graphs
+        self._encoder = BatchedEncoder(flow, graphs)
+        self._solver = Solver(flow.decoder, steps, retained, graphs)
         self._retained_codes = retained_codes
         self.lookahead = int(flow.pre_lookahead_len)
         self.codes = int(flow.input_embedding.num_embeddings)
@@ -160,10 +231,21 @@ class Flow:
     ) -> FlowResult:
         """Process the next codes of several streams, equally many of each. Does not change `states`."""
         table = device_tensor(codes, states[0].speaker.device)
-        encoded, encoder = self._encoder.encode(table, [m.encoder for m in states], ends=ends)
+        past = max(
+            max(
+                m.solver.attention.shape[-2],
+                m.encoder.frames.shape[-2],
+                2 * m.encoder.codes.shape[-2],
+            )
+            for m in states
+        )
+        new = table.shape[1] - self.lookahead
+        rows = None if ends else self._graphs.rows(len(states), new, past)
+        encoders = [m.encoder for m in states]
+        encoded, encoder = self._encoder.encode(table, encoders, ends=ends, rows=rows)
         speakers = torch.stack([state.speaker for state in states])
         given = [encoded, speakers[:, None].expand_as(encoded), torch.zeros_like(encoded)]
-        mel, solver = self._solver.solve(torch.cat(given, -1), [m.solver for m in states])
+        mel, solver = self._solver.solve(torch.cat(given, -1), [m.solver for m in states], rows)
         return FlowResult(mel.transpose(1, 2), encoder, solver)
 
     def next_state(self, state: FlowState, result: FlowResult, row: int) -> FlowState:

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import layer_norm, scaled_dot_product_attention
+from torch.nn.functional import layer_norm, pad, scaled_dot_product_attention
 
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
 from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask
+from antiphon.inference_worker.engines.minicpmo.token2wav.chunk_graphs import ChunkGraphs
 
 RETAINED = torch.float16
 """Type of the keys and values that a stream retains. Half of float32's memory, and eight times as
@@ -38,26 +39,25 @@ class SolverState(NamedTuple):
     convs: Tensor
 
 
-class _Modulation(NamedTuple):
-    """Weight and bias of a norm at some time, and the gate of the next operation (none at the end)."""
-
-    weight: Tensor
-    bias: Tensor
-    gate: Tensor
-
-
 @dataclass(frozen=True, slots=True)
 class _Step:
+    """Of one solver step: its length; for each block, weight, bias and gate of attention, convolution
+    and feed-forward (blocks, 3, 3, channels); and weight and bias of the last norm (2, channels).
+    """
+
     length: Tensor
-    blocks: list[tuple[_Modulation, _Modulation, _Modulation]]
-    final: _Modulation
+    blocks: Tensor
+    final: Tensor
 
 
 class Solver:
     """Solves with `decoder` in `steps` steps. States retain keys and values in the type `retained`."""
 
-    def __init__(self, decoder: Any, steps: int, retained: torch.dtype) -> None:
+    def __init__(
+        self, decoder: Any, steps: int, retained: torch.dtype, graphs: ChunkGraphs
+    ) -> None:
         self._retained = retained
+        self._graphs = graphs
         self._dit = decoder.estimator
         self._guidance = 1.0 + float(decoder.inference_cfg_rate)
         self._noise = decoder.rand_noise[0].transpose(0, 1).contiguous()
@@ -77,63 +77,119 @@ class Solver:
         )
 
     def solve(
-        self, conditions: Tensor, states: Sequence[SolverState]
+        self, conditions: Tensor, states: Sequence[SolverState], rows: int | None = None
     ) -> tuple[Tensor, SolverState]:
         """Mel (streams, frames, mels) from conditions (streams, frames, 3 x mels).
 
         The returned state has an additional dimension, the streams, before that of 2, and contains
-        only the new entries.
+        only the new entries. With `rows` the steps run in the graph of this many streams.
         """
-        frames = conditions.shape[1]
+        streams, frames = len(states), conditions.shape[1]
+        if rows is None:
+            room, mask = _step_entries(states, frames, conditions.dtype)
+        else:
+            conditions = pad(conditions, (0, 0, 0, 0, 0, rows - streams))
+            states = [*states, *[self.initial_state()] * (rows - streams)]
+            room, mask = (
+                self._static_room(rows, frames),
+                _mask(states, frames, self._length(frames)),
+            )
+            room.zero_()  # an entry of an earlier batch that is not finite would spread
         starts = [state.attention.shape[-2] for state in states]
         x = torch.stack([self._noise[start : start + frames] for start in starts])
-        room, mask = _step_entries(states, frames, x.dtype)
         both = torch.stack([conditions, torch.zeros_like(conditions)], 1)
         before = torch.stack([state.convs for state in states], 2)
         shape = (len(self._steps), *room.shape[:-2], frames, room.shape[-1])
         new = room.new_empty(shape, dtype=self._retained)
         convs = []
+
+        def forward(*inputs: Tensor) -> tuple[Tensor, Tensor]:
+            return self._advance(room, *inputs)
+
         for number, step in enumerate(self._steps):
             for row, (state, start) in enumerate(zip(states, starts, strict=True)):
                 room[:, row, ..., frames : frames + start, :] = state.attention[number]
-            given = torch.cat([x.unsqueeze(1).expand(-1, 2, -1, -1), both], -1)
-            flow, conv = self._flow(
-                step, given.flatten(0, 1), room.flatten(1, 2), before[number].flatten(1, 2), mask
-            )
-            x = x.addcmul(flow[1::2].lerp(flow[::2], self._guidance), step.length)
+            inputs = (x, both, before[number], step.length, step.blocks, step.final)
+            if rows is None or mask is None:
+                x, conv = self._advance(room, *inputs, mask)
+            else:
+                x, conv = self._graphs.run(("step", rows), (*inputs, mask), forward)
             new[number] = room[..., :frames, :]
             convs.append(conv)
-        return x, SolverState(new, torch.stack(convs).view_as(before))
+        grown = SolverState(new, torch.stack(convs).view_as(before))
+        if rows is None:
+            return x, grown
+        return x[:streams], SolverState(*(part[:, :, :streams] for part in grown))
+
+    def _length(self, frames: int) -> int:
+        """Entries of a stream in a graph, old and new."""
+        return -(-(self._graphs.past + frames) // ALIGNED) * ALIGNED
+
+    def _static_room(self, rows: int, frames: int) -> Tensor:
+        """A view of the keys and values that all graphs of solver steps share."""
+        whole = self._graphs.buffers.get("room")
+        if whole is None:
+            attn, blocks = self._dit.blocks[0].attn, len(self._dit.blocks)
+            shape = (attn.num_heads, self._length(frames), 2 * attn.head_dim)
+            largest = max((rows, *self._graphs.sizes))  # no sizes: a capture failed in this chunk
+            whole = self._noise.new_empty(blocks, largest, 2, *shape)
+            self._graphs.buffers["room"] = whole
+        return whole[:, :rows]
+
+    def _advance(
+        self,
+        room: Tensor,
+        x: Tensor,
+        conditions: Tensor,
+        convs: Tensor,
+        length: Tensor,
+        blocks: Tensor,
+        final: Tensor,
+        mask: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """The mel after one step, with and without conditions, and the new state of the convolutions
+        (blocks, rows, channels, 2). New keys and values are stored in `room`.
+        """
+        given = torch.cat([x.unsqueeze(1).expand(-1, 2, -1, -1), conditions], -1)
+        flow, convs = self._flow(
+            given.flatten(0, 1), room.flatten(1, 2), convs.flatten(1, 2), blocks, final, mask
+        )
+        return x.addcmul(flow[1::2].lerp(flow[::2], self._guidance), length), convs
 
     def _flow(
-        self, step: _Step, x: Tensor, room: Tensor, convs: Tensor, mask: Tensor | None
+        self,
+        x: Tensor,
+        room: Tensor,
+        convs: Tensor,
+        times: Tensor,
+        final: Tensor,
+        mask: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """Velocity (rows, frames, mels) and the new state of the convolutions (blocks, rows, channels, 2)."""
         x, seen = self._dit.in_proj(x), []
-        for block, (attend, convolve, feed), entries, conv in zip(
-            self._dit.blocks, step.blocks, room, convs, strict=True
-        ):
-            mixed = _attention(block.attn, _modulated_norm(block.norm1, x, attend), entries, mask)
-            x = torch.addcmul(x, attend.gate, mixed)
-            mixed, conv = block.conv.forward_chunk(_modulated_norm(block.norm3, x, convolve), conv)
-            x = torch.addcmul(x, convolve.gate, mixed)
-            x = torch.addcmul(x, feed.gate, block.mlp(_modulated_norm(block.norm2, x, feed)))
+        for block, time, entries, conv in zip(self._dit.blocks, times, room, convs, strict=True):
+            attend, convolve, feed = (part.unbind() for part in time)
+            mixed = _attention(
+                block.attn, _modulated_norm(block.norm1, x, *attend[:2]), entries, mask
+            )
+            x = torch.addcmul(x, attend[2], mixed)
+            normed = _modulated_norm(block.norm3, x, *convolve[:2])
+            mixed, conv = block.conv.forward_chunk(normed, conv)
+            x = torch.addcmul(x, convolve[2], mixed)
+            x = torch.addcmul(x, feed[2], block.mlp(_modulated_norm(block.norm2, x, *feed[:2])))
             seen.append(conv)
         last = self._dit.final_layer
-        return last.linear(_modulated_norm(last.norm_final, x, step.final)), torch.stack(seen)
+        return last.linear(_modulated_norm(last.norm_final, x, *final)), torch.stack(seen)
 
     def _step(self, time: Tensor, length: Tensor) -> _Step:
         embedded = self._dit.t_embedder(time.unsqueeze(0))[0]
         blocks = []
         for block in self._dit.blocks:
             shift, scale, gate = block.adaLN_modulation(embedded).unflatten(0, (3, 3, -1)).unbind(1)
-            attend, feed, convolve = (
-                _Modulation(1 + weight, bias, through)
-                for weight, bias, through in zip(scale, shift, gate, strict=True)
-            )
-            blocks.append((attend, convolve, feed))
+            attend, feed, convolve = torch.stack([1 + scale, shift, gate], 1)
+            blocks.append(torch.stack([attend, convolve, feed]))
         bias, scale = self._dit.final_layer.adaLN_modulation(embedded).chunk(2)
-        return _Step(length, blocks, _Modulation(1 + scale, bias, torch.ones_like(bias)))
+        return _Step(length, torch.stack(blocks), torch.stack([1 + scale, bias]))
 
 
 def _times(steps: int, like: Tensor) -> list[tuple[Tensor, Tensor]]:
@@ -166,13 +222,19 @@ def _step_entries(
     room = first.new_zeros(
         first.shape[1], len(own), *first.shape[2:4], length, first.shape[-1], dtype=dtype
     )  # hidden entries must be finite
-    rows = device_tensor([own_length for own_length in own for _ in range(2)], first.device)
-    visible = torch.arange(length, device=first.device) < rows[:, None]
-    return room, additive_mask(visible[:, None, None], dtype)
+    return room, _mask(states, frames, length)
 
 
-def _modulated_norm(norm: Any, x: Tensor, at: _Modulation) -> Tensor:
-    return layer_norm(x, norm.normalized_shape, at.weight, at.bias, norm.eps)
+def _mask(states: Sequence[SolverState], frames: int, length: int) -> Tensor:
+    """The additive mask (rows, 1, 1, length) that hides what is beyond the entries of a stream."""
+    own = [frames + state.attention.shape[-2] for state in states for _ in range(2)]
+    first = states[0].convs
+    visible = torch.arange(length, device=first.device) < device_tensor(own, first.device)[:, None]
+    return additive_mask(visible[:, None, None], first.dtype)
+
+
+def _modulated_norm(norm: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return layer_norm(x, norm.normalized_shape, weight, bias, norm.eps)
 
 
 def _attention(attn: Any, x: Tensor, entries: Tensor, mask: Tensor | None) -> Tensor:

@@ -23,7 +23,8 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.checkpoint_guard impor
     check_yaml,
     weights_only,
 )
-from antiphon.inference_worker.engines.minicpmo.token2wav.flow import Flow
+from antiphon.inference_worker.engines.minicpmo.token2wav.chunk_graphs import ChunkGraphs
+from antiphon.inference_worker.engines.minicpmo.token2wav.flow import Flow, longest_past
 from antiphon.inference_worker.engines.minicpmo.token2wav.solver import RETAINED
 from antiphon.inference_worker.engines.minicpmo.token2wav.streams import (
     CodeChunk,
@@ -59,6 +60,7 @@ class Token2WavVocoder:
     On a GPU, synthesis and the cloning of voices have a CUDA stream each, so that neither waits for
     the other, and the engine thread for none of them.
     `voice_seconds` of a reference are used. Streams retain keys and values in the type `retained`.
+    The warm-up captures CUDA graphs for whole chunks of `graph_sizes` streams.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Token2WavVocoder:
         *,
         voice_seconds: float,
         retained: torch.dtype = RETAINED,
+        graph_sizes: tuple[int, ...] = (),
     ) -> None:
         self._reference_samples = round(voice_seconds * INPUT_RATE)
         self._inner = inner
@@ -77,12 +80,15 @@ class Token2WavVocoder:
         self._stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
         self._cloning_stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
         with _on_stream(self._stream):
+            self.graphs = ChunkGraphs(device, past=longest_past(voice_seconds), sizes=graph_sizes)
             family = (
-                CausalVocoder(inner)
+                CausalVocoder(inner, self.graphs)
                 if hasattr(inner, "bounded_vocoder")
                 else CrossfadeVocoder(inner)
             )
-            self._flow = Flow(inner.flow, inner.n_timesteps, family.retained_codes, retained)
+            self._flow = Flow(
+                inner.flow, inner.n_timesteps, family.retained_codes, retained, self.graphs
+            )
         if self._stream is not None:
             self._stream.synchronize()  # cloning uses the tables of the flow
         self._streams = StreamBatcher(self._flow, family)
@@ -139,7 +145,7 @@ class Token2WavVocoder:
         """Clone two voices and synthesize with up to `sessions` at once. Raises EngineLoadError.
 
         A convolution has a plan for each number of streams and each length; the first two chunks of
-        a turn have special lengths.
+        a turn have special lengths. The CUDA graphs are captured afterwards, the largest first.
         """
         noise = np.random.default_rng(0).normal(0, 0.01, 2 * INPUT_RATE).astype(np.float32)
         whole = (list(SILENT_PREFIX) * CHUNK_CODES)[: CHUNK_CODES + self._flow.lookahead]
@@ -149,6 +155,13 @@ class Token2WavVocoder:
                 streams = [voices[n % 2].base.copy() for n in range(count)]
                 for codes, ends in [(whole, False)] * 3 + [(whole[:CHUNK_CODES], True)]:
                     self._batcher.run_batch([CodeChunk(stream, codes, ends) for stream in streams])
+            with self.graphs.capturing():
+                for count in reversed(self.graphs.sizes):
+                    streams = [voices[n % 2].base.copy() for n in range(count)]
+                    for _ in range(3):
+                        self._batcher.run_batch(
+                            [CodeChunk(each, whole, ends=False) for each in streams]
+                        )
         except Exception as error:
             raise EngineLoadError(f"the vocoder cannot speak: {error}") from error
 
@@ -200,7 +213,12 @@ def load_token2wav(folder: Path, options: EngineOptions, device: torch.device) -
             inner = package.Token2wav(str(folder), n_timesteps=options.vocoder_steps)
             # Loaded on this thread's CUDA stream, but used on another one, which does not wait for it.
             torch.cuda.synchronize()
-            vocoder = Token2WavVocoder(inner, device, voice_seconds=options.voice_seconds)
+            vocoder = Token2WavVocoder(
+                inner,
+                device,
+                voice_seconds=options.voice_seconds,
+                graph_sizes=options.vocoder_graph_sizes,
+            )
             vocoder.check()
             # Counts for the whole process, but the network multiplies in bfloat16 on a GPU.
             torch.backends.cuda.matmul.allow_tf32 = options.vocoder_tf32

@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import fold, pad
 
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
+from antiphon.inference_worker.engines.minicpmo.token2wav.chunk_graphs import ChunkGraphs
 from antiphon.inference_worker.engines.minicpmo.token2wav.flow import (
     codes_to_retain,
     codes_to_retain_until_1_0_6,
@@ -25,6 +26,31 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.flow import (
 SILENT_CODE = 4218
 HOP = 480
 """Samples per frame of mel."""
+
+
+def without_host_reads(hift: Any) -> None:
+    """Keep the window of the transform on the device, and replace `torch.istft`.
+
+    torch's inverse reads on the host whether the windows overlap everywhere. The host would wait for
+    the device in the middle of each chunk, and no CUDA graph could be captured.
+    """
+    window = hift.stft_window = hift.stft_window.to(next(hift.parameters()))
+    hop = int(hift.istft_params["hop_len"])
+    hift._istft = lambda magnitude, phase: inverse_stft(magnitude, phase, window, hop)  # noqa: SLF001
+
+
+def inverse_stft(magnitude: Tensor, phase: Tensor, window: Tensor, hop: int) -> Tensor:
+    """Samples (rows, hop x (frames - 1)) of spectra (rows, bins, frames), as the package's `_istft`."""
+    spectra = torch.polar(magnitude.clip(max=1e2), phase)
+    size, frames = len(window), spectra.shape[-1]
+    length = size + hop * (frames - 1)
+    parts = torch.fft.irfft(spectra, dim=1) * window[:, None]
+    weights = window.square()[None, :, None].expand(1, -1, frames)
+    sums, weight = (
+        fold(each, (1, length), (1, size), stride=(1, hop))[:, 0, 0, size // 2 : length - size // 2]
+        for each in (parts, weights)
+    )
+    return sums / weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +83,15 @@ class CausalVocoder:
 
     retained_codes = staticmethod(codes_to_retain)
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, graphs: ChunkGraphs) -> None:
         model, bounded = inner.hift, inner.bounded_vocoder
         self._model = model
+        self._graphs = graphs
         self._weight: Tensor = model.conv_pre.weight
         self._f0_left, self._f0_right = int(bounded.f0_left), int(bounded.f0_right)
         self._history, self._right = int(bounded.history), int(bounded.decoder_right)
         self._oscillator = model.m_source.l_sin_gen
-        # The package keeps it on the host and copies it for every block.
-        model.stft_window = model.stft_window.to(self._weight)
+        without_host_reads(model)
         noise = self._oscillator.sine_waves = self._oscillator.sine_waves.to(self._weight)
         self._noise = noise[0].unflatten(0, (-1, HOP))
         harmonics = model.nb_harmonics + 1
@@ -89,10 +115,31 @@ class CausalVocoder:
         self, mel: Tensor, states: Sequence[CausalState], *, ends: bool
     ) -> tuple[Tensor, list[CausalState]]:
         """Hold back eight frames, except at the end. Silence takes their place in the first chunk."""
+        one, streams = states[0], len(states)
         mel = torch.cat([torch.stack([state.mel for state in states]), mel], 2)
-        with torch.device(mel.device):  # the networks create their padding on the default device
-            source, phases = self._excited(mel, states, ends=ends)
-            speech = self._decoded(mel, source, states[0], ends=ends)
+        inputs: tuple[Tensor, ...] = (
+            mel,
+            torch.stack([state.source for state in states]),
+            torch.stack([state.phase for state in states]),
+            device_tensor([state.source_until for state in states], mel.device),
+        )
+
+        def forward(*inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            return self._sound(*inputs, one=one, ends=ends)
+
+        rows = None if ends else self._graphs.size(streams)
+        key = ("audio", rows, mel.shape[-1], self.batch_key(one))
+        if rows is None or not self._graphs.has(key):
+            speech, source, phases = forward(*inputs)
+        else:
+            extra = rows - streams
+            inputs = tuple(
+                torch.cat([each, each.new_zeros(extra, *each.shape[1:])]) if extra else each
+                for each in inputs
+            )
+            speech, source, phases = (
+                part[:streams] for part in self._graphs.run(key, inputs, forward)
+            )
         first = not states[0].sounded and speech.shape[-1]
         kept = [
             self._kept(mel[row], source[row], phases[row], state, speech.shape[-1] // HOP)
@@ -102,26 +149,31 @@ class CausalVocoder:
             speech = pad(speech, ((self._f0_right + self._right) * HOP, 0))
         return speech, kept
 
-    def _excited(
-        self, mel: Tensor, states: Sequence[CausalState], *, ends: bool
-    ) -> tuple[Tensor, Tensor]:
-        """The excitation (streams, 1, samples) as far as the mel allows, and the phases at its end."""
-        one = states[0]
-        until = mel.shape[-1] if ends else mel.shape[-1] - self._f0_right
-        done = one.source_until - one.mel_from
-        source = torch.stack([state.source for state in states])
-        phases = torch.stack([state.phase for state in states])
-        if until <= done:
-            return source, phases
-        start = max(0, done - self._f0_left)
-        f0 = self._model.f0_predictor(mel[..., start:].double(), finalize=ends).to(mel)
-        f0 = f0[:, done - start :]
-        new, phases = self._excitation(f0, phases, [state.source_until for state in states])
-        return torch.cat([source, new], 2), phases
+    def _sound(
+        self,
+        mel: Tensor,
+        source: Tensor,
+        phases: Tensor,
+        starts: Tensor,
+        *,
+        one: CausalState,
+        ends: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The audio of new frames (streams, samples), the excitation (streams, 1, samples) as far as
+        the mel allows, and the phases at its end. Of `one` stream only distances between frames are
+        used, which are equal for all.
+        """
+        with torch.device(mel.device):  # the networks create their padding on the default device
+            until = mel.shape[-1] if ends else mel.shape[-1] - self._f0_right
+            done = one.source_until - one.mel_from
+            if until > done:
+                begin = max(0, done - self._f0_left)
+                f0 = self._model.f0_predictor(mel[..., begin:].double(), finalize=ends).to(mel)
+                new, phases = self._excitation(f0[:, done - begin :], phases, starts)
+                source = torch.cat([source, new], 2)
+            return self._decoded(mel, source, one, ends=ends), source, phases
 
-    def _excitation(
-        self, f0: Tensor, phases: Tensor, starts: Sequence[int]
-    ) -> tuple[Tensor, Tensor]:
+    def _excitation(self, f0: Tensor, phases: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
         """Harmonics of the pitch (streams, frames) where voiced, and noise from a fixed table."""
         oscillator, source = self._oscillator, self._model.m_source
         turns = (f0[..., None] * self._harmonics / self._model.sampling_rate).remainder(1).double()
@@ -129,10 +181,11 @@ class CausalVocoder:
         tones = (turns.remainder(1) * (2 * math.pi)).sin().to(f0)
         voiced = (f0[..., None] > oscillator.voiced_threshold).to(f0)
         loudness = voiced * oscillator.noise_std + (1 - voiced) * oscillator.sine_amp / 3
-        begins = device_tensor(starts, f0.device)[:, None]
-        places = (begins + torch.arange(f0.shape[1], device=f0.device)) % len(self._noise)
+        frames = torch.arange(f0.shape[1], device=f0.device)
+        places = (starts[:, None] + frames) % len(self._noise)
+        noise = self._noise.index_select(0, places.flatten()).unflatten(0, places.shape)
         tones = (tones * oscillator.sine_amp * voiced).unsqueeze(2)
-        mixed = tones + loudness.unsqueeze(2) * self._noise[places]
+        mixed = tones + loudness.unsqueeze(2) * noise
         excitation = source.l_tanh(source.l_linear(mixed)).flatten(1).unsqueeze(1)
         return excitation, turns[:, -1].remainder(1)
 
@@ -184,7 +237,7 @@ class CrossfadeVocoder:
         self._frames = int(inner.mel_cache_len)
         self._window: Tensor = inner.speech_window
         self._like: Tensor = inner.flow.encoder_proj.weight
-        inner.hift.stft_window = inner.hift.stft_window.to(self._like)
+        without_host_reads(inner.hift)
 
     def prompt_codes(self, codes: Tensor, lookahead: int) -> Tensor:
         """The lookahead is silence."""

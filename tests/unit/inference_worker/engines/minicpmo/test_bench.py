@@ -152,6 +152,8 @@ def test_the_report_has_a_row_and_a_point_for_each_number_of_sessions() -> None:
     )
     result["arguments"] |= {"quantize": "fp8", "one_stream": True, "float32": False}  # type: ignore[operator]
     assert table_row(result, row(1, 9.0)).endswith("| fp8 one_stream |")
+    result["arguments"] |= {"vocoder_graphs": 0}  # type: ignore[operator]
+    assert table_row(result, row(1, 9.0)).endswith("| fp8 one_stream vocoder_graphs=0 |")
     assert "| 64 | does not fit |" in lines[2]
     assert len({line.count("|") for line in lines}) == 1
     drawn = ET.fromstring(plot(result))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,8 +13,14 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Feed
+from antiphon.inference_worker.engines.minicpmo.token2wav.streams import CodeChunk
+from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import (
+    Token2WavVocoder,
+    free_unused_buffers,
+)
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
-from support.minicpmo import golden_set
+from support.minicpmo import golden_set, stepaudio_package
 from support.minicpmo.golden_set import CHECKPOINT
 from support.minicpmo.network_parts import (
     PARTS,
@@ -110,3 +117,42 @@ def test_codes_are_the_same_on_one_stream_and_on_two(tokenizer: Tokenizer) -> No
         )
         answers.append(speaks_beside_another(runner))
     assert answers[0] == answers[1]
+
+
+def audio_of_turns(graph_sizes: tuple[int, ...]) -> list[Samples]:
+    """Four chunks of turns of two, then of three sessions, whose voices have three lengths."""
+    card = torch.device("cuda")
+    inner = stepaudio_package.token2wav(stepaudio_package.LATER)
+    free_unused_buffers(inner)
+    for network in (inner.flow, inner.hift):
+        network.to(card)
+    prompt = inner._prepare_prompt
+    inner._prepare_prompt = lambda path: [part.to(card) for part in prompt(path)]
+    torch.cuda.synchronize()
+    vocoder = Token2WavVocoder(inner, card, voice_seconds=3, graph_sizes=graph_sizes)
+    vocoder.warm_up(3)
+    assert vocoder.graphs.sizes == graph_sizes, "a capture failed; the log has the reason"
+    draw = np.random.default_rng(2)
+    waves = [draw.normal(0, 0.1, seconds * INPUT_RATE).astype(np.float32) for seconds in (1, 2, 3)]
+    voices = [vocoder.clone(wave).base for wave in waves]
+    captured, sounds = vocoder.graphs.replayed, []
+    for count in (2, 3):
+        streams = [voice.copy() for voice in voices[:count]]
+        for ends in (False, False, False, True):
+            codes = draw.integers(0, stepaudio_package.CODES, (count, 28)).tolist()
+            chunks = [CodeChunk(*each, ends) for each in zip(streams, codes, strict=True)]
+            sounds += vocoder._run_batch(chunks)
+    assert (vocoder.graphs.replayed > captured) == bool(graph_sizes)
+    vocoder.close()
+    assert all(isinstance(sound, np.ndarray) for sound in sounds), sounds
+    return sounds  # type: ignore[return-value]
+
+
+def test_graphs_of_the_vocoder_change_nothing() -> None:
+    """As `test_chunk_graphs.py`, with real graphs. Padding selects other kernels, hence the bound."""
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        eager, graphed = audio_of_turns(()), audio_of_turns((1, 3))
+    for one, other in zip(eager, graphed, strict=True):
+        assert one.shape == other.shape
+        assert np.abs(one - other).max(initial=0) < 0.01
+    assert max(np.abs(sound).max(initial=0) for sound in eager) > 0.05

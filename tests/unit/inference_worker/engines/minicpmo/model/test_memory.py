@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -59,14 +61,17 @@ def test_a_refusal_names_the_settings_that_fit(
     error = refused(config, options, CONSUMER_24, monkeypatch)
     assert "4 slots of 8192 tokens need" in error
     assert "23.5 GiB are free: set --slots to 1; or set --quantize to int8; or set" in error
-    error = refused(config, options, int(22.8 * GIB), monkeypatch)
+    error = refused(config, options, int(22.9 * GIB), monkeypatch)
     assert "set the engine option context_tokens to 4096 and --slots to 1" in error
+    assert "vocoder_graphs" not in error
     assert "set the engine option vocoder to none (text only) and --slots to 2" in error
+    error = refused(config, options, int(23.35 * GIB), monkeypatch)
+    assert "set the engine option vocoder_graphs to 0 and --slots to 1" in error
     assert "use a device with more memory" in refused(config, options, 15 * GIB, monkeypatch)
 
 
 def test_every_named_change_fits(config: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    free = int(22.8 * GIB)
+    free = int(22.9 * GIB)
     for changes in (
         {"context_tokens": 4096, "slots": 1},
         {"vocoder": "none", "slots": 2},
@@ -91,6 +96,18 @@ def test_slots_that_fit(config: ModelConfig) -> None:
     assert counted.fitting(counted.of(5)) == 5
     assert counted.fitting(counted.of(5) - 1) == 4
     assert counted.fitting(0) == 0
+
+
+def test_graphs_of_the_vocoder_count_up_to_their_largest_batch(config: ModelConfig) -> None:
+    def bytes_of(slots: int, **options: Any) -> int:
+        return estimate(config, EngineOptions(**options), "cuda", voices=True).of(slots)
+
+    def graphs(slots: int, **options: Any) -> int:
+        return bytes_of(slots, **options) - bytes_of(slots, **(options | {"vocoder_graphs": 0}))
+
+    assert 0 < graphs(1) < graphs(4) < graphs(8) == graphs(64)
+    assert graphs(64) < graphs(64, vocoder_graphs=16)
+    assert graphs(64, cuda_graphs=False) == 0
 
 
 def test_quantised_weights_count_as_the_engine_holds_them(config: ModelConfig) -> None:

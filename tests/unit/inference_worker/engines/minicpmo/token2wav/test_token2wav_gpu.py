@@ -13,16 +13,21 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.model.memory import (
+    DRIVER_BYTES,
     TOKEN2WAV_BYTES,
     chunk_bytes,
+    chunk_graph_bytes,
     voice_bytes,
 )
+from antiphon.inference_worker.engines.minicpmo.scheduling import cuda_graphs
+from antiphon.inference_worker.engines.minicpmo.token2wav import chunk_graphs
 from antiphon.inference_worker.engines.minicpmo.token2wav.streams import CodeChunk, VoiceStream
 from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import (
     Token2WavVocoder,
     free_unused_buffers,
 )
 from support.minicpmo import stepaudio_package
+from support.minicpmo.cpu_graphs import EmptyGraph, use_cpu_graphs
 from support.minicpmo.fake_gpu import GPU, FakeGpu, fake_gpu
 from support.minicpmo.stepaudio_package import EARLIER, LATER
 
@@ -118,6 +123,45 @@ def test_many_streams_cost_the_launches_of_one_and_the_memory_that_is_counted(ca
     assert weights + TOKENIZER_BYTES < TOKEN2WAV_BYTES
     one = voice_bytes(OPTIONS)
     assert gpu.peak < TOKEN2WAV_BYTES + one + SLOTS * (one + chunk_bytes(OPTIONS))
+
+
+def test_graphs_leave_few_launches_and_hold_the_memory_that_is_counted(
+    card: Card, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The graphs for one number of streams; values of a stage are the most that a capture made."""
+    gpu, vocoder, release = card
+    if release == EARLIER:
+        return
+    values = 0
+
+    class Counted(EmptyGraph):
+        def __enter__(self) -> None:
+            gpu.peak = self.before = gpu.held
+
+        def __exit__(self, *_error: object) -> None:
+            nonlocal values
+            values = max(values, gpu.peak - self.before)
+
+    use_cpu_graphs(monkeypatch, Counted)
+    monkeypatch.setattr(chunk_graphs, "_apart", lambda _got, _want: 0.0)
+    monkeypatch.setattr(cuda_graphs, "WARM_UP_RUNS", 0)
+    graphed = Token2WavVocoder(
+        vocoder._inner,
+        torch.device("cpu"),
+        voice_seconds=OPTIONS.voice_seconds,
+        graph_sizes=(SLOTS,),
+    )
+    with torch.inference_mode():
+        voice = graphed._streams.open(prompt(CODES_OF_VOICES[0]))
+    before = gpu.held
+    with graphed.graphs.capturing():
+        served((gpu, graphed, release), [voice.copy() for _ in range(SLOTS)])
+    held = gpu.held - before
+    captured = graphed.graphs.replayed
+    assert served((gpu, graphed, release), [voice.copy() for _ in range(5)]) < 220
+    assert graphed.graphs.replayed - captured == 3 * (1 + OPTIONS.vocoder_steps + 1)
+    counted = chunk_graph_bytes(OPTIONS, (SLOTS,)) - DRIVER_BYTES
+    assert 0.9 < (held + values) / counted < 1
 
 
 def memory_of(stream: VoiceStream) -> list[Tensor]:

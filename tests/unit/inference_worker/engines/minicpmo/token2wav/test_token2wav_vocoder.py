@@ -143,6 +143,29 @@ def test_batched_streams_equal_single_ones_of_the_package(
     assert max(float(sound.abs().max()) for chunk in alone for _, sound in chunk) > 0.05
 
 
+class HostReads(TorchDispatchMode):
+    """Fails if an operation returns a value to Python, for which the host waits."""
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._can_decompose():  # in inference mode a composite operation arrives whole
+            with self:
+                return func.decompose(*args, **(kwargs or {}))
+        out = func(*args, **(kwargs or {}))
+        assert not isinstance(out, bool | int | float), f"{func} is read by the host"
+        return out
+
+
+def test_no_operation_waits_for_the_device(
+    vocoder: Token2WavVocoder, voices: list[VoiceState]
+) -> None:
+    """All chunks of a turn; the audio itself is read at the end of each."""
+    streams = turns(voices)
+    for n in range(len(TURNS[0])):
+        with HostReads():
+            sounds = vocoder._run_batch(chunks(streams, n))
+        assert all(isinstance(sound, np.ndarray) for sound in sounds), sounds
+
+
 def test_turns_of_unsynchronised_sessions(
     vocoder: Token2WavVocoder, voices: list[VoiceState], alone: list[Any]
 ) -> None:
