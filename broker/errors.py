@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class BrokerError(Exception):
     """Base of the broker's errors."""
@@ -68,6 +70,13 @@ class StaleFence(BrokerError):
 
 class IncompatibleRedis(BrokerError):
     """This Redis cannot be used; the message says why and what to do."""
+
+
+class ServicesRunning(BrokerError):
+    """The keys cannot be migrated while services use them."""
+
+    def __init__(self, services: Sequence[str]) -> None:
+        super().__init__(f"these services use the keys, stop them first: {', '.join(services)}")
 
 
 class BadPasswordFile(BrokerError):

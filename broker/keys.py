@@ -53,6 +53,8 @@ EntryT = TypeVar("EntryT", bound=StreamEntry, covariant=True)
 OPEN_SESSION_TTL_S = 30 * 86_400
 """Expiry of what a session needs until it ends. No likely jump of Redis' clock is as long."""
 
+STREAM_NAMES = ("in", "out", "told", "begun", "past")
+
 
 class StreamKey(str, Generic[EntryT]):
     """The key of a stream, typed by the entries that the stream holds."""
@@ -157,7 +159,7 @@ class Keys:
 
     def stream_patterns(self) -> list[str]:
         """Patterns for SCAN that match the streams of all sessions."""
-        return [f"{self.prefix}:{name}:{{*}}:*" for name in ("in", "out", "told", "begun", "past")]
+        return [f"{self.prefix}:{name}:{{*}}:*" for name in STREAM_NAMES]
 
     def sid_of(self, key: str) -> str:
         """The session that a stream, or a row, belongs to."""

@@ -55,11 +55,11 @@ class OrphanedKeys:
         """
         run, keys, row_ttl_s = self._scripts.run, self._keys, self._settings.session_row_ttl_s
         rows = streams = 0
-        async for key in _scan_keys(self._redis, keys.session("*")):
+        async for key in scan_keys(self._redis, keys.session("*")):
             rows += await run(_repair_row, keys.sid_of(key), row_ttl_s, dry_run)
         newer = await self._next_stream_id()
         for pattern in keys.stream_patterns():
-            async for key in _scan_keys(self._redis, pattern):
+            async for key in scan_keys(self._redis, pattern):
                 if await self._is_dead(keys.sid_of(key)):
                     ttl_s = self._settings.stream_ttl_s
                     streams += await run(expire_stream, key, newer, ttl_s, dry_run)
@@ -78,7 +78,7 @@ class OrphanedKeys:
         return row is not None and row[0] in (None, SessionState.ENDED.encode())
 
 
-async def _scan_keys(redis: RedisClient, pattern: str) -> AsyncIterator[str]:
+async def scan_keys(redis: RedisClient, pattern: str) -> AsyncIterator[str]:
     """Matching keys; SCAN may return a key twice, and may miss one that is created during the scan."""
     for node in await redis.masters():
         cursor: int | bytes = b""

@@ -42,9 +42,8 @@ def cluster_state(reply: bytes) -> dict[str, str]:
 SCHEMA_VERSION = 2
 """Incremented when a key or a field is removed or changes its meaning; see docs/redis-keys.md."""
 
-OTHER_VERSION_REMEDY = (
-    "run one version only, or set another key prefix for this one (ANTIPHON_KEY_PREFIX)"
-)
+MIGRATING = "1 to 2"
+"""The stored version while `antiphon migrate-keys` runs, and after it was interrupted."""
 
 _VERSION, _SHARDS = "contract", "shards"
 
@@ -58,7 +57,7 @@ async def check_schema_version(redis: RedisClient, keys: Keys) -> None:
     if found != str(SCHEMA_VERSION):
         raise IncompatibleRedis(
             f"this Redis holds version {found} of the keys under {keys.prefix!r}, this program "
-            f"uses version {SCHEMA_VERSION}: {OTHER_VERSION_REMEDY}"
+            f"uses version {SCHEMA_VERSION}: {remedy_for(found)}"
         )
     _, shards = await redis.call_all(
         ("HSETNX", keys.config, _SHARDS, STREAM_SHARDS), ("HGET", keys.config, _SHARDS)
@@ -70,7 +69,21 @@ async def check_schema_version(redis: RedisClient, keys: Keys) -> None:
         )
 
 
+def remedy_for(version: str) -> str:
+    """What to do about keys of another version."""
+    if version in ("1", MIGRATING):
+        return (
+            "stop all services and run `antiphon migrate-keys`, or set another key prefix "
+            "(ANTIPHON_KEY_PREFIX)"
+        )
+    return "run one version only, or set another key prefix for this one (ANTIPHON_KEY_PREFIX)"
+
+
 async def read_schema_version(redis: RedisClient, keys: Keys) -> str | None:
     """The stored version; None on a Redis that no service has used."""
     found = await redis.call("HGET", keys.config, _VERSION)
     return found.decode() if found else None
+
+
+async def store_schema_version(redis: RedisClient, keys: Keys, version: str) -> None:
+    await redis.call("HSET", keys.config, _VERSION, version)

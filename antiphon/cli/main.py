@@ -46,6 +46,7 @@ _COMMANDS = {
         "events": "Show state changes of sessions, oldest first.",
     },
     "admin": {
+        "migrate-keys": "Move the keys of version 1 in Redis to version 2, while no service runs.",
         "make-secrets": "Create the passwords that a stack needs and that are missing. Prints none "
         "of them.",
     },
@@ -65,7 +66,7 @@ _PANELS = {
     "Talk and listen": ("talk", "recordings", "replay", "bench"),
     "Look inside": ("queue", "sessions", "workers", "edges", "events"),
     "Single services": ("edge", "worker", "recorder", "cleanup"),
-    "Maintenance": ("make-secrets",),
+    "Maintenance": ("migrate-keys", "make-secrets"),
 }
 """The groups of `antiphon --help`, and their commands in order."""
 

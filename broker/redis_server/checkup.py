@@ -21,11 +21,11 @@ from antiphon.broker.keys import Keys
 from antiphon.broker.redis_address import Endpoint
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.versions import (
-    OTHER_VERSION_REMEDY,
     SCHEMA_VERSION,
     cluster_state,
     is_supported,
     read_schema_version,
+    remedy_for,
 )
 from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok, warning
 
@@ -204,7 +204,7 @@ async def _contract(redis: RedisClient, settings: BrokerSettings) -> Finding:
     found = await read_schema_version(redis, Keys(settings.key_prefix))
     if found is not None and found != str(SCHEMA_VERSION):
         text = f"contract version {found}, this program uses {SCHEMA_VERSION}"
-        return failure(about, text, OTHER_VERSION_REMEDY)
+        return failure(about, text, remedy_for(found))
     return ok(about, f"contract version {found}" if found else "none yet")
 
 

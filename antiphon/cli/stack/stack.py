@@ -16,6 +16,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
+from antiphon.broker.key_migration import migrate_keys
 from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
 from antiphon.broker.service.listening import check_bind
 from antiphon.broker.settings import CONFIG_STATUS, PRIVATE_FOLDER, BrokerSettings, InvalidSettings
@@ -259,8 +260,7 @@ class Stack:
         """
         if self._redis:
             try:
-                async with open_broker(BrokerSettings(redis_url=self.redis_url)):
-                    pass  # its keys are of this version
+                await migrate_keys(BrokerSettings(redis_url=self.redis_url))
             except BrokerError as error:
                 raise EmbeddedRedisError(str(error)) from error
         tasks = [asyncio.create_task(s.run(), name=s.name) for s in self._services.values()]
