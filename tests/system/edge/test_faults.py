@@ -359,7 +359,7 @@ async def _start_edge(
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "antiphon.edge", env=_environment(settings, port, **own)
     )
-    async with asyncio.timeout(30), httpx.AsyncClient() as http:
+    async with asyncio.timeout(90), httpx.AsyncClient() as http:
         while True:
             try:
                 await http.get(f"http://127.0.0.1:{port}/health")
