@@ -42,7 +42,7 @@ _FINISH_ANIMATIONS = """document.getAnimations()
 _RUN_AXE = """([part, rules]) => axe.run(part ?? document, { preload: false, resultTypes: ["violations"],
   ...(rules && { runOnly: { type: "rule", values: rules } }) }).then((found) => found.violations)"""
 
-_CHEAP_PAINTING = """
+CHEAP_PAINTING = """
 window.requestAnimationFrame = (draw) => setTimeout(() => draw(performance.now()), 250);
 window.cancelAnimationFrame = clearTimeout;
 { const sheet = new CSSStyleSheet();
@@ -210,7 +210,7 @@ async def _context(
     )
     context.set_default_timeout(60_000)
     if not animated:
-        await context.add_init_script(_CHEAP_PAINTING)
+        await context.add_init_script(CHEAP_PAINTING)
     return context
 
 

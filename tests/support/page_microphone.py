@@ -45,12 +45,12 @@ window.speak = async (pcm, rate) => {
   }));
 };"""
 
-_IS_OPEN = "() => microphones.some(({ context }) => context.state === 'running')"
+IS_OPEN = "() => microphones.some(({ context }) => context.state === 'running')"
 
 
 async def speak(page: Page, speech: Samples) -> None:
     """Speaks as soon as a microphone is open; returns after the last sample."""
-    await page.wait_for_function(_IS_OPEN)
+    await page.wait_for_function(IS_OPEN)
     await page.evaluate("([pcm, rate]) => speak(pcm, rate)", [encoded(speech), INPUT_RATE])
 
 

@@ -1,0 +1,234 @@
+"""WebKitGTK for the tests, which is the engine of Safari: Debian's MiniBrowser, controlled over WebDriver.
+
+Playwright controls only a WebKit that it has built and that Debian lacks. The commands are those of
+https://www.w3.org/TR/webdriver2/.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import pytest
+
+from antiphon.broker.redis_server.embedded import free_port
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from support.browser_user import CHEAP_PAINTING
+from support.chromium import in_ci
+from support.page_microphone import IS_OPEN, SCRIPT, encoded
+from support.stack import until
+
+PROGRAMS = ("WebKitWebDriver", "Xvfb", "pulseaudio", "pacat")
+REMEDY = (
+    "Install them: apt-get install webkit2gtk-driver xvfb pulseaudio pulseaudio-utils "
+    "gstreamer1.0-pulseaudio gstreamer1.0-plugins-good"
+)
+
+_FOLDERS = Path("/usr/lib")
+_MINI_BROWSER = "*/webkit2gtk-4.1/MiniBrowser"
+_OPTIONS = ("--automation", "--enable-media-stream=true", "--enable-mock-capture-devices=true")
+_ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+"""The key of a reference to an element, from the specification."""
+
+_MOVES = [{"type": "pointerMove", "x": x, "y": x} for x in (5, 9)]
+
+_HELPERS = """
+window.everything = function* (root = document) {
+  for (const one of root.querySelectorAll("*")) {
+    yield one;
+    if (one.shadowRoot) yield* everything(one.shadowRoot);
+  }
+};
+window.find = (selector, text = "") => {
+  for (const one of everything()) {
+    if (!one.matches(selector) || !one.checkVisibility()) continue;
+    if ((one.ariaLabel ?? one.textContent).trim().startsWith(text)) return one;
+  }
+  return null;
+};
+window.pageErrors = [];
+addEventListener("error", (event) => pageErrors.push(String(event.message)));
+addEventListener("unhandledrejection", (event) => pageErrors.push(String(event.reason)));
+for (const level of ["warn", "error"]) {
+  const log = console[level];
+  console[level] = (...values) => {
+    pageErrors.push(values.join(" "));
+    log.apply(console, values);
+  };
+}
+"""
+
+
+@dataclass
+class WebKit:
+    """One browser with one page. `environment` has its audio devices. Its camera shows a test picture."""
+
+    folder: Path
+    environment: dict[str, str]
+    _http: httpx.AsyncClient = field(init=False)
+    _session: str = field(init=False)
+    _exits: AsyncExitStack = field(init=False)
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as exits:
+            port = free_port()
+            display = exits.enter_context(_display())
+            exits.enter_context(self._driver(port, display))
+            address = f"http://127.0.0.1:{port}"
+            self._http = await exits.enter_async_context(
+                httpx.AsyncClient(base_url=address, timeout=120)
+            )
+            await until(self._is_ready)
+            options = {"binary": str(next(_FOLDERS.glob(_MINI_BROWSER))), "args": _OPTIONS}
+            capabilities = {"alwaysMatch": {"webkitgtk:browserOptions": options}}
+            started = await self._command("POST", "/session", {"capabilities": capabilities})
+            self._session = f"/session/{started['sessionId']}"
+            exits.push_async_callback(self._command, "DELETE", self._session)
+            await self._command("POST", f"{self._session}/timeouts", {"script": 90_000})
+            self._exits = exits.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._exits.aclose()
+
+    @contextmanager
+    def _driver(self, port: int, display: str) -> Iterator[None]:
+        settings = self.folder / "gtk-3.0" / "settings.ini"
+        settings.parent.mkdir(exist_ok=True)
+        # The user prefers reduced motion: WebKitGTK paints on the CPU.
+        settings.write_text("[Settings]\ngtk-enable-animations=0\n")
+        folders = {name: str(self.folder) for name in ("HOME", "XDG_CONFIG_HOME")}
+        environment = {**self.environment, **folders, "DISPLAY": display}
+        with (
+            (self.folder / "webkit.log").open("wb") as log,
+            _running(
+                ["WebKitWebDriver", f"--port={port}"], env=environment, stdout=log, stderr=log
+            ),
+        ):
+            yield
+
+    async def _is_ready(self) -> bool:
+        try:
+            return bool((await self._http.get("/status")).json()["value"]["ready"])
+        except httpx.ConnectError:
+            return False
+
+    async def _command(self, method: str, path: str, body: object = None) -> Any:
+        """The `value` of the answer. Raises AssertionError with the error of the browser."""
+        content = None if body is None else json.dumps(body)
+        answer = (await self._http.request(method, path, content=content)).json()["value"]
+        assert not (isinstance(answer, dict) and "error" in answer), answer
+        return answer
+
+    async def open(self, url: str, stored: dict[str, str] | None = None) -> None:
+        """Loads a page with these entries of localStorage, and gives it a microphone for `speak`."""
+        if stored:  # before the page runs, because it stores settings too
+            await self._load(str(httpx.URL(url).join("/status")))
+            text = "Object.entries(values[0]).forEach(([name, value]) => localStorage.setItem(name, value))"
+            await self.run(text, stored)
+        await self._load(url)
+        await self.run(CHEAP_PAINTING + _HELPERS + SCRIPT)
+
+    async def _load(self, url: str) -> None:
+        await self._command("POST", f"{self._session}/url", {"url": url})
+
+    async def run(self, script: str, *values: object) -> Any:
+        """The value that `script` returns, which may await. Its parameters are in `values`."""
+        text = f"""const done = arguments[arguments.length - 1], values = [...arguments];
+            (async () => {{ {script} }})().then((value) => done([value ?? null]), (e) => done(String(e)))"""
+        path = f"{self._session}/execute/async"
+        answer = await self._command("POST", path, {"script": text, "args": values})
+        assert isinstance(answer, list), answer
+        return answer[0]
+
+    async def shows(self, selector: str, text: str = "", *, within_s: float = 90.0) -> str:
+        """Waits for a visible element whose name or text starts with `text`. Returns its text."""
+        found = "find(values[0], values[1])?.textContent"
+
+        async def text_of_it() -> bool:
+            return await self.run(f"return {found}", selector, text) is not None
+
+        try:
+            await until(text_of_it, within_s=within_s, every_s=0.1)
+        except TimeoutError as error:
+            error.add_note(f"the page shows: {await self.run('return document.body.innerText')}")
+            raise
+        return str(await self.run(f"return {found}", selector, text)).strip()
+
+    async def _element(self, selector: str, text: str) -> str:
+        await self.shows(selector, text)
+        element = await self.run("return find(values[0], values[1])", selector, text)
+        return f"{self._session}/element/{element[_ELEMENT]}"
+
+    async def press(self, name: str) -> None:
+        """Moves the pointer first, which shows controls that have faded."""
+        pointer = {"type": "pointer", "id": "mouse", "actions": _MOVES}
+        await self._command("POST", f"{self._session}/actions", {"actions": [pointer]})
+        await self._command("POST", f"{await self._element('button', name)}/click", {})
+
+    async def type(self, label: str, text: str) -> None:
+        element = await self._element("textarea, input", label)
+        await self._command("POST", f"{element}/value", {"text": text})
+
+    async def speak(self, speech: Samples) -> None:
+        """Speaks as soon as a microphone is open; returns after the last sample."""
+
+        async def is_open() -> bool:
+            return bool(await self.run(f"return ({IS_OPEN})()"))
+
+        await until(is_open)
+        await self.run("await speak(values[0], values[1])", encoded(speech), INPUT_RATE)
+
+    async def page_errors(self) -> list[str]:
+        errors: list[str] = await self.run("return pageErrors")
+        return errors
+
+
+@contextmanager
+def _display() -> Iterator[str]:
+    """The name of the display of a new X server."""
+    reading, writing = os.pipe()
+    arguments = ["Xvfb", "-displayfd", str(writing), "-nolisten", "tcp"]
+    arguments += ["-screen", "0", "1280x860x24"]
+    with _running(arguments, pass_fds=[writing], stderr=subprocess.DEVNULL):
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            number = pipe.readline().strip()
+        assert number, "Xvfb did not start"
+        yield f":{number}"
+
+
+@contextmanager
+def _running(arguments: list[str], **options: Any) -> Iterator[None]:
+    program = subprocess.Popen(arguments, **options)
+    try:
+        yield
+    finally:
+        program.terminate()
+        program.wait()
+
+
+def require_webkit() -> None:
+    """Skips the test without WebKitGTK, Xvfb and PulseAudio, and fails in CI."""
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    missing += [] if any(_FOLDERS.glob(_MINI_BROWSER)) else ["MiniBrowser"]
+    if not missing:
+        return
+    text = f"not on this machine: {', '.join(missing)}. {REMEDY}"
+    if in_ci():
+        pytest.fail(text)
+    pytest.skip(text)
