@@ -168,6 +168,9 @@ class EdgeSession(Generic[Command]):
             "watch-deadlines": (self._watch_deadlines, begin),
         }
         replaced = chats = False
+        task = asyncio.current_task()
+        assert task is not None
+        cancelled = task.cancelling()
         try:
             async with asyncio.TaskGroup() as tasks:
                 for name, (loop, after) in loops.items():
@@ -190,6 +193,10 @@ class EdgeSession(Generic[Command]):
         finally:
             if not replaced:
                 self._leave()
+        while task.cancelling() > cancelled:
+            # The group has cancelled its own wait. Python before 3.13 keeps the count, and with it before
+            # 3.11.3, a later `asyncio.timeout` of this task raises CancelledError instead of TimeoutError.
+            task.uncancel()
         if chats:
             raise ChatRequested(queue_done=self._granted.is_set())
 

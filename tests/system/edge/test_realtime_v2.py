@@ -259,6 +259,23 @@ async def test_an_idle_connection_with_mode_chat_is_closed(edge: RunningEdge) ->
         await V2Client(opened.socket).expect_end("timeout", 1000)
 
 
+@pytest.mark.edge(realtime_audio_s=0.5)
+async def test_a_connection_with_mode_chat_that_is_idle_after_an_answer_is_closed(
+    edge: RunningEdge, worker: PlayedWorker
+) -> None:
+    client = Resumer("/v1/realtime?mode=chat")
+    async with client.connected(edge.ws):
+        assert (await client.receive())["type"] == "session.queue_done"
+        await client.send("session.init", payload={})
+        assert (await client.receive())["type"] == "session.created"
+        await _end_answer(await _begin_answer(client, worker))
+        await client.expect("response.done")
+        tasks = asyncio.all_tasks()
+        assert [task for task in tasks if task.cancelling() and not task.done()] == []
+        assert (await client.receive())["reason"] == "timeout"
+        assert (await client.closed())[0] == 1000
+
+
 async def test_the_schema_is_served(http: httpx.AsyncClient) -> None:
     assert (await http.get("/v1/realtime/schema.json?version=2")).json() == SCHEMA_V2
     assert (await http.get("/v1/realtime/schema.json?version=3")).status_code == 422
