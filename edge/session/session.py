@@ -168,9 +168,7 @@ class EdgeSession(Generic[Command]):
             "watch-deadlines": (self._watch_deadlines, begin),
         }
         replaced = chats = False
-        task = asyncio.current_task()
-        assert task is not None
-        cancelled = task.cancelling()
+        cancelled = _this_task().cancelling()
         try:
             async with asyncio.TaskGroup() as tasks:
                 for name, (loop, after) in loops.items():
@@ -193,10 +191,7 @@ class EdgeSession(Generic[Command]):
         finally:
             if not replaced:
                 self._leave()
-        while task.cancelling() > cancelled:
-            # The group has cancelled its own wait. Python before 3.13 keeps the count, and with it before
-            # 3.11.3, a later `asyncio.timeout` of this task raises CancelledError instead of TimeoutError.
-            task.uncancel()
+        _uncancel(cancelled)
         if chats:
             raise ChatRequested(queue_done=self._granted.is_set())
 
@@ -413,3 +408,20 @@ class EdgeSession(Generic[Command]):
         else:
             log.error("session_crashed", exc_info=error)
         self._report(fault, Finish(fault.close or Close.INTERNAL, EndReason.ERROR))
+
+
+def _this_task() -> asyncio.Task[object]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+def _uncancel(before: int) -> None:
+    """Take back the cancellations with which a task group has ended the wait of this task.
+
+    Python before 3.13 keeps the count, and with it before 3.11.3, a later `asyncio.timeout` of the task
+    raises CancelledError instead of TimeoutError. `before`: the count before the group.
+    """
+    task = _this_task()
+    while task.cancelling() > before:
+        task.uncancel()

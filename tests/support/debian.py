@@ -18,11 +18,6 @@ PACKAGES = {
     "chromium": ("chromium", "fonts-noto-cjk"),
     "firefox-esr": ("firefox-esr",),
     "pulseaudio": ("pulseaudio", "pulseaudio-utils"),
-    "WebKitWebDriver": (
-        *("webkit2gtk-driver", "gstreamer1.0-pulseaudio", "gstreamer1.0-plugins-good"),
-        "gstreamer1.0-plugins-bad",
-    ),
-    "Xvfb": ("xvfb",),
     "prometheus": ("prometheus",),
     "caddy": ("caddy",),
     "faketime": ("faketime",),
