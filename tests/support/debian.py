@@ -15,7 +15,7 @@ from support import redis_8
 from support.chromium import find_chromium, in_ci
 
 PACKAGES = {
-    "chromium": ("chromium", "fonts-noto-cjk"),
+    "chromium": ("chromium", "fonts-noto-cjk", "libatomic1"),
     "firefox-esr": ("firefox-esr",),
     "pulseaudio": ("pulseaudio", "pulseaudio-utils"),
     "prometheus": ("prometheus",),
