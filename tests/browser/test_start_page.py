@@ -140,18 +140,6 @@ async def test_controls_fade_and_the_stage_fills_the_screen(visitor: Visitor) ->
     await page.wait_for_function("() => document.fullscreenElement === null")
 
 
-async def test_a_video_call_has_picture_in_picture_until_its_end(visitor: Visitor) -> None:
-    page = await visitor.open("/omni")
-    call = CallPage(page)
-    await call.start("/omni")
-    await call.is_in("active")
-    await page.wait_for_function("() => document.querySelector('.video-preview video')?.videoWidth")
-    await call.press("Picture-in-picture")
-    await page.wait_for_function("() => document.pictureInPictureElement !== null")
-    await call.end()
-    await page.wait_for_function("() => document.pictureInPictureElement === null")
-
-
 async def test_a_silent_microphone_is_mentioned_until_it_is_audible(visitor: Visitor) -> None:
     page = await visitor.open("/", speaks=True)
     call = CallPage(page)

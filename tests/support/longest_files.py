@@ -11,9 +11,9 @@ import pytest
 LONGEST_FIRST = (
     "browser/test_calls.py",
     "browser/test_speech.py",
+    "browser/test_firefox.py",
     "system/commands/test_demo_and_up.py",
     "system/faults/test_redis_servers.py",
-    "redis/recorder/test_kills.py",
     "system/faults/test_waiting_clients.py",
     "unit/inference_worker/engines/minicpmo/scheduling/test_fake_gpu.py",
     "system/stack/test_fuzz_sockets.py",
