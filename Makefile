@@ -9,7 +9,8 @@ SUITABLE := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITABLE)' 2>/dev/null && echo $(p))))
 
 # Most tests wait for real time to pass: three files at a time keep two cores busy. tests/conftest.py puts
-# the longest files first.
+# the longest files first. Browsers, clusters and speech share these cores, so tests that fail run once more,
+# alone, and the output names them.
 SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
 # Runs after all other tests: Chromium aborts loads when a network interface appears or disappears.
@@ -38,9 +39,9 @@ docs: .python  ## Build the documentation as a website: build/site/index.html
 test: check .programs  ## Lint, types and all tests (with CI=true also the container tests)
 	@$(BIN)/python tools/web_pages.py test
 	@$(BIN)/python tools/web_pages.py build
-	$(BIN)/pytest $(SIDE_BY_SIDE)
+	$(BIN)/pytest $(SIDE_BY_SIDE) || { test $$? -eq 1 && $(BIN)/pytest --last-failed; }
 	$(if $(filter true,$(CI)),@$(PYTHON) tools/docs_site.py --optional)
-	$(if $(filter true,$(CI)),$(IN_CONTAINERS))
+	$(if $(filter true,$(CI)),$(IN_CONTAINERS) || $(IN_CONTAINERS) --last-failed)
 
 chaos: .test-time  ## Random faults under 30 clients (CHAOS_SECONDS, by default 300; CHAOS_SEED repeats a run)
 	CHAOS_SECONDS=$(or $(CHAOS_SECONDS),300) CHAOS_SEED=$(or $(CHAOS_SEED),$(shell date +%s)) \
