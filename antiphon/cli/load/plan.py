@@ -23,6 +23,8 @@ CHUNK_S = 1.0
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "max": 1.0}
 _GOLDEN = 0.61803
 """Its multiples spread any number of users evenly over a second."""
+_AFTER_S = CHUNK_S
+"""Without it, all full-duplex users would leave in the last measured second."""
 
 
 class UserKind(StrEnum):
@@ -50,6 +52,7 @@ class AudioTransport(StrEnum):
 class LoadPlan:
     """`sessions` users, whose kinds rotate; `seconds` are measured after `warm_up_s`.
 
+    Requests continue for a second after the measurement, so that no full-duplex session ends in it.
     Full-duplex users send a second of audio every second and speak during the share `speak_ratio`.
     Other users ask every `every_s` seconds. All users must have a turn within `patience_s`.
     """
@@ -74,21 +77,23 @@ class LoadPlan:
 
 @dataclass(frozen=True, slots=True)
 class LoadTimes:
-    """`time.monotonic()` of the first request, and of the start and end of the measurement."""
+    """`time.monotonic()` of the first request, the measurement's start and stop, and the load's end."""
 
     start: float
     measure: float
     stop: float
+    end: float
 
     @classmethod
     def of(cls, plan: LoadPlan, start: float) -> LoadTimes:
         measure = start + plan.warm_up_s
-        return cls(start, measure, measure + plan.seconds)
+        stop = measure + plan.seconds
+        return cls(start, measure, stop, stop + _AFTER_S)
 
     def dues(self, number: int, period_s: float) -> Iterator[float]:
         """Due times of the requests of user `number`; they do not depend on the server."""
         first = self.start + (number * _GOLDEN) % 1.0 * period_s
-        for n in range(max(0, math.ceil((self.stop - first) / period_s))):
+        for n in range(max(0, math.ceil((self.end - first) / period_s))):
             yield first + n * period_s
 
 

@@ -49,9 +49,9 @@ def test_everything_due_is_on_the_users_grid(
 ) -> None:
     times = LoadTimes.of(plan(seconds=seconds), start)
     dues = list(times.dues(number, period_s))
-    assert all(times.start <= due < times.stop + 1e-6 for due in dues)
+    assert all(times.start <= due < times.end + 1e-6 for due in dues)
     assert np.allclose(np.diff(dues), period_s, atol=1e-6)
-    assert abs(len(dues) - (times.stop - times.start) / period_s) < 1
+    assert abs(len(dues) - (times.end - times.start) / period_s) < 1
 
 
 def test_users_spread_over_the_second() -> None:
@@ -68,10 +68,11 @@ def test_requests_are_planned_before_the_start() -> None:
     assert (summary.due, summary.lost, summary.latency_ms, summary.worst_ms) == (20, 20, {}, [])
 
 
-def test_the_warm_up_is_not_measured() -> None:
+def test_neither_the_warm_up_nor_the_last_requests_are_measured() -> None:
+    """The last one keeps each session open until the measurement is over."""
     log, times = LoadLog(), LoadTimes.of(plan(sessions=1), 50.0)
     log.plan_requests(plan(sessions=1), times)
-    assert len(log.users[0]) == 12
+    assert len(log.users[0]) == 13
     assert [m.due_at for m in log.measured(times)] == [52.0 + n for n in range(10)]
 
 
