@@ -51,6 +51,12 @@ const NEW_CALL: CallState = {
   monitored: true,
 };
 
+/** What a call starts with. `file` replaces the microphone. */
+export interface CallInput {
+  readonly values: CallValues;
+  readonly file: MediaFile | null;
+}
+
 const MONITOR_GAIN = 0.5;
 
 export interface CallEvents {
@@ -92,6 +98,7 @@ export class CallController extends TypedEvents<CallEvents> {
   setKind(kind: CallKind): void {
     if (kind === this.#kind) return;
     this.#kind = kind;
+    this.#attempt += 1;
     this.camera.close();
     this.#reset();
   }
@@ -112,19 +119,21 @@ export class CallController extends TypedEvents<CallEvents> {
   }
 
   /**
-   * Call it in a user gesture. Rejects with ApiError if a voice cannot be loaded. Then no call
-   * starts.
+   * Call it in a user gesture. Rejects with ApiError if a voice cannot be loaded, and with what
+   * `input` rejects with. Then no call starts.
    */
-  async start(values: CallValues, file: MediaFile | null): Promise<void> {
+  async start(input: () => Promise<CallInput>): Promise<void> {
     this.#reset();
     this.#attempt += 1;
     const attempt = this.#attempt;
-    this.#patch({
-      sessionState: { ...NEW_DUPLEX, phase: "opening" },
-      file,
-      recorded: values.record,
-    });
+    this.#patch({ sessionState: { ...NEW_DUPLEX, phase: "opening" } });
     try {
+      const { values, file } = await input();
+      if (attempt !== this.#attempt) {
+        file?.close();
+        return;
+      }
+      this.#patch({ file, recorded: values.record });
       const voices = await voiceFields({ model: values.voice, speech: values.speech });
       if (this.kind === "omni" && !file?.hasVideo) await this.openCamera(values);
       if (attempt === this.#attempt) {

@@ -30,12 +30,12 @@ import {
   type Panel,
   sessionActions,
 } from "./call-actions.ts";
-import { CallController } from "./call-controller.ts";
+import { CallController, type CallInput } from "./call-controller.ts";
 import {
   type CallSettings,
   callSettings,
   loadFrontendDefaults,
-  presetChosen,
+  readyToCall,
 } from "./call-settings.ts";
 import { ActivityWatch, kindOf, leaveDisplay } from "./controls.ts";
 import { callPanel } from "./panel.ts";
@@ -204,13 +204,16 @@ export class CallPage extends BaseElement {
     this.checking = false; // closes its microphone
     if (this.panel === "settings") this.panel = null;
     try {
-      await presetChosen(this.#settings);
-      const file = this.source === "file" && this.file ? await MediaFile.open(this.file) : null;
-      if (isBusy(this.#call.state.value)) file?.close();
-      else await this.#call.start(this.#settings.value, file);
+      await this.#call.start(() => this.#input());
     } catch (error) {
       showError(error);
     }
+  }
+
+  async #input(): Promise<CallInput> {
+    await readyToCall(this.#call.kind, this.#settings);
+    const file = this.source === "file" && this.file ? await MediaFile.open(this.file) : null;
+    return { values: this.#settings.value, file };
   }
 
   readonly #onDisplay = (): void => this.requestUpdate();

@@ -1,6 +1,7 @@
 import { frontendDefaults, GREETING_LENGTH, type Preset } from "../api/catalog.ts";
 import { type VoiceFields, voiceAt } from "../components/voice-list.ts";
 import type { DuplexPrepare } from "../protocol/client-messages.ts";
+import { presetChosen } from "../session/preset-choice.ts";
 import { loadCapabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import {
@@ -84,18 +85,11 @@ export async function loadFrontendDefaults(): Promise<void> {
   suggestedDelayMs.set((await frontendDefaults()).playback_delay_ms);
 }
 
-const PRESET_WAIT_MS = 1000;
-
-/** Resolves when a preset is chosen and the engines are known. Calls do not wait long for it. */
-export async function presetChosen(settings: CallSettings): Promise<void> {
-  let release = (): unknown => undefined;
-  const chosen = new Promise<void>((resolve) => {
-    if (settings.value.preset !== null) resolve();
-    else release = settings.subscribe(() => resolve());
-  });
-  const late = new Promise((resolve) => setTimeout(resolve, PRESET_WAIT_MS));
-  await Promise.race([Promise.all([chosen, loadCapabilities()]), late]);
-  release();
+/** Resolves when a preset is chosen and the engines are known, or cannot be. */
+export async function readyToCall(kind: CallKind, settings: CallSettings): Promise<void> {
+  const hasPreset = settings.value.preset !== null;
+  const page = kind === "omni" ? "omni" : "audio_duplex";
+  await Promise.all([hasPreset || presetChosen(page), loadCapabilities()]);
 }
 
 /**

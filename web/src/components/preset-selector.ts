@@ -3,6 +3,7 @@ import { customElement, property, state } from "lit/decorators.js";
 import { type Preset, type PresetPage, presets } from "../api/catalog.ts";
 import { common } from "../i18n/common.ts";
 import { defineStrings, language } from "../i18n/language.ts";
+import { endPresetChoice } from "../session/preset-choice.ts";
 import { capabilities, isUsable, loadCapabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import { StoreController } from "../state/store.ts";
@@ -96,10 +97,15 @@ export class PresetSelector extends BaseElement {
   }
 
   async #load(): Promise<void> {
-    const [all] = await Promise.all([presets(this.page), loadCapabilities()]);
-    this.all = all;
-    const first = this.#now;
-    if (first) this.emit("choose", first);
+    const { page } = this;
+    try {
+      const [all] = await Promise.all([presets(page), loadCapabilities()]);
+      this.all = all;
+      const first = this.#now;
+      if (first) this.emit("choose", first);
+    } finally {
+      endPresetChoice(page);
+    }
   }
 
   #choose(id: string): void {

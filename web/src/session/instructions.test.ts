@@ -6,6 +6,7 @@ import { base64FromSamples } from "../audio/pcm.ts";
 import type { Part } from "../media/parts.ts";
 import { Settings } from "../state/store.ts";
 import { INSTRUCTION_FIELDS, Instructions } from "./instructions.ts";
+import { endPresetChoice } from "./preset-choice.ts";
 
 const SOUND = Float32Array.of(0.25, -0.25);
 const VOICE = Float32Array.of(0.5);
@@ -44,6 +45,7 @@ const ANSWERS: Record<string, object> = {
 
 beforeEach(() => {
   localStorage.clear();
+  endPresetChoice("half_duplex_audio");
   vi.stubGlobal("fetch", async (path: string) => {
     const answer = ANSWERS[path];
     return new Response(JSON.stringify(answer ?? { error: "no such voice" }), {

@@ -11,6 +11,7 @@ import { samplesFromBase64 } from "../audio/pcm.ts";
 import { type AudioPart, audioPart, isNotEmpty, type Part, textPart } from "../media/parts.ts";
 import { optional, Store, textList, type Values } from "../state/store.ts";
 import { isOwnPreset } from "../storage/own-presets.ts";
+import { presetChosen } from "./preset-choice.ts";
 
 /** Stored settings of pages with instructions. */
 export const INSTRUCTION_FIELDS = {
@@ -73,12 +74,13 @@ export class Instructions {
   }
 
   /**
-   * Loads the audio of the preset and the selected voice, which are too large for a first visit.
-   * Rejects with ApiError.
+   * Waits for the preset, then loads its audio and the selected voice, which are too large for a
+   * first visit. Rejects with ApiError.
    */
-  complete(): Promise<void> {
+  async complete(): Promise<void> {
+    await presetChosen(this.page);
     const preset = this.#preset;
-    if (!preset) return Promise.resolve();
+    if (!preset) return;
     this.#complete ??= this.#load(async () => {
       const clips = isOwnPreset(preset.id) ? [] : await this.#clips(preset);
       const parts = partsOf(preset, clips);
@@ -88,7 +90,7 @@ export class Instructions {
       this.#complete = undefined;
       throw error;
     });
-    return this.#complete;
+    await this.#complete;
   }
 
   async #clips({ id }: Preset): Promise<readonly PresetSound[]> {

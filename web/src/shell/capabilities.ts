@@ -12,16 +12,24 @@ import { showError } from "./errors.ts";
 export const capabilities = new Store<Capabilities | null>(null);
 
 let loading: Promise<void> | undefined;
+let watched = false;
 
-/** Loads them once, and again when the page becomes visible. Without an answer they stay unknown. */
-export function loadCapabilities(): Promise<void> {
-  if (!loading) {
+/**
+ * Loads them unless they are known, and again when the page becomes visible. They stay unknown
+ * without an answer, and while no worker runs.
+ */
+export async function loadCapabilities(): Promise<void> {
+  if (!watched) {
+    watched = true;
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) void read();
     });
-    loading = read();
   }
-  return loading;
+  if (capabilities.value !== null) return;
+  loading ??= read().finally(() => {
+    loading = undefined;
+  });
+  await loading;
 }
 
 async function read(): Promise<void> {

@@ -42,7 +42,7 @@ const SOON_S = 20;
 /** The main area: whose turn it is, input level, and controls. */
 export function halfDuplexStage(controller: SessionController, check: () => void): TemplateResult {
   const state = controller.state;
-  const at = stageOf(state);
+  const at = controller.opening ? "opening" : stageOf(state);
   const t = halfDuplexStrings();
   return html`<section class="card stage ${controller.running ? "running" : ""}" aria-label=${t.stage}>
     <an-voice-orb mode=${orbModeOf(at)}></an-voice-orb>

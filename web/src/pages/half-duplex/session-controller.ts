@@ -30,6 +30,9 @@ export class SessionController implements ReactiveController {
   #unwatchPlayback: () => void = () => undefined;
   #timer = 0;
   #autoMuted = false;
+  #attempt = 0;
+  /** Loading what the session starts with. */
+  #opening = false;
   /** When the user started to speak, `performance.now()`. */
   speechStartedAt = 0;
 
@@ -50,7 +53,16 @@ export class SessionController implements ReactiveController {
     return this.#session?.state.value ?? null;
   }
 
+  get opening(): boolean {
+    return this.#opening;
+  }
+
+  /** A session is opening or active. */
   get running(): boolean {
+    return this.#opening || this.#hasSession;
+  }
+
+  get #hasSession(): boolean {
     return this.state !== null && this.state.phase !== "ended";
   }
 
@@ -72,18 +84,28 @@ export class SessionController implements ReactiveController {
     if (this.running) return;
     allowChimes();
     stopAudio();
+    this.#attempt += 1;
+    const attempt = this.#attempt;
+    this.#setOpening(true);
     try {
       const prepare = await prepareHalfDuplex(halfDuplexSettings.value, this.#instructions);
+      if (attempt !== this.#attempt) return;
       const connection = { protocols: socketProtocols() };
       const session = new HalfDuplexSession({ prepare, connection, audio: selectedDevices() });
       keepConversation(session.state, "half_duplex_audio", prepare.record !== false);
       this.#begin(session);
     } catch (error) {
-      showError(error);
+      if (attempt === this.#attempt) showError(error);
+    } finally {
+      if (attempt === this.#attempt) this.#setOpening(false);
     }
   };
 
-  readonly stop = (): void => this.#session?.stop();
+  readonly stop = (): void => {
+    this.#attempt += 1;
+    this.#setOpening(false);
+    this.#session?.stop();
+  };
 
   readonly retryNow = (): void => this.#session?.retryNow();
 
@@ -101,13 +123,18 @@ export class SessionController implements ReactiveController {
 
   /** The microphone must not capture recorded audio that plays. */
   #onPlaying(plays: boolean): void {
-    if (plays && this.running && !this.state?.muted) {
+    if (plays && this.#hasSession && !this.state?.muted) {
       this.#autoMuted = true;
       this.#session?.setMuted(true);
     } else if (!plays && this.#autoMuted) {
       this.#autoMuted = false;
       this.#session?.setMuted(false);
     }
+  }
+
+  #setOpening(opening: boolean): void {
+    this.#opening = opening;
+    this.#host.requestUpdate();
   }
 
   #begin(session: HalfDuplexSession): void {
