@@ -10,10 +10,11 @@ import { sessionEndNotice } from "../../components/session-status.ts";
 import type { OrbMode, VoiceOrb } from "../../components/voice-orb.ts";
 import { common } from "../../i18n/common.ts";
 import { formatClock, formatDuration, formatSeconds } from "../../i18n/language.ts";
-import type {
-  HalfDuplexSessionState,
-  HalfDuplexTurnState,
-  TurnAudio,
+import {
+  type HalfDuplexSessionState,
+  type HalfDuplexTurnState,
+  NEW_HALF_DUPLEX,
+  type TurnAudio,
 } from "../../session/half-duplex-session.ts";
 import { Instructions } from "../../session/instructions.ts";
 import type { ConnectionStatus } from "../../session/session.ts";
@@ -49,7 +50,7 @@ export function halfDuplexStage(controller: SessionController, check: () => void
     <div class="stack tight middle">
       <h2><span role="status">${t.state[at]}</span>${spokenFor(at, controller)}</h2>
       <p class="soft hint">${hint(at)}</p>
-      ${countdown(state)}
+      ${controller.running ? countdown(state) : nothing}
     </div>
     <div class="row controls">${controller.running ? running(at, controller) : paused(at, controller, check)}</div>
   </section>`;
@@ -71,9 +72,8 @@ function hint(at: StageState): string {
 }
 
 /** Visible only while nothing is sent. Its place is reserved, so that the controls do not move. */
-function countdown(state: HalfDuplexSessionState | null): TemplateResult | typeof nothing {
-  if (state === null || state.phase === "ended") return nothing;
-  const { phase, quietDeadline, timeoutS } = state;
+function countdown(state: HalfDuplexSessionState | null): TemplateResult {
+  const { phase, quietDeadline, timeoutS } = state ?? NEW_HALF_DUPLEX;
   const leftS = ((quietDeadline ?? 0) - performance.now()) / 1000;
   const shown =
     phase === "active" && quietDeadline && timeoutS && leftS <= timeoutS - SHOWN_BELOW_S;
