@@ -7,14 +7,21 @@ const pages = readdirSync(root).filter((name) => name.endsWith(".html"));
 const edge = process.env["ANTIPHON_EDGE"] ?? "http://127.0.0.1:8006";
 
 /**
- * Hides the page until its script has run. This avoids a flash of an empty or wrongly themed page.
+ * Each script is `async`, so that the browser runs it in a task of its own. Otherwise it runs all of
+ * them in one task, which is long on a phone. `blocking` hides the page until they have run, which
+ * avoids a flash of an empty or wrongly themed page.
  */
-const renderBlocking: Plugin = {
-  name: "render-blocking",
+const scriptTags: Plugin = {
+  name: "script-tags",
   transformIndexHtml: {
     order: "post",
     handler: (html) =>
-      html.replaceAll('<script type="module"', '<script type="module" blocking="render"'),
+      html
+        .replaceAll(
+          /<link rel="modulepreload"([^>]*) href="([^"]+)">/g,
+          '<script type="module"$1 src="$2"></script>',
+        )
+        .replaceAll('<script type="module"', '<script type="module" async blocking="render"'),
   },
 };
 
@@ -61,7 +68,7 @@ const pagePaths: Plugin = {
 };
 
 const EVERY_PAGE =
-  /node_modules\/(@lit|lit|lit-element|lit-html|lucide|valibot)\/|src\/(shell|i18n|state)\/|src\/ui\/(base-element|controls|dialog|icon|toasts)\.ts|src\/api\/(http|catalog|answers)\.ts/;
+  /node_modules\/(@lit|lit|lit-element|lit-html|lucide|valibot)\/|src\/(shell|i18n|state)\/|src\/ui\/(base-element|controls|dialog|icon|page-build|toasts)\.ts|src\/api\/(http|catalog|answers)\.ts/;
 
 /** In one file, because every file costs a request with headers of almost a kilobyte. */
 function isInEveryPage(id: string): boolean {
@@ -71,7 +78,7 @@ function isInEveryPage(id: string): boolean {
 export default defineConfig({
   root,
   appType: "mpa",
-  plugins: [layerOrder, headTags, pagePaths, renderBlocking],
+  plugins: [layerOrder, headTags, pagePaths, scriptTags],
   build: {
     outDir: "../edge/pages",
     emptyOutDir: true,

@@ -75,7 +75,7 @@ export function formatSeconds(value: number): string {
 
 /** A number in the format of the selected language. */
 export function formatNumber(value: number, digits = 0): string {
-  return new Intl.NumberFormat(tag(), { maximumFractionDigits: digits }).format(value);
+  return numberFormat({ maximumFractionDigits: digits }).format(value);
 }
 
 /** `48 kB`, `3.2 MB`. */
@@ -91,5 +91,15 @@ export function formatDateTime(when: string | number | Date): string {
 
 function unit(value: number, name: "millisecond" | "second", digits: number): string {
   const options = { style: "unit", unit: name, maximumFractionDigits: digits } as const;
-  return new Intl.NumberFormat(tag(), options).format(value);
+  return numberFormat(options).format(value);
+}
+
+const formats = new Map<string, Intl.NumberFormat>();
+
+/** Kept, because a new one costs more than all that it formats. */
+function numberFormat(options: Intl.NumberFormatOptions): Intl.NumberFormat {
+  const key = `${tag()} ${Object.values(options).join(" ")}`;
+  const format = formats.get(key) ?? new Intl.NumberFormat(tag(), options);
+  formats.set(key, format);
+  return format;
 }

@@ -8,6 +8,7 @@ import { language, suggest, tag } from "../i18n/language.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement, freshId } from "../ui/base-element.ts";
 import { dialog } from "../ui/dialog.ts";
+import { buildPage, inTurn, isBuilt } from "../ui/page-build.ts";
 import { loadCapabilities } from "./capabilities.ts";
 import { showError } from "./errors.ts";
 import { address, type LoadHelp, loadMenu } from "./header.ts";
@@ -93,22 +94,51 @@ export interface Page {
 
 /** Builds the page: header, content, toasts and key dialog. Call it once, in `page.ts`. */
 export function mount(page: Page): void {
-  const draw = (): void => {
-    document.documentElement.lang = tag();
-    document.title = [page.title(), "Antiphon"].filter((part) => part !== "").join(" · ");
-    render(frame(page), document.body);
-  };
-  document.querySelector("noscript")?.remove();
-  language.subscribe(draw);
-  address.subscribe(draw);
-  draw();
-  if (!page.bare) begin().catch((error: unknown) => showError(error));
+  build(page).catch((error: unknown) => showError(error));
 }
 
-function frame(page: Page): TemplateResult {
+async function build(page: Page): Promise<void> {
+  await Promise.all([documentParsed(), ...pendingStyles()]);
+  let hasOverlays = false;
+  const draw = (): void => {
+    hasOverlays ||= isBuilt.value;
+    document.documentElement.lang = tag();
+    document.title = [page.title(), "Antiphon"].filter((part) => part !== "").join(" · ");
+    render(frame(page, hasOverlays), document.body);
+  };
+  document.querySelector("noscript")?.remove();
+  for (const store of [language, address, isBuilt]) store.subscribe(draw);
+  const built = buildPage();
+  await inTurn(draw);
+  const data = page.bare ? undefined : inTurn(begin);
+  await built;
+  await data;
+}
+
+/** Scripts may run before the document is parsed. */
+function documentParsed(): Promise<unknown> | undefined {
+  if (document.readyState !== "loading") return undefined;
+  return new Promise((resolve) => document.addEventListener("DOMContentLoaded", resolve));
+}
+
+/** Scripts may run before the style sheets are there, and canvas drawings read colors from these. */
+function pendingStyles(): Promise<unknown>[] {
+  const links = [...document.querySelectorAll<HTMLLinkElement>("link[rel=stylesheet]")];
+  const events = ["load", "error"] as const;
+  return links
+    .filter(({ sheet }) => sheet === null)
+    .map((link) => new Promise((done) => events.map((name) => link.addEventListener(name, done))));
+}
+
+/** The content is hidden until it is complete, so that nothing moves. */
+function frame(page: Page, hasOverlays: boolean): TemplateResult {
   return html`<an-header ?bare=${page.bare ?? false} ?help=${page.help !== undefined}></an-header>
-    <main id="main" class="page" tabindex="-1">${page.content()}</main>
-    <an-toasts></an-toasts>
+    <main id="main" class="page ${isBuilt.value ? "" : "incomplete"}" tabindex="-1">${page.content()}</main>
+    ${hasOverlays ? overlays(page) : nothing}`;
+}
+
+function overlays(page: Page): TemplateResult {
+  return html`<an-toasts></an-toasts>
     <an-key-dialog></an-key-dialog>
     ${page.help ? html`<an-help-drawer .load=${page.help}></an-help-drawer>` : nothing}`;
 }

@@ -5,6 +5,7 @@ import {
   type ReactiveControllerHost,
 } from "lit";
 import { language } from "../i18n/language.ts";
+import { inTurn, isBuilt } from "./page-build.ts";
 
 /**
  * Base class of all elements. It renders without a shadow root, so that one style sheet applies
@@ -28,6 +29,13 @@ export abstract class BaseElement extends LitElement {
   override connectedCallback(): void {
     super.connectedCallback();
     this.#unsubscribe = language.subscribe(() => this.requestUpdate());
+  }
+
+  /** The first update waits for its turn while the page is built. */
+  protected override scheduleUpdate(): Promise<unknown> | undefined {
+    if (!this.hasUpdated && !isBuilt.value) return inTurn(() => super.scheduleUpdate());
+    super.scheduleUpdate();
+    return undefined;
   }
 
   override disconnectedCallback(): void {

@@ -254,7 +254,8 @@ export class HalfDuplexPage extends BaseElement {
   /** Scrolls to the newest text. */
   protected override updated(): void {
     const last = this.#controller.state?.turns.at(-1);
-    const mark = `${last?.id} ${last?.reply.length} ${last?.done}`;
+    if (last === undefined) return;
+    const mark = `${last.id} ${last.reply.length} ${last.done}`;
     if (mark !== this.#scrolledFor) this.turns.scrollTo({ top: this.turns.scrollHeight });
     this.#scrolledFor = mark;
   }

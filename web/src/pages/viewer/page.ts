@@ -23,6 +23,7 @@ import { StoreController } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { dialog } from "../../ui/dialog.ts";
 import { icon } from "../../ui/icon.ts";
+import { buildPage } from "../../ui/page-build.ts";
 import { toast } from "../../ui/toasts.ts";
 import { recordingDetails } from "./details.ts";
 import { liveNotice, recordingNotices, unavailableNotice } from "./notices.ts";
@@ -324,6 +325,7 @@ export class ViewerPage extends BaseElement {
   readonly #name = decodeURIComponent(location.pathname.split("/")[2] ?? "");
   readonly #loader = new RecordingLoader(this.#name);
   readonly #loaded = new StoreController(this, this.#loader.state);
+  #isOpen = false;
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -333,6 +335,11 @@ export class ViewerPage extends BaseElement {
   override disconnectedCallback(): void {
     this.#loader.close();
     super.disconnectedCallback();
+  }
+
+  protected override willUpdate(): void {
+    if (this.#loaded.value.is === "open" && !this.#isOpen) void buildPage();
+    this.#isOpen = this.#loaded.value.is === "open";
   }
 
   protected override render(): TemplateResult {
