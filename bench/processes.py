@@ -12,12 +12,15 @@ from pathlib import Path
 
 import httpx
 import psutil
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
 
+import redis
 from antiphon.broker.redis_server.embedded import find_redis_server, free_port
 
 ROOT = Path(__file__).parents[1]
 _STOP_S = 15.0
-_START_S = 20.0
+_START_S = 300.0  # a busy machine loads the modules slowly
 
 
 @contextmanager
@@ -41,9 +44,13 @@ def private_redis() -> Iterator[tuple[str, int]]:
     """URL and process id of a Redis without persistence."""
     port = free_port()
     server = (str(find_redis_server().path), "--port", str(port), "--save", "")
+    url = f"redis://127.0.0.1:{port}/0"
+    # Connections that are refused are tried again.
+    patience = Retry(ConstantBackoff(0.1), retries=round(_START_S / 0.1))
     with process(*server, "--appendonly", "no") as pid:
-        time.sleep(0.5)
-        yield f"redis://127.0.0.1:{port}/0", pid
+        with redis.Redis.from_url(url, retry=patience) as client:
+            client.ping()
+        yield url, pid
 
 
 def wait_for(url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from nodejs import find_node
+from nodejs import NodeError, find_node
 from support.browser_user import Browsers, Chromium, Visitor
 from support.chromium import REMEDY, find_chromium, in_ci
 from support.shared_stack import TALKATIVE, running_stack
@@ -26,7 +27,7 @@ collect_ignore = ["test_webkit.py"]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Runs the tests of this folder in one event loop, so that they can share a browser."""
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if _is_here(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
@@ -42,13 +43,29 @@ def chromium() -> str:
     return found
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Builds the pages before the first test. The time limit of a test does not include it."""
+    if session.config.option.collectonly or not any(map(_is_here, session.items)):
+        return
+    with suppress(NodeError):  # the fixture reports it
+        _make_pages()
+
+
 @pytest.fixture(scope="session")
 def pages() -> None:
-    """Builds the pages and installs axe-core."""
+    """Pages that are up to date, and axe-core."""
+    _make_pages()
+
+
+def _make_pages() -> None:
     build_pages()
     node = find_node()
     assert node is not None
     require_packages(node, WEB, development=True)
+
+
+def _is_here(item: pytest.Item) -> bool:
+    return item.path.is_relative_to(Path(__file__).parent)
 
 
 @pytest.fixture(scope="session")

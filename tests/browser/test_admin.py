@@ -17,8 +17,6 @@ from support.redis_server import free_port
 from support.shared_stack import running_stack
 from support.stack import Stack
 
-pytestmark = pytest.mark.timeout(300)
-
 Row = dict[str, Any]
 PATIENCE_S = 60
 TOKEN = "a-token-for-the-admin"

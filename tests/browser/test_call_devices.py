@@ -20,8 +20,6 @@ from support.stack import Stack, until
 from support.synthetic_speech import ITALY, spoken
 from support.video_files import video
 
-pytestmark = pytest.mark.timeout(300)
-
 RED, BLUE = (200, 20, 20), (20, 20, 200)
 
 RECORD_FACING_MODES = """

@@ -24,8 +24,6 @@ from support.stack import Stack, new_stack, until
 from support.synthetic_speech import ITALY, silence, spoken
 from support.tcp_proxy import tcp_proxy
 
-pytestmark = pytest.mark.timeout(300)
-
 BLOCK_SAMPLES = INPUT_RATE // 50
 
 BARGE_IN_S = 0.25

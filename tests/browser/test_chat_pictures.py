@@ -18,7 +18,6 @@ from support.turn_page import without_instructions
 CHECKPOINT = Path(__file__).parent.parent / "support" / "minicpmo" / "golden" / "ckpt"
 
 pytestmark = [
-    pytest.mark.timeout(300),
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
 ]
 

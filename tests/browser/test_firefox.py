@@ -27,7 +27,7 @@ from support.synthetic_speech import GERMANY, JAPAN, spoken
 from support.timed_conversations import tone
 from support.turn_page import sound_of
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.speech]
+pytestmark = pytest.mark.speech
 
 ANSWER_MS = 90_000
 

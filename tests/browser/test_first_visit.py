@@ -9,8 +9,6 @@ from support.browser_user import Visitor
 from support.stack import Stack
 from support.timed_conversations import TimedTalk, tone
 
-pytestmark = pytest.mark.timeout(300)
-
 MOST_BYTES = 150_000
 MOST_SHIFT = 0.05
 """The score "cumulative layout shift" of a page; 0.1 counts as good."""

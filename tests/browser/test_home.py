@@ -13,8 +13,6 @@ from support.browser_user import Visitor, a11y_findings, contrast_findings
 from support.redis_server import free_port
 from support.stack import Stack
 
-pytestmark = pytest.mark.timeout(300)
-
 DENY_MICROPHONE = """() => {
   const devices = navigator.mediaDevices;
   devices.getUserMedia = async () => { throw new DOMException("forbidden", "NotAllowedError"); };

@@ -16,8 +16,6 @@ from support.recordings import change_meta
 from support.stack import Stack, until
 from support.turn_page import accept_dialogs, positions, watch_position
 
-pytestmark = pytest.mark.timeout(300)
-
 ROWS = """(store) => new Promise((resolve) => {
   indexedDB.open("antiphon").onsuccess = ({ target: { result: database } }) => {
     database.transaction(store).objectStore(store).count().onsuccess = ({ target }) => {

@@ -18,8 +18,6 @@ from support.realtime_schema import CLIENT_V2, SERVER_V2
 from support.shared_stack import running_stack
 from support.stack import Stack
 
-pytestmark = pytest.mark.timeout(300)
-
 ASK = """(inputs) => new Promise((resolve) => {
   const socket = new WebSocket(`ws://${location.host}/v1/realtime?mode=chat`);
   const sent = [], received = [], answers = [], errors = [];

@@ -11,8 +11,6 @@ from support.browser_user import Visitor
 from support.stack import Stack, until
 from support.turn_page import watch_frames
 
-pytestmark = pytest.mark.timeout(300)
-
 START = {"/": "Start call", "/half_duplex": "Start conversation"}
 GREETING = b'"greeting":"Hello! How can I help you?"'
 SLOW_MS = 30_000

@@ -28,7 +28,7 @@ from support.stack import Stack, until
 from support.synthetic_speech import GERMANY, JAPAN, spoken
 from support.turn_page import attach_image, sound_of, use_repeatable_settings, watch_frames
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.speech]
+pytestmark = pytest.mark.speech
 
 GREETING = "Hello! How can I help you?"
 

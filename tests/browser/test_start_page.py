@@ -16,8 +16,6 @@ from support.synthetic_speech import ITALY, spoken
 from support.turn_page import watch_frames
 from web_pages import WEB
 
-pytestmark = pytest.mark.timeout(300)
-
 NEVER_STARTS_AUDIO = """() => {
   AudioContext.prototype.resume = () => new Promise(() => undefined);
 }"""

@@ -25,9 +25,6 @@ from support.turn_page import (
     wav_of,
 )
 
-pytestmark = pytest.mark.timeout(300)
-
-
 MARKDOWN = """## Cities
 **“罗马”**是 `x < 1`, 3~5天，10~15
 *next* line

@@ -24,8 +24,6 @@ from support.stack import Stack, until
 from support.timed_conversations import TimedTalk, jpeg, tone
 from support.turn_conversations import chat_talk, numbered
 
-pytestmark = pytest.mark.timeout(300)
-
 SECONDS = 12
 ANSWERS = {3: "It is Rome.", 8: "Three million people live there."}
 QUESTIONS = {2: "What is the capital of Italy?"}

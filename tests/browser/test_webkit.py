@@ -18,7 +18,7 @@ from support.stack import Stack, until
 from support.synthetic_speech import GERMANY, JAPAN, spoken
 from support.webkit import WebKit, require_webkit
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.speech]
+pytestmark = pytest.mark.speech
 
 _WITHOUT_GREETING = json.dumps(
     {"version": 1, "values": {"preset": "assistant_en", "prompt": "Be helpful."}}

@@ -514,7 +514,6 @@ class QueueMachine(RuleBasedStateMachine):
         return rows, {sid.decode() for sid in trials}
 
 
-@pytest.mark.timeout(600)
 def test_the_queue_equals_its_model(redis_url: str) -> None:
     run_state_machine_as_test(
         lambda: QueueMachine(redis_url),

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
-
 from antiphon.broker.client import Broker
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import float_bytes
@@ -128,7 +126,6 @@ def _states(data_dir: Path) -> set[str]:
     return states
 
 
-@pytest.mark.timeout(600)
 async def test_forty_kills_change_no_byte(broker: Broker, quickly: RecorderSettings) -> None:
     quickly = quickly.model_copy(update={"recorder_silence_s": 0.2, "recorder_max_attempts": KILLS})
     load = SessionLoad(broker)

@@ -40,8 +40,6 @@ from support.fork_server import run_antiphon
 from support.redis_server import redis_cli
 from support.stack import Stack, new_stack, until
 
-pytestmark = pytest.mark.timeout(240)
-
 QUESTION = Path(__file__).parents[3] / "antiphon" / "cli" / "assets" / "question.wav"
 CHECKS: dict[str, Callable[[list[str]], None]] = {
     "antiphon": check_antiphon,

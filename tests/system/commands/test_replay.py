@@ -28,7 +28,7 @@ from support.speech import say, seconds
 from support.stack import Stack, until
 from support.synthetic_speech import ITALY
 
-pytestmark = [pytest.mark.speech, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.speech
 
 CALM = DuplexConfig(temperature=0.0, force_listen_count=1)
 LONGEST_S = 60.0

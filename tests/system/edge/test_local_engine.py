@@ -27,7 +27,7 @@ from support.speech import say, words
 from support.synthetic_speech import ITALY, silence, units_of
 from support.worker_harness import worker_loops
 
-pytestmark = [pytest.mark.speech, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.speech
 
 STORY = "Tell me a long story about a cat."
 CALM = {"temperature": 0.0, "max_new_tokens": 60}

@@ -11,7 +11,7 @@ from support.failover.faults import kill, move_slots
 from support.failover.talk import LOAD, TalkingStack, talking_stack
 from support.redis_cluster import RedisCluster, redis_cluster
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.speech]
+pytestmark = pytest.mark.speech
 
 
 @pytest.fixture(scope="module")

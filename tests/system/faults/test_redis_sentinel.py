@@ -11,7 +11,7 @@ from support.failover.faults import freeze, freeze_while_clients_resume, kill, l
 from support.failover.talk import LOAD, Load, TalkingStack, talking_stack
 from support.redis_sentinel import RedisSentinel, redis_sentinel
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.speech]
+pytestmark = pytest.mark.speech
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,6 @@ from support.stack import Stack, until
 from support.synthetic_speech import ITALY, silence, spoken, units_of
 from support.two_edges import QUICK, broker_of, ended, published_audio, two_edges
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def audio(samples: Samples) -> str:
     return pybase64.b64encode_as_string(samples.astype("<f4").tobytes())

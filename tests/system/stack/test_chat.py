@@ -66,7 +66,6 @@ async def test_the_next_chat_waits_until_a_client_leaves_or_stops(stack: Stack) 
 
 
 @pytest.mark.speech
-@pytest.mark.timeout(300)
 async def test_a_text_question_and_a_spoken_question(local_stack: Stack) -> None:
     calm = {"temperature": 0.0, "max_new_tokens": 64}
     async with open_path(local_stack.ws_url, "/ws/chat") as wire:

@@ -19,7 +19,7 @@ from support.speech import say, seconds, share_voiced, words
 from support.stack import Stack, until
 from support.synthetic_speech import GERMANY, ITALY
 
-pytestmark = [pytest.mark.speech, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.speech
 
 STORY = "Tell me about the history of Rome."
 """Has a long answer."""

@@ -20,8 +20,6 @@ from support.page_scripts import NODE
 from support.redis_server import wait_until
 from support.stack import Stack, new_stack
 
-pytestmark = pytest.mark.timeout(300)
-
 ROOT = Path(__file__).parents[3]
 QUESTION = ROOT / "antiphon" / "cli" / "assets" / "question.wav"
 PROGRAMS = {"python": (sys.executable, ".py"), "js": (str(NODE), ".mjs")}

@@ -24,7 +24,7 @@ from support.speech import say, share_voiced
 from support.stack import Stack, until
 from support.synthetic_speech import ITALY, silence
 
-pytestmark = [pytest.mark.speech, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.speech
 
 EXAMPLES = Path(__file__).parent / "protocol_examples"
 

@@ -19,7 +19,7 @@ from antiphon.shared_schemas.audio import OUTPUT_RATE
 from support.page_scripts import NODE
 from support.stack import Stack, until
 
-pytestmark = [pytest.mark.speech, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.speech
 
 ROOT = Path(__file__).parents[3]
 QUESTION = ROOT / "antiphon" / "cli" / "assets" / "question.wav"

@@ -32,8 +32,6 @@ from support.realtime_schema import SERVER, SERVER_V2, is_valid
 from support.redis_server import RedisServer
 from support.stack import Stack, until
 
-pytestmark = pytest.mark.timeout(300)
-
 PATIENCE_S = 45.0
 MIB = 1024 * 1024
 CLIENTS_FAULT = {1000, 1003, 1007, 1008, 1009, 4410}

@@ -19,7 +19,7 @@ from support.speech import say, share_voiced, words
 from support.stack import Stack
 from support.synthetic_speech import silence, units_of
 
-pytestmark = [pytest.mark.speech, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.speech
 
 HALF_A_SECOND = INPUT_RATE // 2
 CALM = HalfDuplexConfig(generation=GenerationConfig(temperature=0.0), vad=VadConfig(threshold=0.6))

@@ -9,11 +9,8 @@ from pathlib import Path
 
 import httpx
 import orjson
-import pytest
 
 from support.stack import Stack, until
-
-pytestmark = pytest.mark.timeout(280)
 
 CHECKS = (
     "not_a_server_error",

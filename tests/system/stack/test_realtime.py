@@ -81,7 +81,6 @@ async def test_the_session_ends_at_the_time_limit(stack: Stack) -> None:
 
 
 @pytest.mark.speech
-@pytest.mark.timeout(300)
 async def test_a_spoken_question_is_answered(local_stack: Stack) -> None:
     async with open_path(local_stack.ws_url, "/v1/realtime?mode=audio") as wire:
         client = Realtime(wire)

@@ -30,7 +30,6 @@ ROOT = Path(__file__).parents[5]
 FIRST_GPU = ROOT / "bench" / "first_gpu.sh"
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.skipif(torch.cuda.is_available(), reason="takes minutes on a GPU")
 def test_the_bench_and_its_report_run_without_a_gpu(tmp_path: Path) -> None:
     """The second call of `first_gpu.sh`: paced units of one session, and of two."""

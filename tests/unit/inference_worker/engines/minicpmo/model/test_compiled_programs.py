@@ -20,7 +20,6 @@ from support.minicpmo.fake_serving import CODE, CONTEXT, kinds_of_step, serving
 from support.minicpmo.offline_triton import compiled_offline, stack_bytes
 
 # The compiler takes seconds of CPU time per program, which a busy machine stretches.
-pytestmark = pytest.mark.timeout(300)
 
 LONGEST = 40960
 """Maximum tokens of a slot."""

@@ -9,7 +9,6 @@ import torch
 from support.minicpmo import triton_interpreter
 
 # The interpreter takes seconds of CPU time, which a busy machine stretches.
-pytestmark = pytest.mark.timeout(300)
 
 EXACT, HALF = (torch.float32, 1e-6), (torch.float16, 0.001)
 """The interpreter has no products of bfloat16."""
