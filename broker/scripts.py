@@ -65,8 +65,8 @@ def _script(declared: Callable[Concatenate[Any, P], R], *, on_stream: bool) -> L
     _, *parameters = inspect.signature(declared).parameters
     hints = typing.get_type_hints(declared)
     lines = list(_bindings(parameters, hints, on_stream=on_stream))
-    prelude = "" if on_stream else (_FOLDER / "prelude.lua").read_text()
-    source = prelude + "\n".join(lines) + "\n" + (_FOLDER / f"{name}.lua").read_text()
+    prelude = "" if on_stream else (_FOLDER / "prelude.lua").read_text("utf-8")
+    source = prelude + "\n".join(lines) + "\n" + (_FOLDER / f"{name}.lua").read_text("utf-8")
     sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
     return LuaScript(name, tuple(parameters), on_stream, source, sha, declared)
 

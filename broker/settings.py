@@ -12,10 +12,10 @@ from pydantic import AfterValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
-    TomlConfigSettingsSource,
 )
 
 from antiphon.broker.redis_address import RedisAddress
@@ -43,9 +43,7 @@ class AntiphonSettings(BaseSettings):
     The constructor raises InvalidSettings.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, toml_file=TOML_FILE, extra="ignore", frozen=True
-    )
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="ignore", frozen=True)
 
     def __init__(self, **flags: Any) -> None:
         try:
@@ -53,8 +51,6 @@ class AntiphonSettings(BaseSettings):
         except ValidationError as error:
             problems = [_problem(details, flags) for details in error.errors(include_url=False)]
             raise InvalidSettings("; ".join(problems)) from None
-        except tomllib.TOMLDecodeError as error:
-            raise InvalidSettings(f"{TOML_FILE} is not valid TOML: {error}") from None
         except SettingsError as error:
             name = re.findall(r'"(\w+)"', str(error))[0]
             raise InvalidSettings(f"{_source(name, flags)}: must be JSON") from None
@@ -68,7 +64,29 @@ class AntiphonSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base class names it
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+        return init_settings, env_settings, InitSettingsSource(settings_cls, read_toml())
+
+
+def read_toml(path: Path = Path(TOML_FILE)) -> dict[str, Any]:
+    """The settings in the file, none if it does not exist. Raises InvalidSettings."""
+    try:
+        return tomllib.loads(read_utf8(path))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise InvalidSettings(f"{path} cannot be read ({error.strerror})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidSettings(f"{path} is not valid TOML: {error}") from None
+    except ValueError as error:
+        raise InvalidSettings(str(error)) from None
+
+
+def read_utf8(path: Path) -> str:
+    """The text of a file that a user wrote. Raises OSError, or ValueError for another encoding."""
+    try:
+        return path.read_text(encoding="utf-8-sig")  # editors of Windows begin it with a mark
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not a text in UTF-8; save it with this encoding") from None
 
 
 _LIMITS = {

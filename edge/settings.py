@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.settings import BrokerSettings, read_utf8
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat
 from antiphon.shared_schemas.messages.duplex import MAX_FRAMES
 from antiphon.shared_schemas.messages.realtime import CONTEXT_TOKENS
@@ -257,7 +257,7 @@ def capabilities(settings: EdgeSettings) -> dict[str, Any]:
 
 def _lines(path: Path, *, may_be_open: bool = False) -> list[str]:
     """Raises ValueError for an empty file: it would remove the protection it was meant to add."""
-    lines = [line.split("#")[0].strip() for line in path.read_text().splitlines()]
+    lines = [line.split("#")[0].strip() for line in read_utf8(path).splitlines()]
     keys = [line for line in lines if line]
     if may_be_open and keys == ["*"]:
         return []

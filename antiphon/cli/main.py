@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib import import_module
 from importlib.metadata import version
@@ -136,6 +137,9 @@ def options(
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may not have all characters
+            stream.reconfigure(errors="replace")
     try:
         app()
     except ModuleNotFoundError as error:

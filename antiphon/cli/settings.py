@@ -6,7 +6,6 @@ A name that no service reads is an error, not a default.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,7 +16,13 @@ from pydantic_settings import BaseSettings
 
 from antiphon.broker.service.logs import LogSettings
 from antiphon.broker.service.tracing import TracingSettings
-from antiphon.broker.settings import ENV_PREFIX, TOML_FILE, BrokerSettings, InvalidSettings
+from antiphon.broker.settings import (
+    ENV_PREFIX,
+    TOML_FILE,
+    BrokerSettings,
+    InvalidSettings,
+    read_toml,
+)
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.registry import engine_names
@@ -137,14 +142,8 @@ def _unknown_variables() -> Iterator[str]:
 
 
 def _unknown_keys(path: Path) -> Iterator[str]:
-    if not path.is_file():
-        return
-    try:
-        found = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidSettings(f"{path} is not valid TOML: {error}") from None
     known = setting_names()
-    for name, value in found.items():
+    for name, value in read_toml(path).items():
         if name in known:
             continue
         if isinstance(value, dict):

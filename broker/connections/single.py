@@ -9,7 +9,7 @@ from antiphon.broker.connections.client import BlockingConnection, RedisClient, 
 from antiphon.broker.connections.pool import LocateServer, blocking_pool, shared_pool
 from antiphon.broker.errors import BadPasswordFile
 from antiphon.broker.redis_address import RedisAddress
-from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.settings import BrokerSettings, read_utf8
 
 
 def read_password(setting: str, path: Path | None) -> str | None:
@@ -17,9 +17,11 @@ def read_password(setting: str, path: Path | None) -> str | None:
     if path is None:
         return None
     try:
-        password = path.read_text().strip()
+        password = read_utf8(path).strip()
     except OSError as error:
         raise BadPasswordFile(f"{setting} {path} cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise BadPasswordFile(f"{setting} {error}") from None
     if not password:
         raise BadPasswordFile(f"{setting} {path} is empty")
     return password

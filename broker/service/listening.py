@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +13,21 @@ _CAUSES = {
     errno.EADDRNOTAVAIL: "{host} is not an address of this machine; choose another host",
 }
 
+_NOT_A_HOST = re.compile(r"[/\[\]]|^[^:]+:\d*$")
+"""A URL, an address in brackets, or one with a port; IPv6 has more than one colon."""
+
 
 class CannotListen(OSError):
     """No service can listen there; the message names the service, the cause and the remedy."""
 
     def __init__(self, what: str, host: str, port: int, error: OSError) -> None:
         cause = _CAUSES.get(error.errno or 0, "{host}:{port} cannot be used: {error}")
-        if isinstance(error, socket.gaierror):
+        if isinstance(error, socket.gaierror) or error.errno == socket.EAI_NONAME:
             cause = "the host name {host} is unknown"
+        if _NOT_A_HOST.search(host):
+            cause = (
+                "{host} is not a host; use an address or a name without scheme, brackets and port"
+            )
         self.cause = cause.format(host=host, port=port, error=error.strerror)
         super().__init__(f"{what} cannot listen: {self.cause}")
 

@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -47,17 +48,22 @@ class Mistake:
     status: int
     says: str
     env: dict[str, str] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str | bytes] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.number}-{re.sub(r'[^a-z0-9]+', '-', self.command.lower())[:50]}"
 
 
 def settings(
-    number: int, says: str, *, env: dict[str, str] | None = None, toml: str = ""
+    number: int,
+    says: str,
+    *,
+    env: dict[str, str] | None = None,
+    toml: str | bytes = "",
+    files: dict[str, str | bytes] | None = None,
 ) -> list[Mistake]:
     """A mistake in the settings, which stops `up` and a service alone."""
-    files = {"antiphon.toml": toml} if toml else {}
+    files = {"antiphon.toml": toml} if toml else files or {}
     return [Mistake(number, name, PERMANENT, says, env or {}, files) for name in ("up", "edge")]
 
 
@@ -65,7 +71,7 @@ def worker(
     number: int, flags: str, says: str, *, env: dict[str, str] | None = None
 ) -> list[Mistake]:
     """A mistake about the engine, which stops `up` and the worker alone."""
-    files = {"text.md": "no model", "weights.gguf": "GGUF"}
+    files: dict[str, str | bytes] = {"text.md": "no model", "weights.gguf": "GGUF"}
     return [
         Mistake(number, f"{name} {flags} --redis-url {{redis}}", PERMANENT, says, env or {}, files)
         for name in ("up", "worker")
@@ -187,6 +193,26 @@ MISTAKES = [
     Mistake(60, "session", USAGE, "Did you mean 'sessions'?"),
     Mistake(60, "queue list", USAGE, "No such command 'list'"),
     Mistake(61, "make-secrets /absent", 1, "there is no folder /absent"),
+    *settings(
+        63, "antiphon.toml is not a text in UTF-8; save it", toml='host = "ä"'.encode("latin-1")
+    ),
+    *settings(
+        63, "antiphon.toml is not a text in UTF-8; save it", toml="port = 0".encode("utf-16")
+    ),
+    *settings(63, "prot in antiphon.toml is not a setting", toml="\ufeffprot = 1"),
+    *settings(64, "antiphon.toml cannot be read (Is a directory)", files={"antiphon.toml/x": ""}),
+    *settings(
+        65,
+        "ANTIPHON_API_KEYS_FILE: keys is not a text in UTF-8; save it",
+        env={"ANTIPHON_API_KEYS_FILE": "keys"},
+        files={"keys": f"{KEY}\n".encode("utf-16")},
+    ),
+    *(
+        Mistake(66, f"{name} --host {host}", 1, f"{host} is not a host; use an address or a name")
+        for name in ("up", "edge")
+        for host in ("http://127.0.0.1", "127.0.0.1:80", "[::1]")
+    ),
+    Mistake(66, "edge --host host.invalid", 1, "the host name host.invalid is unknown"),
 ]
 
 ELSEWHERE = {
@@ -216,6 +242,10 @@ ELSEWHERE = {
     49: ("tests/unit/cli/commands/test_doctor.py", "test_the_local_engine_is_complete"),
     50: ("tests/unit/cli/commands/test_doctor.py", "test_the_stack_of_this_folder_is_named"),
     62: ("tests/system/commands/test_demo_and_up.py", "test_up_restarts_dead_services_and_ctrl_c"),
+    67: (
+        "tests/system/commands/test_mistakes.py",
+        "test_a_terminal_without_unicode_shows_the_answer",
+    ),
 }
 """Two are no mistakes (3, 11), and the others need a process that runs, a sound card or its absence."""
 
@@ -280,7 +310,9 @@ def test_a_mistake_is_answered_with_its_cause_and_remedy(
     mistake: Mistake, place: Place, tmp_path: Path
 ) -> None:
     for name, content in mistake.files.items():
-        (tmp_path / name).write_text(content)
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
     command = place.fill(mistake.command).split()
     ended = run(tmp_path, *command, prefix=place.stack.prefix, **mistake.env)
     assert ended.returncode == mistake.status, ended
@@ -307,6 +339,21 @@ def test_an_interrupted_conversation_saves_its_reply(place: Place, tmp_path: Pat
     assert process.wait(timeout=60) == 130, output.read_text()
     assert "saved in reply.wav" in output.read_text()
     assert soundfile.info(tmp_path / "reply.wav").duration > 0
+
+
+def test_a_terminal_without_unicode_shows_the_answer(place: Place, tmp_path: Path) -> None:
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for command in (
+        ["talk", "--url", place.stack.ws_url],
+        ["queue", "--redis-url", place.stack.redis.url],
+    ):
+        ended = subprocess.run(
+            [Path(sys.executable).with_name("antiphon"), *command],
+            cwd=tmp_path,
+            env=os.environ | plain | {"ANTIPHON_KEY_PREFIX": place.stack.prefix},
+            capture_output=True,
+        )
+        assert ended.returncode == 0, ended.stderr
 
 
 def test_a_second_stack_in_a_folder_is_shown_the_first(tmp_path: Path) -> None:
@@ -345,6 +392,6 @@ def message(command: str, ended: subprocess.CompletedProcess[str]) -> str:
 
 def test_every_mistake_has_a_test() -> None:
     numbers = {mistake.number for mistake in MISTAKES}
-    assert numbers | set(ELSEWHERE) == set(range(1, 63))
+    assert numbers | set(ELSEWHERE) == set(range(1, 68))
     for file, name in ELSEWHERE.values():
         assert f"def {name}" in (ROOT / file).read_text(), name
