@@ -71,14 +71,22 @@ def test_the_answer_follows_from_the_history(view: LocalChatView) -> None:
     assert not any(len(delta.audio) for delta in deltas)
 
 
-@pytest.mark.parametrize("page", ["audio_duplex", "omni", "half_duplex_audio", "turnbased"])
-def test_the_first_question_of_a_page_is_answered_ten_times_of_ten(
-    local_engine: LocalProcessor, page: str
-) -> None:
-    """With the page's first preset and temperature. Every answer may be another one."""
+def _first_instructions(page: str) -> str:
     preset = yaml.safe_load((PRESETS / page / "assistant_en.yaml").read_text())
     texts = [part["text"] for part in preset.get("system_content", []) if part["type"] == "text"]
-    system = preset.get("system_prompt") or "\n".join(texts)
+    return str(preset.get("system_prompt") or "\n".join(texts))
+
+
+PAGES = ("audio_duplex", "omni", "half_duplex_audio", "turnbased")
+INSTRUCTIONS = {_first_instructions(page): page for page in PAGES}
+"""The different ones, each with a page that has them."""
+
+
+@pytest.mark.parametrize("system", INSTRUCTIONS, ids=INSTRUCTIONS.values())
+def test_the_first_question_of_a_page_is_answered_ten_times_of_ten(
+    local_engine: LocalProcessor, system: str
+) -> None:
+    """With the page's first preset and temperature. Every answer may be another one."""
     history = [ConversationMessage(Role.SYSTEM, (TextPart(system),)), asks(TextPart(JAPAN))]
     as_on_the_page = options(generation=GenerationConfig(temperature=0.7, max_new_tokens=256))
     answers = []
