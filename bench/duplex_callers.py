@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import SpecialIds
@@ -42,12 +41,13 @@ class ScriptedSampler(Sampler):
 
     scripts: dict[int, deque[int]]
 
-    def sample(self, logits: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
-        answers = super().sample(logits, rows)
+    def read(
+        self, table: Sequence[Sequence[int]], rows: Sequence[TokenRow]
+    ) -> list[SampledToken | EngineError]:
+        answers = super().read(table, rows)
         return [self._scripted(row.slot) for row, _ in zip(rows, answers, strict=True)]
 
-    def _scripted(self, slot: int | None) -> SampledToken:
-        assert slot is not None
+    def _scripted(self, slot: int) -> SampledToken:
         token = self.scripts[slot].popleft()
         return SampledToken(token, recorded=token != self.ids.chunk_eos)
 
@@ -112,7 +112,7 @@ class Caller:
         past = self.script.random.choices(words, k=self.capacity // 2 - one.length)
         yield from one.feed([tuple(past)], want_logits=False)
         window = min(one.config.text_repetition_window_size, len(words))
-        one.history += self.script.random.sample(words, window)
+        one.history.extend(self.script.random.sample(words, window))
         self._start = one.length, copy.deepcopy(one.layout)
         _fill_audio(one)
 

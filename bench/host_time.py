@@ -2,8 +2,8 @@
 
     python bench/host_time.py --sessions 32
 
-Sessions, engine, tables and token draws are the real ones, with the small vocabulary of the tests.
-The transformers return zeros, and so do the draws of codes, which are in the graphs of a GPU. What
+Sessions, engine and tables are the real ones, with the small vocabulary of the tests.
+The transformers and the draws, which are in the graphs of a GPU, return constants. What
 remains is Python and the calls of torch: what the host must do while a GPU computes. The sessions
 have said `--history` different tokens. CPU time of the engine thread, so other programs disturb it
 little. Prints Markdown.
@@ -56,7 +56,9 @@ class HostRunner(Runner):
         self.spent: dict[str, list[float]] = defaultdict(list)
         for transformer in (self._text, self._speech, self._audio):
             transformer._run = _zeros  # type: ignore[method-assign]  # noqa: SLF001
-        # One graph on a GPU, draws included.
+        # Graphs on a GPU: draws of tokens, and codes with their draws.
+        for choice in self._choices.values():
+            choice._choose = _no_tokens  # type: ignore[method-assign,assignment]  # noqa: SLF001
         self._codes._forward_of = _no_codes  # type: ignore[method-assign]  # noqa: SLF001
 
     def run(self, steps: Sequence[EngineStep]) -> Sequence[Any]:
@@ -69,6 +71,10 @@ class HostRunner(Runner):
 def _zeros(shape: BatchShape, inputs: tuple[Tensor, Tensor]) -> Tensor:
     assert inputs[0].shape[:2] == (shape.rows, shape.new)
     return torch.zeros_like(inputs[0])
+
+
+def _no_tokens(logits: Tensor, _settings: Tensor, _changes: Tensor) -> Tensor:
+    return torch.ones(4, len(logits), dtype=torch.long)
 
 
 def _no_codes(shape: BatchShape, count: int, *, restricted: bool) -> ForwardFunction:
@@ -91,7 +97,7 @@ def measure(sessions: int, units: int, history: int) -> tuple[float, dict[str, l
             config=DuplexConfig(force_listen_count=0),
             options=EngineOptions(context_tokens=2048),
         )
-        made.history += range(history)
+        made.history.extend(range(history))
         return made
 
     def unit(one: DuplexConversation, mel: Tensor | None) -> Steps[None]:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.config import (
     KernelChoice,
@@ -80,8 +79,10 @@ def config_of(sizes: str) -> ModelConfig:
 class WordySampler(Sampler):
     """Does all the work of sampling, then always returns the same short token."""
 
-    def sample(self, logits: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
-        return [SampledToken(WORD, recorded=True) for _ in super().sample(logits, rows)]
+    def read(
+        self, table: Sequence[Sequence[int]], rows: Sequence[TokenRow]
+    ) -> list[SampledToken | EngineError]:
+        return [SampledToken(WORD, recorded=True) for _ in super().read(table, rows)]
 
 
 def random_network(

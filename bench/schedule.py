@@ -84,7 +84,8 @@ class Cost:
 ASSUMED = {
     # Bytes: 15 GB of weights at 64 % of 4.8 TB/s. Products: 7.6e9 weights at 60 % of 989 TFLOP/s.
     "Feed": Cost(floor=4.9, per_token=0.0256),
-    "SampleToken": Cost(base=1.0, per_session=0.08),
+    # In a graph: 70 launches at 2 µs, a few passes over the scores, and the tables of the host.
+    "SampleToken": Cost(base=0.5, per_session=0.02),
     "EncodeAudio": Cost(base=1.0, per_session=1.0),
     "SpeechCondition": Cost(base=0.2),
     "DecodeSpeech": Cost(base=1.2),
@@ -181,6 +182,9 @@ class SimulatedDevice:
         if kind in self._costs:
             depth = steps[0].size if isinstance(steps[0], DecodeCodes) else 1
             duration += depth * self._costs[kind].of(len(steps), self._tokens(steps))
+        draws = sum(isinstance(step, Feed) and step.draw is not None for step in steps)
+        if draws:
+            duration += self._costs["SampleToken"].of(draws, 0)
         self.busy[kind] += duration
         self.batches[kind].append(len(steps))
         return duration
@@ -199,9 +203,9 @@ class SimulatedDevice:
         match step:
             case Feed():
                 logits = self._logits[step.slot]
-                return FeedResult(logits, logits)
+                return FeedResult(logits, logits, self._drawn(step.slot) if step.draw else None)
             case SampleToken():
-                return SampledToken(self._next_token(int(step.logits)), recorded=True)
+                return self._drawn(int(step.logits))
             case EncodeAudio():
                 return torch.zeros(10, 1)
             case SpeechCondition():
@@ -211,12 +215,12 @@ class SimulatedDevice:
             case _:
                 return 0
 
-    def _next_token(self, slot: int) -> int:
+    def _drawn(self, slot: int) -> SampledToken:
         left = self.words[slot]
         self.words[slot] -= 1
         if left < 0:
-            return self._ids.listen
-        return WORD if left else self._ids.chunk_eos
+            return SampledToken(self._ids.listen, recorded=True)
+        return SampledToken(WORD if left else self._ids.chunk_eos, recorded=True)
 
 
 @dataclass(frozen=True)

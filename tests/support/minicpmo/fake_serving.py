@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -24,13 +24,13 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     Feed,
     FeedForStates,
     SampleToken,
-    SampleWrittenToken,
     SamplingSettings,
     ShiftCache,
     SpeechCondition,
     SpeechSettings,
     TokenRow,
 )
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
 from support.minicpmo.fake_gpu import GPU, FakeGpu, fake_gpu, network_on
 from support.minicpmo.offline_triton import Compiled, compiled_offline
 
@@ -91,21 +91,26 @@ def logits() -> torch.Tensor:
     return torch.zeros(151748, device=GPU)
 
 
+def _row(slot: int) -> TokenRow:
+    return TokenRow(SamplingSettings(listen_top_k=2), RecentTokens((5, 5, 9)), slot, (0.3, 0.6))
+
+
 def pictures(parts: int) -> EncodeImages:
     return EncodeImages([torch.zeros(3, 14, 14 * PATCHES)] * parts, [(32, 32)] * parts)
 
 
 def kinds_of_step() -> dict[str, Sequence[EngineStep]]:
     """Full batches of every type of step. Call it inside `fake_gpu`."""
-    rows = [TokenRow(SamplingSettings(listen_top_k=2), (5, 5, 9), (0.3, 0.6)) for _ in range(SLOTS)]
+    rows = [_row(slot) for slot in range(SLOTS)]
     every, condition = range(SLOTS), torch.zeros(19, 768, dtype=torch.bfloat16, device=GPU)
     return {
         "decode": [Feed(slot, CONTEXT - 1, ((7,),)) for slot in every],
         "unit": [Feed(slot, 4000, ((7,), states(10))) for slot in every],
         "prompt": [Feed(3, CONTEXT - 1024, ((7,) * 1024,))],
         "reread": [FeedForStates(3, 4000, ((7,) * 512,))],
+        "continue": [Feed(row.slot, CONTEXT - 1, ((7,),), draw=row) for row in rows],
         "choose": [SampleToken(logits(), row) for row in rows],
-        "write": [SampleWrittenToken(logits(), row) for row in rows],
+        "write": [SampleToken(logits(), replace(row, written=True)) for row in rows],
         "hear": [EncodeAudio(slot, 1400, torch.zeros(80, 104), 2, 2) for slot in every],
         "clips": [EncodeClips([torch.zeros(80, 3000)] * 4)],
         "see": [pictures(16)],

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from typing import Any
+
+from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, Fidelity
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
@@ -11,9 +14,13 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     EngineStep,
+    Feed,
+    SampledToken,
+    SampleToken,
     SamplingSettings,
     SpeechSettings,
     Steps,
+    TokenRow,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.duplex import DuplexConversation
@@ -35,11 +42,22 @@ class RecordedDraws(random.Random):
         return self.left.pop(0) if self.left else 0.5  # a greedy choice draws nothing
 
 
+@dataclass(frozen=True)
+class Draw:
+    """A token that was drawn from `logits`; `recent` are the tokens that the penalty counted."""
+
+    logits: Tensor
+    row: TokenRow
+    recent: list[int]
+    token: SampledToken
+
+
 class Recorder:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self.steps: list[EngineStep] = []
         self.answers: list[Any] = []
+        self.draws: list[Draw] = []
 
     def run(self, work: Steps[Any]) -> Any:
         answer: Any = None
@@ -48,13 +66,32 @@ class Recorder:
                 step = work.send(answer)
             except StopIteration as end:
                 return end.value
+            row = _row_of(step)
+            recent = list(row.recent) if row is not None else []
             [answer] = self.runner.run([step])
             self.steps.append(step)
             self.answers.append(answer)
+            if row is not None:
+                logits, token = (
+                    (step.logits, answer)
+                    if isinstance(step, SampleToken)
+                    else (answer.logits, answer.drawn)
+                )
+                self.draws.append(Draw(logits, row, recent, token))
 
     def of(self, kind: type[EngineStep]) -> list[tuple[Any, Any]]:
         pairs = zip(self.steps, self.answers, strict=True)
         return [(step, answer) for step, answer in pairs if type(step) is kind]
+
+
+def _row_of(step: EngineStep) -> TokenRow | None:
+    match step:
+        case SampleToken():
+            return step.row
+        case Feed():
+            return step.draw
+        case _:
+            return None
 
 
 def sampling_of(spec: Any, **changed: Any) -> SamplingSettings:

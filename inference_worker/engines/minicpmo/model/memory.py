@@ -32,6 +32,11 @@ GRAPH_BYTES = GIB * 3 // 4
 to hold.
 """
 
+SCORE_TABLES = 4
+"""Tables of four bytes for each slot and token: the counts and the scores of draws in duplex units,
+and those in written answers. What a draw computes shares the memory of the other graphs.
+"""
+
 TOKEN2WAV_BYTES = 2 * GIB
 """The weights of the vocoder, and the noise table that all its streams share."""
 
@@ -89,7 +94,7 @@ def estimate(
         if options.quantize != "none" or config.quantization_config is not None:
             # The largest weight, unpacked, which a graph of many tokens holds.
             fixed += 2 * config.intermediate_size * config.hidden_size * width
-    slot = cache_bytes(config, options, width)
+    slot = cache_bytes(config, options, width) + SCORE_TABLES * 4 * config.vocab_size
     if not voices:
         return MemoryEstimate(fixed, slot)
     fixed += TOKEN2WAV_BYTES + voice_bytes(options)

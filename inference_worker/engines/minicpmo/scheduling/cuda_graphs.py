@@ -49,6 +49,10 @@ class GraphPool:
     def __contains__(self, key: Hashable) -> bool:
         return key in self._captured
 
+    def drop(self, key: Hashable) -> None:
+        """Free the graph of this shape, if there is one."""
+        self._captured.pop(key, None)
+
     def clear(self) -> None:
         """Free all graphs."""
         self._captured.clear()

@@ -45,11 +45,13 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     FeedResult,
     RankedTokens,
     RankTokens,
+    SampledToken,
     SampleToken,
-    SampleWrittenToken,
     ShiftCache,
     SpeechCondition,
+    TokenRow,
 )
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import TokenChoice
 from antiphon.inference_worker.engines.types import EngineError
 
 
@@ -81,8 +83,6 @@ class Runner:
         self.network = network
         self.slots = slots
         self._device = network.device
-        self._sampler = sampler
-        self._written_sampler = sampler.for_answers()
         self._invariant = invariant
         suits = network.llm.model.kernels.ragged and not invariant
         self.ragged = suits if ragged is None else ragged
@@ -114,6 +114,16 @@ class Runner:
         per_step = CODES_BESIDE if speech_stream else CODES_PER_STEP
         self._codes = CodeDecoder(network.tts, self._speech, self._code_graphs, per_step)
         self.starts_codes = speech_stream
+        self._choices = {
+            written: TokenChoice(
+                each,
+                self.graphs,
+                slots=slots,
+                vocabulary=network.config.vocab_size,
+                device=self._device,
+            )
+            for written, each in ((False, sampler), (True, sampler.for_answers()))
+        }
         self._speech_stream = torch.cuda.Stream(network.device) if speech_stream else None  # type: ignore[no-untyped-call]
         self._conditions = torch.cuda.Event() if speech_stream else None  # type: ignore[no-untyped-call]
         self.text_cache = self._text.cache
@@ -123,7 +133,6 @@ class Runner:
             Feed: self._feed,
             FeedForStates: self._each(self._feed_for_states),
             SampleToken: self._sample,
-            SampleWrittenToken: self._sample,
             RankTokens: self._each(self._rank),
             EncodeAudio: self._encode_audio,
             EncodeClips: self._each(self._encode_clips),
@@ -170,9 +179,12 @@ class Runner:
     @torch.inference_mode()
     def capture_graphs(self) -> int:
         """Capture the steps of every unit as CUDA graphs, if enabled; returns their number."""
-        transformers = (self._text, self._speech, self._audio) if self.graphs.enabled else ()
+        if not self.graphs.enabled:
+            return 0
+        transformers = (self._text, self._speech, self._audio)
         captured = sum(transformer.capture() for transformer in transformers)
-        return captured + (self._codes.capture(self.slots) if self.graphs.enabled else 0)
+        captured += self._codes.capture(self.slots)
+        return captured + sum(choice.capture() for choice in self._choices.values())
 
     @torch.inference_mode()
     def warm_up(self) -> int:
@@ -187,7 +199,7 @@ class Runner:
         inputs = [SlotInput(u.slot, u.start, e) for u, e in zip(steps, embeds, strict=True)]
         return self._project(tts.logits, self._speech.forward(inputs), inputs)
 
-    def _feed(self, feeds: Sequence[Feed]) -> list[FeedResult]:
+    def _feed(self, feeds: Sequence[Feed]) -> list[FeedResult | EngineError]:
         llm = self.network.llm
         embeds = self.embed(feeds)
         inputs = [SlotInput(f.slot, f.start, e) for f, e in zip(feeds, embeds, strict=True)]
@@ -195,17 +207,39 @@ class Runner:
         if not any(feed.want_logits for feed in feeds):
             return [FeedResult(row, None) for row in hidden]
         logits = self._project(llm.logits, hidden, inputs)
-        return [FeedResult(*rows) for rows in zip(hidden, logits, strict=True)]
+        drawn = self._draw(logits, [feed.draw for feed in feeds])
+        return [
+            token if isinstance(token, EngineError) else FeedResult(state, scores, token)
+            for state, scores, token in zip(hidden, logits, drawn, strict=True)
+        ]
 
     def _feed_for_states(self, step: FeedForStates) -> Tensor:
         [embeds] = self.embed([step])
         return self._text.states(SlotInput(step.slot, step.start, embeds))
 
-    def _sample(self, choices: Sequence[SampleToken]) -> Sequence[Any]:
-        written = isinstance(choices[0], SampleWrittenToken)
-        sampler = self._written_sampler if written else self._sampler
-        logits = torch.stack([choice.logits for choice in choices])
-        return sampler.sample(logits, [choice.row for choice in choices])
+    def _sample(self, steps: Sequence[SampleToken]) -> Sequence[Any]:
+        return self._draw(torch.stack([s.logits for s in steps]), [s.row for s in steps])
+
+    def _draw(
+        self, logits: Tensor, rows: Sequence[TokenRow | None]
+    ) -> list[SampledToken | EngineError | None]:
+        """A token for each row of `logits` (rows, vocabulary) that has settings."""
+        drawn: list[SampledToken | EngineError | None] = [None] * len(rows)
+        started = []
+        for written, choice in self._choices.items():
+            members = {n: row for n, row in enumerate(rows) if row and row.written == written}
+            if not members:
+                continue
+            places, own = list(members), list(members.values())
+            part = logits
+            if len(places) < len(rows):
+                part = logits.index_select(0, device_tensor(places, self._device))
+            started.append((choice, places, own, choice.start(part, own)))
+        for choice, places, own, table in started:
+            # The only point where the host waits for the device.
+            for place, token in zip(places, choice.read(table, own), strict=True):
+                drawn[place] = token
+        return drawn
 
     def _rank(self, step: RankTokens) -> RankedTokens | EngineError:
         return rank_tokens(torch.stack(list(step.logits)), step.written, step.settings)

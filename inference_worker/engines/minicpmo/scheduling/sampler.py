@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -29,6 +28,7 @@ MIN_CANDIDATES = 3
 """Tokens that top-k and top-p retain in any case: one that does not end the answer."""
 
 ANY_RANK = 2**24
+USUAL_TOP_K = 128
 TIE_MARGIN = 64
 """Candidates beyond top_k, for ids that tie with the last one. More ties are ignored."""
 
@@ -58,37 +58,41 @@ class Sampler:
         self._ends = ids.answer_ends if written else (ids.turn_eos,)
         self._forbidden = sorted({*forbidden, *(() if written else (ids.chunk_eos,))})
         self._fixed = fidelity == "fixed"
-        self._history: TokenHistory | None = None
         self._forbidden_ids: Tensor | None = None
 
     def for_answers(self) -> Sampler:
         """The sampler of written answers, which uses the reference's rules in each fidelity."""
         return Sampler(self.ids, self.ids.unspeakable, "fixed", written=True)
 
-    def sample(self, logits: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
-        """One token per row of `logits` (rows, vocabulary); an exception for a row that is not finite."""
-        sound = logits.isfinite().all(dim=-1)
+    def choose(self, logits: Tensor, settings: Tensor, said: Tensor, candidates: int) -> Tensor:
+        """Choose a token for each row of `logits` (rows, vocabulary), without the host: a table (4, rows).
+
+        Its columns: is the row finite, did `<|chunk_eos|>` or the choice to listen come first, and the
+        token. `settings` are those of `settings_table`, `said` (rows, vocabulary) the tokens that the
+        penalty applies to, and `candidates` the number of top scores that a draw may need.
+        """
+        row, sound = RowSettings(*settings), logits.isfinite().all(dim=-1)
         logits = logits.nan_to_num()
-        settings = RowSettings.of(rows, logits)
-        adjusted = self.adjust(logits, rows, settings)
+        adjusted = self.adjust(logits, row, said)
         if self._written:
             early = cut = torch.zeros_like(sound)
         else:
-            early, cut = self._early_end(logits, settings), self._listen_cut(adjusted, settings)
-        tokens = self._draw(adjusted, rows, settings)
-        # The only point where the host waits for the device.
-        table = torch.stack([sound.long(), early.long(), cut.long(), tokens]).tolist()
-        return [
-            self._sampled(*row) if ok else not_finite_error()
-            for ok, *row in zip(*table, strict=True)
-        ]
+            early, cut = self._early_end(logits, row), self._listen_cut(adjusted, row)
+        chances, order = self.probabilities(adjusted, row, candidates)
+        drawn = order.gather(1, draw_index(chances, row.last_draw)[:, None])[:, 0]
+        tokens = torch.where(row.greedy > 0, adjusted.argmax(dim=-1), drawn)
+        return torch.stack([sound.long(), early.long(), cut.long(), tokens])
 
-    def adjust(
-        self, logits: Tensor, rows: Sequence[TokenRow], settings: RowSettings | None = None
-    ) -> Tensor:
+    def read(
+        self, table: Sequence[Sequence[int]], rows: Sequence[TokenRow]
+    ) -> list[SampledToken | EngineError]:
+        """The tokens of `rows`; the table may be longer. An exception for a row that is not finite."""
+        columns = zip(rows, *table, strict=False)
+        return [self._sampled(*rest) if ok else not_finite_error() for _, ok, *rest in columns]
+
+    def adjust(self, logits: Tensor, settings: RowSettings, said: Tensor) -> Tensor:
         """Apply forbidden ids, repetition penalty, length penalty and listen scale, (rows, vocabulary)."""
-        settings = settings or RowSettings.of(rows, logits)
-        out = self._penalise_repetition(self._forbid(logits, settings), rows, settings)
+        out = self._penalise_repetition(self._forbid(logits, settings), settings, said)
         penalty = settings.length_penalty
         for end in self._ends:
             out[:, end] = torch.where(out[:, end] > 0, out[:, end] / penalty, out[:, end] * penalty)
@@ -101,18 +105,11 @@ class Sampler:
         return out
 
     def probabilities(
-        self,
-        adjusted: Tensor,
-        rows: Sequence[TokenRow],
-        settings: RowSettings | None = None,
-        wanted: int = 0,
+        self, adjusted: Tensor, settings: RowSettings, candidates: int
     ) -> tuple[Tensor, Tensor]:
         """The distribution of the final draw: probabilities in falling order, and their ids."""
-        settings = settings or RowSettings.of(rows, adjusted)
-        vocabulary = adjusted.shape[1]
-        wanted = wanted or max(candidate_count(row.settings.top_k, vocabulary) for row in rows)
-        ranked, order = top_scores(adjusted / settings.temperature[:, None], wanted)
-        last = settings.last_candidate.clamp(max=vocabulary - 1).long()
+        ranked, order = top_scores(adjusted / settings.temperature[:, None], candidates)
+        last = settings.last_candidate.clamp(max=candidates - 1).long()
         threshold = ranked.gather(1, last[:, None])
         ranked = ranked.masked_fill(ranked < threshold, NEVER)
         mass = ranked.softmax(dim=-1)
@@ -135,36 +132,16 @@ class Sampler:
             return allowed
         return torch.where(settings.speakable[:, None] > 0, allowed, logits)
 
-    def _penalise_repetition(
-        self, out: Tensor, rows: Sequence[TokenRow], settings: RowSettings
-    ) -> Tensor:
-        if self._history is None:
-            self._history = TokenHistory(out.shape[1], out.device)
+    def _penalise_repetition(self, out: Tensor, settings: RowSettings, said: Tensor) -> Tensor:
         penalty = settings.repetition_penalty[:, None]
         lowered = out / penalty
         if self._fixed:
             lowered = torch.where(out > 0, lowered, out * penalty)
-        return torch.where(self._history.said(rows), lowered, out)
+        return torch.where(said, lowered, out)
 
     def _listen_cut(self, adjusted: Tensor, settings: RowSettings) -> Tensor:
         ranks = (adjusted > adjusted[:, self.ids.eos, None]).sum(dim=-1)
         return ranks < settings.listen_top_k
-
-    def _draw(self, adjusted: Tensor, rows: Sequence[TokenRow], settings: RowSettings) -> Tensor:
-        """Rows with equal candidate counts draw together, so the result of a row does not depend on
-        the others.
-        """
-        tokens, groups = adjusted.argmax(dim=-1), defaultdict[int, list[int]](list)
-        for index, row in enumerate(rows):
-            if not row.settings.greedy:
-                groups[candidate_count(row.settings.top_k, adjusted.shape[1])].append(index)
-        for count, members in groups.items():
-            places = device_tensor(members, adjusted.device)
-            own = RowSettings(*torch.stack(settings)[:, places])
-            chances, order = self.probabilities(adjusted[places], rows, own, count)
-            drawn = draw_index(chances, own.last_draw)
-            tokens[places] = order.gather(1, drawn[:, None])[:, 0]
-        return tokens
 
     def _sampled(self, early: int, cut: int, token: int) -> SampledToken:
         if early:
@@ -175,10 +152,10 @@ class Sampler:
 
 
 class RowSettings(NamedTuple):
-    """The settings and draws of all rows, (rows,) each; all are sent in one copy.
+    """The settings and draws of all rows, (rows,) each.
 
     `greedy` and `speakable` are 1 or 0. `last_candidate` is the rank of the last token that top-k
-    retains; it may exceed the vocabulary. `top_p` is above 1 if it is off.
+    retains; it may exceed the candidates. `top_p` is above 1 if it is off.
     """
 
     greedy: Tensor
@@ -193,10 +170,11 @@ class RowSettings(NamedTuple):
     first_draw: Tensor
     last_draw: Tensor
 
-    @classmethod
-    def of(cls, rows: Sequence[TokenRow], like: Tensor) -> RowSettings:
-        columns = [(*_numbers(row.settings), *row.draws) for row in rows]
-        return cls(*device_tensor(columns, like.device, like.dtype).T)
+
+def settings_table(rows: Sequence[TokenRow], device: torch.device) -> Tensor:
+    """The RowSettings of `rows`, (settings, rows), in one copy."""
+    columns = [(*_numbers(row.settings), *row.draws) for row in rows]
+    return device_tensor(columns, device, torch.float32).T
 
 
 @lru_cache(maxsize=1024)
@@ -229,8 +207,10 @@ def not_finite_error() -> EngineError:
 
 
 def candidate_count(top_k: int, vocabulary: int) -> int:
-    """How many of the top ids a draw with `top_k` (0 is off) may need."""
-    return min(vocabulary, bucket(top_k) + TIE_MARGIN) if top_k else vocabulary
+    """How many of the top ids a draw with `top_k` (0 is off) may need. The usual values of `top_k` have
+    the same count, so that they share a batch.
+    """
+    return min(vocabulary, max(USUAL_TOP_K, bucket(top_k)) + TIE_MARGIN) if top_k else vocabulary
 
 
 def top_scores(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -289,58 +269,3 @@ def _restricted(scores: Tensor, settings: SamplingSettings) -> tuple[Tensor, Ten
         rare[:, :MIN_CANDIDATES] = False
         ranked = ranked.masked_fill(rare, NEVER)
     return ranked, order
-
-
-class TokenHistory:
-    """Counts of the recent tokens of every slot, (slots, vocabulary).
-
-    A draw adds one token, and drops one that leaves the window. Only these changes are sent to the
-    device. A history that is not the continuation of the last one of its slot is sent whole.
-    """
-
-    def __init__(self, vocabulary: int, device: torch.device) -> None:
-        self._vocabulary = vocabulary
-        self._device = device
-        self._counts = torch.zeros(0, vocabulary, dtype=torch.int32, device=device)
-        self._known: dict[int, tuple[int, ...]] = {}
-
-    @torch.inference_mode()
-    def said(self, rows: Sequence[TokenRow]) -> Tensor:
-        """True for each token that the repetition penalty applies to, (rows, vocabulary).
-
-        Either all rows have a slot, each its own, or none has.
-        """
-        slots = [n if row.slot is None else row.slot for n, row in enumerate(rows)]
-        self._grow(bucket(max(slots) + 1))
-        added, dropped, renewed = list[int](), list[int](), list[int]()
-        for slot, row in zip(slots, rows, strict=True):
-            first, recent = slot * self._vocabulary, row.history
-            before = self._known.get(slot, ())
-            self._known[slot] = recent
-            if recent == before:
-                continue
-            if recent[:-1] == before:
-                added.append(first + recent[-1])
-            elif len(recent) == len(before) and recent[:-1] == before[1:]:
-                added.append(first + recent[-1])
-                dropped.append(first + before[0])
-            else:
-                renewed.append(slot)
-                added += [first + token for token in recent]
-        self._change(added, dropped, renewed)
-        return self._counts[device_tensor(slots, self._device)] > 0
-
-    def _change(self, added: list[int], dropped: list[int], renewed: list[int]) -> None:
-        if renewed:
-            self._counts.index_fill_(0, device_tensor(renewed, self._device), 0)
-        if not added:
-            return
-        changes = [*added, *dropped], [1] * len(added) + [-1] * len(dropped)
-        places, amounts = device_tensor(changes, self._device)
-        self._counts.view(-1).index_add_(0, places, amounts.to(self._counts.dtype))
-
-    def _grow(self, slots: int) -> None:
-        missing = slots - len(self._counts)
-        if missing > 0:
-            more = self._counts.new_zeros(missing, self._vocabulary)
-            self._counts = torch.cat([self._counts, more])

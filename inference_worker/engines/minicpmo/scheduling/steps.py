@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -69,16 +71,17 @@ class SamplingSettings:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """Input of one draw: settings, the tokens that the repetition penalty applies to, two uniform draws
-    in [0, 1), and the slot.
+    """Input of one draw: settings, the tokens that the repetition penalty counts, the slot, and two
+    uniform draws in [0, 1).
 
-    With a slot, the sampler remembers the history and sends only its changes to the device.
+    `written`: a token of a written answer, by plain sampling, not of a duplex unit.
     """
 
     settings: SamplingSettings
-    history: tuple[int, ...]
+    recent: RecentTokens
+    slot: int = 0
     draws: tuple[float, float] = (0.0, 0.0)
-    slot: int | None = None
+    written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +170,14 @@ class TokenStep(EngineStep):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Feed(TokenStep):
-    """Append ids and embeddings (n, width); returns the FeedResult of the last token."""
+    """Append ids and embeddings (n, width); returns the FeedResult of the last token.
+
+    With `draw`, the token that follows is drawn in the same step.
+    """
 
     pieces: tuple[Tensor | tuple[int, ...], ...]
     want_logits: bool = True
+    draw: TokenRow | None = None
 
     @property
     def size(self) -> int:
@@ -187,23 +194,21 @@ class FeedForStates(Feed):
 
 @dataclass(frozen=True, slots=True)
 class FeedResult:
-    """Final hidden state (width,) and logits (vocabulary,) of the last token; None if not requested."""
+    """Final hidden state (width,) and logits (vocabulary,) of the last token, and the token that was
+    drawn after it; None if not requested.
+    """
 
     hidden: Tensor
     logits: Tensor | None
+    drawn: SampledToken | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleToken(EngineStep):
-    """Sample a token of a duplex unit from `logits`; returns a SampledToken."""
+    """Draw a token from `logits` (vocabulary,) of an earlier step; returns a SampledToken."""
 
     logits: Tensor
     row: TokenRow
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SampleWrittenToken(SampleToken):
-    """Sample a token of a written answer by plain sampling."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

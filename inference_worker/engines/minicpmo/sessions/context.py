@@ -26,6 +26,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     FeedForStates,
     FeedResult,
     Steps,
+    TokenRow,
 )
 from antiphon.inference_worker.engines.types import ContextFull
 from antiphon.shared_schemas.audio import Samples
@@ -100,12 +101,18 @@ class TextContext:
         self._ids = tokenizer.ids
         self._capacity = capacity
 
-    def feed(self, pieces: Sequence[Piece], *, want_logits: bool = True) -> Steps[FeedResult]:
-        """Append ids and embeddings. Raises ContextFull with nothing appended."""
+    def feed(
+        self, pieces: Sequence[Piece], *, want_logits: bool = True, draw: TokenRow | None = None
+    ) -> Steps[FeedResult]:
+        """Append ids and embeddings, and `draw` the token that follows. Raises ContextFull with nothing
+        appended.
+        """
         *before, last = self._portions(pieces)
         for portion in before:
             yield from self._append(Feed(self.slot, self.length, portion, want_logits=False))
-        fed: FeedResult = yield from self._append(Feed(self.slot, self.length, last, want_logits))
+        fed: FeedResult = yield from self._append(
+            Feed(self.slot, self.length, last, want_logits, draw)
+        )
         return fed
 
     def feed_for_states(self, pieces: Sequence[Piece]) -> Steps[list[Tensor]]:

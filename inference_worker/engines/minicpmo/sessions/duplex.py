@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +24,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     Steps,
     TokenRow,
 )
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
 from antiphon.inference_worker.engines.minicpmo.sessions.context import (
     AudioInput,
     ContextLayout,
@@ -148,7 +148,7 @@ class DuplexConversation(TextContext):
         self.units_prefilled = 0
         self.units_generated = 0
         self.turn_open = False
-        self.history = deque[int](maxlen=config.text_repetition_window_size)
+        self.history = RecentTokens(limit=config.text_repetition_window_size)
         """The tokens that the repetition penalty counts."""
         self.layout = ContextLayout(options)
         self.memo = UnitMemo()
@@ -251,16 +251,18 @@ class DuplexConversation(TextContext):
         self._greeting = self._greeting[len(self._greeting) - left :]
 
     def _decode(self, unit: UnitOutcome, logits: Tensor) -> Steps[None]:
-        greeting = self._greeting_tokens(unit) if self._greeting else None
+        greeting = self._greeting_tokens(unit)
         limit = self.config.max_new_speak_tokens_per_chunk
+        # An explicit unit ends with a token that is not drawn.
+        draws = 0 if self._greeting else limit - (self.config.ls_mode == "explicit")
+        drawn: SampledToken | None = None
+        if draws:
+            drawn = yield SampleToken(logits, self._next_row())
         for turn in range(limit):
             if turn == limit - 1 and self.config.ls_mode == "explicit":
                 self._terminate(self._ids.chunk_eos)
                 return
-            if greeting is not None:
-                token = next(greeting)
-            else:
-                token = yield from self._sample(logits)
+            token = self._accept(drawn) if drawn is not None else next(greeting)
             unit.is_listen = token == self._ids.listen
             if token in self._ids.chunk_ends:
                 self._terminate(token)
@@ -269,13 +271,13 @@ class DuplexConversation(TextContext):
             if turn and self._too_long([*unit.tokens, token]):
                 self._terminate(self._ids.chunk_eos)
                 return
-            fed = yield from self._feed_token(token)
+            fed = yield from self._feed_token(token, self._next_row() if turn + 1 < draws else None)
+            drawn = fed.drawn
             unit.end_of_turn = token == self._ids.turn_eos
             self.turn_open = not unit.end_of_turn
             if turn or self._counts_when_first(token):
                 unit.tokens.append(token)
                 unit.states.append(fed.hidden)
-            logits = _wanted(fed)
 
     def _greeting_tokens(self, unit: UnitOutcome) -> Iterator[int]:
         """The tokens of a unit of the greeting, in place of sampled ones."""
@@ -292,23 +294,26 @@ class DuplexConversation(TextContext):
         self.memo.chosen.append(token)
         return token
 
-    def _sample(self, logits: Tensor) -> Steps[int]:
+    def _next_row(self) -> TokenRow:
+        """What the next draw depends on."""
         draws = (self._rng.random(), self._rng.random())
-        row = TokenRow(self.sampling, tuple(self.history), draws, self.slot)
-        chosen: SampledToken = yield SampleToken(logits, row)
-        if chosen.recorded:
-            self._record(chosen.token)
-        if chosen.token == self._ids.listen and self.turn_open:
+        return TokenRow(self.sampling, self.history, self.slot, draws)
+
+    def _accept(self, drawn: SampledToken) -> int:
+        """Record a drawn token. In an open turn, `<|tts_bos|>` takes the place of `<|listen|>`."""
+        if drawn.recorded:
+            self._record(drawn.token)
+        if drawn.token == self._ids.listen and self.turn_open:
             return self._ids.tts_bos
-        return chosen.token
+        return drawn.token
 
     def _counts_when_first(self, token: int) -> bool:
         """Upstream never speaks the first token of a unit, even if it is a word; "fixed" speaks it."""
         return self.options.fidelity == "fixed" and bool(self._tokenizer.plain([token]))
 
-    def _feed_token(self, token: int) -> Steps[FeedResult]:
+    def _feed_token(self, token: int, draw: TokenRow | None = None) -> Steps[FeedResult]:
         self.memo.fed.append(token)
-        return (yield from self.feed([(token,)]))
+        return (yield from self.feed([(token,)], want_logits=draw is not None, draw=draw))
 
     def _terminate(self, token: int) -> None:
         self.memo.terminator = token if self.config.ls_mode == "explicit" else None
@@ -350,11 +355,6 @@ class DuplexConversation(TextContext):
         if slide.refill:
             yield Feed(self.slot, slide.refill_at, (slide.refill,), want_logits=False)
         self.length = self.layout.length
-
-
-def _wanted(fed: FeedResult) -> Tensor:
-    assert fed.logits is not None
-    return fed.logits
 
 
 def _since(began: float) -> float:

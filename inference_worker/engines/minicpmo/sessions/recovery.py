@@ -119,7 +119,7 @@ def _unit_ending(memo: UnitMemo, end: int) -> tuple[int, ...]:
 
 
 def _record_unit(session: DuplexConversation, memo: UnitMemo) -> None:
-    session.history += memo.chosen
+    session.history.extend(memo.chosen)
     session.turn_open = memo.turn_open
     session.skip_greeting(memo.greeting_left)
     session.units_prefilled += 1

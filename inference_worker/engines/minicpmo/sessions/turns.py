@@ -14,12 +14,13 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     FeedResult,
     RankTokens,
     SampledToken,
-    SampleWrittenToken,
+    SampleToken,
     SamplingSettings,
     ShiftCache,
     Steps,
     TokenRow,
 )
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
 from antiphon.inference_worker.engines.minicpmo.sessions.beam_search import (
     BeamCursor,
     BeamSearch,
@@ -187,17 +188,27 @@ class TurnConversation(TextContext):
         if said:
             yield from self._feed([tuple(said)])
         ids, written, logits = self._tokenizer.ids, list(said), self._pending
+        recent = RecentTokens(penalised(written))
         self._pending = None
         cut = True
-        while len(written) < limit and not stopped():
-            row = TokenRow(settings, penalised(written), (1.0, self._rng.random()), self.slot)
-            chosen: SampledToken = yield SampleWrittenToken(logits, row)
-            if chosen.token in ids.answer_ends:
+
+        def next_row() -> TokenRow:
+            return TokenRow(settings, recent, self.slot, (1.0, self._rng.random()), written=True)
+
+        drawn: SampledToken | None = None
+        if len(written) < limit and not stopped():
+            drawn = yield SampleToken(logits, next_row())
+        while drawn is not None:
+            if drawn.token in ids.answer_ends:
                 cut = False
                 break
             if speech is not None:
                 yield from speech.continue_text()
-            logits = yield from self._write(chosen.token, written, on_text, speech)
+            recent.append(drawn.token)
+            recent.shorten(len(penalised([*written, drawn.token])))
+            draw = next_row() if len(written) + 1 < limit else None
+            fed = yield from self._write(drawn.token, written, on_text, speech, draw)
+            drawn = None if stopped() else fed.drawn
         if speech is not None:
             yield from speech.finish(text_ends=not cut)
         self._opening = NEXT_USER_OPENING
@@ -236,15 +247,15 @@ class TurnConversation(TextContext):
         written: list[int],
         on_text: Callable[[str], None],
         speech: AnswerSpeech | None,
-    ) -> Steps[Tensor]:
-        """Add `token` to the answer; returns the logits of the next one."""
+        draw: TokenRow | None = None,
+    ) -> Steps[FeedResult]:
+        """Add `token` to the answer, and `draw` the next one."""
         written.append(token)
         on_text(self._tokenizer.decode(written))
-        fed = yield from self._feed([(token,)])
-        assert fed.logits is not None
+        fed = yield from self.feed([(token,)], want_logits=draw is not None, draw=draw)
         if speech is not None:
             speech.add_token(token, fed.hidden)
-        return fed.logits
+        return fed
 
     def search_answer(
         self,

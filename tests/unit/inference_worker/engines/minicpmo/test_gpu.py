@@ -12,7 +12,13 @@ from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Feed
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    Feed,
+    SampleToken,
+    SamplingSettings,
+    TokenRow,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
 from antiphon.inference_worker.engines.minicpmo.token2wav.streams import CodeChunk
 from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import (
     Token2WavVocoder,
@@ -106,6 +112,36 @@ def test_each_part_is_close_to_the_cpu(
     on_gpu = load_network(CHECKPOINT, options, lambda _line: None)
     exact = does(runner_of(network, tokenizer))
     assert largest_error(exact, does(runner_of(on_gpu, tokenizer, cuda_graphs=cuda_graphs))) < 0.03
+
+
+def drawn_tokens(network: MiniCPMO, tokenizer: Tokenizer, *, cuda_graphs: bool) -> list[list[int]]:
+    """Tokens of two sessions, drawn from the same states with and without graphs."""
+    runner = runner_of(network, tokenizer, slots=2, cuda_graphs=cuda_graphs)
+    settings = SamplingSettings(temperature=3.0, top_p=0.95)
+    width, states = network.config.hidden_size, torch.Generator().manual_seed(0)
+    said = [RecentTokens(limit=4) for _ in range(2)]
+    drawn: list[list[int]] = []
+    for n in range(12):
+        rows = [
+            TokenRow(settings, said[slot], slot, (1.0, 0.07 * n + 0.1 * slot), written=slot == 1)
+            for slot in range(2)
+        ]
+        state = torch.randn(2, width, generator=states).to(network.device, network.dtype)
+        logits = network.llm.logits(state).float()
+        steps = [SampleToken(each, row) for each, row in zip(logits, rows, strict=True)]
+        drawn.append([token.token for token in runner.run(steps)])
+        for recent, token in zip(said, drawn[-1], strict=True):
+            recent.append(token)
+    assert (runner.graphs.replayed, runner.graphs.eager) == ((24, 0) if cuda_graphs else (0, 0))
+    return drawn
+
+
+@torch.inference_mode()
+def test_tokens_are_the_same_in_a_graph(tokenizer: Tokenizer) -> None:
+    """Fails if CUDA refuses the capture: then the draws run without graphs."""
+    network = load_network(CHECKPOINT, EngineOptions(device="cuda"), lambda _line: None)
+    eager, graphed = (drawn_tokens(network, tokenizer, cuda_graphs=on) for on in (False, True))
+    assert eager == graphed
 
 
 def test_codes_are_the_same_on_one_stream_and_on_two(tokenizer: Tokenizer) -> None:

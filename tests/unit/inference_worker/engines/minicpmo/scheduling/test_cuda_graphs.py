@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+from structlog.testing import capture_logs
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -21,10 +24,13 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     DecodeCodes,
     DecodeSpeech,
     Feed,
+    SamplingSettings,
     SpeechSettings,
+    TokenRow,
 )
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
 from antiphon.inference_worker.engines.types import EngineError
-from support.minicpmo.cpu_graphs import use_cpu_graphs
+from support.minicpmo.cpu_graphs import CpuGraph, use_cpu_graphs
 from support.minicpmo.golden_set import CLOSE
 from support.minicpmo.network_parts import PARTS, Answer, largest_error, runner_of
 
@@ -83,7 +89,8 @@ def test_every_step_of_a_unit_is_captured(network: MiniCPMO, tokenizer: Tokenize
     )
     rows, text_lengths, speech_lengths, sound_lengths = 3, 2, 2, 4
     expected = rows * (3 * text_lengths + speech_lengths + sound_lengths)
-    assert runner.capture_graphs() == expected
+    choices = 2 * 3  # duplex units and written answers, with 1, 2 and 3 rows
+    assert runner.capture_graphs() == expected + choices
     for cache in (runner.text_cache, runner.speech_cache, runner.audio_cache):
         for tensor in (*cache.keys, *cache.values):
             assert not tensor[:, : cache.positions].any()
@@ -98,7 +105,7 @@ def test_ragged_batches_are_captured(
     sizes = {"slots": 3, "context": 256, "speech_context": 256, "invariant": False}
     eager = Runner(network, sampler, **sizes)  # type: ignore[arg-type]
     ragged = Runner(network, sampler, **sizes, cuda_graphs=True, ragged=True)  # type: ignore[arg-type]
-    assert ragged.capture_graphs() == 3 + 3 + 3 * 4 + 3  # text, speech, audio, codes
+    assert ragged.capture_graphs() == 3 + 3 + 3 * 4 + 3 + 6  # text, speech, audio, codes, choices
     feeds = [Feed(2, 0, ((5,) * 11,)), Feed(0, 0, ((6, 7),)), Feed(1, 0, ((8,),))]
     for steps in (feeds, [Feed(0, 2, ((9,),)), Feed(2, 11, ((9,),))]):
         together = ragged.run(steps)
@@ -146,6 +153,70 @@ def test_codes_are_drawn_in_a_graph(
     assert (graphed.graphs.replayed, graphed.graphs.eager) == (6 // CODES_PER_STEP, 0)
     for layers in zip(one_by_one.speech_cache.keys, graphed.speech_cache.keys, strict=True):
         assert_close(*(keys[[0, 2], 250:256] for keys in layers), **CLOSE)
+
+
+def drawn_in_turn(runner: Runner, settings: SamplingSettings) -> list[list[int]]:
+    """Tokens that three sessions draw, of which one starts later and one writes an answer."""
+    uniforms = random.Random(5)
+    said = {slot: RecentTokens(limit=4) for slot in range(3)}
+    tokens: dict[int, list[int]] = {slot: [] for slot in said}
+    for n in range(8):
+        slots = [0, 1, 2] if n > 2 else [0, 2]
+        feeds = []
+        for slot in slots:
+            draws = (uniforms.random(), uniforms.random())
+            row = TokenRow(settings, said[slot], slot, draws, written=slot == 2)
+            token = tokens[slot][-1] if tokens[slot] else 40 + slot
+            feeds.append(Feed(slot, len(tokens[slot]), ((token,),), draw=row))
+        for slot, fed in zip(slots, runner.run(feeds), strict=True):
+            tokens[slot].append(fed.drawn.token)
+            if fed.drawn.recorded:
+                said[slot].append(fed.drawn.token)
+    return list(tokens.values())
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+def test_tokens_are_drawn_in_a_graph(
+    network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, *, greedy: bool
+) -> None:
+    """The tokens that are drawn without graphs. Without top-k they are drawn without a graph."""
+    monkeypatch.setattr(slotted_transformer, "RAGGED_COUNTS", (1, 2, 4))
+    eager, graphed = (
+        runner_of(network, tokenizer, slots=3, cuda_graphs=on) for on in (False, True)
+    )
+    settings = SamplingSettings(greedy=greedy, temperature=3.0, top_p=0.95, listen_top_k=1)
+    before = graphed.graphs.replayed
+    assert drawn_in_turn(graphed, settings) == drawn_in_turn(eager, settings)
+    # Eight feeds, and a draw of duplex units and one of written answers in each.
+    assert graphed.graphs.replayed - before == 8 * 3
+    assert graphed.graphs.eager == 0
+    without = SamplingSettings(greedy=greedy, temperature=3.0, top_k=0)
+    assert drawn_in_turn(graphed, without) == drawn_in_turn(eager, without)
+    assert graphed.graphs.eager == 0
+
+
+def test_tokens_are_drawn_without_a_graph_if_the_capture_fails(
+    network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log has the reason, and all other graphs remain."""
+    settings = SamplingSettings(temperature=3.0)
+    want = drawn_in_turn(runner_of(network, tokenizer, slots=3), settings)
+    choose = Sampler.choose
+
+    def uncapturable(self: Sampler, logits: Tensor, *rest: Any) -> Tensor:
+        table = choose(self, logits, *rest)
+        if isinstance(torch.utils._python_dispatch._get_current_dispatch_mode(), CpuGraph):
+            table.sum().item()
+        return table
+
+    monkeypatch.setattr(Sampler, "choose", uncapturable)
+    with capture_logs() as logs:
+        runner = runner_of(network, tokenizer, slots=3, cuda_graphs=True)
+    assert [entry["event"] for entry in logs] == ["token_graphs_off"] * 2
+    assert all("read by the host" in entry["reason"] for entry in logs)
+    assert drawn_in_turn(runner, settings) == want
+    assert runner.graphs.replayed == 8
+    assert runner.graphs.eager == 16
 
 
 def test_codes_past_the_end_of_the_cache_are_not_stored(

@@ -17,7 +17,13 @@ from antiphon.inference_worker.engines.minicpmo.model.memory import (
     estimate,
 )
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import CODES_PER_STEP
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import settings_table
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    CODES_PER_STEP,
+    SamplingSettings,
+    TokenRow,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
 from support.minicpmo import golden_set
 from support.minicpmo.fake_gpu import GPU
 from support.minicpmo.fake_serving import CONTEXT, SLOTS, SPEECH, Card, kinds_of_step, serving
@@ -57,7 +63,9 @@ def test_every_step_stays_on_the_gpu_in_bfloat16(card: Card) -> None:
         assert gpu.launched > 0, name
         assert gpu.product_types <= {torch.bfloat16}, name
         assert "waiting" not in gpu.copies, name
-        assert gpu.reads == (name in {"choose", "write", "speak", "utter", "codes"}), name
+        assert gpu.reads == (name in {"choose", "continue", "write", "speak", "utter", "codes"}), (
+            name
+        )
 
 
 def test_an_admitted_configuration_fits(card: Card, config: ModelConfig) -> None:
@@ -97,7 +105,21 @@ def _graph_bytes(card: Card) -> int:
         transformer.forward_of(largest)(*inputs)
         most = max(most, gpu.peak - resting)
         del inputs
-    return most + _code_bytes(card) + kept
+    return max(most, _draw_bytes(card)) + _code_bytes(card) + kept
+
+
+def _draw_bytes(card: Card) -> int:
+    """The values of the largest draw of tokens, without its inputs."""
+    gpu, most = card.gpu, 0
+    rows = [TokenRow(SamplingSettings(), RecentTokens())] * SLOTS
+    for choice in card.runner._choices.values():
+        logits = torch.zeros(SLOTS, choice._vocabulary, device=GPU)
+        inputs = settings_table(rows, GPU), choice._history.changes([], SLOTS)
+        resting = gpu.held
+        gpu.clear()
+        choice._choose(logits, *inputs)
+        most = max(most, gpu.peak - resting)
+    return most
 
 
 def _code_bytes(card: Card) -> int:

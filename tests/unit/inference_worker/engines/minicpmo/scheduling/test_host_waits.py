@@ -26,12 +26,12 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     Feed,
     RankTokens,
     SampleToken,
-    SampleWrittenToken,
     SamplingSettings,
     SpeechCondition,
     SpeechSettings,
     TokenRow,
 )
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
 
 READS = {Tensor.tolist, Tensor.item, Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.cpu}
 INDEXING = {Tensor.__getitem__, Tensor.__setitem__}
@@ -87,17 +87,22 @@ def test_feeding_does_not_wait_for_the_device(runner: Runner, tokens: int) -> No
 
 
 @pytest.mark.parametrize("greedy", [True, False])
-@pytest.mark.parametrize("kind", [SampleToken, SampleWrittenToken])
-def test_sampling_reads_once(
-    runner: Runner, kind: type[SampleToken | SampleWrittenToken], *, greedy: bool
-) -> None:
+@pytest.mark.parametrize("written", [False, True])
+def test_sampling_reads_once(runner: Runner, *, written: bool, greedy: bool) -> None:
     settings = SamplingSettings(greedy=greedy, listen_top_k=2)
     logits = torch.randn(
         runner.network.config.vocab_size, generator=torch.Generator().manual_seed(0)
     )
-    rows = [TokenRow(settings, history, (0.3, 0.6)) for history in ((), (5, 5, 9))]
-    waits, _ = ran(runner, [kind(logits, row) for row in rows])
+    rows = [
+        TokenRow(settings, RecentTokens(said), slot, (0.3, 0.6), written)
+        for slot, said in enumerate(((), (5, 5, 9)))
+    ]
+    waits, _ = ran(runner, [SampleToken(logits, row) for row in rows])
     assert (waits.reads, waits.copies) == (["tolist"], [])
+    feeds = [Feed(row.slot, 3, ((7,),), draw=row) for row in rows]
+    waits, fed = ran(runner, [*feeds, Feed(2, 3, ((7, 8),))])
+    assert (waits.reads, waits.copies) == (["tolist"], [])
+    assert [each.drawn is not None for each in fed] == [True, True, False]
 
 
 @pytest.mark.parametrize("greedy", [True, False])

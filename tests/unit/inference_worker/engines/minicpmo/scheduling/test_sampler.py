@@ -1,5 +1,6 @@
 """Sampling of tokens and codes, compared with the recorded choices of the reference."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,24 +12,35 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.code_decoder import (
     code_probabilities,
     sample_codes,
 )
+from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import GraphPool
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     TIE_MARGIN,
+    USUAL_TOP_K,
+    RowSettings,
     Sampler,
     candidate_count,
+    settings_table,
     top_scores,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     CodeRow,
+    SampledToken,
     SamplingSettings,
     SpeechSettings,
     TokenRow,
 )
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import TokenChoice
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
+from antiphon.inference_worker.engines.types import EngineError
 from support.minicpmo import golden_set
 
 PROBS = {"atol": 1e-5, "rtol": 0}
 
 
-def row_of(case: Any) -> Any:
+CPU = torch.device("cpu")
+
+
+def row_of(case: Any, slot: int = 0, draw: float = 0.0) -> TokenRow:
     s = case["settings"]
     settings = SamplingSettings(
         greedy=s["mode"] == "greedy",
@@ -42,8 +54,28 @@ def row_of(case: Any) -> Any:
     )
     chunk_end = golden_set.facts("tokenizer")["special"]["<|chunk_eos|>"]
     early = 0.0 if case.get("first_draw_forced_to") == chunk_end else 1.0
-    history = tuple(case["history"][-s["text_repetition_window_size"] :])
-    return TokenRow(settings, history, (early, 0.0))
+    recent = RecentTokens(case["history"][-s["text_repetition_window_size"] :])
+    return TokenRow(settings, recent, slot, (early, draw))
+
+
+def drawn(
+    sampler: Sampler, logits: torch.Tensor, rows: Sequence[TokenRow]
+) -> list[SampledToken | EngineError]:
+    """The tokens of `rows`, each of which has its own slot."""
+    slots, vocabulary = max(row.slot for row in rows) + 1, logits.shape[1]
+    graphs = GraphPool(CPU, enabled=False)
+    choice = TokenChoice(sampler, graphs, slots=slots, vocabulary=vocabulary, device=CPU)
+    return choice.read(choice.start(logits, rows), rows)
+
+
+def row_settings(row: TokenRow) -> RowSettings:
+    return RowSettings(*settings_table([row], CPU))
+
+
+def said(row: TokenRow, logits: torch.Tensor) -> torch.Tensor:
+    mask = torch.zeros_like(logits, dtype=torch.bool)
+    mask[:, list(row.recent)] = True
+    return mask
 
 
 @pytest.fixture
@@ -54,13 +86,14 @@ def sampler(tokenizer: Tokenizer) -> Any:
 def test_every_recorded_choice_in_one_batch(sampler: Sampler) -> None:
     facts, want = golden_set.facts("e_sampling"), golden_set.tensors("e_sampling")
     cases = facts["cases"]
-    rows = [row_of(case) for case in cases]
+    rows = [row_of(case, slot) for slot, case in enumerate(cases)]
     logits = want["logits"][[case["logits_row"] for case in cases]]
     before = logits.clone()
-    chosen = sampler.sample(logits, rows)
+    chosen = drawn(sampler, logits, rows)
     assert torch.equal(logits, before)
-    assert [c.token for c in chosen] == [case["returned"] for case in cases]
     for case, one in zip(cases, chosen, strict=True):
+        assert isinstance(one, SampledToken)
+        assert one.token == case["returned"]
         grown = case["history"] + ([one.token] if one.recorded else [])
         assert grown == case["history_after"]
 
@@ -70,9 +103,11 @@ def test_final_probabilities(sampler: Sampler) -> None:
     for case in facts["cases"]:
         n, row = case["case"], row_of(case)
         logits = want["logits"][case["logits_row"]][None]
-        adjusted = sampler.adjust(logits, [row])
+        settings = row_settings(row)
+        adjusted = sampler.adjust(logits, settings, said(row, logits))
         if f"case{n}.final_probs" in want:
-            ranked, order = sampler.probabilities(adjusted, [row])
+            count = candidate_count(row.settings.top_k, logits.shape[1])
+            ranked, order = sampler.probabilities(adjusted, settings, count)
             ours = torch.zeros_like(logits).scatter(1, order, ranked)[0]
             assert_close(ours, want[f"case{n}.final_probs"], **PROBS)
             assert torch.equal(ours == 0, want[f"case{n}.final_probs"] == 0)
@@ -85,14 +120,12 @@ def test_final_probabilities(sampler: Sampler) -> None:
 def test_a_row_does_not_depend_on_the_others(sampler: Sampler) -> None:
     cases = golden_set.facts("e_sampling")["cases"]
     logits = golden_set.tensors("e_sampling")["logits"]
-    rows = [row_of(case) for case in cases]
-    rows = [
-        TokenRow(r.settings, r.history, (r.draws[0], 0.1 * (n % 10))) for n, r in enumerate(rows)
-    ]
-    together = sampler.sample(logits[[c["logits_row"] for c in cases]], rows)
+    rows = [row_of(case, n, 0.1 * (n % 10)) for n, case in enumerate(cases)]
+    together = drawn(sampler, logits[[c["logits_row"] for c in cases]], rows)
+    again = [row_of(case, 0, 0.1 * (n % 10)) for n, case in enumerate(cases)]
     alone = [
-        sampler.sample(logits[c["logits_row"]][None], [r])[0]
-        for c, r in zip(cases, rows, strict=True)
+        drawn(sampler, logits[c["logits_row"]][None], [row])[0]
+        for c, row in zip(cases, again, strict=True)
     ]
     assert together == alone
 
@@ -104,7 +137,7 @@ def test_a_few_candidates_equal_the_top_of_a_full_sort(levels: int) -> None:
     scores = torch.randint(0, levels, (3, 3000), generator=generator).float()
     ranked, order = top_scores(scores, 3000)
     count = candidate_count(20, 3000)
-    assert count == 32 + TIE_MARGIN
+    assert count == USUAL_TOP_K + TIE_MARGIN
     fewer, ids = top_scores(scores, count)
     assert torch.equal(fewer, ranked[:, :count])
     kept = int((fewer >= fewer[:, 19:20]).sum(dim=-1).min())
@@ -115,9 +148,11 @@ def test_top_k_keeps_ties_with_its_last(sampler: Sampler) -> None:
     logits = torch.zeros(2, 5000)
     logits[:, 100:] = -torch.arange(4900) * 1e-3
     logits[:, 200:230] = 3.0
-    settings = [SamplingSettings(top_k=20, top_p=0.0), SamplingSettings(top_k=0, top_p=0.0)]
-    for setting, many in zip(settings, (30, 5000), strict=True):
-        chances, order = sampler.probabilities(logits[:1], [TokenRow(setting, ())])
+    top_20, off = SamplingSettings(top_k=20, top_p=0.0), SamplingSettings(top_k=0, top_p=0.0)
+    for setting, many in ((top_20, 30), (off, 5000)):
+        settings = row_settings(TokenRow(setting, RecentTokens()))
+        count = candidate_count(setting.top_k, 5000)
+        chances, order = sampler.probabilities(logits[:1], settings, count)
         assert int((chances > 0).sum()) == many
         assert order[0, :30].tolist() == list(range(200, 230))
 
@@ -125,10 +160,8 @@ def test_top_k_keeps_ties_with_its_last(sampler: Sampler) -> None:
 def test_draws_follow_the_probabilities(sampler: Sampler) -> None:
     case = golden_set.facts("e_sampling")["cases"][0]
     logits = golden_set.tensors("e_sampling")["logits"][[case["logits_row"]] * 1000]
-    row = row_of(case)
-    draws = [(1.0, (n + 0.5) / 1000) for n in range(1000)]
-    rows = [TokenRow(row.settings, row.history, pair) for pair in draws]
-    tokens = torch.tensor([c.token for c in sampler.sample(logits, rows)])
+    rows = [row_of(case, n, (n + 0.5) / 1000) for n in range(1000)]
+    tokens = torch.tensor([one.token for one in drawn(sampler, logits, rows)])  # type: ignore[union-attr]
     shares = torch.bincount(tokens, minlength=logits.shape[1]) / 1000
     assert_close(shares, golden_set.tensors("e_sampling")["case0.final_probs"], atol=2e-3, rtol=0)
 
@@ -137,8 +170,9 @@ def test_fixed_penalises_negative_logits_and_scales_listening(tokenizer: Tokeniz
     fixed = Sampler(tokenizer.ids, tokenizer.forbidden, "fixed")
     logits = torch.full((1, len(tokenizer)), -1.0)
     logits[0, 20] = 2.0
-    row = TokenRow(SamplingSettings(repetition_penalty=2.0, listen_prob_scale=0.5), (20, 21))
-    out = fixed.adjust(logits, [row])[0]
+    settings = SamplingSettings(repetition_penalty=2.0, listen_prob_scale=0.5)
+    row = TokenRow(settings, RecentTokens([20, 21]))
+    out = fixed.adjust(logits, row_settings(row), said(row, logits))[0]
     assert out[20] == 1.0
     assert out[21] == -2.0
     assert_close(out[tokenizer.ids.listen].exp(), torch.tensor(-1.0).exp() * 0.5)

@@ -1,45 +1,52 @@
-"""The mask of said tokens on the device, kept up to date by small changes."""
+"""The counts of said tokens on the device, kept up to date by small changes."""
 
 import random
 
 import torch
 
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import TokenHistory
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SamplingSettings, TokenRow
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import (
+    RecentTokens,
+    TokenHistory,
+)
 
 WORDS, WINDOW = 30, 5
-
-
-def row(slot: int, said: list[int]) -> TokenRow:
-    return TokenRow(SamplingSettings(), tuple(said[-WINDOW:]), slot=slot)
+CPU = torch.device("cpu")
 
 
 def test_the_mask_follows_the_window_of_each_slot() -> None:
-    """Also after a slot was taken over, a history was replaced, and with repeated tokens."""
-    history, rng = TokenHistory(WORDS, torch.device("cpu")), random.Random(3)
-    said = {slot: list[int]() for slot in range(4)}
+    """Also after a slot was taken over, after many changes, and with repeated tokens."""
+    history, rng = TokenHistory(4, WORDS, CPU), random.Random(3)
+    said = [RecentTokens(limit=WINDOW) for _ in range(4)]
     for _ in range(200):
         slots = rng.sample(range(4), rng.randint(1, 4))
-        mask = history.said([row(slot, said[slot]) for slot in slots])
-        for slot, seen in zip(slots, mask, strict=True):
-            assert seen.nonzero()[:, 0].tolist() == sorted(set(said[slot][-WINDOW:]))
+        changes = history.changes([(slot, said[slot]) for slot in slots], rng.choice([4, 8]))
+        for slot, seen in zip(slots, history.said(changes), strict=False):
+            assert seen.nonzero()[:, 0].tolist() == sorted(set(said[slot]))
             if rng.random() < 0.1:
-                said[slot] = rng.choices(range(WORDS), k=rng.choice([0, 2, 9]))
+                said[slot] = RecentTokens(rng.choices(range(WORDS), k=rng.choice([0, 2, 9])), 9)
+            elif rng.random() < 0.2:
+                said[slot].extend(rng.choices(range(WORDS), k=20))
+            elif rng.random() < 0.2:
+                said[slot].shorten(2)
             elif rng.random() < 0.9:
                 said[slot].append(rng.randrange(6))
 
 
-def test_a_draw_sends_one_token() -> None:
-    history, sent = TokenHistory(WORDS, torch.device("cpu")), list[int]()
-    change = history._change
-
-    def counted(added: list[int], dropped: list[int], renewed: list[int]) -> None:
-        sent.append(len(added) + len(dropped) + len(renewed))
-        change(added, dropped, renewed)
-
-    history._change = counted  # type: ignore[method-assign]
-    said = [1, 2, 3]
+def test_a_draw_sends_one_token_and_the_one_that_leaves() -> None:
+    history, sent = TokenHistory(1, WORDS, CPU), list[int]()
+    said = RecentTokens([1, 2, 3], limit=WINDOW)
     for token in range(4, 10):
-        history.said([row(0, said)])
-        said = [*said, token]
-    assert sent == [4, 1, 1, 2, 2, 2]
+        changes = history.changes([(0, said)], 2)
+        sent.append(int(changes[3:].abs().sum()))
+        history.said(changes)
+        said.append(token)
+    assert sent == [3, 1, 1, 2, 2, 2]
+
+
+def test_padding_changes_nothing() -> None:
+    history = TokenHistory(3, WORDS, CPU)
+    said = RecentTokens([7, 7])
+    history.said(history.changes([(0, said), (2, RecentTokens([1]))], 2))
+    history.said(history.changes([], 4))
+    mask = history.said(history.changes([(0, said)], 1))
+    assert mask.nonzero().tolist() == [[0, 7]]

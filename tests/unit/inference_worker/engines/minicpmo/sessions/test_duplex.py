@@ -13,13 +13,16 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.images import slice_i
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
+    RowSettings,
+    Sampler,
+    settings_table,
+)
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     CODES_PER_STEP,
     DecodeCodes,
     DecodeSpeech,
     Feed,
-    SampleToken,
     SamplingSettings,
     SpeechCondition,
     SpeechSettings,
@@ -134,13 +137,15 @@ def test_a_session_equals_the_reference(
             assert session.audio_input.position == unit["whisper_kv_len"]
             assert session.audio_input.stream.waiting_samples == unit["audio_buffer_left"]
         assert_close(pending, want[f"u{n}.pending_logits"], **LOGITS)
-        chosen = recorder.of(SampleToken)
-        assert [answer.token for _, answer in chosen] == unit["decode_returned_ids"]
-        sampler = runner._sampler
-        for step, answer in chosen:
-            assert_close(step.logits, raws[done], **LOGITS)
-            adjusted = sampler.adjust(step.logits[None], [step.row])[0]
-            final = adjusted if answer.recorded else step.logits
+        assert [draw.token.token for draw in recorder.draws] == unit["decode_returned_ids"]
+        sampler = runner._choices[False]._sampler
+        for draw in recorder.draws:
+            assert_close(draw.logits, raws[done], **LOGITS)
+            settings = RowSettings(*settings_table([draw.row], draw.logits.device))
+            said = torch.zeros(1, len(draw.logits), dtype=torch.bool)
+            said[0, draw.recent] = True
+            [adjusted] = sampler.adjust(draw.logits[None], settings, said)
+            final = adjusted if draw.token.recorded else draw.logits
             assert_close(final, processed[done], **LOGITS)
             done += 1
         feeds = [[s.start, s.start + s.size] for s, _ in recorder.of(Feed)]

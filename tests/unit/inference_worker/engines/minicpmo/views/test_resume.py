@@ -12,7 +12,6 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import NEVER, Sampler
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SampleWrittenToken
 from antiphon.inference_worker.engines.minicpmo.views.chat import MiniCPMOChatView
 from antiphon.inference_worker.engines.minicpmo.views.half_duplex import MiniCPMOHalfDuplexView
 from antiphon.inference_worker.engines.types import Delta
@@ -44,7 +43,10 @@ def processor() -> Iterator[MiniCPMOProcessor]:
     engine = MiniCPMOProcessor(CHECKPOINT, options)
     engine.load(lambda _line: None)
     assert engine._parts is not None
-    tokenizer, sampler = engine._parts.tokenizer, engine._parts.engine._runner._written_sampler
+    tokenizer, sampler = (
+        engine._parts.tokenizer,
+        engine._parts.engine._runner._choices[True]._sampler,
+    )
     other = torch.tensor([n for n in range(len(tokenizer)) if not _is_plain(tokenizer, n)])
     sampler._forbid = lambda logits, _settings: logits.index_fill(1, other, NEVER)  # type: ignore[method-assign]
     yield engine
@@ -119,7 +121,7 @@ def test_tokens_in_one_piece_leave_the_same_scores(network: MiniCPMO, tokenizer:
         recorder, session = Recorder(runner), session_of(tokenizer)
         recorder.run(session.chat([("user", ["hello the world"])]))
         answer = recorder.run(session.generate(GREEDY, 12, said=said))
-        return list(answer.tokens), [step.logits for step, _ in recorder.of(SampleWrittenToken)]
+        return list(answer.tokens), [draw.logits for draw in recorder.draws]
 
     whole, early = answered([])
     again, late = answered(whole[:8])
