@@ -155,7 +155,8 @@ def main() -> None:
             raise
         _fail(str(error))
     except OSError as error:  # a file or an address, which the text names
-        _fail(str(error), status=1)
+        cause = error.strerror or str(error)
+        _fail(f"{error.filename}: {cause}" if error.filename else cause, status=1)
 
 
 def _fail(reason: str, status: int = _EX_CONFIG) -> NoReturn:

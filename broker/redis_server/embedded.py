@@ -118,7 +118,9 @@ HOST = "127.0.0.1"
 
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.01
-_LOG_TAIL = 600
+_LOG_TAIL = 300
+_LOG_HEAD = re.compile(r"^\d+:\w .*? [#*.-] ")
+"""Process, role, time and level at the start of a line of its log."""
 _ROOM = 16 * 1024 * 1024
 _PATIENCE_S = 5.0
 
@@ -227,7 +229,7 @@ class EmbeddedRedis:
             if self.pid is None:
                 tail = self._log_tail()
                 self.stop()
-                raise EmbeddedRedisError(f"redis-server exited at once: {tail}")
+                raise EmbeddedRedisError(f"redis-server exited at once: {tail} ({self.log_file})")
             if time.monotonic() > deadline:
                 tail = self._log_tail()
                 self.stop()
@@ -278,8 +280,10 @@ class EmbeddedRedis:
         return f"process_id:{self.pid}\r" in reply and "+PONG" in reply
 
     def _log_tail(self) -> str:
+        """The last line, which has the cause if Redis has exited."""
         text = self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
-        return text[-_LOG_TAIL:].strip() or "its log is empty"
+        lines = text.strip().splitlines() or ["its log is empty"]
+        return _LOG_HEAD.sub("", lines[-1])[-_LOG_TAIL:]
 
     def _take_lock(self) -> None:
         if self._lock is not None:

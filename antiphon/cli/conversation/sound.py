@@ -90,7 +90,7 @@ def save_reply(path: Path, samples: Samples) -> None:
     try:
         save_wav(path, samples)
     except OSError as error:
-        raise UnusableAudio(f"cannot write {path}: {error}") from error
+        raise UnusableAudio(f"cannot write {path}: {error.strerror}") from error
 
 
 def speech_end_s(samples: Samples) -> float:

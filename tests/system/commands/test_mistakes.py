@@ -99,6 +99,7 @@ MISTAKES = [
     Mistake(13, "talk --url {locked}", 1, "an API key is required; pass `api_key`, `--api-key` or"),
     Mistake(13, f"talk --url {{locked}} --api-key x{KEY}", 1, "refuses the connection (401)"),
     Mistake(14, "talk --url {edge} --out .", 1, "cannot write .: it is a folder"),
+    Mistake(14, "talk --url {edge} --out /proc/x.wav", 1, "/proc/x.wav: No such file or directory"),
     Mistake(15, "talk --url {edge} --out no/reply.wav", 1, "there is no folder no"),
     Mistake(16, "talk question.wav --mic", USAGE, "use either a sound file or --mic, not both"),
     Mistake(19, "talk --patience 0", USAGE, "Invalid value for '--patience'"),
@@ -242,6 +243,7 @@ ELSEWHERE = {
     49: ("tests/unit/cli/commands/test_doctor.py", "test_the_local_engine_is_complete"),
     50: ("tests/unit/cli/commands/test_doctor.py", "test_the_stack_of_this_folder_is_named"),
     62: ("tests/system/commands/test_demo_and_up.py", "test_up_restarts_dead_services_and_ctrl_c"),
+    68: ("tests/system/commands/test_mistakes.py", "test_a_full_disk_behind_the_output_is_named"),
     67: (
         "tests/system/commands/test_mistakes.py",
         "test_a_terminal_without_unicode_shows_the_answer",
@@ -356,6 +358,19 @@ def test_a_terminal_without_unicode_shows_the_answer(place: Place, tmp_path: Pat
         assert ended.returncode == 0, ended.stderr
 
 
+def test_a_full_disk_behind_the_output_is_named(tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [Path(sys.executable).with_name("antiphon"), "recordings", "--help"],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert ended.returncode == 1
+    assert ended.stderr == "antiphon: No space left on device\n"
+
+
 def test_a_second_stack_in_a_folder_is_shown_the_first(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     first = StackFile(pid=os.getpid(), redis_url="", edge_url="ws://127.0.0.1:8123")
@@ -392,6 +407,6 @@ def message(command: str, ended: subprocess.CompletedProcess[str]) -> str:
 
 def test_every_mistake_has_a_test() -> None:
     numbers = {mistake.number for mistake in MISTAKES}
-    assert numbers | set(ELSEWHERE) == set(range(1, 68))
+    assert numbers | set(ELSEWHERE) == set(range(1, 69))
     for file, name in ELSEWHERE.values():
         assert f"def {name}" in (ROOT / file).read_text(), name
