@@ -96,3 +96,31 @@ def test_the_notice_names_every_package_that_is_installed() -> None:
     packages = json.loads((ROOT / "web" / "package.json").read_text())["dependencies"]
     names |= {name.split("/")[-1].removesuffix("-dist").replace("-", " ") for name in packages}
     assert {name for name in names if not re.search(rf"\b{name}\b", notice, re.IGNORECASE)} == set()
+
+
+@pytest.mark.parametrize("page", ["README", "docs/quick-start", "docs/deployment"])
+def test_the_chinese_page_has_the_commands_and_settings_of_the_english_one(page: str) -> None:
+    english = (ROOT / f"{page}.md").read_text()
+    chinese = (
+        ROOT / (f"{page}.zh.md" if page == "README" else page.replace("/", "/zh/") + ".md")
+    ).read_text()
+    ours, theirs = (
+        {
+            line.split(" #")[0].rstrip()
+            for line in re.findall(r"^    (?=\S)(.+)", text, re.MULTILINE)
+        }
+        for text in (chinese, english)
+    )
+    assert ours <= theirs
+    if page != "docs/deployment":  # it refers to the English page for some parts
+        assert {line for line in theirs if "antiphon" in line} == {
+            line for line in ours if "antiphon" in line
+        }
+    rows = [
+        [
+            re.findall(r"`ANTIPHON_\w+`|`[./]\S+`|\d+", row)
+            for row in re.findall(r"^\| `ANTIPHON_.+", text, re.MULTILINE)
+        ]
+        for text in (chinese, english)
+    ]
+    assert rows[0] == rows[1]
