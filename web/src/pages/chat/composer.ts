@@ -90,6 +90,7 @@ export class Composer extends BaseElement {
     const area = this.area;
     if (area === null) return;
     area.style.height = "auto";
+    if (area.value === "") return; // the height of one row, without computing the layout
     area.style.height = `${Math.min(TALLEST, area.scrollHeight)}px`;
   }
 
