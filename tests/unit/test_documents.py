@@ -124,3 +124,31 @@ def test_the_chinese_page_has_the_commands_and_settings_of_the_english_one(page:
         for text in (chinese, english)
     ]
     assert rows[0] == rows[1]
+
+
+FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+REMARK = re.compile(r" {2,}[(\uff08].*$", re.MULTILINE)
+"""A remark beside a line of an example, in ASCII or full-width parentheses."""
+
+
+def contents(section: str) -> tuple[str, dict[str, int], set[str], set[str]]:
+    """What a translation keeps: level of the heading, kinds of lines, inline code, figures."""
+    level = section.partition(" ")[0]
+    starts = {start: section.count(f"\n{start}") for start in ("| ", "- ", "@@@")}
+    code = {" ".join(it.split()) for it in re.findall("`([^`]+)`", section)}
+    prose = re.sub(r"`[^`]+`|\]\(\S+\)|\d+ 月", "", section)
+    return level, starts, code, set(re.findall(r"\d+(?:[.,]\d+)*", prose))
+
+
+def test_the_chinese_protocols_have_the_sections_examples_and_figures_of_the_english_ones() -> None:
+    english, chinese = (
+        (ROOT / "docs" / page).read_text() for page in ("protocols.md", "zh/protocols.md")
+    )
+    blocks = [[REMARK.sub("", it) for it in FENCED.findall(page)] for page in (chinese, english)]
+    assert blocks[0] == blocks[1]
+    ours, theirs = (
+        re.split(r"^(?=#)", FENCED.sub("@@@", page), flags=re.MULTILINE)[1:]
+        for page in (chinese, english)
+    )
+    for our, their in zip(ours, theirs, strict=True):
+        assert contents(our) == contents(their), their.partition("\n")[0]
