@@ -1,0 +1,127 @@
+"""What the user says to the tiny model, as clients and recordings have it: in real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from antiphon.shared_schemas.audio import Samples, float_bytes
+from antiphon.shared_schemas.recording import parse_meta
+from support.fork_server import run_antiphon
+from support.minicpmo.golden_set import CHECKPOINT
+from support.raw_client import open_path
+from support.speech import say, seconds, share_recognised
+from support.stack import Stack, new_stack, until
+from support.synthetic_speech import ITALY, silence
+
+pytestmark = pytest.mark.speech
+
+SILENT = {"generate_audio": False, "temperature": 0.0, "force_listen_count": 0}
+BRIEF = {"generation": {"max_new_tokens": 8}, "tts": {"enabled": False}}
+MOST_UNITS = 400
+"""Of silence, until the words must have come."""
+
+SendSecond = Callable[[Samples], Awaitable[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with new_stack(tmp_path_factory.mktemp("words")) as running:
+        running.edge()
+        running.recorder()
+        main = "support.patient_worker"
+        running.worker("minicpmo", main=main, model_path=CHECKPOINT, slots=1, transcribe=True)
+        yield running
+
+
+async def words_of_the_user(second: SendSecond) -> str:
+    """Speak, then send silence until a result has the words. Each second waits for its result."""
+    for audio in seconds(1.0, say(ITALY), 1.0):
+        if text := (await second(audio)).get("user_text"):
+            return str(text)
+    for _ in range(MOST_UNITS):
+        if text := (await second(silence(1.0))).get("user_text"):
+            return str(text)
+        await asyncio.sleep(0.1)
+    raise AssertionError("no result has the words")
+
+
+def encoded(audio: Samples) -> str:
+    return base64.b64encode(float_bytes(audio)).decode()
+
+
+async def shown(stack: Stack, recording: str) -> dict[str, Any]:
+    """What `antiphon recordings show` prints once the recording is complete."""
+    meta = stack.data_dir / "sessions" / recording / "meta.json"
+    await until(lambda: meta.exists() and not parse_meta(meta.read_bytes()).is_busy)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    arguments = ["recordings", "show", recording, "--json", "--data-dir", str(stack.data_dir)]
+    ran = await asyncio.to_thread(run_antiphon, *arguments, folder=stack.folder, environment=kept)
+    assert ran.returncode == 0, ran.stderr
+    document: dict[str, Any] = orjson.loads(ran.stdout)
+    return document
+
+
+def read_timeline(stack: Stack, recording: str) -> dict[str, Any]:
+    path = stack.data_dir / "sessions" / recording / "recording.json"
+    content: dict[str, Any] = orjson.loads(path.read_bytes())
+    return content
+
+
+async def test_full_duplex(stack: Stack) -> None:
+    async with open_path(stack.ws_url, "/ws/duplex/adx_words?transcript=1") as wire:
+        prepared = await wire.begin(prefix_system_prompt="Be kind.", config=SILENT)
+
+        async def second(audio: Samples) -> dict[str, Any]:
+            await wire.send_second(audio)
+            return await wire.expect("result")
+
+        text = await words_of_the_user(second)
+        await wire.send(type="stop")
+        await wire.until("stopped")
+    assert share_recognised(ITALY, text) > 0.6
+    recording = prepared["recording_session_id"]
+    document = await shown(stack, recording)
+    assert [row["user_said"] for row in document["rows"] if row["user_said"]] == [text]
+    assert document["meta"]["first_words"] == text
+    units = [chunk["result"] for chunk in read_timeline(stack, recording)["chunks"]]
+    assert [unit["user_text"] for unit in units if unit.get("user_text")] == [text]
+
+
+async def test_half_duplex(stack: Stack) -> None:
+    async with open_path(stack.ws_url, "/ws/half_duplex/hdx_words?transcript=1") as wire:
+        prepared = await wire.begin(system_prompt="Be kind.", config=BRIEF)
+        for audio in seconds(1.0, say(ITALY), 2.0):
+            await wire.send(type="audio_chunk", audio_base64=encoded(audio))
+        text = (await wire.until("turn_done"))["user_text"]
+        await wire.send(type="stop")
+        await wire.until("stopped")
+    assert share_recognised(ITALY, text) > 0.6
+    recording = prepared["recording_session_id"]
+    document = await shown(stack, recording)
+    assert [row["user_said"] for row in document["rows"]] == [text]
+    assert document["meta"]["first_words"] == text
+    turns = read_timeline(stack, recording)["turns"]
+    assert [turn["input"]["text"] for turn in turns] == [text]
+
+
+async def test_realtime(stack: Stack) -> None:
+    """In version 2, which can ask for text only: the tiny checkpoint has no vocoder."""
+    async with open_path(stack.ws_url, "/v1/realtime?mode=audio&transcript=1") as wire:
+        await wire.until("session.queue_done")
+        payload = {"system_prompt": "Be kind.", "use_tts": False}
+        await wire.send(type="session.init", payload=payload)
+        await wire.expect("session.created")
+
+        async def second(audio: Samples) -> dict[str, Any]:
+            spoken = {"audio": encoded(audio), "force_listen": True}  # one event for each input
+            await wire.send(type="input.append", input=spoken)
+            return await wire.expect("response.output.delta")
+
+        assert share_recognised(ITALY, await words_of_the_user(second)) > 0.6
