@@ -93,6 +93,7 @@ OPTION_DEFAULTS: dict[str, Any] = {
     "open_timeout_s": 10.0,
     "binary": False,
     "pcm": PcmFormat.F32,
+    "transcript": False,
     "resume": False,
     "resume_for_s": 15.0,
     "other_edges": (),
@@ -110,6 +111,9 @@ class ClientOptions(TypedDict, total=False):
     default. `binary` sends media as bytes instead of base64 if the edge supports it; `pcm` is then the
     audio format in both directions: 16-bit samples halve the traffic again, and round the audio.
 
+    `transcript` asks for the user's words in `user_text` of the results, if the worker recognises them.
+    Chat has none.
+
     `resume`: after a broken connection, reconnect to the session for up to `resume_for_s` (15 by
     default, as the edges wait), through the same edge or one of `other_edges`.
     """
@@ -119,6 +123,7 @@ class ClientOptions(TypedDict, total=False):
     open_timeout_s: float
     binary: bool
     pcm: PcmFormat
+    transcript: bool
     resume: bool
     resume_for_s: float
     other_edges: Sequence[str]
@@ -327,6 +332,7 @@ async def open_link(url: str, path: str, how: ClientOptions, **query: str | None
     chosen: dict[str, Any] = {**OPTION_DEFAULTS, **how}
     pcm = chosen["pcm"] if chosen["binary"] else PcmFormat.F32
     query["pcm"] = None if pcm is PcmFormat.F32 else str(pcm)
+    query["transcript"] = "1" if chosen["transcript"] else None
     if not chosen["resume"]:
         return Link(await open_socket(edge_address(url, path, **query), how), pcm)
     query["resume"] = "1"

@@ -47,6 +47,11 @@ class Unit:
         return self.message.end_of_turn
 
     @property
+    def user_text(self) -> str | None:
+        """What the user said up to this unit, if `transcript` was requested."""
+        return self.message.user_text
+
+    @property
     def timing(self) -> dict[str, float] | None:
         """Milliseconds per hop, if `timing` was requested."""
         return self.message.timing
@@ -70,7 +75,8 @@ class Piece:
 class Spoken:
     """Speech of a realtime session. `received_at` is `time.monotonic()`.
 
-    In version 2 it has text or audio, and no end of the turn: that is the next `Listen`.
+    In version 2 it has text or audio, and no end of the turn: that is the next `Listen`. `user_text`
+    is what the user said, also in `Listen`, if `transcript` was requested.
     """
 
     text: str
@@ -78,6 +84,7 @@ class Spoken:
     end_of_turn: bool
     kv_cache_length: int
     received_at: float
+    user_text: str | None = None
 
     @classmethod
     def of(cls, message: AudioDelta) -> Spoken:
@@ -87,19 +94,21 @@ class Spoken:
             end_of_turn=message.end_of_turn,
             kv_cache_length=message.kv_cache_length,
             received_at=time.monotonic(),
+            user_text=message.user_text,
         )
 
 
 def _output(message: OutputDelta) -> Spoken | Listen:
     tokens = (message.metrics or {}).get("kv_cache_length", 0)
     if message.kind == "listen":
-        return Listen(kv_cache_length=tokens)
+        return Listen(kv_cache_length=tokens, user_text=message.user_text)
     return Spoken(
         text=message.text or "",
         audio=_samples(message.audio or b""),
         end_of_turn=False,
         kv_cache_length=tokens,
         received_at=time.monotonic(),
+        user_text=message.user_text,
     )
 
 

@@ -11,7 +11,10 @@ from typing import Any
 import orjson
 import pytest
 
+from antiphon.client.duplex import connect_duplex
+from antiphon.client.half_duplex import TurnDone, connect_half_duplex
 from antiphon.shared_schemas.audio import Samples, float_bytes
+from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.recording import parse_meta
 from support.fork_server import run_antiphon
 from support.minicpmo.golden_set import CHECKPOINT
@@ -22,12 +25,14 @@ from support.synthetic_speech import ITALY, silence
 
 pytestmark = pytest.mark.speech
 
-SILENT = {"generate_audio": False, "temperature": 0.0, "force_listen_count": 0}
-BRIEF = {"generation": {"max_new_tokens": 8}, "tts": {"enabled": False}}
+SILENT = DuplexConfig(generate_audio=False, temperature=0.0, force_listen_count=0)
+BRIEF = HalfDuplexConfig.model_validate(
+    {"generation": {"max_new_tokens": 8}, "tts": {"enabled": False}}
+)
 MOST_UNITS = 400
 """Of silence, until the words must have come."""
 
-SendSecond = Callable[[Samples], Awaitable[dict[str, Any]]]
+SendSecond = Callable[[Samples], Awaitable[str | None]]
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +48,11 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 async def words_of_the_user(second: SendSecond) -> str:
     """Speak, then send silence until a result has the words. Each second waits for its result."""
     for audio in seconds(1.0, say(ITALY), 1.0):
-        if text := (await second(audio)).get("user_text"):
-            return str(text)
+        if text := await second(audio):
+            return text
     for _ in range(MOST_UNITS):
-        if text := (await second(silence(1.0))).get("user_text"):
-            return str(text)
+        if text := await second(silence(1.0)):
+            return text
         await asyncio.sleep(0.1)
     raise AssertionError("no result has the words")
 
@@ -75,35 +80,37 @@ def read_timeline(stack: Stack, recording: str) -> dict[str, Any]:
 
 
 async def test_full_duplex(stack: Stack) -> None:
-    async with open_path(stack.ws_url, "/ws/duplex/adx_words?transcript=1") as wire:
-        prepared = await wire.begin(prefix_system_prompt="Be kind.", config=SILENT)
+    async with connect_duplex(stack.ws_url, transcript=True) as session:
+        await session.wait_for_turn()
+        await session.prepare("Be kind.", SILENT)
+        units = session.results()
 
-        async def second(audio: Samples) -> dict[str, Any]:
-            await wire.send_second(audio)
-            return await wire.expect("result")
+        async def second(audio: Samples) -> str | None:
+            await session.send_audio(audio)
+            return (await anext(units)).user_text
 
         text = await words_of_the_user(second)
-        await wire.send(type="stop")
-        await wire.until("stopped")
+        await session.stop()
     assert share_recognised(ITALY, text) > 0.6
-    recording = prepared["recording_session_id"]
+    recording = session.recording_id or ""
     document = await shown(stack, recording)
     assert [row["user_said"] for row in document["rows"] if row["user_said"]] == [text]
     assert document["meta"]["first_words"] == text
-    units = [chunk["result"] for chunk in read_timeline(stack, recording)["chunks"]]
-    assert [unit["user_text"] for unit in units if unit.get("user_text")] == [text]
+    results = [chunk["result"] for chunk in read_timeline(stack, recording)["chunks"]]
+    assert [result["user_text"] for result in results if result.get("user_text")] == [text]
 
 
 async def test_half_duplex(stack: Stack) -> None:
-    async with open_path(stack.ws_url, "/ws/half_duplex/hdx_words?transcript=1") as wire:
-        prepared = await wire.begin(system_prompt="Be kind.", config=BRIEF)
+    async with connect_half_duplex(stack.ws_url, transcript=True) as session:
+        await session.wait_for_turn()
+        await session.prepare("Be kind.", BRIEF)
         for audio in seconds(1.0, say(ITALY), 2.0):
-            await wire.send(type="audio_chunk", audio_base64=encoded(audio))
-        text = (await wire.until("turn_done"))["user_text"]
-        await wire.send(type="stop")
-        await wire.until("stopped")
+            await session.send_audio(audio)
+        done = await anext(event async for event in session.events() if isinstance(event, TurnDone))
+        text = done.user_text or ""
+        await session.stop()
     assert share_recognised(ITALY, text) > 0.6
-    recording = prepared["recording_session_id"]
+    recording = session.recording_id or ""
     document = await shown(stack, recording)
     assert [row["user_said"] for row in document["rows"]] == [text]
     assert document["meta"]["first_words"] == text
@@ -119,9 +126,10 @@ async def test_realtime(stack: Stack) -> None:
         await wire.send(type="session.init", payload=payload)
         await wire.expect("session.created")
 
-        async def second(audio: Samples) -> dict[str, Any]:
+        async def second(audio: Samples) -> str | None:
             spoken = {"audio": encoded(audio), "force_listen": True}  # one event for each input
             await wire.send(type="input.append", input=spoken)
-            return await wire.expect("response.output.delta")
+            delta = await wire.expect("response.output.delta")
+            return delta.get("user_text")
 
         assert share_recognised(ITALY, await words_of_the_user(second)) > 0.6
