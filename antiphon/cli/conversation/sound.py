@@ -26,6 +26,8 @@ class UnusableAudio(Exception):
 def load_speech(path: Path) -> Samples:
     """A sound file of any rate and channel count as float32 mono at 16 kHz. Raises UnusableAudio."""
     if not path.exists():
+        if path.parts[:1] in {("http:",), ("https:",)}:
+            raise UnusableAudio("give a file instead of a URL: download it first")
         raise UnusableAudio(f"there is no file {path}")
     try:
         return load_wav(path)

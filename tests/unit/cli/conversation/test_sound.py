@@ -45,6 +45,8 @@ def test_the_answer_is_a_16_bit_wav(tmp_path: Path) -> None:
 def test_unusable_sound_is_reported_by_file_name(tmp_path: Path) -> None:
     with pytest.raises(UnusableAudio, match=r"there is no file .*absent\.wav"):
         load_speech(tmp_path / "absent.wav")
+    with pytest.raises(UnusableAudio, match="a file instead of a URL"):
+        load_speech(Path("https://example.org/question.wav"))
     soundfile.write(tmp_path / "empty.wav", np.zeros(0), 16000)
     with pytest.raises(UnusableAudio, match="has no sound"):
         load_speech(tmp_path / "empty.wav")
