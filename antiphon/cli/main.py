@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from importlib import import_module
 from importlib.metadata import version
@@ -141,7 +142,10 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # a terminal may not have all characters
             stream.reconfigure(errors="replace")
     try:
-        app()
+        try:
+            app()
+        finally:
+            _flush_output()
     except ModuleNotFoundError as error:
         if str(error.name).startswith("antiphon"):
             raise
@@ -154,9 +158,21 @@ def main() -> None:
         if settings is None or not isinstance(error, settings.InvalidSettings):
             raise
         _fail(str(error))
+    except BrokenPipeError:  # of a program such as `head`, which has ended
+        sys.exit(1)
     except OSError as error:  # a file or an address, which the text names
         cause = error.strerror or str(error)
         _fail(f"{error.filename}: {cause}" if error.filename else cause, status=1)
+
+
+def _flush_output() -> None:
+    """Raises OSError here, because Python reports the error of its own flush at exit as ignored."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+            raise
 
 
 def _fail(reason: str, status: int = _EX_CONFIG) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from abc import ABC, abstractmethod
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -51,6 +52,9 @@ document.adoptedStyleSheets.push(sheet); }"""
 """Four frames per second instead of sixty, and no blur."""
 
 _NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
+
+_ABORTED_FONT = re.compile(r"download failed \(font-family: .*status=2152398850")
+"""Firefox reports it as an error when the user leaves a page before a font is there (NS_BINDING_ABORTED)."""
 
 _IGNORED_MESSAGES = ("log", "debug", "info", "dir", "time", "timeEnd")
 
@@ -189,7 +193,8 @@ class Visitor:
                 self.page_errors.append(f"{message.type}: {message.text}")
 
         def on_error(error: Error) -> None:
-            self.page_errors.append(f"uncaught: {error}")
+            if _ABORTED_FONT.match(str(error)) is None:
+                self.page_errors.append(f"uncaught: {error}")
 
         page.on("console", on_console)
         page.on("pageerror", on_error)

@@ -358,17 +358,32 @@ def test_a_terminal_without_unicode_shows_the_answer(place: Place, tmp_path: Pat
         assert ended.returncode == 0, ended.stderr
 
 
-def test_a_full_disk_behind_the_output_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_the_output_is_named(tmp_path: Path, unbuffered: str) -> None:
     with Path("/dev/full").open("wb") as full:
-        ended = subprocess.run(
-            [Path(sys.executable).with_name("antiphon"), "recordings", "--help"],
-            cwd=tmp_path,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        ended = _help_to(full.fileno(), tmp_path, unbuffered)
     assert ended.returncode == 1
     assert ended.stderr == "antiphon: No space left on device\n"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_of_the_output_that_has_ended_is_no_error(tmp_path: Path, unbuffered: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = _help_to(writer, tmp_path, unbuffered)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def _help_to(output: int, folder: Path, unbuffered: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sys.executable).with_name("antiphon"), "recordings", "--help"],
+        cwd=folder,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        stdout=output,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_a_second_stack_in_a_folder_is_shown_the_first(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ from support.edge_harness import (
 )
 from support.realtime_schema import SCHEMA_V2, SERVER_V2
 from support.resuming_client import Resumer
+from support.stack import until
 
 FRAME = pybase64.b64encode_as_string(picture())
 WAITING = ("session.queued", "session.queue_update")
@@ -270,10 +271,13 @@ async def test_a_connection_with_mode_chat_that_is_idle_after_an_answer_is_close
         assert (await client.receive())["type"] == "session.created"
         await _end_answer(await _begin_answer(client, worker))
         await client.expect("response.done")
-        tasks = asyncio.all_tasks()
-        assert [task for task in tasks if task.cancelling() and not task.done()] == []
+        await until(_nothing_is_cancelling)
         assert (await client.receive())["reason"] == "timeout"
         assert (await client.closed())[0] == 1000
+
+
+def _nothing_is_cancelling() -> bool:
+    return not any(task.cancelling() and not task.done() for task in asyncio.all_tasks())
 
 
 async def test_the_schema_is_served(http: httpx.AsyncClient) -> None:
