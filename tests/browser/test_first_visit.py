@@ -46,6 +46,7 @@ async def test_a_first_visit_is_small_and_steady(
     recording = _talk().store(stack.data_dir, ended_s=31.0)
     page = await visitor.open("/", phone=phone)
     await page.add_init_script(WATCH_SHIFTS)
+    await page.goto("about:blank")  # ends the requests of the first page
     network = await page.context.new_cdp_session(page)
     await network.send("Network.enable")
     await network.send("Network.setCacheDisabled", {"cacheDisabled": True})
