@@ -158,20 +158,20 @@ def main() -> None:
         if settings is None or not isinstance(error, settings.InvalidSettings):
             raise
         _fail(str(error))
-    except BrokenPipeError:  # of a program such as `head`, which has ended
-        sys.exit(1)
     except OSError as error:  # a file or an address, which the text names
         cause = error.strerror or str(error)
         _fail(f"{error.filename}: {cause}" if error.filename else cause, status=1)
 
 
 def _flush_output() -> None:
-    """Raises OSError here, because Python reports the error of its own flush at exit as ignored."""
+    """Raises OSError. At exit, Python only reports that it ignores the error."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         try:
             sys.stdout.flush()
-        except OSError:
+        except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+            if isinstance(error, BrokenPipeError):  # a reader such as `head` has ended
+                sys.exit(1)
             raise
 
 
