@@ -6,7 +6,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from support.browser_user import Visitor
-from support.stack import Stack
+from support.redis_server import free_port
+from support.stack import Stack, until
 from support.timed_conversations import TimedTalk, tone
 
 MOST_BYTES = 150_000
@@ -29,6 +30,7 @@ READY = {
 """What each page shows when its data has arrived."""
 
 ANSWER = "It is Tokyo."
+KEY = "a-key-that-is-long-enough"
 
 NO_REQUEST_RUNS = """() => document.fonts.status === "loaded" && performance.getEntriesByType("resource")
   .every(({ responseEnd }) => responseEnd > 0)"""
@@ -47,16 +49,49 @@ async def test_a_first_visit_is_small_and_steady(
     page = await visitor.open("/", phone=phone)
     await page.add_init_script(WATCH_SHIFTS)
     await page.goto("about:blank")  # ends the requests of the first page
-    network = await page.context.new_cdp_session(page)
-    await network.send("Network.enable")
-    await network.send("Network.setCacheDisabled", {"cacheDisabled": True})
-    received: list[float] = []
-    network.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
+    received = await _received_bytes(page)
     for path, text in (*READY.items(), (f"/s/{recording}", ANSWER)):
         received.clear()
         shift = await _shift(page, visitor.url + path, text)
         assert sum(received) <= MOST_BYTES, (path, received)
         assert shift < MOST_SHIFT, path
+
+
+async def test_a_first_visit_with_an_api_key_is_small(stack: Stack, visitor: Visitor) -> None:
+    """A media element cannot send the key, so the page fetches a replay as a whole when it plays."""
+    recording = _talk().store(stack.data_dir, ended_s=31.0)
+    port = free_port()
+    stack.edge(api_keys=KEY, port=port)
+    visitor.url = f"http://127.0.0.1:{port}"
+    page = await visitor.open(f"/s/{recording}")
+    await page.get_by_role("textbox", name="Key").fill(KEY)
+    await page.get_by_role("button", name="Continue").click()
+    await expect(page.get_by_text(ANSWER).first).to_be_attached()
+    received = await _received_bytes(page)
+    await page.reload()
+    await expect(page.get_by_text(ANSWER).first).to_be_attached()
+    await page.wait_for_function(NO_REQUEST_RUNS, polling=200)
+    assert sum(received) <= MOST_BYTES, received
+    play = page.get_by_role("button", name="Play", exact=True)
+    await page.route("**/assets/**", lambda route: route.abort(), times=1)
+    await play.click()
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await play.click()  # a replay that could not be fetched is fetched again
+    await expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
+    await until(lambda: page.locator("audio").evaluate("(it) => it.currentTime > 0.2"))
+    visitor.page_errors = [
+        text for text in visitor.page_errors if "401" not in text and "ERR_FAILED" not in text
+    ]
+
+
+async def _received_bytes(page: Page) -> list[float]:
+    """The bytes of each response from now on, without a cache."""
+    network = await page.context.new_cdp_session(page)
+    await network.send("Network.enable")
+    await network.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    received: list[float] = []
+    network.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
+    return received
 
 
 def _talk() -> TimedTalk:

@@ -25,10 +25,12 @@ export class ReplayPlayer {
   /** Milliseconds. */
   readonly at = new Store(0);
   readonly state = new Store<ReplayState>({ playing: false, rate: 1, broken: false });
+  #isWanted = false;
+  #onWanted: (() => void)[] = [];
   #media: HTMLMediaElement | null = null;
   #lengthMs: number;
   #frame = 0;
-  /** The source was replaced during playback. */
+  /** Plays as soon as the element has a source: it was replaced, or the user pressed play before. */
   #continues = false;
 
   constructor(lengthMs: number) {
@@ -43,10 +45,10 @@ export class ReplayPlayer {
   attach(media: HTMLMediaElement | null): void {
     if (media === this.#media) return;
     this.#onNewSource();
-    this.#patch({ playing: false });
+    this.#patch({ playing: media !== null && this.#continues });
     this.#media = media;
     if (media === null) return;
-    if (this.#continues || this.at.value > 0) load(media);
+    if (this.#continues || this.at.value > 0) this.#load(media);
     media.preservesPitch = true;
     media.onplay = () => this.#changed();
     media.onpause = () => this.#changed();
@@ -69,6 +71,17 @@ export class ReplayPlayer {
     else this.#play(media);
   }
 
+  /** Resolves when the file is needed: the user plays or seeks, or the address has a position. */
+  async untilWanted(): Promise<void> {
+    if (!this.#isWanted) await new Promise<void>((resolve) => this.#onWanted.push(resolve));
+  }
+
+  /** The file could not be fetched. The next press on play wants it again. */
+  fetchFailed(): void {
+    this.#isWanted = false;
+    this.pause();
+  }
+
   pause(): void {
     this.#continues = false;
     this.#media?.pause();
@@ -79,7 +92,7 @@ export class ReplayPlayer {
     const atMs = Math.min(Math.max(0, toMs), this.#lengthMs);
     this.at.set(atMs);
     if (this.#media === null) return;
-    load(this.#media);
+    this.#load(this.#media);
     this.#media.currentTime = atMs / 1000;
   }
 
@@ -114,12 +127,26 @@ export class ReplayPlayer {
   }
 
   #play(media: HTMLMediaElement): void {
-    load(media);
+    this.#load(media);
     if (this.at.value >= this.#lengthMs - 50) this.seek(0);
+    if (!media.hasAttribute("src")) {
+      this.#continues = true;
+      this.#patch({ playing: true });
+      return;
+    }
     media.play().catch((error: unknown) => {
-      const isAborted = error instanceof DOMException && error.name === "AbortError";
-      if (!isAborted) this.#patch({ broken: true, playing: false });
+      const name = error instanceof DOMException ? error.name : "";
+      if (name === "AbortError") return; // another source, or a pause
+      // Without a recent press some browsers refuse to play: the next press plays.
+      this.#patch({ broken: name !== "NotAllowedError", playing: false });
     });
+  }
+
+  /** Starts to load a file with `preload="none"`, and each that replaces it. */
+  #load(media: HTMLMediaElement): void {
+    this.#isWanted = true;
+    for (const resolve of this.#onWanted.splice(0)) resolve();
+    if (media.preload === "none") media.preload = "auto";
   }
 
   #changed(): void {
@@ -143,11 +170,6 @@ export class ReplayPlayer {
   #patch(change: Partial<ReplayState>): void {
     this.state.set({ ...this.state.value, ...change });
   }
-}
-
-/** Starts to load a file with `preload="none"`, and each that replaces it. */
-function load(media: HTMLMediaElement): void {
-  if (media.preload === "none") media.preload = "auto";
 }
 
 export const playerControlsStrings = defineStrings(

@@ -130,6 +130,8 @@ export class ReplayMedia extends BaseElement {
 
   @state() private source = "";
 
+  #loading: { readonly file: string; readonly assets: Assets } | null = null;
+
   readonly #frame = new PlayheadValue(
     this,
     () => this.replay,
@@ -195,13 +197,28 @@ export class ReplayMedia extends BaseElement {
     this.replay.attach(element instanceof HTMLMediaElement ? element : null);
   };
 
+  get #file(): string | null {
+    return this.meta.merged_replay_video ?? replayAudio(this.meta);
+  }
+
+  /** A file that has to be fetched as a whole waits until the user wants to play. */
   async #load(): Promise<void> {
-    const file = this.meta.merged_replay_video ?? replayAudio(this.meta);
-    if (!file) return;
-    try {
-      this.source = await this.assets.url(file);
-    } catch (error) {
-      showError(error);
+    const { assets } = this;
+    const file = this.#file;
+    if (!file || (file === this.#loading?.file && assets === this.#loading.assets)) return;
+    const loading = { file, assets };
+    this.#loading = loading;
+    while (loading === this.#loading) {
+      if (assets.isFetched(file)) await this.replay.untilWanted();
+      try {
+        const source = await assets.url(file);
+        if (loading === this.#loading) this.source = source;
+        return;
+      } catch (error) {
+        if (loading !== this.#loading) return;
+        showError(error);
+        this.replay.fetchFailed();
+      }
     }
   }
 }

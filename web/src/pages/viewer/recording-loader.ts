@@ -162,6 +162,11 @@ export class Assets {
     return until(shown, nothing);
   }
 
+  /** Whether `url` fetches the whole file from the server. */
+  isFetched(file: string): boolean {
+    return !this.areOpen && !this.#cache.has(file);
+  }
+
   /** Rejects with ApiError. */
   url(file: string): Promise<string> {
     const streams = this.areOpen && !this.#cache.has(file);
@@ -176,18 +181,28 @@ export class Assets {
   }
 
   #url(file: string): Promise<string> {
-    const known =
-      this.#urls.get(file) ?? this.#blob(file).then((blob) => URL.createObjectURL(blob));
-    this.#urls.set(file, known);
-    return known;
+    return remembered(this.#urls, file, async () => URL.createObjectURL(await this.#blob(file)));
   }
 
   #blob(file: string): Promise<Blob> {
-    const known =
-      this.#cache.get(file) ?? fetchApi(assetPath(this.#name, file)).then((found) => found.blob());
-    this.#cache.set(file, known);
-    return known;
+    return remembered(this.#cache, file, async () =>
+      (await fetchApi(assetPath(this.#name, file))).blob(),
+    );
   }
+}
+
+/** The value of `key`. `get` runs again only if it failed. */
+function remembered<T>(
+  values: Map<string, Promise<T>>,
+  key: string,
+  get: () => Promise<T>,
+): Promise<T> {
+  const known = values.get(key);
+  if (known) return known;
+  const value = get();
+  values.set(key, value);
+  value.catch(() => values.delete(key));
+  return value;
 }
 
 /** A conversation from the browser's database in the form that the viewer shows. */
