@@ -112,10 +112,9 @@ def test_the_chinese_page_has_the_commands_and_settings_of_the_english_one(page:
         for text in (chinese, english)
     )
     assert ours <= theirs
-    if page != "docs/deployment":  # it refers to the English page for some parts
-        assert {line for line in theirs if "antiphon" in line} == {
-            line for line in ours if "antiphon" in line
-        }
+    assert {line for line in theirs if "antiphon" in line} == {
+        line for line in ours if "antiphon" in line
+    }
     rows = [
         [
             re.findall(r"`ANTIPHON_\w+`|`[./]\S+`|\d+", row)
@@ -126,9 +125,24 @@ def test_the_chinese_page_has_the_commands_and_settings_of_the_english_one(page:
     assert rows[0] == rows[1]
 
 
-FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-REMARK = re.compile(r" {2,}[(\uff08].*$", re.MULTILINE)
-"""A remark beside a line of an example, in ASCII or full-width parentheses."""
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+REMARK = re.compile(r" {2,}[(\uff08#].*$", re.MULTILINE)
+"""A remark beside a line of an example: a comment, or in ASCII or full-width parentheses."""
+FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+def examples(page: str) -> list[str | list[str]]:
+    """Fenced code without remarks. A formula (`text`) has words, so only its figures count."""
+    return [
+        FIGURES.findall(code) if language == "text" else REMARK.sub("", code)
+        for language, code in FENCED.findall(page)
+    ]
+
+
+def commands(page: str) -> list[str]:
+    """The lines of indented code, without remarks."""
+    indented = re.findall(r"^ {4}.+", FENCED.sub("", page), re.MULTILINE)
+    return [REMARK.sub("", line) for line in indented]
 
 
 def contents(section: str) -> tuple[str, dict[str, int], set[str], set[str]]:
@@ -137,15 +151,17 @@ def contents(section: str) -> tuple[str, dict[str, int], set[str], set[str]]:
     starts = {start: section.count(f"\n{start}") for start in ("| ", "- ", "@@@")}
     code = {" ".join(it.split()) for it in re.findall("`([^`]+)`", section)}
     prose = re.sub(r"`[^`]+`|\]\(\S+\)|\d+ 月", "", section)
-    return level, starts, code, set(re.findall(r"\d+(?:[.,]\d+)*", prose))
+    return level, starts, code, set(FIGURES.findall(prose))
 
 
-def test_the_chinese_protocols_have_the_sections_examples_and_figures_of_the_english_ones() -> None:
-    english, chinese = (
-        (ROOT / "docs" / page).read_text() for page in ("protocols.md", "zh/protocols.md")
-    )
-    blocks = [[REMARK.sub("", it) for it in FENCED.findall(page)] for page in (chinese, english)]
-    assert blocks[0] == blocks[1]
+@pytest.mark.parametrize("page", ["deployment.md", "protocols.md", "quick-start.md"])
+def test_the_chinese_page_has_the_sections_examples_and_figures_of_the_english_one(
+    page: str,
+) -> None:
+    english = (ROOT / "docs" / page).read_text()
+    chinese = (ROOT / "docs" / "zh" / page).read_text()
+    assert examples(chinese) == examples(english)
+    assert commands(chinese) == commands(english)
     ours, theirs = (
         re.split(r"^(?=#)", FENCED.sub("@@@", page), flags=re.MULTILINE)[1:]
         for page in (chinese, english)
