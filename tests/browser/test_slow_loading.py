@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from support.browser_user import Visitor
-from support.stack import Stack, until
+from support.browser_user import Browsers, Visitor
+from support.shared_stack import TALKATIVE
+from support.stack import Stack, new_stack, until
 from support.turn_page import watch_frames
 
 START = {"/": "Start call", "/half_duplex": "Start conversation"}
@@ -70,16 +72,37 @@ async def test_a_start_can_be_cancelled_while_it_waits(visitor: Visitor, path: s
 async def test_capabilities_are_asked_for_again_if_no_worker_was_known(visitor: Visitor) -> None:
     """The report of the only worker is late while the page loads."""
     page = await visitor.open("/half_duplex")
+    presets = page.locator("an-preset-selector select")
+    await expect(presets).to_be_enabled()  # no request of this visit is left for the route
     found = await (await page.request.get(f"{visitor.url}/api/capabilities")).json()
     nothing = {"model": None, "greets": False, "engines": [], "kinds": []}
     await page.route(
         "**/api/capabilities", lambda route: route.fulfill(json=found | nothing), times=1
     )
     await page.reload()
-    await expect(page.locator("an-preset-selector select")).to_be_enabled()
+    await expect(presets).to_be_enabled()
     sent = watch_frames(page)
     await page.get_by_role("button", name="Start conversation").click()
     await until(lambda: any(GREETING in frame for frame in sent))
+
+
+@pytest.mark.parametrize("path", START)
+async def test_a_conversation_that_waits_for_the_first_worker_is_greeted(
+    browsers: Browsers, pages: None, tmp_path: Path, path: str
+) -> None:
+    with new_stack(tmp_path) as running:
+        running.edge()
+        async with Visitor(browsers, running.http_url, tmp_path) as visitor:
+            page = await visitor.open(path)
+            sent = watch_frames(page)
+            await page.get_by_role("button", name=START[path]).click()
+            await expect(page.locator("an-queue-panel")).to_be_visible()
+            options = {"engine_options": TALKATIVE}
+            await asyncio.to_thread(running.worker, "simulated", **options)
+            await until(lambda: any(b'"prepare"' in frame for frame in sent))
+            assert any(GREETING in frame for frame in sent)
+            await page.get_by_role("button", name="End ").click()
+            assert visitor.page_errors == []
 
 
 async def test_a_question_waits_for_the_instructions(visitor: Visitor) -> None:

@@ -6,7 +6,7 @@ import { chimeInQueue } from "../audio/chimes.ts";
 import { voiceFields } from "../components/voice-list.ts";
 import { DuplexSession, type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";
 import type { Phase, Problem } from "../session/session.ts";
-import { canGreet, capabilities } from "../shell/capabilities.ts";
+import { possibleGreeting } from "../shell/capabilities.ts";
 import { Store, TypedEvents } from "../state/store.ts";
 import { keepConversation } from "../storage/conversations.ts";
 import { EventLog, UnitHistory } from "./call-log.ts";
@@ -137,8 +137,7 @@ export class CallController extends TypedEvents<CallEvents> {
       const voices = await voiceFields({ model: values.voice, speech: values.speech });
       if (this.kind === "omni" && !file?.hasVideo) await this.openCamera(values);
       if (attempt === this.#attempt) {
-        const greets = file === null && canGreet(capabilities.value, values.greeting);
-        await this.#begin(values, prepareFields(this.kind, values, voices, { greets }));
+        await this.#begin(values, prepareFields(this.kind, values, voices));
       } else if (this.state.value.sessionState.phase === "idle") this.camera.close(); // the camera opened after the call was cancelled
     } catch (error) {
       if (attempt === this.#attempt) this.#cancel();
@@ -185,6 +184,7 @@ export class CallController extends TypedEvents<CallEvents> {
     const session = new DuplexSession({
       kind: this.kind,
       prepare,
+      greeting: () => possibleGreeting(file === null ? values.greeting : ""),
       videoElement: this.videoElement,
       bargeIn: values.bargeIn,
       connection: { protocols: socketProtocols() },

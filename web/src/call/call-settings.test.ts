@@ -20,13 +20,6 @@ it("sends the defaults and omits the recording consent", () => {
   expect(fields.max_slice_nums).toBeUndefined();
 });
 
-it("sends a greeting to engines that greet", () => {
-  const values = { ...callSettings("audio").value, greeting: "Hello!" };
-  expect(prepareFields("audio", values, {}).config).not.toHaveProperty("greeting");
-  const fields = prepareFields("audio", values, {}, { greets: true });
-  expect(fields.config?.greeting).toBe("Hello!");
-});
-
 it("refuses recording, sets slices only for video, and passes voices", () => {
   const values = { ...callSettings("omni").value, record: false, slices: 4 };
   const fields = prepareFields("omni", values, { ref_audio_path: "assets/ref_audio/english.wav" });

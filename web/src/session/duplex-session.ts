@@ -134,7 +134,8 @@ export class DuplexSession extends VoiceSession<
     const sessionId = newSessionId(settings.kind === "audio" ? "adx" : "omni");
     const chunkMs = settings.prepare.config?.chunk_ms ?? 1000;
     const chunkSamples = Math.round((INPUT_RATE * chunkMs) / 1000);
-    super({ ...NEW_DUPLEX, sessionId }, { chunkSamples, silero: true, ...settings.audio });
+    const audio = { chunkSamples, silero: true, ...settings.audio };
+    super({ ...NEW_DUPLEX, sessionId }, { ...settings, audio });
     this.#settings = settings;
     this.#videoElement = settings.videoElement;
   }
@@ -174,6 +175,11 @@ export class DuplexSession extends VoiceSession<
     super.stop();
   }
 
+  protected override prepareMessage(config: { greeting?: string }): DuplexClientMessage {
+    const { prepare } = this.#settings;
+    return { type: "prepare", ...prepare, config: { ...prepare.config, ...config } };
+  }
+
   protected override stopMessage(): DuplexClientMessage {
     return { type: "stop" };
   }
@@ -210,8 +216,7 @@ export class DuplexSession extends VoiceSession<
         this.onQueued(message);
         break;
       case "queue_done":
-        if (this.onWorkerAssigned())
-          this.client.send({ type: "prepare", ...this.#settings.prepare });
+        void this.prepare();
         break;
       case "prepared":
         this.#prepared(message.recording_session_id);

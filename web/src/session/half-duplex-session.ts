@@ -150,7 +150,7 @@ export class HalfDuplexSession extends VoiceSession<
 
   constructor(settings: HalfDuplexSessionOptions) {
     const state = { ...NEW_HALF_DUPLEX, sessionId: newSessionId("hdx") };
-    super(state, { chunkSamples: CHUNK_SAMPLES, ...settings.audio });
+    super(state, { ...settings, audio: { chunkSamples: CHUNK_SAMPLES, ...settings.audio } });
     this.#settings = settings;
   }
 
@@ -168,6 +168,11 @@ export class HalfDuplexSession extends VoiceSession<
   /** Returns the audio of a turn. */
   audioOf(turn: HalfDuplexTurnState): TurnAudio {
     return this.#turnAudio.of(turn.id);
+  }
+
+  protected override prepareMessage(config: { greeting?: string }): HalfDuplexClientMessage {
+    const { prepare } = this.#settings;
+    return { type: "prepare", ...prepare, config: { ...prepare.config, ...config } };
   }
 
   protected override stopMessage(): HalfDuplexClientMessage {
@@ -192,8 +197,7 @@ export class HalfDuplexSession extends VoiceSession<
         this.onQueued(message);
         break;
       case "queue_done":
-        if (this.onWorkerAssigned())
-          this.client.send({ type: "prepare", ...this.#settings.prepare });
+        void this.prepare();
         break;
       case "prepared":
         this.#prepared(message.recording_session_id, message.timeout_s);

@@ -9,6 +9,11 @@ export interface VoiceSessionOptions {
   audio?: AudioEngineOptions;
   /** Key and server, see `socketProtocols()`. */
   connection?: ClientOptions;
+  /**
+   * What the model says first. Empty: it waits for the user. It is read when the session has a
+   * worker, because a client may wait before any worker runs that can say what it does.
+   */
+  greeting?: () => Promise<string>;
 }
 
 export interface VoiceSessionState extends SessionState {
@@ -24,11 +29,13 @@ export abstract class VoiceSession<
   Client extends object,
 > extends Session<State, Server, Client> {
   readonly #options: AudioEngineOptions;
+  readonly #greeting: () => Promise<string>;
   #audio: AudioEngine | undefined;
 
-  constructor(initial: State, options: AudioEngineOptions) {
+  constructor(initial: State, { audio, greeting }: VoiceSessionOptions) {
     super(initial);
-    this.#options = options;
+    this.#options = audio ?? {};
+    this.#greeting = greeting ?? (async () => "");
   }
 
   /** The audio engine. Undefined before the microphone opens and after the end. */
@@ -64,7 +71,17 @@ export abstract class VoiceSession<
 
   /** Subscribes to the audio engine and opens the connection. */
   protected abstract connect(audio: AudioEngine): ProtocolClient<Server, Client>;
+  /** `config` is added to the configuration of the session. */
+  protected abstract prepareMessage(config: { greeting?: string }): Client;
   protected abstract onChunk(chunk: Samples): void;
+
+  /** A worker is assigned. Sends `prepare`, unless the user leaves before. */
+  protected async prepare(): Promise<void> {
+    if (!this.onWorkerAssigned()) return;
+    const greeting = await this.#greeting();
+    if (this.state.value.phase !== "preparing") return;
+    this.client.send(this.prepareMessage(greeting === "" ? {} : { greeting }));
+  }
 
   protected override release(): void {
     const audio = this.#audio;

@@ -58,7 +58,13 @@ export function isUsable(
   );
 }
 
-/** Whether the model can begin a call with these words. */
+/** These words, or none if the model cannot begin a conversation with them. */
+export async function possibleGreeting(words: string): Promise<string> {
+  await loadCapabilities();
+  return canGreet(capabilities.value, words) ? words : "";
+}
+
+/** Whether the model can begin a conversation with these words. */
 export function canGreet(able: Capabilities | null, words: string): boolean {
   if (!able?.greets) return false;
   const isChinese = /\p{Script=Han}/u.test(words);

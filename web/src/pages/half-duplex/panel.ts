@@ -5,7 +5,7 @@ import { voiceAudio } from "../../api/catalog.ts";
 import { formatDuration, formatNumber, formatSeconds } from "../../i18n/language.ts";
 import type { HalfDuplexPrepare, SystemItem } from "../../protocol/client-messages.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
-import { canGreet, capabilities, loadCapabilities } from "../../shell/capabilities.ts";
+import { loadCapabilities } from "../../shell/capabilities.ts";
 import { flag, range, Settings } from "../../state/store.ts";
 import { slider, toggle } from "../../ui/controls.ts";
 import { halfDuplexStrings } from "./strings.ts";
@@ -33,7 +33,6 @@ export async function prepareHalfDuplex(
   instructions: Instructions,
 ): Promise<HalfDuplexPrepare> {
   await Promise.all([instructions.complete(), loadCapabilities()]);
-  const { greeting } = instructions;
   const speech = chosen.speech === null ? undefined : (await voiceAudio(chosen.speech)).base64;
   return {
     system_content: systemContent(instructions),
@@ -53,7 +52,6 @@ export async function prepareHalfDuplex(
       },
       tts: { enabled: chosen.spoken },
       session: { timeout_s: chosen.timeoutS },
-      ...(canGreet(capabilities.value, greeting) && { greeting }),
     },
   };
 }

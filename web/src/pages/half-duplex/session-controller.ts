@@ -12,6 +12,7 @@ import {
   type TurnAudio,
 } from "../../session/half-duplex-session.ts";
 import type { Instructions } from "../../session/instructions.ts";
+import { possibleGreeting } from "../../shell/capabilities.ts";
 import { showError } from "../../shell/errors.ts";
 import { keepConversation } from "../../storage/conversations.ts";
 import { LeaveGuard } from "../../ui/base-element.ts";
@@ -91,7 +92,10 @@ export class SessionController implements ReactiveController {
       const prepare = await prepareHalfDuplex(halfDuplexSettings.value, this.#instructions);
       if (attempt !== this.#attempt) return;
       const connection = { protocols: socketProtocols() };
-      const session = new HalfDuplexSession({ prepare, connection, audio: selectedDevices() });
+      const { greeting: words } = this.#instructions;
+      const greeting = (): Promise<string> => possibleGreeting(words);
+      const audio = selectedDevices();
+      const session = new HalfDuplexSession({ prepare, greeting, connection, audio });
       keepConversation(session.state, "half_duplex_audio", prepare.record !== false);
       this.#begin(session);
     } catch (error) {
