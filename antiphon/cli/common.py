@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -79,6 +82,15 @@ def fail(reason: str, status: int = 1) -> NoReturn:
     """Print the reason on stderr and exit with this status."""
     typer.secho(f"{ERROR_PREFIX}{reason}", fg="red", err=True)
     raise typer.Exit(status)
+
+
+def program() -> str:
+    """What the user types for `antiphon`: a path if PATH does not have that of this environment."""
+    own, found = Path(sys.executable).with_name("antiphon"), shutil.which("antiphon")
+    if not own.exists() or (found is not None and own.samefile(found)):
+        return "antiphon"
+    inside = own.is_relative_to(Path.cwd())
+    return shlex.quote(str(own.relative_to(Path.cwd()) if inside else own))
 
 
 def given(**flags: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from antiphon.broker.client import Broker
 from antiphon.cli.broker_access import call_broker
-from antiphon.cli.common import AsJson, DataDir, Row, fail, print_table, rows_table
+from antiphon.cli.common import AsJson, DataDir, Row, fail, print_table, program, rows_table
 from antiphon.cli.load.usage import processes_of
 from antiphon.cli.stack.logs import COLOURS, LOGS_FOLDER, UP_LOG, LogTail, render
 from antiphon.cli.stack.stack_file import StackFile
@@ -45,7 +45,7 @@ def down(
                 with suppress(ProcessLookupError):
                     os.kill(stack.pid, signal.SIGTERM)
     except KeyboardInterrupt:
-        typer.echo("it is still stopping; `antiphon down --now` ends it at once")
+        typer.echo(f"it is still stopping; `{program()} down --now` ends it at once")
         raise typer.Exit(130) from None
     typer.echo("everything has stopped")
 
@@ -122,7 +122,7 @@ def _running(folder: Path) -> StackFile:
     stack = StackFile.read(folder)
     if stack is None:
         fail(
-            f"no `antiphon up` runs in {folder}; `antiphon up -d` starts one, --data-dir names "
+            f"no `antiphon up` runs in {folder}; `{program()} up -d` starts one, --data-dir names "
             "another folder"
         )
     return stack

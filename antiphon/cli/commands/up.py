@@ -33,6 +33,7 @@ from antiphon.cli.common import (
     given,
     plain_table,
     print_table,
+    program,
 )
 from antiphon.cli.settings import (
     Engine,
@@ -140,8 +141,8 @@ def refuse_second(plan: StackPlan) -> None:
     if running is not None:
         raise StackRuns(
             f"`antiphon up` runs in this folder already, at {running.http_url} (process "
-            f"{running.pid}): talk to it with `antiphon talk{_url_flag(running.edge_url)}`, stop it "
-            "with `antiphon down`, or choose another --data-dir"
+            f"{running.pid}): talk to it with `{program()} talk{_url_flag(running.edge_url)}`, "
+            f"stop it with `{program()} down`, or choose another --data-dir"
         )
 
 
@@ -321,14 +322,15 @@ def status_table(stack: Stack, worker: WorkerRow) -> Table:
 
 def addresses(plan: StackPlan, *, detached: bool = False) -> str:
     flag = "" if plan.data_dir == RecorderSettings().data_dir.resolve() else f" {_dir_flag(plan)}"
-    stop = f"antiphon down{flag}" if detached else "Ctrl-C"
-    watch = f"Watch it:            antiphon status{flag} | logs -f{flag}\n" if detached else ""
+    antiphon = program()
+    stop = f"{antiphon} down{flag}" if detached else "Ctrl-C"
+    watch = f"Watch it:            {antiphon} status{flag} | logs -f{flag}\n" if detached else ""
     return (
         f"\nOpen in a browser:   {plan.http_url}\n"
-        f"Talk to it:          antiphon talk{_url_flag(plan.edge_url)}\n"
+        f"Talk to it:          {antiphon} talk{_url_flag(plan.edge_url)}\n"
         f"API reference:       {plan.http_url}/docs\n"
         f"{watch}"
-        "Inspect it:          antiphon queue | sessions | workers | edges | events\n"
+        f"Inspect it:          {antiphon} queue | sessions | workers | edges | events\n"
         f"Stop it:             {stop}\n"
     )
 

@@ -61,7 +61,7 @@ def test_a_stack_in_the_background_is_shown_and_stopped(folder: Path) -> None:
         f"Open in a browser:   http://127.0.0.1:{port}\n",
         f"antiphon talk --url ws://127.0.0.1:{port}\n",
         "antiphon status | logs -f\n",
-        "Stop it:             antiphon down\n",
+        "antiphon down\n",
         "worker: ready after",
     ):
         assert words in started.stdout, started
@@ -113,7 +113,8 @@ def test_a_stack_in_the_background_is_shown_and_stopped(folder: Path) -> None:
     for command in ("down", "status"):
         nothing = antiphon(folder, command)
         assert (nothing.returncode, nothing.stderr.count("\n")) == (1, 1)
-        assert "no `antiphon up` runs in data; `antiphon up -d` starts one" in nothing.stderr
+        assert "no `antiphon up` runs in data; `" in nothing.stderr
+        assert "antiphon up -d` starts one" in nothing.stderr
     assert "edge_stopped" in antiphon(folder, "logs", "edge").stdout
 
 

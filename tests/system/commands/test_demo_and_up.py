@@ -157,6 +157,7 @@ def test_demo_asks_a_question_and_shows_the_answer(tmp_path: Path) -> None:
     assert len(list((folder / "user_audio").iterdir())) >= len(units)
     assert "├── user_audio/" in shown.stdout
     assert "every process has stopped" in shown.stdout
+    assert "antiphon up` starts all services" in shown.stdout
 
 
 def test_demo_refuses_an_unreadable_question_before_starting(tmp_path: Path) -> None:

@@ -394,7 +394,7 @@ def test_a_second_stack_in_a_folder_is_shown_the_first(tmp_path: Path) -> None:
         ended = run(tmp_path, "up", "--port", "8123", prefix="antiphon")
     assert ended.returncode == 1
     assert "runs in this folder already, at http://127.0.0.1:8123" in ended.stderr
-    assert "talk to it with `antiphon talk --url ws://127.0.0.1:8123`" in ended.stderr
+    assert "antiphon talk --url ws://127.0.0.1:8123`, stop it with" in ended.stderr
 
 
 def test_a_recorder_waits_for_a_folder_that_it_can_use(place: Place, tmp_path: Path) -> None:

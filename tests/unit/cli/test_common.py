@@ -1,10 +1,13 @@
-"""Tables on the terminal."""
+"""Tables on the terminal, and the name of the program in messages."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
-from antiphon.cli.common import plain_table, print_table, rows_table
+from antiphon.cli.common import plain_table, print_table, program, rows_table
 
 
 def test_a_table_can_have_fewer_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,3 +48,25 @@ def test_a_table_without_names_of_columns_has_no_first_line(
     table.add_row("state", "complete")
     print_table(table)
     assert capsys.readouterr().out.split() == ["state", "complete"]
+
+
+def test_messages_name_the_program_as_the_user_can_type_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "my project"
+    scripts, others = project / ".venv/bin", tmp_path / "others"
+    for folder in (scripts, others):
+        folder.mkdir(parents=True)
+        (folder / "antiphon").touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(scripts / "python"))
+    monkeypatch.setenv("PATH", str(scripts))
+    assert program() == "antiphon"
+    monkeypatch.setenv("PATH", str(others))
+    monkeypatch.chdir(project)
+    assert program() == ".venv/bin/antiphon"
+    monkeypatch.chdir(tmp_path)
+    assert program() == "'my project/.venv/bin/antiphon'"
+    monkeypatch.chdir(others)
+    assert program() == f"'{scripts}/antiphon'"
+    (scripts / "antiphon").unlink()
+    assert program() == "antiphon"
