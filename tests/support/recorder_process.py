@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from antiphon.broker.settings import BrokerSettings
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.service import run
 from antiphon.recorder_service.settings import RecorderSettings
+from support.fork_server import ForkedProcess, fork_server
 
 QUICK = {
     "recorder_health_port": 0,
@@ -37,30 +38,43 @@ def environment(settings: RecorderSettings) -> dict[str, str]:
 @asynccontextmanager
 async def process(
     settings: RecorderSettings, log: list[str] | None = None
-) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`python -m antiphon.recorder_service`; kills it at the end if it still runs.
+) -> AsyncIterator[ForkedProcess]:
+    """A recorder in its own process; kills it at the end if it still runs.
 
     `log` gets the lines of its log. They come through a pipe, which no limit of file sizes concerns.
     """
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "antiphon.recorder_service"),
-        env={**os.environ, **environment(settings)},
-        stderr=asyncio.subprocess.PIPE,
-    )
-    reading = asyncio.create_task(_collect(child.stderr, [] if log is None else log))
-    try:
-        yield child
-    finally:
-        if child.returncode is None:
-            child.kill()
-        await child.wait()
-        await reading
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe:
+        try:
+            child = await asyncio.to_thread(
+                fork_server().start,
+                "antiphon.recorder_service.__main__",
+                folder=Path.cwd(),
+                environment={**os.environ, **environment(settings)},
+                output=Path(f"/proc/{os.getpid()}/fd/{writing}"),
+            )
+            collecting = asyncio.create_task(_collect(pipe, [] if log is None else log))
+            try:
+                yield child
+            finally:
+                child.kill()
+                await ended(child)
+        finally:
+            os.close(writing)
+        await collecting
 
 
-async def _collect(stream: asyncio.StreamReader | None, lines: list[str]) -> None:
-    assert stream is not None
+async def ended(child: ForkedProcess) -> int:
+    """Waits for the end of the process and returns its exit status."""
+    return await asyncio.to_thread(child.wait, timeout=60)
+
+
+async def _collect(pipe: BinaryIO, lines: list[str]) -> None:
+    loop, stream = asyncio.get_running_loop(), asyncio.StreamReader()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), pipe)
     while line := await stream.readline():
         lines.append(line.decode())
+    transport.close()
 
 
 def count(metrics: RecorderMetrics, name: str, **labels: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
+from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
@@ -16,18 +16,19 @@ from antiphon.cli.commands.admin import ask_to_drain, cancel_waiting
 from antiphon.shared_schemas.registry import WorkerCommand
 from antiphon.shared_schemas.states import EndReason
 from support.control_plane import claim, join, report, serve, waiting
+from support.fork_server import run_antiphon
 
 
 async def antiphon(settings: BrokerSettings, *args: str) -> tuple[int, str]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "antiphon", *args),
-        env=os.environ | {"ANTIPHON_KEY_PREFIX": settings.key_prefix},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+    """Returns the exit status, and the output followed by the errors."""
+    done = await asyncio.to_thread(
+        run_antiphon,
+        *args,
+        folder=Path.cwd(),
+        environment=os.environ | {"ANTIPHON_KEY_PREFIX": settings.key_prefix},
+        preloaded=True,
     )
-    out, _ = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, out.decode()
+    return done.returncode, done.stdout + done.stderr
 
 
 async def test_a_waiting_session_is_cancelled_by_its_id(

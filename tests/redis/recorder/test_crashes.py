@@ -28,7 +28,7 @@ from support.recorder_conversations import (
     until_acknowledged,
     until_finished,
 )
-from support.recorder_process import count, in_process, process, quick
+from support.recorder_process import count, ended, in_process, process, quick
 from support.redis_server import RedisServer, can_fake_time
 
 DAY_S = 86_400.0
@@ -107,7 +107,7 @@ async def test_sigterm_hands_sessions_over_and_finishes_ended_ones(
             await until(lambda t=talk: meta_of(slow.data_dir, t.recording) is not None, "begun")  # type: ignore[misc]
         await over.end()
         child.terminate()
-        assert await child.wait() == 0
+        assert await ended(child) == 0
     assert _state(slow, over) == "complete"
     assert _state(slow, unfinished) == "recording"
     await unfinished.exchange(0)
@@ -252,7 +252,7 @@ async def test_a_recorder_that_was_frozen_stops(broker: Broker, quickly: Recorde
             await talk.end()
             await until_finished(quickly.data_dir, talk)
             await until_acknowledged(broker)
-            assert frozen.returncode is None
+            assert frozen.poll() is None
     assert_undisturbed(quickly.data_dir, talk)
 
 

@@ -125,7 +125,7 @@ async def test_a_recorder_that_cannot_open_more_files_continues(
         await talk.exchange(1)
         await talk.end()
         (meta,) = await until_finished(quickly.data_dir, talk)
-        assert child.returncode is None
+        assert child.poll() is None
     assert meta.state is RecordingState.COMPLETE
 
 

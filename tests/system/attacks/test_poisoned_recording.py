@@ -110,4 +110,4 @@ async def test_a_recording_that_cannot_be_finished_is_set_aside(
         async with httpx.AsyncClient() as http:
             metrics = (await http.get(f"http://127.0.0.1:{port}/metrics")).text
         assert 'antiphon_recorder_recordings_total{state="set_aside"} 1.0' in metrics
-        assert child.returncode is None
+        assert child.poll() is None

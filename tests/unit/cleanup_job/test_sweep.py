@@ -39,6 +39,8 @@ from antiphon.shared_schemas.recording import (
     encode_meta,
 )
 from antiphon.shared_schemas.states import SessionKind
+from support.fork_server import fork_server, run_antiphon
+from support.redis_server import wait_until
 from support.stack import until
 
 NO_REDIS = "redis://127.0.0.1:1/0"
@@ -373,16 +375,18 @@ def test_space_is_not_freed_by_size_if_that_rule_is_off(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_process_ends_promptly_on_a_signal(data: Path, number: signal.Signals) -> None:
     make(data, "old", age_days=31)
-    env = environment(data)
-    child = subprocess.Popen(
-        [sys.executable, "-m", "antiphon.cleanup_job"], env=env, stderr=subprocess.PIPE, text=True
+    log = data / "log"
+    child = fork_server().start(
+        "antiphon.cleanup_job.__main__", folder=data, environment=environment(data), output=log
     )
-    assert child.stderr is not None
-    while '"cleanup_swept"' not in child.stderr.readline():
-        assert child.poll() is None  # now it waits for a day
+
+    def waits_for_a_day() -> bool:
+        assert child.poll() is None
+        return log.exists() and '"cleanup_swept"' in log.read_text()
+
+    wait_until(waits_for_a_day, within_s=60)
     child.send_signal(number)
-    child.communicate(timeout=60)
-    assert child.returncode == 0
+    assert child.wait(timeout=60) == 0
     assert left(data) == []
 
 
@@ -390,12 +394,8 @@ def test_one_shot_and_dry_run_from_the_command_line(data: Path) -> None:
     make(data, "old", age_days=31)
     env = environment(data)
     for flag, rest in (("--dry-run", ["old"]), ("--once", [])):
-        done = subprocess.run(
-            [sys.executable, "-m", "antiphon", "cleanup", flag],
-            env=env,
-            capture_output=True,
-            check=True,
-        )
+        done = run_antiphon("cleanup", flag, folder=data, environment=env, preloaded=True)
+        assert done.returncode == 0, done.stderr
         report = SweepReport.model_validate_json(done.stdout)
         assert removed(report) == [("old", Rule.AGE)]
         assert left(data) == rest
