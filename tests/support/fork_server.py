@@ -127,10 +127,23 @@ def run_antiphon(
         for module, summaries in _COMMANDS.items()
         if preloaded and not summaries.keys().isdisjoint(arguments[:1])
     )
+    return run_main(
+        "antiphon.cli.main", *arguments, folder=folder, environment=environment, imports=imports
+    )
+
+
+def run_main(
+    module: str,
+    *arguments: str,
+    folder: Path,
+    environment: dict[str, str],
+    imports: tuple[str, ...] = (),
+) -> subprocess.CompletedProcess[str]:
+    """Calls `main` of `module` in a new process, which has imported `imports` too, until it ends."""
     with TemporaryDirectory() as name:
         output, errors = Path(name) / "output", Path(name) / "errors"
         process = fork_server().start(
-            "antiphon.cli.main",
+            module,
             *arguments,
             folder=folder,
             environment=environment,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.redis_server.embedded import find_redis_server
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.findings import Finding, FindingStatus
+from support.fork_server import run_antiphon
 from support.redis_server import (
     REDIS_6,
     RedisServer,
@@ -143,16 +143,14 @@ async def test_a_cluster_with_unserved_slots_is_reported(tmp_path: Path) -> None
 
 async def doctor(*args: str, cwd: Path, **env: str) -> tuple[int, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
-    root = str(Path(__file__).parents[3])
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "antiphon", "doctor", *args),
-        cwd=cwd,
-        env=kept | {"PYTHONPATH": root, "NO_COLOR": "1"} | env,
-        stdout=asyncio.subprocess.PIPE,
+    done = await asyncio.to_thread(
+        run_antiphon,
+        *("doctor", *args),
+        folder=cwd,
+        environment=kept | {"NO_COLOR": "1"} | env,
+        preloaded=True,
     )
-    out, _ = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, out.decode()
+    return done.returncode, done.stdout
 
 
 async def test_a_healthy_machine_has_status_0(sound: BrokerSettings, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.stack.stack_file import StackFile, published_stack
 from antiphon.shared_schemas.states import SessionState
 from support.control_plane import join
+from support.fork_server import run_antiphon
 from support.recorder_conversations import LiveTalk
 
 pytestmark = pytest.mark.on_cluster
@@ -102,7 +102,6 @@ async def test_the_command_finds_the_redis_of_the_stack_in_its_folder(
 ) -> None:
     live, data = await LiveTalk.begin(broker), tmp_path / "data"
     folder = make(data, live.recording)
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ANTIPHON_REDIS_URL", raising=False)
     rules = {"KEY_PREFIX": settings.key_prefix, "MAX_STORAGE_GB": "0", "ORPHAN_HOURS": "1e-9"}
     for name, value in rules.items():
@@ -110,10 +109,12 @@ async def test_the_command_finds_the_redis_of_the_stack_in_its_folder(
     stack = StackFile(pid=os.getpid(), redis_url=settings.redis_url, edge_url="ws://e")
     with published_stack(data) as publish:
         publish(stack)
-        command = ("-m", "antiphon", "cleanup", "--once")
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        done = await asyncio.to_thread(
+            run_antiphon,
+            *("cleanup", "--once"),
+            folder=tmp_path,
+            environment=dict(os.environ),
+            preloaded=True,
         )
-        out, _ = await process.communicate()
-    report = SweepReport.model_validate_json(out)
+    report = SweepReport.model_validate_json(done.stdout)
     assert (report.redis.error, report.live, folder.exists()) == (None, 1, True)

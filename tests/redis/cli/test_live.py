@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.control_plane import claim, join, serve
-from support.fork_server import run_antiphon
+from support.fork_server import fork_server, run_antiphon
+from support.stack import until
 
 
 @pytest.fixture
@@ -29,11 +29,33 @@ async def _busy(broker: Broker) -> None:
     assert (await claim(broker, "worker-1")).sid == "adx_a"
 
 
-async def started(settings: BrokerSettings, *args: str) -> asyncio.subprocess.Process:
-    command = (sys.executable, "-m", "antiphon", *args)
-    return await asyncio.create_subprocess_exec(
-        *command, env=environment(settings), stdout=asyncio.subprocess.PIPE
-    )
+class Watch:
+    """A command that runs until Ctrl-C, and the lines of its output."""
+
+    def __init__(self, settings: BrokerSettings, folder: Path, *args: str) -> None:
+        self._output = folder / "output"
+        self._read = 0
+        self._process = fork_server().start(
+            "antiphon.cli.main",
+            *args,
+            folder=folder,
+            environment=environment(settings),
+            output=self._output,
+        )
+
+    async def line(self) -> str:
+        """The next line."""
+        await until(lambda: self._output.exists() and len(self._lines()) > self._read)
+        self._read += 1
+        return self._lines()[self._read - 1]
+
+    def _lines(self) -> list[str]:
+        return self._output.read_text().split("\n")[:-1]
+
+    async def interrupt(self) -> int:
+        """Ctrl-C; returns the exit status."""
+        self._process.send_signal(signal.SIGINT)
+        return await asyncio.to_thread(self._process.wait, timeout=60)
 
 
 def environment(settings: BrokerSettings) -> dict[str, str]:
@@ -104,24 +126,21 @@ async def test_edges(settings: BrokerSettings) -> None:
 
 
 @pytest.mark.usefixtures("_busy")
-async def test_watching_shows_changes(settings: BrokerSettings, broker: Broker) -> None:
-    process = await started(settings, "queue", "--watch", "--json")
-    assert process.stdout is not None
-    async with asyncio.timeout(60):
-        first = orjson.loads(await process.stdout.readline())
-        assert [row["session"] for row in first] == ["adx_b", "adx_c"]
-        await broker.sessions.end("adx_b", EndReason.CLIENT_GONE)
-        while [row["session"] for row in orjson.loads(await process.stdout.readline())] != [
-            "adx_c"
-        ]:
-            pass
-        process.send_signal(signal.SIGINT)
-        assert await process.wait() == 0
+async def test_watching_shows_changes(
+    settings: BrokerSettings, broker: Broker, tmp_path: Path
+) -> None:
+    watch = Watch(settings, tmp_path, "queue", "--watch", "--json")
+    first = orjson.loads(await watch.line())
+    assert [row["session"] for row in first] == ["adx_b", "adx_c"]
+    await broker.sessions.end("adx_b", EndReason.CLIENT_GONE)
+    while [row["session"] for row in orjson.loads(await watch.line())] != ["adx_c"]:
+        pass
+    assert await watch.interrupt() == 0
 
 
 @pytest.mark.usefixtures("_busy")
 async def test_events_are_listed_in_order_and_then_followed(
-    settings: BrokerSettings, broker: Broker
+    settings: BrokerSettings, broker: Broker, tmp_path: Path
 ) -> None:
     seen = [orjson.loads(line) for line in (await shown(settings, "events", "--json")).splitlines()]
     assert [(one["sid"], one["state"]) for one in seen] == [
@@ -130,16 +149,13 @@ async def test_events_are_listed_in_order_and_then_followed(
         ("adx_c", "queued"),
         ("adx_a", "assigned"),
     ]
-    process = await started(settings, "events", "--last", "1", "--watch", "--session", "adx_a")
-    assert process.stdout is not None
-    async with asyncio.timeout(60):
-        assert b"assigned" in await process.stdout.readline()
-        await broker.sessions.end("adx_b", EndReason.CLIENT_GONE)
-        await broker.sessions.end("adx_a", EndReason.CANCELLED)
-        last = (await process.stdout.readline()).split()
-        assert last[1:5] == [b"adx_a", b"audio_duplex", b"ended", b"cancelled"]
-        process.send_signal(signal.SIGINT)
-        await process.wait()
+    watch = Watch(settings, tmp_path, "events", "--last", "1", "--watch", "--session", "adx_a")
+    assert "assigned" in await watch.line()
+    await broker.sessions.end("adx_b", EndReason.CLIENT_GONE)
+    await broker.sessions.end("adx_a", EndReason.CANCELLED)
+    last = (await watch.line()).split()
+    assert last[1:5] == ["adx_a", "audio_duplex", "ended", "cancelled"]
+    await watch.interrupt()
 
 
 async def test_empty_tables(settings: BrokerSettings) -> None:

@@ -21,6 +21,7 @@ from antiphon.inference_worker.engines.registry import engine_names
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 from support.fork_server import run_antiphon
+from support.python_code import run_code
 from support.scripted_server import Scripted, Wire
 
 CLI: Any = typer.main.get_command(app)
@@ -103,14 +104,8 @@ def test_help_lists_the_engines_of_the_registry(command: str) -> None:
 def test_the_shell_completes(words: str, completed: set[str]) -> None:
     count = str(len(words.split()) - 1)
     code = "import sys, antiphon.cli.main as cli; sys.argv[:] = ['antiphon']; cli.main()"
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ
-        | {"_ANTIPHON_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    completion = {"_ANTIPHON_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
+    shown = run_code(code, environment=os.environ | completion)
     assert set(shown.stdout.split()) == completed, shown.stderr
 
 

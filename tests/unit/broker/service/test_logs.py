@@ -12,31 +12,28 @@ from typing import Any
 import orjson
 import pytest
 
-from antiphon.broker.service.logs import hide_secrets
+from antiphon.broker.service import logs
+from support.python_code import run_code
 
 OURS = "structlog.get_logger('x').info('began', n=1)"
 THEIRS = "logging.getLogger('uvicorn.error').warning('port %d', 80)"
 
 
+SETUP = """import asyncio, logging, structlog, warnings
+from antiphon.broker.service.logs import configure_logging
+configure_logging('edge')
+"""
+
+
 def lines(code: str, **env: str) -> list[str]:
     """The output of a new process that has configured its logs."""
-    shown = subprocess.run(
-        _command(code), env=_env(env), capture_output=True, text=True, timeout=60
-    )
+    shown = run_code(SETUP + code, environment=_env(env), imports=(logs.__name__,))
     assert shown.returncode == 0, shown.stderr
     return shown.stderr.splitlines()
 
 
 def entries(code: str, **env: str) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in lines(code, **env)]
-
-
-def _command(code: str) -> list[str]:
-    setup = "import asyncio, logging, structlog, warnings\n"
-    setup += (
-        "from antiphon.broker.service.logs import configure_logging\nconfigure_logging('edge')\n"
-    )
-    return [sys.executable, "-c", setup + code]
 
 
 def _env(more: dict[str, str]) -> dict[str, str]:
@@ -120,9 +117,7 @@ def test_the_level_is_a_setting() -> None:
 
 
 def test_a_bad_setting_ends_the_process_with_a_message() -> None:
-    shown = subprocess.run(
-        _command(""), env=_env({"ANTIPHON_LOG_FORMAT": "xml"}), capture_output=True, text=True
-    )
+    shown = run_code(SETUP, environment=_env({"ANTIPHON_LOG_FORMAT": "xml"}))
     assert shown.returncode == 78
     assert shown.stderr.startswith("antiphon: ")
     assert "ANTIPHON_LOG_FORMAT" in shown.stderr
@@ -134,7 +129,8 @@ def test_a_terminal_gets_colours(format_: str, coloured: bool) -> None:
     here, there = pty.openpty()
     env = _env({"ANTIPHON_LOG_FORMAT": format_, "TERM": "xterm", "FORCE_COLOR": "1"})
     env.pop("NO_COLOR", None)
-    subprocess.run(_command(OURS), env=env, stderr=there, check=True, timeout=60)
+    command = [sys.executable, "-c", SETUP + OURS]
+    subprocess.run(command, env=env, stderr=there, check=True, timeout=60)
     os.close(there)
     shown = os.read(here, 65536).decode()
     os.close(here)
@@ -163,4 +159,4 @@ def test_the_console_format_can_be_forced() -> None:
     ],
 )
 def test_secrets_are_not_logged(name: str, value: Any, shown: Any) -> None:
-    assert hide_secrets(None, "info", {name: value}) == {name: shown}
+    assert logs.hide_secrets(None, "info", {name: value}) == {name: shown}
