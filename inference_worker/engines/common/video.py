@@ -1,11 +1,12 @@
-"""Decodes a video file into JPEG frames and audio, within fixed limits."""
+"""Decodes the audio and the frames of a video file, within fixed limits."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from PIL import Image
@@ -15,11 +16,12 @@ from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 
 if TYPE_CHECKING:  # at run time only for a video: FFmpeg's libraries are large
     from av.audio.frame import AudioFrame
+    from av.audio.stream import AudioStream
     from av.container import InputContainer
     from av.packet import Packet
     from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
 
-_JPEG_QUALITY = 85
 _ROUNDING_S = 1e-6
 
 
@@ -31,14 +33,16 @@ class InvalidVideo(ValueError):
 class VideoLimits:
     """Limits of one video.
 
-    A longer video than `seconds`, or a frame of more than `pixels`, is rejected. Of more than
-    `frames` frames only some are used. `side` is the longer side of the JPEGs, in pixels.
+    A longer video than `seconds`, or a frame of more than `pixels`, is rejected. `side` is the longer
+    side of the pictures, in pixels: larger frames are scaled down.
     """
 
     seconds: float = 120.0
-    frames: int = 64
     pixels: int = 4096 * 2304
-    side: int = 1024
+    side: int = 1920
+
+
+_LIMITS = VideoLimits()
 
 
 class VideoBudget:
@@ -60,8 +64,7 @@ class VideoBudget:
 
     def spend(self, pixels: int) -> None:
         """Charge one packet of `pixels`. Raises InvalidVideo over the limit, EngineError if cancelled."""
-        if self._cancelled():
-            raise EngineError("the client no longer waits for this video")
+        self.check_cancelled()
         self._packets -= 1
         self._pixels -= pixels
         if self._packets < 0 or self._pixels < 0:
@@ -71,41 +74,91 @@ class VideoBudget:
                 f"{most:.3g} pixels in total; send fewer frames a second, smaller frames, or a shorter video"
             )
 
+    def check_cancelled(self) -> None:
+        if self._cancelled():
+            raise EngineError("the client no longer waits for this video")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class VideoClip:
-    """`frames` are JPEG files, `times` their positions in seconds; `audio` is float32 at 16 kHz."""
+class VideoTrack:
+    """`seconds` from the first frame to the end of the last; `audio` is float32 at 16 kHz, empty if none."""
 
-    frames: tuple[bytes, ...] = field(repr=False)
-    times: tuple[float, ...]
+    seconds: float
     audio: Samples = field(repr=False)
 
 
-def decode_video(
+def read_track(
     data: bytes,
-    stack_frames: int = 1,
-    limits: VideoLimits | None = None,
+    budget: VideoBudget | None = None,
+    limits: VideoLimits = _LIMITS,
     *,
     with_frames: bool = True,
-    budget: VideoBudget | None = None,
-) -> VideoClip:
-    """The first frame at or after each 1/`stack_frames` of a second, and the audio (empty if none).
-
-    If there are more than `limits.frames`, every second one is dropped until they fit. Raises
-    InvalidVideo, and the errors of `budget`.
+) -> VideoTrack:
+    """The length and the audio of a video. `with_frames` measures the frames and charges for them, but
+    decodes none. Raises InvalidVideo, and the errors of `budget`.
     """
+    budget = budget or VideoBudget()
+    with _opened(data) as container:
+        video, audio = _streams(container)
+        span, sound = _Span(video), _Sound(limits)
+        if with_frames:
+            _check_size(video.width, video.height, limits)
+        wanted = [*([video] if with_frames else []), *([audio] if audio else [])]
+        for packet in container.demux(wanted) if wanted else ():
+            if packet.stream is audio:
+                budget.spend(0)
+                sound.take(packet)
+            else:
+                budget.spend(video.width * video.height)
+                span.take(packet)
+                _check_length(span.seconds, limits)
+        sound.finish(None if audio is None else _seconds(audio.duration, audio))
+        return VideoTrack(span.seconds, sound.samples())
+
+
+def frames_at(
+    data: bytes,
+    times: Iterable[float],
+    budget: VideoBudget | None = None,
+    limits: VideoLimits = _LIMITS,
+) -> Iterator[tuple[float, Image.Image]]:
+    """The RGB frame that is shown at each of `times`, in ascending seconds after the first frame.
+
+    A time at which the last yielded frame is still shown is left out. Frames cost nothing here:
+    `read_track` has charged for them. Raises like `read_track`.
+    """
+    budget, due = budget or VideoBudget(), iter(times)
+    with _opened(data) as container:
+        video, _ = _streams(container)
+        video.codec_context.thread_count = 1
+        time, shown, origin = next(due, None), None, None
+        for frame in container.decode(video):
+            budget.check_cancelled()
+            _check_size(frame.width, frame.height, limits)
+            origin = (frame.time or 0.0) if origin is None else origin
+            began = (frame.time or 0.0) - origin - _ROUNDING_S
+            while time is not None and time < began:
+                if shown is not None:
+                    yield time, _picture(shown, limits.side)
+                time, shown = next(due, None), None
+            if time is None:
+                return
+            shown = frame
+        if shown is not None and time is not None:
+            yield time, _picture(shown, limits.side)
+
+
+@contextmanager
+def _opened(data: bytes) -> Iterator[InputContainer]:
     import av
 
-    limits, budget = limits or VideoLimits(), budget or VideoBudget()
-    frames, sound = _Frames(stack_frames, limits), _Sound(limits)
     try:
         with av.open(
             io.BytesIO(data), "r", format=_format(data), metadata_errors="replace"
         ) as container:
-            _read(container, frames if with_frames else None, sound, budget)
+            yield container
     except av.FFmpegError as error:
         raise InvalidVideo(f"the video cannot be read: {error.strerror}") from error
-    return VideoClip(tuple(frames.jpegs), tuple(frames.times), sound.samples())
 
 
 def _format(data: bytes) -> str:
@@ -121,105 +174,85 @@ def _format(data: bytes) -> str:
     raise InvalidVideo("the video is neither MP4, WebM, Matroska, AVI nor Ogg")
 
 
-def _read(
-    container: InputContainer, frames: _Frames | None, sound: _Sound, budget: VideoBudget
-) -> None:
-    from av.audio.frame import AudioFrame
-    from av.video.frame import VideoFrame
-
+def _streams(container: InputContainer) -> tuple[VideoStream, AudioStream | None]:
+    """The first video stream, and the first audio stream if its codec is known."""
     video = container.streams.video[0] if container.streams.video else None
     audio = container.streams.audio[0] if container.streams.audio else None
     if video is None or video.codec_context is None:
         raise InvalidVideo("the file has no video stream, or its codec is unknown")
-    sound_stream = audio if audio is not None and audio.codec_context is not None else None
-    wanted = [stream for stream in (video if frames else None, sound_stream) if stream]
-    if frames:
-        frames.check_size(video.width, video.height)
-        video.codec_context.thread_count = 1
-    for packet in container.demux(wanted) if wanted else ():
-        budget.spend(_pixels(packet))
-        for decoded in packet.decode():
-            if isinstance(decoded, VideoFrame) and frames:
-                frames.take(decoded)
-            elif isinstance(decoded, AudioFrame):
-                sound.take(decoded)
-    sound.finish()
+    return video, audio if audio is not None and audio.codec_context is not None else None
 
 
-def _pixels(packet: Packet[Any]) -> int:
-    """Pixels of a video packet's frame; 0 for audio."""
-    from av.video.stream import VideoStream
+class _Span:
+    """The time from the start of the first frame to the end of the last, from packets in any order."""
 
-    stream = packet.stream
-    return stream.width * stream.height if isinstance(stream, VideoStream) else 0
+    def __init__(self, video: VideoStream) -> None:
+        self._video = video
+        self._frame_s = 1 / float(video.average_rate) if video.average_rate else 0.0
+        self._first: float | None = None
+        self._end = 0.0
 
+    @property
+    def seconds(self) -> float:
+        return 0.0 if self._first is None else self._end - self._first
 
-class _Frames:
-    """Keeps the frames that are due, and drops every second one when there are too many."""
-
-    def __init__(self, per_second: int, limits: VideoLimits) -> None:
-        self.jpegs: list[bytes] = []
-        self.times: list[float] = []
-        self._limits = limits
-        self._interval = 1.0 / max(1, per_second)
-        self._due = 0.0
-
-    def check_size(self, width: int, height: int) -> None:
-        if width * height > self._limits.pixels:
-            raise InvalidVideo(f"the video's frames are too large: {width} x {height}")
-
-    def take(self, frame: VideoFrame) -> None:
-        self.check_size(frame.width, frame.height)
-        time_s = frame.time or 0.0
-        _check_length(time_s, self._limits)
-        if time_s + _ROUNDING_S < self._due:
+    def take(self, packet: Packet[Any]) -> None:
+        start = _seconds(packet.pts if packet.pts is not None else packet.dts, self._video)
+        if start is None:  # the flush packet
             return
-        self.jpegs.append(_jpeg(frame, self._limits.side))
-        self.times.append(round(time_s, 3))
-        self._due += self._interval
-        if len(self.jpegs) > self._limits.frames:
-            self.jpegs, self.times = self.jpegs[::2], self.times[::2]
-            self._interval *= 2
-            self._due = self.times[-1] + self._interval
+        self._first = start if self._first is None else min(start, self._first)
+        length = _seconds(packet.duration, self._video) or self._frame_s
+        self._end = max(self._end, start + length)
 
 
 class _Sound:
-    """Collects the audio as 16 kHz mono."""
+    """Collects the audio as 16 kHz mono, rounded to 16 bits like the audio that MiniCPM-o was given."""
 
     def __init__(self, limits: VideoLimits) -> None:
         from av.audio.resampler import AudioResampler
 
         self._limits = limits
-        self._resampler = AudioResampler(format="flt", layout="mono", rate=INPUT_RATE)
+        self._resampler = AudioResampler(format="s16", layout="mono", rate=INPUT_RATE)
         self._parts: list[Samples] = []
         self._count = 0
+        self._length: int | None = None
 
-    def take(self, frame: AudioFrame) -> None:
-        frame.pts = None  # closes gaps: only the words matter, not their times
-        self._keep(self._resampler.resample(frame))
+    def take(self, packet: Packet[Any]) -> None:
+        for frame in cast("list[AudioFrame]", packet.decode()):
+            frame.pts = None  # closes gaps: only the words matter, not their times
+            self._keep(self._resampler.resample(frame))
 
-    def finish(self) -> None:
+    def finish(self, seconds: float | None) -> None:
+        """`seconds` is the length of the stream if the file says it: what follows is the codec's padding."""
         if self._parts:
             self._keep(self._resampler.resample(None))
+        self._length = round(seconds * INPUT_RATE) if seconds else None
 
     def samples(self) -> Samples:
-        return np.concatenate([SILENCE, *self._parts])
+        return np.concatenate([SILENCE, *self._parts])[: self._length]
 
     def _keep(self, frames: Iterable[AudioFrame]) -> None:
         for frame in frames:
-            self._parts.append(frame.to_ndarray().reshape(-1).astype(np.float32))
+            self._parts.append(frame.to_ndarray().reshape(-1).astype(np.float32) / 32768.0)
             self._count += len(self._parts[-1])
         _check_length(self._count / INPUT_RATE, self._limits)
 
 
+def _seconds(ticks: int | None, stream: VideoStream | AudioStream) -> float | None:
+    return None if ticks is None or stream.time_base is None else float(ticks * stream.time_base)
+
+
+def _check_size(width: int, height: int, limits: VideoLimits) -> None:
+    if width * height > limits.pixels:
+        raise InvalidVideo(f"the video's frames are too large: {width} x {height}")
+
+
 def _check_length(time_s: float, limits: VideoLimits) -> None:
-    if time_s > limits.seconds:
+    if time_s > limits.seconds + _ROUNDING_S:
         raise InvalidVideo(f"the video is longer than {limits.seconds:g} s")
 
 
-def _jpeg(frame: VideoFrame, side: int) -> bytes:
+def _picture(frame: VideoFrame, side: int) -> Image.Image:
     image = Image.fromarray(frame.to_ndarray(format="rgb24"))
     image.thumbnail((side, side))
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=_JPEG_QUALITY)
-    return buffer.getvalue()
+    return image

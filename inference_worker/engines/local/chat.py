@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from antiphon.inference_worker.engines.common.video import InvalidVideo, VideoBudget, decode_video
+from antiphon.inference_worker.engines.common.video import InvalidVideo, VideoBudget, read_track
 from antiphon.inference_worker.engines.local.answer import LocalAnsweringView
 from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, LlmMessage
 from antiphon.inference_worker.engines.local.models import LocalSlot
@@ -158,7 +158,7 @@ def _audio_of(data: bytes, field: str, videos: VideoBudget | None) -> Samples:
         text = "the local engine does not see videos; with omni_mode it hears their sound"
         raise UnsupportedContent(text, field)
     try:
-        audio = decode_video(data, with_frames=False, budget=videos).audio
+        audio = read_track(data, videos, with_frames=False).audio
     except InvalidVideo as error:
         raise UnsupportedContent(str(error), field) from error
     if not len(audio):

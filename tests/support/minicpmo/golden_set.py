@@ -59,3 +59,7 @@ def image(name: str) -> Image.Image:
 
 def image_bytes(name: str) -> bytes:
     return (FOLDER / "inputs" / f"image_{name}.png").read_bytes()
+
+
+def video_bytes(name: str) -> bytes:
+    return (FOLDER / "inputs" / name).read_bytes()

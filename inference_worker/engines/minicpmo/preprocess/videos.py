@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from antiphon.inference_worker.engines.common.video import (
+    InvalidVideo,
     VideoBudget,
-    VideoClip,
-    VideoLimits,
-    decode_video,
+    frames_at,
+    read_track,
 )
-from antiphon.inference_worker.engines.minicpmo.preprocess.images import ImageSize, decode_image
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import ImageSize
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 MAX_SEGMENTS = 64
-"""Maximum number of segments; a longer video is split into segments of 2, 4, 8 ... seconds."""
+"""Maximum number of segments. They are one second long in a video of at most so many seconds."""
 
 MIN_CLIP_SAMPLES = 1600
 """Shorter audio yields no embedding."""
@@ -27,11 +28,15 @@ MIN_CLIP_SAMPLES = 1600
 SHEET_GAP = 6
 """Black pixels between the frames of a contact sheet."""
 
+_ROUNDING_S = 1e-6
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VideoSegment:
-    """One second of a video (or 2, 4, ...). `audio` is None in a silent video, `between` at one
-    frame per second.
+    """One second of a video, or more of a long one.
+
+    `audio` is None in a silent video, and empty where the sound has ended. `between` is None if the
+    segment has one frame.
     """
 
     frame: Image.Image
@@ -42,9 +47,28 @@ class VideoSegment:
 def read_video(
     data: bytes, stack_frames: int, budget: VideoBudget | None = None
 ) -> Iterator[VideoSegment]:
-    """Split a video with `stack_frames` frames per second. Raises like `decode_video`."""
-    limits = VideoLimits(frames=MAX_SEGMENTS * stack_frames)
-    return _segments(decode_video(data, stack_frames, limits, budget=budget), stack_frames)
+    """Split a video with `stack_frames` frames per segment. Raises like `read_track`."""
+    budget = budget or VideoBudget()
+    track = read_track(data, budget)
+    starts = segment_starts(track.seconds)
+    segment_of = dict(_frame_times(starts, track.seconds, stack_frames))
+    shown = frames_at(data, segment_of, budget)
+    before: tuple[float, list[Image.Image]] | None = None
+    for place, group in groupby(shown, key=lambda one: segment_of[one[0]]):
+        if before is not None:
+            yield _segment(*before, starts[place], track.audio)
+        before = starts[place], [picture for _, picture in group]
+    if before is None:
+        raise InvalidVideo("the video has no frames")
+    yield _segment(*before, None, track.audio)
+
+
+def segment_starts(seconds: float) -> list[float]:
+    """The start of each segment of a video of this length, at least one."""
+    if seconds <= MAX_SEGMENTS:
+        return [float(second) for second in range(max(1, math.ceil(seconds - _ROUNDING_S)))]
+    tenths = int(seconds / 0.1)
+    return [round(int(tenth) * 0.1, 1) for tenth in np.linspace(0, tenths - 1, MAX_SEGMENTS)]
 
 
 def contact_sheet(pictures: list[Image.Image]) -> Image.Image:
@@ -61,34 +85,29 @@ def contact_sheet(pictures: list[Image.Image]) -> Image.Image:
     return canvas
 
 
-def _segments(clip: VideoClip, stack_frames: int) -> Iterator[VideoSegment]:
-    seconds = _segment_seconds(clip.times[-1])
-    keyed = zip((int(time // seconds) for time in clip.times), clip.frames, strict=True)
-    groups = [
-        (place * seconds, [frame for _, frame in group])
-        for place, group in itertools.groupby(keyed, key=lambda one: one[0])
-    ]
-    sounds = _split_audio(clip.audio, [start for start, _ in groups[1:]])
-    for (_, frames), sound in zip(groups, sounds, strict=True):
-        first, *more = map(decode_image, frames[:stack_frames])
-        yield VideoSegment(first, sound, contact_sheet(more) if more else None)
+def _frame_times(
+    starts: list[float], seconds: float, stack_frames: int
+) -> Iterator[tuple[float, int]]:
+    """The time of each frame, and its segment."""
+    last = max(starts[-1] + 1, seconds) if seconds <= MAX_SEGMENTS else seconds
+    for place, (start, end) in enumerate(zip(starts, [*starts[1:], last], strict=True)):
+        for step in range(stack_frames):
+            time = start + step / stack_frames * (end - start)
+            if step == 0 or time < seconds:
+                yield time, place
 
 
-def _segment_seconds(last: float) -> int:
-    """Length of a segment in seconds if the last frame is at time `last`."""
-    seconds = 1
-    while last / seconds >= MAX_SEGMENTS:
-        seconds *= 2
-    return seconds
-
-
-def _split_audio(audio: Samples, cuts: list[int]) -> list[Samples] | list[None]:
-    """The audio of each segment, padded with silence if it ends before the frames do."""
+def _segment(
+    start: float, pictures: list[Image.Image], end: float | None, audio: Samples
+) -> VideoSegment:
+    """The last segment (`end` is None) has all of the remaining audio, and enough for an embedding."""
+    sheet = contact_sheet(pictures[1:]) if len(pictures) > 1 else None
     if not len(audio):
-        return [None] * (len(cuts) + 1)
-    places = [cut * INPUT_RATE for cut in cuts]
-    missing = max(0, max([0, *places]) + MIN_CLIP_SAMPLES - len(audio))
-    return np.split(np.pad(audio, (0, missing)), places)
+        return VideoSegment(pictures[0], None, sheet)
+    sound = audio[int(start * INPUT_RATE) : None if end is None else int(end * INPUT_RATE)]
+    if end is None:
+        sound = np.pad(sound, (0, max(0, MIN_CLIP_SAMPLES - len(sound))))
+    return VideoSegment(pictures[0], sound, sheet)
 
 
 def _grid(count: int, cell: ImageSize) -> ImageSize:

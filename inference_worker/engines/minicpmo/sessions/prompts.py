@@ -160,7 +160,7 @@ def read_message(
         for place, part in enumerate(message.parts)
         for piece in _pieces_or_error(part, reading, f"{where}.{place}")
     ]
-    audio = [_padded(piece) for piece in pieces if isinstance(piece, np.ndarray)]
+    audio = [piece for piece in pieces if isinstance(piece, np.ndarray)]
     separate = (AudioClip(clip_mels(samples)) for samples in audio)
     clips = iter(_merged_clips(audio)) if reading.merge_audio else separate
     return [next(clips) if isinstance(piece, np.ndarray) else piece for piece in pieces]
@@ -179,7 +179,7 @@ def _pieces(part: Sent, reading: ReadOptions) -> Iterator[ContentPiece]:
         case TextPart(text):
             yield text
         case AudioPart():
-            yield part.samples()
+            yield _padded(part.samples())
         case ImagePart(data):
             most = reading.max_slices or settings.max_slice_nums
             yield slice_image(decode_image(data), settings, most)

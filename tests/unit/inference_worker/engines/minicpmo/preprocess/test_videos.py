@@ -17,9 +17,11 @@ from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.preprocess.videos import (
+    MIN_CLIP_SAMPLES,
     SHEET_GAP,
     contact_sheet,
     read_video,
+    segment_starts,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
@@ -81,13 +83,14 @@ def test_a_segment_is_one_second_of_frame_and_audio() -> None:
     assert INPUT_RATE // 2 <= lengths[2] < INPUT_RATE
 
 
-def test_audio_that_ends_early_is_padded_and_a_silent_video_has_none() -> None:
+def test_audio_that_ends_early_and_a_silent_video() -> None:
+    """As in the reference, only the last segment is padded, to the shortest clip with an embedding."""
     short = golden_set.waves()["w_user"][: INPUT_RATE // 2]
     first, second, third = read_video(video(seconds=3, sound=short), 1)
     assert first.audio is not None
     assert second.audio is not None
     assert third.audio is not None
-    assert (len(first.audio), len(second.audio), len(third.audio)) == (16000, 16000, 1600)
+    assert (len(first.audio), len(second.audio), len(third.audio)) == (8000, 0, 1600)
     assert not third.audio.any()
     assert [segment.audio for segment in read_video(video(), 1)] == [None, None]
 
@@ -129,11 +132,32 @@ def test_contact_sheets_are_nearly_square(
         assert laid.getpixel(between) == (0, 0, 0)
 
 
-def test_a_long_video_has_longer_segments() -> None:
+def test_a_long_video_has_64_segments() -> None:
+    """Audio belongs to them without a gap, also where the contact sheets have other frames."""
     sound = np.zeros(70 * INPUT_RATE, dtype=np.float32)
-    segments = list(read_video(video(seconds=70, rate=2, sound=sound), 1))
-    assert len(segments) == 35
-    assert {len(s.audio) for s in segments[:-1] if s.audio is not None} == {2 * INPUT_RATE}
+    segments = list(read_video(video(seconds=70, rate=4, sound=sound), 2))
+    assert len(segments) == 64
+    lengths = [len(segment.audio) for segment in segments if segment.audio is not None]
+    assert sum(lengths[:-1]) == int(69.9 * INPUT_RATE)
+    assert lengths[-1] == MIN_CLIP_SAMPLES
+    assert all(segment.between is not None for segment in segments[:-1])
+    assert segments[-1].between is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "count", "last"),
+    [
+        (0.0, 1, 0.0),
+        (0.9, 1, 0.0),
+        (1.0, 1, 0.0),
+        (1.1, 2, 1.0),
+        (64.0, 64, 63.0),
+        (64.1, 64, 63.9),
+    ],
+)
+def test_starts_of_segments(seconds: float, count: int, last: float) -> None:
+    starts = segment_starts(seconds)
+    assert (len(starts), starts[0], starts[-1]) == (count, 0.0, last)
 
 
 def test_a_video_with_few_frames_has_a_segment_for_each() -> None:
