@@ -10,8 +10,9 @@ from pathlib import Path
 
 import torch
 
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, read_config
-from antiphon.inference_worker.engines.minicpmo.device import pick_device
+from antiphon.inference_worker.engines.minicpmo.checkpoint_files import check_files, read_config
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.device import NO_GPU_REMEDY, pick_device
 from antiphon.inference_worker.engines.minicpmo.model.kernel_check import missing_for_triton
 from antiphon.inference_worker.engines.minicpmo.model.load import (
     build_on_meta,
@@ -19,7 +20,6 @@ from antiphon.inference_worker.engines.minicpmo.model.load import (
     check_names,
     expected_names,
     find_shards,
-    open_weights,
 )
 from antiphon.inference_worker.engines.minicpmo.model.memory import (
     GIB,
@@ -33,35 +33,34 @@ from antiphon.inference_worker.engines.plugin import run_check
 from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok, warning
 
 _FETCH = "download every file of openbmb/MiniCPM-o-4_5: docs/gpu.md has the command"
-_DRIVER = "install NVIDIA's driver, and a torch that was built for it"
+_AUTO = "set the engine option device to auto"
 _ROOM = "--slots is also ANTIPHON_SLOTS; engine options are in ANTIPHON_ENGINE_OPTIONS"
 
 
 def examine(folder: Path, options: EngineOptions) -> Iterator[Finding]:
     """Run every check; a check after a failed one may fail for the same reason.
 
-    Nothing else in the folder is examined without a readable `config.json`.
+    The contents are examined only if all files are there and complete.
     """
     yield ok("torch", f"{torch.__version__}, CUDA {torch.version.cuda or 'not built in'}")
     yield _gpu(options)
     yield _kernels(options)
     if options.quantize != "none":
         yield run_check("quantize", lambda: _quantize(options), "set --quantize to int8")
-    config = run_check("model folder", lambda: str(read_config(folder)), _FETCH)
-    if config.verdict is FindingStatus.FAILURE:
-        yield config
+    files = run_check("model folder", lambda: _files(folder), _FETCH)
+    yield files
+    if files.verdict is FindingStatus.FAILURE:
         return
-    yield run_check("model folder", lambda: _names(folder), _FETCH)
-    yield run_check("model files", lambda: _files(folder), _FETCH)
+    yield run_check("model tensors", lambda: _names(folder), _FETCH)
     yield run_check("tokenizer", lambda: f"{len(Tokenizer(folder))} tokens", _FETCH)
     yield _voice(folder, options)
     yield run_check("model memory", lambda: _memory(folder, options), _ROOM)
 
 
 def _gpu(options: EngineOptions) -> Finding:
-    finding = run_check("gpu", lambda: _device(options), _DRIVER)
+    finding = run_check("gpu", lambda: _device(options), NO_GPU_REMEDY)
     if finding.found == "cpu":
-        return warning("gpu", "none: on a CPU this model is far slower than real time", _DRIVER)
+        return warning("gpu", "not used: on a CPU this model is far slower than real time", _AUTO)
     return finding
 
 
@@ -98,16 +97,14 @@ def _names(folder: Path) -> str:
     network = build_on_meta(read_config(folder))
     shards = find_shards(folder)
     check_names(expected=expected_names(network, shards), found=shards)
-    return f"{folder.resolve()}, {len(shards)} tensors"
+    return f"all {len(shards)} have the expected names"
 
 
 def _files(folder: Path) -> str:
-    """Opening a file reads its table of contents and compares it with the length of the file."""
+    check_files(folder)
     files = sorted(set(find_shards(folder).values()))
-    for path in files:
-        with open_weights(path):
-            pass
-    return f"{len(files)} weight files, {sum(p.stat().st_size for p in files) / GIB:.1f} GiB"
+    size = sum(path.stat().st_size for path in files) / GIB
+    return f"{folder.resolve()}, {len(files)} weight files, {size:.1f} GiB"
 
 
 def _voice(folder: Path, options: EngineOptions) -> Finding:
@@ -118,7 +115,9 @@ def _voice(folder: Path, options: EngineOptions) -> Finding:
         text = f"no GPU, or no {place or folder / 'assets' / 'token2wav'}: sound is refused"
         return warning("voice", text, "fetch assets/token2wav too, or set the option vocoder")
     if importlib.util.find_spec("stepaudio2") is None:
-        remedy = "pip install --no-deps minicpmo-utils, and the extra token2wav; or vocoder=none"
+        remedy = (
+            "pip install --no-deps minicpmo-utils==1.0.7, and the extra token2wav; or vocoder=none"
+        )
         return failure("voice", "Token2wav's package is not installed", remedy)
     return run_check("voice", lambda: _safe_voice(place), _FETCH)
 

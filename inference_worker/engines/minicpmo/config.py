@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from antiphon.inference_worker.engines.types import EngineLoadError
+from pydantic import BaseModel, ConfigDict, Field
 
 Fidelity = Literal["upstream", "fixed"]
 """"upstream" reproduces the oddities of the reference; "fixed" corrects plain bugs."""
@@ -15,14 +13,13 @@ Fidelity = Literal["upstream", "fixed"]
 KernelChoice = Literal["auto", "triton", "torch"]
 """What runs between the matrix products of a decoder layer; "auto" is Triton on a GPU where it compiles."""
 
-
 Quantization = Literal["none", "int8", "fp8"]
+"""What the linear weights of the language model become at load. fp8 needs Ada or Hopper."""
 
 MAX_SLOTS = 256
 
 VOCODER_GRAPH_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """A batch in between is padded to the next of these numbers."""
-"""What the linear weights of the language model become at load. fp8 needs Ada or Hopper."""
 
 
 class _Section(BaseModel):
@@ -164,6 +161,8 @@ class ModelConfig(_Section):
 class EngineOptions(BaseModel):
     """Options of the operator. `context_tokens` is per slot; memory grows with slots * context.
 
+    `device` is "auto" or "cuda" for the first GPU, "cuda:1" or so for another, or "cpu".
+
     `vocoder` is the folder of Token2wav. "auto" takes assets/token2wav of the checkpoint if that
     folder and a GPU exist; "none" serves text only. `vocoder_steps` is the number of solver steps
     per chunk; the public demo takes 5. `vocoder_tf32` computes its matrix products in TF32, as torch does
@@ -209,17 +208,3 @@ class EngineOptions(BaseModel):
         if not largest:
             return ()
         return tuple(sorted({min(size, largest) for size in VOCODER_GRAPH_SIZES}))
-
-
-def read_config(folder: Path) -> ModelConfig:
-    """Read `folder`/config.json. Raises EngineLoadError naming the field that does not fit."""
-    path = folder / "config.json"
-    if not folder.is_dir():
-        raise EngineLoadError(f"there is no folder {folder}; correct --model-path")
-    if not path.is_file():
-        text = f"{folder} is not a MiniCPM-o folder: it has no config.json; correct --model-path"
-        raise EngineLoadError(text)
-    try:
-        return ModelConfig.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise EngineLoadError(f"{path} does not describe MiniCPM-o 4.5: {error}") from error

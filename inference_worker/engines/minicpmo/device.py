@@ -17,6 +17,11 @@ log = structlog.get_logger()
 DEVICE_LOST = 70
 """Exit code of a process whose device is lost: no later call can reach it."""
 
+NO_GPU_REMEDY = (
+    "install NVIDIA's driver and a torch built for CUDA, or set the engine option device to cpu "
+    "(far slower than real time)"
+)
+
 SWITCH_S = 0.0005
 """Python's thread switch interval: decoding a token takes 20 ms, and vocoder threads run beside it."""
 
@@ -35,15 +40,13 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def pick_device(name: str) -> torch.device:
-    """Resolve "auto" to the GPU if there is one. Raises EngineLoadError for a missing device."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+    """The device called `name`; "auto" is the GPU. Raises EngineLoadError for a missing device."""
     try:
-        device = torch.device(name)
+        device = torch.device("cuda" if name == "auto" else name)
     except RuntimeError as error:
         raise EngineLoadError(f"no device is called {name!r}") from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise EngineLoadError(f"device {name!r} was asked for, but torch sees no GPU")
+        raise EngineLoadError(f"torch {torch.__version__} sees no GPU: {NO_GPU_REMEDY}")
     return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, read_config
+from antiphon.inference_worker.engines.minicpmo.checkpoint_files import check_files
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.plugin import EnginePlugin
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -22,7 +23,7 @@ class MiniCPMOPlugin(EnginePlugin[EngineOptions]):
         if path is None:
             text = "engine 'minicpmo' needs the checkpoint's folder: --model-path DIR"
             raise EngineLoadError(text)
-        read_config(path)
+        check_files(path)
 
     def build(self, options: EngineOptions, model_path: Path | None) -> UnifiedProcessor:
         from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor

@@ -8,7 +8,8 @@ from pathlib import Path
 import structlog
 import torch
 
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, read_config
+from antiphon.inference_worker.engines.minicpmo.checkpoint_files import read_config
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.device import pick_device
 from antiphon.inference_worker.engines.minicpmo.model.load import load_network
 from antiphon.inference_worker.engines.minicpmo.model.memory import check_memory

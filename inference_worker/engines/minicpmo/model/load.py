@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,15 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from antiphon.inference_worker.engines.minicpmo.checkpoint_files import (
+    WEIGHTS,
+    indexed_weights,
+    read_config,
+)
 from antiphon.inference_worker.engines.minicpmo.config import (
     EngineOptions,
     ModelConfig,
     Quantization,
-    read_config,
 )
 from antiphon.inference_worker.engines.minicpmo.device import pick_device
 from antiphon.inference_worker.engines.minicpmo.model.kernel_check import check_kernels, use_triton
@@ -82,16 +85,10 @@ def check_fp8(options: EngineOptions, device: torch.device) -> None:
 
 def find_shards(folder: Path) -> dict[str, Path]:
     """Map each tensor name to its file, from the index or the single file."""
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        weight_map: dict[str, str] = json.loads(index.read_bytes())["weight_map"]
-        absent = sorted({name for name in weight_map.values() if not (folder / name).is_file()})
-        if absent:
-            raise EngineLoadError(f"{folder} lacks weight files: {_some(absent)}")
-        return {key: folder / name for key, name in weight_map.items()}
-    single = folder / "model.safetensors"
-    if not single.is_file():
-        raise EngineLoadError(f"{folder} has no model.safetensors (nor an index of shards)")
+    indexed = indexed_weights(folder)
+    if indexed is not None:
+        return indexed
+    single = folder / WEIGHTS
     with open_weights(single) as file:
         return dict.fromkeys(file.keys(), single)
 

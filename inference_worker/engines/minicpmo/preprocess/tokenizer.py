@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 from transformers import PreTrainedTokenizerFast
 
+from antiphon.inference_worker.engines.minicpmo.checkpoint_files import TOKENIZER, read_json
 from antiphon.inference_worker.engines.types import EngineLoadError
 
 TemplateMessage = dict[str, Any]
@@ -67,7 +67,7 @@ class Tokenizer:
     """The checkpoint's tokenizer, read from tokenizer.json and tokenizer_config.json."""
 
     def __init__(self, folder: Path) -> None:
-        settings = _read_settings(folder)
+        settings = read_json(folder / "tokenizer_config.json")
         self._inner = _load_fast(folder, settings)
         hints = get_type_hints(SpecialIds, include_extras=True)
         marks = {name: hint for name, hint in hints.items() if hasattr(hint, "__metadata__")}
@@ -150,18 +150,10 @@ class Tokenizer:
         return frozenset(token for token, entry in added.items() if entry.special)
 
 
-def _read_settings(folder: Path) -> dict[str, Any]:
-    path = folder / "tokenizer_config.json"
-    if not path.is_file():
-        raise EngineLoadError(f"{folder} has no tokenizer_config.json")
-    settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return settings
-
-
 def _load_fast(folder: Path, settings: dict[str, Any]) -> PreTrainedTokenizerFast:
-    path = folder / "tokenizer.json"
+    path = folder / TOKENIZER
     if not path.is_file():
-        raise EngineLoadError(f"{folder} has no tokenizer.json")
+        raise EngineLoadError(f"{folder} has no {TOKENIZER}")
     template = folder / "chat_template.jinja"
     return PreTrainedTokenizerFast(
         tokenizer_file=str(path),

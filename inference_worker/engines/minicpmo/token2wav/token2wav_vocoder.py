@@ -205,7 +205,7 @@ def load_token2wav(folder: Path, options: EngineOptions, device: torch.device) -
         package = importlib.import_module("stepaudio2")
     except (ImportError, OSError) as error:
         raise EngineLoadError(
-            "the vocoder needs the package minicpmo-utils (pip install --no-deps minicpmo-utils, and "
+            "the vocoder needs the package minicpmo-utils (pip install --no-deps minicpmo-utils==1.0.7, and "
             f"the extra token2wav; or serve text only with vocoder=none): {error}"
         ) from error
     try:

@@ -41,7 +41,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         running.edge()
         running.recorder()
         main = "support.patient_worker"
-        running.worker("minicpmo", main=main, model_path=CHECKPOINT, slots=1, transcribe=True)
+        options = {"engine_options": '{"device": "cpu"}', "model_path": CHECKPOINT}
+        running.worker("minicpmo", main=main, slots=1, transcribe=True, **options)
         yield running
 
 
