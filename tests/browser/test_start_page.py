@@ -35,6 +35,12 @@ BACKGROUNDS = """(all) => all.map((one) => [
 """Whether each element is chosen, and its colour."""
 
 
+SMALL_VIDEO = """() => {
+  const video = document.querySelector("video");
+  return video && !video.paused && video.videoWidth > 0 && video.getBoundingClientRect().width > 0;
+}"""
+
+
 @pytest.fixture
 def stack(simulated: Stack) -> Stack:
     return simulated
@@ -136,6 +142,51 @@ async def test_controls_fade_and_the_stage_fills_the_screen(visitor: Visitor) ->
     await expect(faded).to_have_count(0)
     await call.end()
     await page.wait_for_function("() => document.fullscreenElement === null")
+
+
+async def _opened_small_window(page: Page) -> Page:
+    async with page.expect_popup() as opened:
+        await page.get_by_role("button", name="Picture-in-picture").click()
+    small = await opened.value
+    await expect(small.get_by_role("button", name="End call")).to_be_visible()
+    return small
+
+
+async def test_a_call_continues_in_a_small_window_and_comes_back(visitor: Visitor) -> None:
+    page = await visitor.open("/omni")
+    call = CallPage(page)
+    await call.start("/omni", forceListen=0)
+    await call.is_in("active")
+    video = page.locator(".stage .video-preview video")
+    await expect(video).to_be_visible()
+
+    small = await _opened_small_window(page)
+    await expect(page.get_by_text("The call is in a small window")).to_be_visible()
+    await expect(video).to_have_count(0)
+    await small.wait_for_function(SMALL_VIDEO)
+    await expect(small.locator(".caption.model")).to_be_visible()
+    assert await a11y_findings(page) == []
+    await call.reaches_units(await call.units() + 2)
+    await small.get_by_role("button", name="Mute").click()
+    await expect(page.get_by_role("button", name="Mute")).to_have_attribute("aria-pressed", "true")
+
+    await small.close()
+    await page.wait_for_function(SMALL_VIDEO)
+    await call.is_in("active")
+    await call.end()
+
+
+@pytest.mark.parametrize("path", ["/", "/omni"])
+async def test_end_in_the_small_window_ends_the_call(visitor: Visitor, path: str) -> None:
+    page = await visitor.open(path)
+    call = CallPage(page)
+    await call.press("Start call")
+    await call.is_in("active")
+    small = await _opened_small_window(page)
+    async with small.expect_event("close"):
+        await small.get_by_role("button", name="End call").click()
+    await call.is_in("ended")
+    await expect(page.get_by_role("button", name="Start new call")).to_be_visible()
 
 
 async def test_a_silent_microphone_is_mentioned_until_it_is_audible(visitor: Visitor) -> None:

@@ -34,6 +34,8 @@ export interface CallActions extends SessionActions {
   /** Null closes the open panel. */
   show(panel: Panel | null): void;
   selectTab(tab: DeveloperTab): void;
+  /** Moves the call into a small window, or back. */
+  pictureInPicture(): void;
 }
 
 /** The data that the parts of the page render. */
@@ -47,6 +49,8 @@ export interface CallView {
   readonly tab: DeveloperTab;
   /** Whether the controls are hidden because nothing was touched for some seconds. */
   readonly faded: boolean;
+  /** Whether the call is in a small window instead of the stage. */
+  readonly away: boolean;
   /** Whether the device check is open. */
   readonly checking: boolean;
   /** Audio source of the next call. */

@@ -37,9 +37,16 @@ import {
   loadFrontendDefaults,
   readyToCall,
 } from "./call-settings.ts";
-import { ActivityWatch, kindOf, leaveDisplay } from "./controls.ts";
+import {
+  ActivityWatch,
+  kindOf,
+  leaveDisplay,
+  toggleVideoWindow,
+  usesSmallWindow,
+} from "./controls.ts";
 import { callPanel } from "./panel.ts";
-import { callStage } from "./stage.ts";
+import { SmallWindow } from "./small-window.ts";
+import { callStage, smallStage } from "./stage.ts";
 import { callStrings } from "./strings.ts";
 import "./call-page.css";
 
@@ -88,6 +95,7 @@ export class CallPage extends BaseElement {
   readonly #settingsOf = { audio: callSettings("audio"), omni: callSettings("omni") };
   readonly #actions: CallActions;
   readonly #activity = new ActivityWatch(this);
+  readonly #small = new SmallWindow(this);
   #wasBusy = false;
 
   @state() private panel: Panel | null = null;
@@ -145,8 +153,12 @@ export class CallPage extends BaseElement {
 
   protected override updated(changed: PropertyValues): void {
     const busy = isBusy(this.#call.state.value);
-    if (this.#wasBusy && !busy) leaveDisplay();
+    if (this.#wasBusy && !busy) {
+      leaveDisplay();
+      this.#small.close();
+    }
     this.#wasBusy = busy;
+    this.#small.show(() => smallStage(this.#view));
     if (!changed.has("panel")) return;
     const opened = this.querySelector<HTMLElement>(".call-panel:not([hidden])");
     const closed = this.querySelector<HTMLElement>(`[data-panel="${changed.get("panel")}"]`);
@@ -161,8 +173,9 @@ export class CallPage extends BaseElement {
     const [call, settings, actions] = [this.#call, this.#settings, this.#actions];
     const { panel, tab, source, file, checking } = this;
     const [state, values] = [call.state.value, settings.value];
-    const faded = this.#fades;
-    return { call, state, settings, values, actions, panel, tab, source, file, faded, checking };
+    const [faded, away] = [this.#fades, this.#small.isOpen];
+    const shown = { panel, tab, source, file, faded, away, checking };
+    return { call, state, settings, values, actions, ...shown };
   }
 
   /**
@@ -194,6 +207,7 @@ export class CallPage extends BaseElement {
       selectTab: (tab) => {
         this.tab = tab;
       },
+      pictureInPicture: () => void this.#pictureInPicture().catch((error) => showError(error)),
     };
   }
 
@@ -208,6 +222,12 @@ export class CallPage extends BaseElement {
     } catch (error) {
       showError(error);
     }
+  }
+
+  async #pictureInPicture(): Promise<void> {
+    if (this.#small.isOpen) this.#small.close();
+    else if (usesSmallWindow(this.#view)) await this.#small.open();
+    else await toggleVideoWindow();
   }
 
   async #input(): Promise<CallInput> {

@@ -11,6 +11,7 @@ import { menu, moveTo, pageIcon, withPreset } from "../shell/header.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import { type CallView, isBusy, type KeyAction, keyName } from "./call-actions.ts";
 import type { CallKind } from "./call-settings.ts";
+import { SmallWindow } from "./small-window.ts";
 import { callStrings } from "./strings.ts";
 import "./call-page.css";
 
@@ -191,9 +192,9 @@ export function displayButtons(view: CallView): TemplateResult[] {
   if (!isBusy(view.state)) return [];
   const t = callStrings();
   const buttons: TemplateResult[] = [];
-  if (document.pictureInPictureEnabled && showsVideo(view)) {
-    const on = document.pictureInPictureElement !== null;
-    buttons.push(button("pip", t.pictureInPicture, on, togglePictureInPicture));
+  if (usesSmallWindow(view) || (document.pictureInPictureEnabled && showsVideo(view))) {
+    const on = view.away || document.pictureInPictureElement !== null;
+    buttons.push(button("pip", t.pictureInPicture, on, view.actions.pictureInPicture));
   }
   if (document.fullscreenEnabled) {
     const on = document.fullscreenElement !== null;
@@ -214,11 +215,19 @@ function toggleFullScreen(): void {
   ignoringRefusal(on ? document.exitFullscreen() : document.documentElement.requestFullscreen());
 }
 
-function togglePictureInPicture(): void {
-  const on = document.pictureInPictureElement !== null;
+/**
+ * Whether picture-in-picture has the call with its captions and controls. The video of a file would
+ * stop if it moved to another window.
+ */
+export function usesSmallWindow({ state }: CallView): boolean {
+  return SmallWindow.supported && !state.file?.hasVideo;
+}
+
+/** Picture-in-picture of the video alone. Rejects with the browser's DOMException. */
+export async function toggleVideoWindow(): Promise<void> {
   const video = document.querySelector<HTMLVideoElement>(".video-preview video");
-  if (on) ignoringRefusal(document.exitPictureInPicture());
-  else if (video) ignoringRefusal(video.requestPictureInPicture());
+  if (document.pictureInPictureElement !== null) await document.exitPictureInPicture();
+  else await video?.requestPictureInPicture();
 }
 
 /** The browser or its user may refuse. Then nothing changes. */

@@ -158,7 +158,7 @@ function filePlayed({ actions }: CallView): TemplateResult {
 /** The main area: status, video or orb, captions, notices and controls. It fills the window in a call. */
 export function callStage(view: CallView): TemplateResult {
   const { sessionState } = view.state;
-  const hasVideo = showsVideo(view);
+  const hasVideo = showsVideo(view) && !view.away;
   const overVideo = hasVideo && isBusy(view.state);
   const waits = sessionState.queue === null ? "" : "queued";
   return html`<section class="stage ${sessionState.phase} ${waits} ${hasVideo ? "has-video" : ""} ${overVideo ? "dark-scheme" : ""} ${view.faded ? "faded" : ""}">
@@ -167,10 +167,27 @@ export function callStage(view: CallView): TemplateResult {
       <div class="tools">${displayButtons(view)} ${panelButtons(view)}</div>
     </div>
     ${callNotices(view)}
-    <div class="middle">${middle(view)}</div>
+    <div class="middle">${view.away ? awayNote(view) : middle(view)}</div>
     <div class="bottom">${bottom(view)}</div>
     <p class="visually-hidden" role="status">${statusAnnouncement(sessionState)}</p>
   </section>`;
+}
+
+/** The main area of a call in the small window. */
+export function smallStage(view: CallView): TemplateResult {
+  const hasVideo = showsVideo(view);
+  return html`<div class="call live">
+    <section class="stage small ${view.state.sessionState.phase} ${hasVideo ? "has-video dark-scheme" : ""}">
+      <div class="middle">${middle(view)}</div>
+      <div class="bottom">${bottom(view)}</div>
+    </section>
+  </div>`;
+}
+
+function awayNote({ actions }: CallView): TemplateResult {
+  const t = callStrings();
+  return html`<div class="call-status"><p class="title">${t.away}</p></div>
+    <button class="button" @click=${actions.pictureInPicture}>${t.comeBack}</button>`;
 }
 
 function head({ call, state }: CallView): TemplateResult {

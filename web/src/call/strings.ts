@@ -78,6 +78,8 @@ export const callStrings = defineStrings(
 
     fullScreen: "Full screen",
     pictureInPicture: "Picture-in-picture",
+    away: "The call is in a small window",
+    comeBack: "Show it here",
     panels: { transcript: "Transcript", settings: "Settings", developer: "Developer" },
     tabs: { metrics: "Metrics", audio: "Audio", events: "Events" },
     noEvents: "Messages of the connection appear during a call.",
@@ -171,6 +173,8 @@ export const callStrings = defineStrings(
 
     fullScreen: "全屏",
     pictureInPicture: "画中画",
+    away: "通话正在小窗口中显示",
+    comeBack: "移回此处",
     panels: { transcript: "转写", settings: "设置", developer: "开发者" },
     tabs: { metrics: "指标", audio: "音频", events: "事件" },
     noEvents: "通话时会显示连接的消息。",
