@@ -25,7 +25,7 @@ OMNI = App("omni", "Omni Full-Duplex", "/omni")
 AUDIO_DUPLEX = App("audio_duplex", "Audio Full-Duplex", "/audio_duplex")
 REALTIME = App("realtime", "Realtime API", "/v1/realtime", page=False)
 
-APPS = {app.app_id: app for app in (TURNBASED, HALF_DUPLEX, OMNI, AUDIO_DUPLEX, REALTIME)}
+APPS = {app.app_id: app for app in (AUDIO_DUPLEX, OMNI, TURNBASED, HALF_DUPLEX, REALTIME)}
 """In the order of the menu."""
 
 APP_OF_KIND = {

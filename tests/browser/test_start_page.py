@@ -29,11 +29,18 @@ MOVES = """() => document.getAnimations().filter((one) =>
   one.playState === "running" && one.effect.getComputedTiming().endTime === Infinity).length"""
 """The number of endless animations."""
 
-BACKGROUNDS = """(all) => all.map((one) => [
-  one.ariaCurrent !== null || one.querySelector(":checked") !== null || one.ariaSelected === "true",
-  getComputedStyle(one).backgroundColor])"""
-"""Whether each element is chosen, and its colour."""
+OVERFLOW = "document.documentElement.scrollWidth - innerWidth"
 
+HIGHLIGHTED = """(all) => all.map((one) => {
+  const sample = document.body.appendChild(document.createElement("p"));
+  sample.style.background = "Highlight";
+  const highlight = getComputedStyle(sample).backgroundColor;
+  sample.remove();
+  return [
+    one.ariaCurrent !== null || one.querySelector(":checked") !== null || one.ariaSelected === "true",
+    getComputedStyle(one).backgroundColor === highlight];
+})"""
+"""Whether each element is chosen, and whether it has the system's colour for that."""
 
 SMALL_VIDEO = """() => {
   const video = document.querySelector("video");
@@ -121,8 +128,23 @@ async def test_everything_is_in_reach_on_a_small_phone(
     for name in ("Mute", "Interrupt", "Pause", "End call"):
         await expect(page.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
     await expect(page.locator(".caption.model")).to_be_in_viewport(ratio=1)
-    assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert await page.evaluate(OVERFLOW) <= 0
     await CallPage(page).end()
+
+
+@pytest.mark.parametrize("path", ["/turnbased", "/half_duplex", "/admin"])
+async def test_a_small_phone_has_room_for_the_head_of_a_page(visitor: Visitor, path: str) -> None:
+    page = await visitor.open(path)  # the emulation of a phone zooms out instead
+    await page.set_viewport_size({"width": 320, "height": 568})
+    found = await (await page.request.get(f"{visitor.url}/api/capabilities")).json()
+    real = {"simulated": False, "model": "A-model-with-a-long-name-7B-Instruct"}
+    await page.route("**/api/capabilities", lambda route: route.fulfill(json=found | real))
+    await page.reload()
+    if path != "/admin":
+        await expect(page.locator(".page-head .badge")).to_be_visible()
+        settings = page.get_by_role("button", name="Settings")
+        await expect(settings).to_be_in_viewport(ratio=1)
+    assert await page.evaluate(OVERFLOW) <= 0
 
 
 async def test_controls_fade_and_the_stage_fills_the_screen(visitor: Visitor) -> None:
@@ -238,7 +260,13 @@ async def test_forced_colours_show_what_is_chosen(visitor: Visitor) -> None:
     await page.get_by_role("button", name="Developer").click()
     await expect(page.get_by_role("radio", name="Storyteller")).to_be_attached()
     for parts in (".mode-switch a", ".chips label", ".tabs [role=tab]"):
-        found = await page.locator(parts).evaluate_all(BACKGROUNDS)
-        chosen = {colour for is_chosen, colour in found if is_chosen}
-        assert len(chosen) == 1
-        assert chosen.isdisjoint(colour for is_chosen, colour in found if not is_chosen), parts
+        await _is_highlighted(page, parts)
+    await page.goto(f"{visitor.url}/admin")
+    await expect(page.locator(".tabs a")).to_have_count(4)
+    await _is_highlighted(page, ".tabs a")
+
+
+async def _is_highlighted(page: Page, parts: str) -> None:
+    found = await page.locator(parts).evaluate_all(HIGHLIGHTED)
+    assert [chosen for chosen, _ in found].count(True) == 1, parts
+    assert all(chosen == highlighted for chosen, highlighted in found), (parts, found)

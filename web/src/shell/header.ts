@@ -13,10 +13,10 @@ import { showError } from "./errors.ts";
 
 /** The enabled pages. All pages until it is known, so that nothing moves when it is. */
 export const menu = new Store<readonly PageInfo[]>([
+  { app_id: "audio_duplex", name: "", route: "/audio_duplex" },
+  { app_id: "omni", name: "", route: "/omni" },
   { app_id: "turnbased", name: "", route: "/turnbased" },
   { app_id: "half_duplex_audio", name: "", route: "/half_duplex" },
-  { app_id: "omni", name: "", route: "/omni" },
-  { app_id: "audio_duplex", name: "", route: "/audio_duplex" },
 ]);
 
 const ICONS: Record<string, IconName> = {
