@@ -274,14 +274,14 @@ async def test_a_chat_with_an_uploaded_voice(
 async def test_enabled_apps(http: httpx.AsyncClient) -> None:
     menu = (await http.get("/api/apps")).json()["apps"]
     assert [app["app_id"] for app in menu] == [
-        *("turnbased", "half_duplex_audio", "omni", "audio_duplex")
+        *("audio_duplex", "omni", "turnbased", "half_duplex_audio")
     ]
-    assert menu[2] == {"app_id": "omni", "name": "Omni Full-Duplex", "route": "/omni"}
+    assert menu[1] == {"app_id": "omni", "name": "Omni Full-Duplex", "route": "/omni"}
     switches = (await http.get("/api/admin/apps")).json()["apps"]
     assert [app["app_id"] for app in switches][-1] == "realtime"
     assert all(app["enabled"] for app in switches)
     answer = await http.put("/api/admin/apps/omni", json={"enabled": False})
-    assert answer.json() == {"success": True, "app": {**menu[2], "enabled": False}}
+    assert answer.json() == {"success": True, "app": {**menu[1], "enabled": False}}
     assert "omni" not in {app["app_id"] for app in (await http.get("/api/apps")).json()["apps"]}
     for wrong, status in (("nothing", 404), ("..%2fomni", 404)):
         answer = await http.put(f"/api/admin/apps/{wrong}", json={"enabled": False})
