@@ -14,6 +14,7 @@ tests=tests/unit/inference_worker/engines/minicpmo
 missing="annotated-types cffi orjson pybase64 pycparser pydantic pydantic-core soundfile soxr structlog typing-extensions typing-inspection"
 
 prepare() {
+    local version=${GPU_PYTHON:-3.12}
     rm -rf "$folder/modules" "$folder/site"
     mkdir -p "$folder/modules"
     "$python" - $missing >"$folder/packages.txt" <<'PYTHON'
@@ -23,7 +24,8 @@ print(*(f"{name}=={lock[name]}" for name in sys.argv[1:]), sep="\n")
 PYTHON
     # Installs what is in the list and nothing else: torch, numpy and others are on the GPU machine.
     "$python" tools/uv_program.py pip sync --quiet --only-binary :all: --target "$folder/site" \
-        --python-version "${GPU_PYTHON:-3.12}" --python-platform x86_64-manylinux_2_28 "$folder/packages.txt"
+        --python-version "$version" --python-platform x86_64-manylinux_2_28 "$folder/packages.txt"
+    echo "$version" >"$folder/python-version"
     if [ -d .venv/share/token2wav/stepaudio2 ]; then
         cp -rL .venv/share/token2wav/stepaudio2 "$folder/modules/"
     else
@@ -33,6 +35,16 @@ PYTHON
 }
 
 use_packages() {
+    local wanted found
+    if [ -f "$folder/python-version" ]; then
+        wanted=$(<"$folder/python-version")
+        found=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+        if [ "$wanted" != "$found" ]; then
+            echo "the packages in $folder are for Python $wanted, but $python is $found:" \
+                "run 'GPU_PYTHON=$found bench/first_gpu.sh prepare', or name another interpreter in PYTHON" >&2
+            exit 1
+        fi
+    fi
     export PYTHONPATH="$PWD:$folder/site:$folder/modules:$PWD/tests"
     export PYTHONUNBUFFERED=1
     mkdir -p "$out"
@@ -58,7 +70,7 @@ prepare) prepare ;;
     use_packages
     # Without the settings of pyproject.toml and tests/conftest.py, which need other packages and Redis.
     timeout --signal=KILL 240 "$python" -m pytest -c /dev/null --rootdir . --confcutdir "$tests" \
-        --import-mode=importlib -p no:cacheprovider -q -rs "$tests/test_gpu.py" 2>&1 |
+        --import-mode=importlib -p no:cacheprovider -o markers=gpu -q -rs "$tests/test_gpu.py" 2>&1 |
         tee "$out/test_gpu.txt" || echo "test_gpu.py failed" >&2
     bench in_step --no-paced --sessions 1,8,32 "$@"
     bench all_speak --sessions 16,32 --speaking 1 "$@"

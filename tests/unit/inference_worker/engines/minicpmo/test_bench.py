@@ -55,6 +55,21 @@ def test_the_bench_and_its_report_run_without_a_gpu(tmp_path: Path) -> None:
     assert ET.parse(tmp_path / "latency.svg").getroot().get("viewBox")
 
 
+def test_packages_for_another_python_are_named(tmp_path: Path) -> None:
+    (tmp_path / "python-version").write_text("2.7\n")
+    ran = subprocess.run(
+        [FIRST_GPU, "2"],
+        env={**os.environ, "FIRST_GPU_FOLDER": str(tmp_path), "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    here = ".".join(map(str, sys.version_info[:2]))
+    assert ran.returncode == 1
+    assert f"are for Python 2.7, but {sys.executable} is {here}" in ran.stderr
+    assert f"GPU_PYTHON={here} bench/first_gpu.sh prepare" in ran.stderr
+
+
 def script(tokenizer: Tokenizer, seed: int, *, speaking: float) -> Script:
     return Script(tokenizer.ids, range(9, 94), speaking, 10, random.Random(seed))
 
