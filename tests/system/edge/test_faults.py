@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -34,8 +33,11 @@ from support.edge_harness import (
     running_edge,
     unresponsive_client,
 )
+from support.fork_server import ForkedProcess, fork_server, run_main
 from support.redis_server import RedisServer, free_port
 from support.resuming_client import Resumer
+
+EDGE = "antiphon.edge.__main__"
 
 
 async def _exchange(client: Client, session: PlayedSession, text: str) -> None:
@@ -322,10 +324,10 @@ async def test_a_drained_edge_notifies_its_clients(
 
 
 async def test_f5_sigterm_drains_an_edge_and_it_exits_0(
-    settings: BrokerSettings, broker: Broker
+    settings: BrokerSettings, broker: Broker, tmp_path: Path
 ) -> None:
     port = free_port()
-    process = await _start_edge(settings, port, drain_s=0.2)
+    process = await _start_edge(settings, port, tmp_path, drain_s=0.2)
     try:
         async with connect(f"ws://127.0.0.1:{port}/ws/duplex/adx_1") as socket:
             client = Client(socket)
@@ -333,31 +335,32 @@ async def test_f5_sigterm_drains_an_edge_and_it_exits_0(
             process.send_signal(signal.SIGTERM)
             await client.expect("error", skip=("queue_update",))
             assert await client.close_code() == 1012
-        async with asyncio.timeout(WITHIN_S):
-            assert await process.wait() == 0
+        assert await asyncio.to_thread(process.wait, timeout=WITHIN_S) == 0
         assert (await ended(broker, "adx_1")).reason is EndReason.SERVER_SHUTDOWN
     finally:
-        if process.returncode is None:
-            process.kill()
+        process.kill()
 
 
-async def test_an_edge_that_cannot_start_reports_why(settings: BrokerSettings) -> None:
+async def test_an_edge_that_cannot_start_reports_why(
+    settings: BrokerSettings, tmp_path: Path
+) -> None:
     nowhere = settings.model_copy(update={"redis_url": f"redis://127.0.0.1:{free_port()}/0"})
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "antiphon.edge", env=_environment(nowhere, free_port()),
-        stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    _, output = await process.communicate()
-    assert process.returncode == 1
-    assert b"edge_cannot_start" in output
-    assert b"Traceback" not in output
+    environment = _environment(nowhere, free_port())
+    done = await asyncio.to_thread(run_main, EDGE, folder=tmp_path, environment=environment)
+    assert done.returncode == 1
+    assert "edge_cannot_start" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 async def _start_edge(
-    settings: BrokerSettings, port: int, **own: float
-) -> asyncio.subprocess.Process:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "antiphon.edge", env=_environment(settings, port, **own)
+    settings: BrokerSettings, port: int, folder: Path, **own: float
+) -> ForkedProcess:
+    process = await asyncio.to_thread(
+        fork_server().start,
+        EDGE,
+        folder=folder,
+        environment=_environment(settings, port, **own),
+        output=folder / "log",
     )
     async with asyncio.timeout(90), httpx.AsyncClient() as http:
         while True:
@@ -377,4 +380,4 @@ def _environment(settings: BrokerSettings, port: int, **own: float) -> dict[str,
         **own,
     }
     named = {f"ANTIPHON_{name.upper()}": str(value) for name, value in values.items()}
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **named}
+    return {**os.environ, **named}
