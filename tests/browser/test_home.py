@@ -48,6 +48,24 @@ async def test_home_links_to_every_enabled_page(stack: Stack, visitor: Visitor) 
         await expect(links.filter(has_text=name)).to_have_attribute("aria-current", "page")
 
 
+async def test_pages_offer_no_pictures_to_a_model_that_cannot_see(
+    stack: Stack, visitor: Visitor
+) -> None:
+    page = await visitor.open("/")
+    found = await (await page.request.get(f"{stack.http_url}/api/capabilities")).json()
+    small = {"simulated": False, "sees": False, "model": "Small"}
+    await page.route("**/api/capabilities", lambda route: route.fulfill(json=found | small))
+    await page.reload()
+    modes = page.locator(".modes")
+    await expect(modes.get_by_text("Small cannot see")).to_be_visible()
+    await expect(modes.get_by_text("images")).to_have_count(0)
+    await page.goto(f"{stack.http_url}/turnbased")
+    await expect(page.get_by_text("The model sees no images")).to_be_visible()
+    folds = page.locator("aside summary")
+    await expect(folds.filter(has_text="Answers")).to_be_visible()
+    await expect(folds.filter(has_text="Images and videos")).to_have_count(0)
+
+
 async def test_an_answer_of_another_form_is_reported_and_the_page_works(visitor: Visitor) -> None:
     page = await visitor.open("/")
     await page.route("**/api/capabilities", lambda route: route.fulfill(json={"model": 7}))

@@ -20,6 +20,7 @@ export const aboutStrings = defineStrings(
       half_duplex_audio: "Take turns: the model answers when you finish.",
       turnbased: "Type, or attach audio, images or video. Get written and spoken answers.",
     },
+    chatWithoutSight: "Type, or attach audio. Get written and spoken answers.",
 
     service: "Server status",
     free: (places: number) => (places === 1 ? "1 free slot" : `${places} free slots`),
@@ -51,6 +52,7 @@ export const aboutStrings = defineStrings(
       half_duplex_audio: "轮流说话：您说完后模型回答。",
       turnbased: "输入文字，或添加音频、图片或视频，获得文字和语音回答。",
     },
+    chatWithoutSight: "输入文字，或添加音频，获得文字和语音回答。",
 
     service: "服务器状态",
     free: (places) => `${places} 个空闲名额`,
@@ -96,18 +98,26 @@ export function aboutAntiphon(): TemplateResult {
 }
 
 function mode(app: PageInfo, able: Capabilities | null): TemplateResult {
-  const blind = app.app_id === "omni" && able && !able.sees && !able.simulated ? able.model : null;
-  const about: Readonly<Record<string, string>> = aboutStrings().about;
   return html`<li>
     <a class="card mode" href=${app.route}>
       <span class="sign">${icon(pageIcon(app))}</span>
       <span class="stack tight">
         <strong>${pageName(app)}</strong>
-        <span class="small soft">${blind !== null ? common().capabilities.blind(blind) : (about[app.app_id] ?? app.name)}</span>
+        <span class="small soft">${aboutMode(app, able)}</span>
       </span>
       <span class="go">${icon("arrow")}</span>
     </a>
   </li>`;
+}
+
+/** What a page offers with the models that run. */
+function aboutMode({ app_id, name }: PageInfo, able: Capabilities | null): string {
+  const { about, chatWithoutSight } = aboutStrings();
+  if (able?.model != null && !able.sees && !able.simulated) {
+    if (app_id === "omni") return common().capabilities.blind(able.model);
+    if (app_id === "turnbased") return chatWithoutSight;
+  }
+  return (about as Readonly<Record<string, string>>)[app_id] ?? name;
 }
 
 function features(): TemplateResult {

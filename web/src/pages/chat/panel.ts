@@ -1,11 +1,12 @@
 import "../../components/device-select.ts";
 import "../../components/instructions-panel.ts";
-import { html, type TemplateResult } from "lit";
+import { html, nothing, type TemplateResult } from "lit";
 import { voiceList } from "../../components/voice-list.ts";
 import { formatNumber } from "../../i18n/language.ts";
 import type { ChatRequest } from "../../protocol/client-messages.ts";
 import type { ChatEntry } from "../../session/chat-exchange.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
+import { capabilities } from "../../shell/capabilities.ts";
 import { choice, flag, range, Settings } from "../../state/store.ts";
 import { select, slider, toggle } from "../../ui/controls.ts";
 import { chatStrings } from "./strings.ts";
@@ -69,12 +70,13 @@ function isVideo({ type }: { readonly type: string }): boolean {
 
 /** Settings of the next question. */
 export function chatPanel(instructions: Instructions): TemplateResult {
+  const sees = capabilities.value?.sees ?? true;
   return html`
     <an-instructions-panel
       .instructions=${instructions}
-      .kinds=${["audio", "image"]}
+      .kinds=${sees ? ["audio", "image"] : ["audio"]}
     ></an-instructions-panel>
-    <section class="card stack">${answers()} ${seeing()} ${session()}</section>
+    <section class="card stack">${answers()} ${sees ? seeing() : nothing} ${session()}</section>
   `;
 }
 
