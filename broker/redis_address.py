@@ -74,8 +74,8 @@ class RedisAddress:
         scheme = url.partition("://")[0].lower()
         parts = _URL.match(url)
         if scheme not in _FORMS or not parts:
-            forms = ", ".join(_FORMS.values())
-            raise ValueError(f"must be a URL of one of the forms {forms}, {_LOGIN}")
+            others = ", ".join(name for name in _FORMS if name != "redis")
+            raise ValueError(f"must be a URL of the form {_FORMS['redis']}, or with {others}")
         try:
             return cls(**dict(_fields(scheme, parts)))
         except ValueError as error:

@@ -53,7 +53,8 @@ class AntiphonSettings(BaseSettings):
             raise InvalidSettings("; ".join(problems)) from None
         except SettingsError as error:
             name = re.findall(r'"(\w+)"', str(error))[0]
-            raise InvalidSettings(f"{_source(name, flags)}: must be JSON") from None
+            fault = 'must be JSON, as in {"option": 1}'
+            raise InvalidSettings(f"{_source(name, flags)}: {fault}") from None
 
     @classmethod
     def settings_customise_sources(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
@@ -22,7 +22,7 @@ class TrustedProxies:
     """Proxies whose `X-Forwarded-*` headers count. Raises ValueError for an invalid network."""
 
     def __init__(self, networks: Iterable[str]) -> None:
-        self._networks = [ip_network(text, strict=False) for text in networks]
+        self._networks = [_network(text) for text in networks]
 
     def trust(self, address: Address | None) -> bool:
         return address is not None and any(
@@ -86,6 +86,14 @@ class AllowedHosts:
         if not self._strict or not name or name in self._allowed:
             return True
         return is_loopback(name) or parse_address(name) is not None
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        example = "write for example 10.0.0.5,10.1.0.0/16"
+        raise ValueError(f"{text!r} is no address or network; {example}") from None
 
 
 def same_origin(origin: str, host: str | None) -> bool:

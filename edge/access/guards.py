@@ -112,7 +112,9 @@ class AccessPolicy:
         """Raises HttpError: 403 for a foreign web page, 401 for a missing or unknown key."""
         self.check_origin(connection)
         if self._keys and not _has_key(connection, self._keys + self._admin):
-            raise HttpError(401, ErrorCode.UNAUTHORIZED, "an API key is required")
+            given = any(presented_keys(connection))
+            said = "the API key is unknown" if given else "an API key is required"
+            raise HttpError(401, ErrorCode.UNAUTHORIZED, said)
 
     def check_reader(self, connection: HTTPConnection) -> None:
         """Accepts the token of a share link as a key; the route looks the token up."""

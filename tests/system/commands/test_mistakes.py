@@ -97,7 +97,12 @@ MISTAKES = [
     Mistake(9, "talk empty.m4a", 1, "it is not a sound file (WAV", files={"empty.m4a": ""}),
     Mistake(10, "talk {folder}/silent.wav", 1, "silent.wav has no sound"),
     Mistake(13, "talk --url {locked}", 1, "an API key is required; pass `api_key`, `--api-key` or"),
-    Mistake(13, f"talk --url {{locked}} --api-key x{KEY}", 1, "refuses the connection (401)"),
+    Mistake(
+        13,
+        f"talk --url {{locked}} --api-key x{KEY}",
+        1,
+        "(401): the API key is unknown; pass `api_key`",
+    ),
     Mistake(14, "talk --url {edge} --out .", 1, "cannot write .: it is a folder"),
     Mistake(14, "talk --url {edge} --out /proc/x.wav", 1, "/proc/x.wav: No such file or directory"),
     Mistake(15, "talk --url {edge} --out no/reply.wav", 1, "there is no folder no"),
@@ -120,14 +125,23 @@ MISTAKES = [
     *settings(28, "antiphon.toml has a table [edge]: settings belong at", toml="[edge]\nport = 1"),
     *settings(29, "set one of them too", env={"ANTIPHON_API_KEY": KEY}),
     *settings(29, "not a setting; did you mean ANTIPHON_API_KEY", env={"ANTIPHON_API_KEYZ": KEY}),
-    *settings(33, "ANTIPHON_TRUSTED_PROXIES: 'no'", env={"ANTIPHON_TRUSTED_PROXIES": "no"}),
+    *settings(
+        33,
+        "'no' is no address or network; write for example 10.0.0.5,10.1.0.0/16",
+        env={"ANTIPHON_TRUSTED_PROXIES": "no"},
+    ),
     *settings(
         34,
         "ANTIPHON_ADMIN_TOKEN_FILE: /absent cannot be read",
         env={"ANTIPHON_ADMIN_TOKEN_FILE": "/absent"},
     ),
     *worker(25, "--slots 0", "--slots: must be at least 1"),
-    *worker(31, "", "ANTIPHON_ENGINE_OPTIONS: must be JSON", env={"ANTIPHON_ENGINE_OPTIONS": "no"}),
+    *worker(
+        31,
+        "",
+        "ANTIPHON_ENGINE_OPTIONS: must be JSON, as in",
+        env={"ANTIPHON_ENGINE_OPTIONS": "no"},
+    ),
     *worker(
         32,
         "--engine simulated",
@@ -135,7 +149,9 @@ MISTAKES = [
         env={"ANTIPHON_ENGINE_OPTIONS": '{"x": 1}'},
     ),
     *(
-        Mistake(35, f"{name} --redis-url nonsense", PERMANENT, "--redis-url: must be a URL of one")
+        Mistake(
+            35, f"{name} --redis-url nonsense", PERMANENT, "must be a URL of the form redis://host"
+        )
         for name in ("up", "edge", "queue")
     ),
     Mistake(

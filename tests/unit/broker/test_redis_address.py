@@ -59,9 +59,13 @@ def test_every_form_is_read(url: str, address: RedisAddress) -> None:
 @pytest.mark.parametrize(
     ("url", "reason", "form"),
     [
-        ("r:6379", "must be a URL of one of the forms", "redis+cluster://"),
-        ("http://r", "must be a URL of one of the forms", "redis+cluster://"),
-        ("redis+sentinels://r/m", "must be a URL of one of the forms", "redis+sentinel://"),
+        ("r:6379", "must be a URL of the form redis://host", "redis+cluster://"),
+        ("http://r", "must be a URL of the form redis://host", "redis+cluster://"),
+        (
+            "redis+sentinels://r/m",
+            "must be a URL of the form redis://host",
+            "redis+sentinel://",
+        ),
         ("redis://r:six", "a port is a number", "redis://host[:port][/db]"),
         ("redis://r:0", "a port is wrong", "redis://host[:port][/db]"),
         ("redis://r:70000", "a port is a number", "redis://host[:port][/db]"),
