@@ -74,7 +74,7 @@ class RedisAddress:
         scheme = url.partition("://")[0].lower()
         parts = _URL.match(url)
         if scheme not in _FORMS or not parts:
-            others = ", ".join(name for name in _FORMS if name != "redis")
+            others = ", ".join(f"{name}://" for name in _FORMS if name != "redis")
             raise ValueError(f"must be a URL of the form {_FORMS['redis']}, or with {others}")
         try:
             return cls(**dict(_fields(scheme, parts)))
