@@ -13,7 +13,13 @@ from prometheus_client.registry import Collector
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.service.metrics import MILLISECONDS, SECONDS, BrokerMetrics, new_registry
+from antiphon.broker.service.metrics import (
+    MILLISECONDS,
+    SECONDS,
+    BrokerMetrics,
+    HopHistogram,
+    new_registry,
+)
 from antiphon.shared_schemas.registry import (
     EdgeSnapshot,
     QueuedSession,
@@ -64,7 +70,7 @@ class EdgeMetrics:
             buckets=SECONDS,
             registry=registry,
         )
-        hop = Histogram(
+        hop = HopHistogram(
             _NAME + "hop_seconds",
             "parse: frame to entry. append: until the entry is in the stream. "
             "out_wait: from a worker's append until this edge reads it. send: until it is sent.",

@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from antiphon.broker.service.listening import listen
-from antiphon.broker.service.process import freeze_heap, stop_on_signals
+from antiphon.broker.service.process import freeze_heap, keep_freed_memory, stop_on_signals
 from antiphon.broker.service.status_port import serve_http
 from antiphon.edge.access.limits import HttpConnectionLimiter
 from antiphon.edge.app import create_app
@@ -31,6 +31,9 @@ WS_MAX_BYTES = 16 * 1024 * 1024
 
 _SHUTDOWN_S = 3
 
+_NEW_OBJECTS = 5000
+"""Before a garbage collection: Python's 700 are the messages of some sessions, which need none."""
+
 _MIDDLE_COLLECTIONS = 30
 """Before a full garbage collection, which takes 40 ms with 500 connections: Python's 10 are one burst."""
 
@@ -43,7 +46,8 @@ async def run(settings: EdgeSettings, stop: asyncio.Event | None = None) -> None
     stop = stop or stop_on_signals()
     async with serving(settings) as (edge, url):
         freeze_heap()
-        gc.set_threshold(*gc.get_threshold()[:2], _MIDDLE_COLLECTIONS)
+        keep_freed_memory()
+        gc.set_threshold(_NEW_OBJECTS, gc.get_threshold()[1], _MIDDLE_COLLECTIONS)
         log.info("edge_ready", edge=edge.id, url=url)
         await _until(stop, edge.upkeep)
         log.info("edge_draining", sessions=len(edge.events.serving()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, NamedTuple, TypeVar, overload
 
 import orjson
@@ -96,8 +96,11 @@ class UnreadableEntry(ValueError):
 class _Layout(NamedTuple):
     """How the fields of a class are stored."""
 
-    in_header: tuple[tuple[str, str], ...]
-    """The name of each field, and its name in JSON."""
+    names: tuple[str, ...]
+    """Of the fields in the header."""
+    names_in_json: tuple[str, ...]
+    values_in_json: Callable[[dict[str, Any]], tuple[Any, ...]]
+    """The values of those fields in a header. Raises KeyError if one is missing."""
     header_values: Callable[[StreamEntry], tuple[Any, ...]]
     """The values of those fields."""
     converted: tuple[tuple[str, Callable[[Any], Any], bool], ...]
@@ -111,9 +114,13 @@ def _layout(cls: type[StreamEntry]) -> _Layout:
     binary = [item for item in fields(cls) if item.metadata.get("binary")]
     others = [item for item in fields(cls) if not item.metadata.get("binary")]
     loaded = [item for item in others if "load" in item.metadata]
+    names = tuple(item.name for item in others)
+    names_in_json = tuple(item.metadata.get("stored_as", item.name) for item in others)
     return _Layout(
-        tuple((item.name, item.metadata.get("stored_as", item.name)) for item in others),
-        attrgetter(*(item.name for item in others)),
+        names,
+        names_in_json,
+        itemgetter(*names_in_json),
+        attrgetter(*names),
         tuple((item.name, item.metadata["load"], item.default is None) for item in loaded),
         tuple((item.name, item.name.encode()) for item in binary if item.default != ()),
         tuple((item.name, item.name.encode()) for item in binary if item.default == ()),
@@ -123,9 +130,9 @@ def _layout(cls: type[StreamEntry]) -> _Layout:
 def pack(entry: StreamEntry, **stamps: float) -> list[bytes]:
     """Field names and values, flat, ready for XADD; with the stamps `at` and `clock_step`, if given."""
     layout = _layout(type(entry))
+    values = layout.header_values(entry)
     header: dict[str, Any] = {"type": entry.tag}
-    for (_, stored_as), value in zip(layout.in_header, layout.header_values(entry), strict=True):
-        header[stored_as] = value
+    header.update(zip(layout.names_in_json, values, strict=True))
     header.update(stamps)
     packed = [_HEADER, orjson.dumps(header, BaseModel.model_dump)]
     for name, key in layout.raw:
@@ -152,9 +159,15 @@ def unpack(
         header: dict[str, Any] = orjson.loads(data[_HEADER])
         cls = _BY_TAG[header["type"]]
         layout = _layout(cls)
-        values: dict[str, Any] = {
-            name: header[stored_as] for name, stored_as in layout.in_header if stored_as in header
-        }
+        values: dict[str, Any]
+        try:
+            values = dict(zip(layout.names, layout.values_in_json(header), strict=True))
+        except KeyError:  # of another version
+            values = {
+                name: header[stored_as]
+                for name, stored_as in zip(layout.names, layout.names_in_json, strict=True)
+                if stored_as in header
+            }
         for name, convert, nullable in layout.converted:
             if name in values and not (nullable and values[name] is None):
                 values[name] = convert(values[name])

@@ -167,7 +167,10 @@ class RedisNode:
         BrokerUnavailable also when another server of a cluster has the key now, and MasterChanged if
         `master` is not the `master_id` of the key.
         """
-        size = sum(len(part) for part in command if isinstance(part, bytes))
+        size = 0
+        for part in command:
+            if type(part) is bytes:
+                size += len(part)
         pipeline = self._long_commands if size > LONG_BYTES else self._pipeline
         try:
             return await pipeline.call(*command, server=master)
