@@ -30,7 +30,7 @@ from antiphon.edge.session.admission import AdmittedSession, ConnectOptions
 from antiphon.edge.session.handshake import limit_connections, reject
 from antiphon.edge.session.session import ProtocolSpec, serve_session
 from antiphon.edge.settings import EdgeSettings
-from antiphon.edge.transport.connection import Encoding
+from antiphon.edge.transport.connection import Encoding, ServerFrame, TextParts
 from antiphon.shared_schemas.apps import TURNBASED
 from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
@@ -99,11 +99,11 @@ class HttpExchange:
             pass
         raise ClientGone
 
-    async def send(self, frame: str | bytes) -> None:
-        self._body = frame
+    async def send(self, frame: ServerFrame) -> None:
+        self.send_now(frame)
 
-    def send_now(self, frame: str | bytes) -> bool:
-        self._body = frame
+    def send_now(self, frame: ServerFrame) -> bool:
+        self._body = frame.text() if isinstance(frame, TextParts) else frame
         return True
 
     async def close(self, code: Close) -> None:

@@ -23,7 +23,7 @@ from antiphon.edge.protocols.machine import Finish, SessionMachine
 from antiphon.edge.session.input_writer import InputWriter
 from antiphon.edge.session.resume import MissedMessages
 from antiphon.edge.settings import Unsent
-from antiphon.edge.transport.connection import ClientConnection
+from antiphon.edge.transport.connection import ClientConnection, ServerFrame
 from antiphon.shared_schemas.entries import Checkpoint, StreamPosition
 from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.wire import Resumed, ServerMessage
@@ -55,7 +55,7 @@ class SendQueue:
         self._unsent = unsent
         self._stall_s = stall_s
         self._seconds = seconds
-        self._frames: deque[tuple[str | bytes, float]] = deque()
+        self._frames: deque[tuple[ServerFrame, float]] = deque()
         self._bytes = 0
         self._sending = False
         self._close: Close | None = None

@@ -17,9 +17,31 @@ from antiphon.shared_schemas.wire import (
     BINARY_PROTOCOL,
     PLAIN_PROTOCOL,
     ServerMessage,
-    encode,
     encode_binary,
+    encode_parts,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class TextParts:
+    """A text message as UTF-8, in parts: `str` would be copied twice on its way to the socket."""
+
+    parts: tuple[bytes, ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def text(self) -> str:
+        return b"".join(self.parts).decode()
+
+
+ServerFrame = str | TextParts | bytes
+"""A text message, or a binary one."""
+
+
+def encode_text(message: ServerMessage) -> TextParts:
+    """A text message."""
+    return TextParts(encode_parts(message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +49,7 @@ class Encoding:
     """How messages become frames: JSON text, or binary frames if they carry audio."""
 
     binary: bool = False
-    encode: Callable[[ServerMessage], str | bytes] = encode
+    encode: Callable[[ServerMessage], ServerFrame] = encode_text
 
 
 JSON = Encoding()
@@ -56,9 +78,9 @@ class ClientConnection(Protocol):
 
     async def receive(self) -> ClientFrame: ...
 
-    async def send(self, frame: str | bytes) -> None: ...
+    async def send(self, frame: ServerFrame) -> None: ...
 
-    def send_now(self, frame: str | bytes) -> bool:
+    def send_now(self, frame: ServerFrame) -> bool:
         """Send at once; False if the frame must be queued, because earlier ones are not sent yet."""
         ...
 
@@ -82,7 +104,7 @@ class SocketConnection:
         self._receive_frame: Callable[..., Coroutine[Any, Any, ClientFrame]] = state[
             "receive_frame"
         ]
-        self.send_now: Callable[[str | bytes], bool] = state["send_now"]
+        self.send_now: Callable[[ServerFrame], bool] = state["send_now"]
         self.force_close: Callable[[Close, str], None] = state["force_close"]
         self.probe: Callable[[Callable[[], None]], None] = state["probe"]
         self._use(JSON)
@@ -98,8 +120,10 @@ class SocketConnection:
         self.receive = partial(self._receive_frame, binary=encoding.binary)
         """See `EdgeWebSocketProtocol.receive_frame`."""
 
-    async def send(self, frame: str | bytes) -> None:
+    async def send(self, frame: ServerFrame) -> None:
         """Returns once the socket's buffer has space again; a slow client delays it no longer."""
+        if isinstance(frame, TextParts):
+            frame = frame.text()
         kind = "text" if isinstance(frame, str) else "bytes"
         try:
             await self._socket.send({"type": "websocket.send", kind: frame})

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from starlette.websockets import WebSocketDisconnect
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets import frames
 from websockets.exceptions import InvalidState
 from websockets.frames import CTRL_OPCODES, CloseCode, Frame, Opcode
 from websockets.http11 import Request
@@ -28,6 +29,7 @@ from antiphon.edge.access.limits import (
 )
 from antiphon.edge.errors import BudgetExceeded, ClientGone, Close, NotJson
 from antiphon.edge.json_text import ClientFrame, Utf8Text
+from antiphon.edge.transport.connection import ServerFrame, TextParts
 from antiphon.edge.transport.turns import BULK_BYTES, TurnQueue
 from antiphon.shared_schemas.wire import BINARY_PROTOCOL
 
@@ -38,7 +40,7 @@ PIECE_BYTES = 256 * 1024
 """Longer frames are parsed in pieces of this size: 64 MiB at once would delay other sockets for 0.1 s."""
 
 LONG_TEXT_BYTES = 1024 * 1024
-"""Longer texts are not decoded: the parser of JSON reads UTF-8."""
+"""Longer texts are not decoded, nor those in ASCII: the parser of JSON reads UTF-8."""
 
 SMALL_FRAME_BYTES = 1024
 """Smaller frames are limited by their number; their cost does not depend on their size."""
@@ -66,6 +68,16 @@ _PROBE = b"antiphon"
 _FINAL = 0x80
 """The bit of a frame that is a whole message, or the last fragment of one."""
 
+_FINAL_TEXT = _FINAL | Opcode.TEXT.value
+_FINAL_BINARY = _FINAL | Opcode.BINARY.value
+_MESSAGES = {_FINAL_TEXT: Opcode.TEXT, _FINAL_BINARY: Opcode.BINARY}
+"""The first byte of a frame that is a whole message."""
+_MASKED = 0x80
+_UNMASK: Callable[[memoryview, bytes | bytearray], bytes] = frames.apply_mask  # type: ignore[attr-defined]
+"""In C, or in Python without the extension."""
+_SHORT_HEAD = 6
+"""Bytes of the shortest head of a client's frame; its last four are the mask."""
+
 
 class _FrameReader(StreamReader):
     """Ends the parser's turn after a message, or after FRAMES_PER_TURN frames.
@@ -77,6 +89,8 @@ class _FrameReader(StreamReader):
         """`room`: the longest frame that the parser accepts now."""
         super().__init__()
         self.held = False
+        self.between_frames = False
+        """The parser waits for the first byte of a frame."""
         self.room = room
         self._rest = 0
         """Bytes of the long frame that have no header yet."""
@@ -89,7 +103,9 @@ class _FrameReader(StreamReader):
             to_judge = 1 if self._rest or not head else 14 if head[1:2] == b"\xff" else 2
             if len(head) >= to_judge:
                 break
+            self.between_frames = not (self._rest or head)
             yield
+        self.between_frames = False
         if head and self._rest:
             head[:0] = self._next_header()
         elif len(head) >= 14 and head[1] == 0xFF:
@@ -146,8 +162,30 @@ class FrameParser(ServerProtocol):
     def receive_data(self, data: bytes | bytearray) -> None:
         self.parsed = self.small = 0
         self.reader.held = False
-        super().receive_data(data)
+        if not self._receive_message(data):
+            super().receive_data(data)
         self.unparsed = self.reader.held and len(self.reader.buffer) > 1
+
+    def _receive_message(self, data: bytes | bytearray) -> bool:
+        """Parse data that are exactly one message; False, without an effect, if they are not.
+
+        Nearly all messages arrive like this. The general parser copies them twice more.
+        """
+        if not self.reader.between_frames or self.state is not OPEN or len(data) < _SHORT_HEAD:
+            return False
+        first, second = data[0], data[1]
+        if first not in _MESSAGES or second < _MASKED or self.current_size is not None:
+            return False
+        size, start = second - _MASKED, _SHORT_HEAD
+        if size == 126:
+            size, start = int.from_bytes(data[2:4], "big"), _SHORT_HEAD + 2
+        elif size == 127:
+            size, start = int.from_bytes(data[2:10], "big"), _SHORT_HEAD + 8
+        if len(data) - start != size or size > min(self._room(), PIECE_BYTES):
+            return False
+        text = _UNMASK(memoryview(data)[start:], data[start - 4 : start])
+        self.recv_frame(Frame(_MESSAGES[first], text))
+        return True
 
     def recv_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.CLOSE:
@@ -212,6 +250,8 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         self._aborts: list[asyncio.TimerHandle] = []
         self._waits_for_turn = False
         self._cut = False
+        self._awaited = False
+        """The application waits for the next message: to pause reading would cost two system calls."""
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         """Of the fragments of a text."""
 
@@ -298,7 +338,11 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         Raises ClientGone, for many connections that are lost at once each in its turn; NotJson for a
         binary message unless `binary`; and BudgetExceeded if the edge cannot hold the message.
         """
-        message: Any = await self.queue.get()
+        self._awaited = self.queue.empty()
+        try:
+            message: Any = await self.queue.get()
+        finally:
+            self._awaited = False
         if message["type"] == "websocket.disconnect":
             if self.disconnected:
                 await self.turns.turn()
@@ -394,7 +438,10 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
 
     def send_receive_event_to_app(self) -> None:
-        """Queue a complete message. Nothing further is read until the application has taken it."""
+        """Queue a complete message.
+
+        Unless the application waits for it, nothing further is read until the application has taken it.
+        """
         (data,) = self.frames
         self.frames = []
         if self.close_sent:
@@ -402,7 +449,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         message: Any = {"type": "websocket.receive"}
         if self.curr_msg_data_type == "bytes":
             message["bytes"] = data
-        elif len(data) > LONG_TEXT_BYTES:
+        elif len(data) > LONG_TEXT_BYTES or data.isascii():
             message["text"] = Utf8Text(data)
         else:
             try:
@@ -411,7 +458,9 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
                 self._refuse_text()
                 return
         self.queue.put_nowait(message)
-        if not self.read_paused:
+        if self._awaited:
+            self._awaited = False
+        elif not self.read_paused:
             self.read_paused = True
             self.transport.pause_reading()
 
@@ -441,23 +490,26 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
 
     # --- output ---
 
-    def send_now(self, frame: str | bytes) -> bool:
+    def send_now(self, frame: ServerFrame) -> bool:
         """Send a message unless the client is gone, or has not read the messages before it."""
         sendable = self.handshake_complete and self.conn.state is OPEN and self.writable.is_set()
         if not sendable or self.close_sent or self.disconnected or self.transport.is_closing():
             return False
-        if isinstance(frame, str):
-            first, payload = _FINAL | Opcode.TEXT, frame.encode()
+        payload: tuple[bytes, ...]
+        if isinstance(frame, TextParts):
+            first, payload = _FINAL_TEXT, frame.parts
+        elif isinstance(frame, str):
+            first, payload = _FINAL_TEXT, (frame.encode(),)
         else:
-            first, payload = _FINAL | Opcode.BINARY, frame
-        size = len(payload)
+            first, payload = _FINAL_BINARY, (frame,)
+        size = sum(map(len, payload))
         if size < 126:
             head = struct.pack("!BB", first, size)
         elif size < 1 << 16:
             head = struct.pack("!BBH", first, 126, size)
         else:
             head = struct.pack("!BBQ", first, 127, size)
-        self.transport.writelines((head, payload))  # `Frame.serialize` would copy the payload
+        self.transport.writelines((head, *payload))  # `Frame.serialize` would copy the payload
         return True
 
     # --- the end ---

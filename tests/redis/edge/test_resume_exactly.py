@@ -25,7 +25,7 @@ from antiphon.edge.protocols.realtime_chat import RealtimeChatMachine
 from antiphon.edge.session.admission import ConnectOptions, ResumeRequest, SessionRequest, admit
 from antiphon.edge.session.session import EdgeSession, ProtocolSpec
 from antiphon.edge.settings import EdgeSettings
-from antiphon.edge.transport.connection import JSON
+from antiphon.edge.transport.connection import JSON, ServerFrame, TextParts
 from antiphon.shared_schemas.entries import ChatDoneOut, DeltaOut, ErrorOut, OutEntry, ResultOut
 from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.states import EndReason, SessionKind
@@ -65,11 +65,12 @@ class ClientConnection:
     async def receive(self) -> str | bytes:
         return await self.frames.get()
 
-    async def send(self, frame: str | bytes) -> None:
+    async def send(self, frame: ServerFrame) -> None:
         self.send_now(frame)
 
-    def send_now(self, frame: str | bytes) -> bool:
-        self.sent.append(orjson.loads(frame))
+    def send_now(self, frame: ServerFrame) -> bool:
+        assert isinstance(frame, TextParts)
+        self.sent.append(orjson.loads(frame.text()))
         self.message_sent.set()
         return True
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from antiphon.edge.errors import Close, SlowConsumer
 from antiphon.edge.session.sender import AllSent, SendQueue
 from antiphon.edge.settings import Unsent
-from antiphon.edge.transport.connection import JSON
+from antiphon.edge.transport.connection import JSON, ServerFrame
 from antiphon.shared_schemas.wire import Notice
 
 
@@ -22,17 +22,17 @@ class Client:
     def __init__(self) -> None:
         self.reads = asyncio.Event()
         self.reads.set()
-        self.received: list[str | bytes] = []
+        self.received: list[ServerFrame] = []
         self.code: Close | None = None
 
     async def receive(self) -> str:
         raise NotImplementedError
 
-    async def send(self, frame: str | bytes) -> None:
+    async def send(self, frame: ServerFrame) -> None:
         await self.reads.wait()
         self.received.append(frame)
 
-    def send_now(self, frame: str | bytes) -> bool:
+    def send_now(self, frame: ServerFrame) -> bool:
         if self.reads.is_set():
             self.received.append(frame)
         return self.reads.is_set()

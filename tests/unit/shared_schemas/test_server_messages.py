@@ -97,3 +97,16 @@ def test_audio_survives_the_wire() -> None:
     sound = bytes(range(256))
     message = dataclasses.replace(RESULT, audio_data=sound)
     assert base64.b64decode(orjson.loads(encode(message))["audio_data"]) == sound
+
+
+def test_audio_is_not_confused_with_the_text_around_it() -> None:
+    text = 'Say "audio_data":"AAAA", \\ \u2028 and \U0001f600.'
+    message = dataclasses.replace(RESULT, text=text, audio_data=b"sound", user_text=text)
+    wire = orjson.loads(encode(message))
+    assert (wire["text"], wire["user_text"], wire["audio_data"]) == (text, text, "c291bmQ=")
+    assert list(wire) == list(message.wire())
+
+
+def test_a_message_with_something_that_is_not_json_is_refused() -> None:
+    with pytest.raises(TypeError):
+        encode(dataclasses.replace(RESULT, timing={"engine_ms": object()}))

@@ -23,6 +23,7 @@ from antiphon.edge.transport.turns import TurnQueue
 from antiphon.edge.transport.websocket_protocol import (
     FRAMES_PER_TURN,
     PIECE_BYTES,
+    SMALL_FRAME_BYTES,
     EdgeWebSocketProtocol,
     FrameParser,
 )
@@ -102,6 +103,63 @@ def test_a_long_frame_is_unmasked_in_pieces_as_it_arrives(parser: FrameParser, s
     assert parser.incomplete_bytes == 0
 
 
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536, PIECE_BYTES, PIECE_BYTES + 1])
+@pytest.mark.parametrize("opcode", [Opcode.TEXT, Opcode.BINARY])
+def test_a_message_in_one_read_is_parsed_like_one_in_many(
+    parser: FrameParser, opcode: Opcode, size: int
+) -> None:
+    text = (b"0123456789" * (size // 10 + 1))[:size]
+    data = Frame(opcode, text).serialize(mask=True)
+    for reads in ([data], [data[:1], data[1:]], [data[:-1], data[-1:]], [data]):
+        received: list[Frame] = []
+        for read in (*reads, b""):
+            parser.receive_data(read)
+            turn = _received(parser)
+            assert parser.parsed == len(turn)
+            assert parser.small == sum(len(each.data) < SMALL_FRAME_BYTES for each in turn)
+            received += turn
+        assert b"".join(bytes(each.data) for each in received) == text
+        assert [each.opcode for each in received] == [opcode, Opcode.CONT][: len(received)]
+        assert [each.fin for each in received] == [False, True][-len(received) :]
+        assert (parser.fragments, parser.incomplete_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"\x81\x08unmasked", id="no mask"),
+        pytest.param(b"\xc1" + frame(TEXT, b"text")[1:], id="reserved bit"),
+        pytest.param(frame(3, b"text"), id="unknown opcode"),
+        pytest.param(frame(CONT, b"text"), id="nothing to continue"),
+        pytest.param(frame(TEXT, b"one", fin=False) + frame(TEXT, b"two"), id="not continued"),
+    ],
+)
+def test_a_frame_against_the_protocol_is_refused_however_it_is_read(
+    parser: FrameParser, data: bytes
+) -> None:
+    parser.receive_data(frame(TEXT, b"a message before it"))
+    split = data.find(b"two") - 6
+    for read in (data[:split], data[split:]) if split > 0 else (data,):
+        parser.receive_data(read)
+    assert isinstance(parser.parser_exc, ProtocolError)
+
+
+def test_a_whole_message_after_a_close_is_ignored(parser: FrameParser) -> None:
+    parser.receive_data(frame(CLOSE, b"\x03\xe8"))
+    _received(parser)
+    parser.receive_data(frame(TEXT, b"late"))
+    assert not _received(parser)
+
+
+def test_a_payload_is_no_head_of_another_frame(parser: FrameParser) -> None:
+    """A read that begins in the middle of a frame may look like a whole message."""
+    inner = frame(TEXT, b"inner")
+    data = frame(TEXT, inner)
+    parser.receive_data(data[: -len(inner)])
+    parser.receive_data(inner)
+    assert [event.data for event in _received(parser)] == [inner]
+
+
 @pytest.mark.parametrize("before", [0, 1000])
 def test_a_frame_that_is_too_long_is_refused_by_its_header(
     parser: FrameParser, before: int
@@ -141,6 +199,39 @@ async def test_messages_of_every_size_arrive_as_they_were_sent() -> None:
     async with serving(app) as (address, _), connect("ws://{}:{}".format(*address)) as client:
         async with asyncio.timeout(30):
             assert [await client.recv() for _ in messages] == messages
+
+
+async def test_reading_pauses_only_if_the_application_does_not_wait_for_the_message() -> None:
+    paused: list[bool] = []
+    may_receive = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        state = scope["state"]
+        protocol = state["receive_frame"].__self__
+        for _ in range(3):
+            await state["receive_frame"](binary=False)
+            paused.append(protocol.read_paused)
+            protocol.send_now("next")
+        while protocol.queue.empty():
+            await asyncio.sleep(0)
+        paused.append(protocol.read_paused)
+        may_receive.set()
+        await state["receive_frame"](binary=False)
+        paused.append(protocol.read_paused)
+        protocol.send_now("end")
+        await receive()
+
+    async with serving(app) as (address, _), connect("ws://{}:{}".format(*address)) as client:
+        async with asyncio.timeout(30):
+            for _ in range(3):
+                await client.send("wanted")
+                assert await client.recv() == "next"
+            await client.send("not wanted yet")
+            await may_receive.wait()
+            assert await client.recv() == "end"
+    assert paused == [False, False, False, True, False]
 
 
 def test_a_close_between_fragments_is_answered_with_its_code(parser: FrameParser) -> None:
