@@ -25,6 +25,11 @@ VOCODER_FOLDER = "share/token2wav"
 """Token2wav for the tests, below the environment: its other packages must not be importable."""
 
 OPENMP = "libgomp.so.1"
+
+DISK_GB = {"token2wav": 6.0, "local": 0.7}
+"""The packages of an installation with this extra need at least this much. `token2wav` is for a GPU,
+where most of it is torch with CUDA; the tests use `minicpmo` alone, on a CPU.
+"""
 _WHEELS = ("--only-binary", ":all:")
 _SOURCES = ("--no-binary", "minicpmo-utils")  # has no wheel
 _STAMP = "antiphon-installed"
@@ -38,6 +43,7 @@ def main(folder: Path, extras: list[str]) -> int:
     wanted = sorted({*extras, *(have or ())})
     try:
         _require_openmp()
+        _require_disk(folder, wanted)
         _install(folder, wanted)
     except (CannotInstall, NoUv) as error:
         sys.stderr.write(f"\n{error}\n")
@@ -140,6 +146,18 @@ def _require_openmp() -> None:
         raise CannotInstall(
             f"This machine lacks {OPENMP} (the language model's library needs it).\n"
             f"On Debian and Ubuntu, run: {sudo}apt-get install -y libgomp1"
+        )
+
+
+def _require_disk(folder: Path, extras: list[str]) -> None:
+    """An existing environment may have most packages already."""
+    if folder.exists():
+        return
+    free = shutil.disk_usage(folder.parent).free / 1e9
+    needed = max(DISK_GB.get(extra, 0.0) for extra in extras)
+    if free < needed:
+        raise CannotInstall(
+            f"the packages need {needed:g} GB of disk, but {folder.parent} has {free:.1f} GB free"
         )
 
 

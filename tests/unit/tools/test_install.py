@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -63,6 +64,27 @@ def test_a_failure_leaves_no_stamp_and_prints_the_remedy(
     assert main(tmp_path / "venv", ["local"]) == 1
     assert "apt-get install -y something" in capsys.readouterr().err
     assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.parametrize(("extra", "needs"), [("local", 0.7), ("token2wav", 6)])
+def test_a_full_disk_is_named_before_anything_is_downloaded(
+    extra: str,
+    needs: float,
+    tmp_path: Path,
+    installs: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def has(free: float) -> None:
+        usage = SimpleNamespace(free=free * 1e9)
+        monkeypatch.setattr(install.shutil, "disk_usage", lambda _: usage)
+
+    has(needs - 0.1)
+    assert main(tmp_path / "venv", ["server", extra]) == 1
+    assert f"need {needs:g} GB of disk, but {tmp_path} has" in capsys.readouterr().err
+    assert installs == []
+    has(needs)
+    assert main(tmp_path / "venv", ["server", extra]) == 0
 
 
 def test_only_ci_installs_packages_of_debian(
