@@ -108,6 +108,7 @@ def sampling_of(spec: Any, **changed: Any) -> SamplingSettings:
 def config_of(spec: Any, **changed: Any) -> DuplexConfig:
     g = spec["generate_kwargs"] | changed
     return DuplexConfig(
+        ls_mode=spec["duplex_kwargs"].get("ls_mode", "explicit"),
         max_new_speak_tokens_per_chunk=g["max_new_speak_tokens_per_chunk"],
         text_repetition_window_size=g["text_repetition_window_size"],
         force_listen_count=spec["duplex_kwargs"].get("force_listen_count", 0),
