@@ -96,7 +96,7 @@ async def test_half_duplex(visitor: Visitor, sound: SoundServer) -> None:
     assert share_voiced(answered, await sound_of(model, OUTPUT_RATE)) >= 0.7
     await page.get_by_role("button", name="End conversation", exact=True).click()
     await expect(state).to_have_text("Conversation ended")
-    link = await page.get_by_role("link", name="Open recording").get_attribute("href")
+    link = await page.get_by_role("link", name="Open", exact=True).get_attribute("href")
     await page.goto(f"{visitor.url}{link}")
     await _recording_plays(page, answered)
 

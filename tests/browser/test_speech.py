@@ -251,7 +251,7 @@ async def test_two_half_duplex_turns_can_be_replayed(stack: Stack, visitor: Visi
     await page.get_by_role("button", name="End conversation", exact=True).click()
     await expect(state).to_have_text("Conversation ended")
     assert await a11y_findings(page) == []
-    link = await page.get_by_role("link", name="Open recording").get_attribute("href")
+    link = await page.get_by_role("link", name="Open", exact=True).get_attribute("href")
     assert link is not None
     assert (stack.data_dir / "sessions" / link.removeprefix("/s/")).is_dir()
 

@@ -56,6 +56,12 @@ SAFE_HTML = (
 )
 
 
+NEWEST_IS_SHOWN = """() => {
+  const list = document.querySelector(".turns");
+  return list.scrollTop + list.clientHeight >= list.scrollHeight - 2;
+}"""
+
+
 @pytest.fixture
 def stack(simulated: Stack) -> Stack:
     return simulated
@@ -89,6 +95,12 @@ async def test_stopping_the_greeting_and_an_answer_and_the_idle_countdown(visito
     assert await a11y_findings(page) == []
     await page.get_by_role("button", name="End conversation", exact=True).click()
     await expect(state).to_have_text("Conversation ended")
+    for action in (
+        page.get_by_role("link", name="Open", exact=True),
+        page.get_by_role("button", name="Share"),
+    ):
+        await expect(action).to_be_in_viewport(ratio=1)
+    await page.wait_for_function(NEWEST_IS_SHOWN)
 
 
 @pytest.mark.speech

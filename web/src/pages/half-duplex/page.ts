@@ -1,4 +1,5 @@
 import "../../components/audio-player.ts";
+import "../../components/recording-actions.ts";
 import "../../components/voice-orb.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, query, state } from "lit/decorators.js";
@@ -245,19 +246,23 @@ export class HalfDuplexPage extends BaseElement {
   readonly #controller = new SessionController(this, this.#instructions, (levels) =>
     this.#show(levels),
   );
-  #scrolledFor = "";
+  /** Shows the newest turn, also when a part of it appears late. */
+  readonly #growth = new ResizeObserver(() => {
+    this.turns.scrollTo({ top: this.turns.scrollHeight });
+  });
 
   @state() private checking = false;
   @query("an-voice-orb") private readonly orb!: VoiceOrb;
   @query(".turns") private readonly turns!: HTMLElement;
+  @query(".turns > ol") private readonly list!: HTMLElement;
 
-  /** Scrolls to the newest text. */
-  protected override updated(): void {
-    const last = this.#controller.state?.turns.at(-1);
-    if (last === undefined) return;
-    const mark = `${last.id} ${last.reply.length} ${last.done}`;
-    if (mark !== this.#scrolledFor) this.turns.scrollTo({ top: this.turns.scrollHeight });
-    this.#scrolledFor = mark;
+  override disconnectedCallback(): void {
+    this.#growth.disconnect();
+    super.disconnectedCallback();
+  }
+
+  protected override firstUpdated(): void {
+    this.#growth.observe(this.list);
   }
 
   protected override render(): TemplateResult {
@@ -280,7 +285,7 @@ export class HalfDuplexPage extends BaseElement {
           ></an-connection-banner>
           ${sessionEndNotice(state?.end ?? null)}
           <an-queue-panel .status=${state?.queue ?? null} @leave=${this.#controller.stop}></an-queue-panel>
-          ${this.#turns()}
+          ${this.#recording()} ${this.#turns()}
         </div>
         ${sidePanel({ label: t.settings, body: halfDuplexPanel(this.#instructions, this.#controller.running) })}
       </div>
@@ -309,7 +314,6 @@ export class HalfDuplexPage extends BaseElement {
         )}
       </ol>
       ${greeted ? html`<p class="example soft">${exampleQuestion(this.#able.value)}</p>` : nothing}
-      ${this.#recordingLink()}
     </section>`;
   }
 
@@ -325,13 +329,11 @@ export class HalfDuplexPage extends BaseElement {
     </li>`;
   }
 
-  #recordingLink(): TemplateResult | typeof nothing {
+  #recording(): TemplateResult | typeof nothing {
     const state = this.#controller.state;
     const recorded = state?.phase === "ended" && state.recordingId && state.turns.length > 0;
     if (!recorded || !this.#settings.value.record) return nothing;
-    return html`<p class="recording">
-      <a class="button small" href="/s/${state.recordingId}">${icon("link")} ${halfDuplexStrings().recording}</a>
-    </p>`;
+    return html`<an-recording-actions .recordingId=${state.recordingId}></an-recording-actions>`;
   }
 
   #checkDialog(): TemplateResult {

@@ -56,7 +56,6 @@ export const halfDuplexStrings = defineStrings(
     firstAudio: (duration: string) => `answered after ${duration}`,
     copy: "Copy answer",
     copied: "Copied",
-    recording: "Open recording",
 
     hearing: "Turn detection",
     threshold: "Detection threshold",
@@ -137,7 +136,6 @@ export const halfDuplexStrings = defineStrings(
     firstAudio: (duration) => `${duration}后开始回答`,
     copy: "复制回答",
     copied: "已复制",
-    recording: "打开录制",
 
     hearing: "轮次检测",
     threshold: "检测阈值",
