@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import suppress
 from difflib import get_close_matches
 from itertools import cycle
-from typing import Any, TypedDict, TypeVar
+from typing import Any, ForwardRef, TypedDict, TypeVar
 from urllib.parse import SplitResult, urlencode, urlsplit, urlunsplit
 
 import orjson
@@ -306,7 +306,9 @@ def with_options(function: Function) -> Function:
     signature = inspect.signature(function)
     own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=_written(kind)
+        )
         for (name, default), kind in zip(
             OPTION_DEFAULTS.items(), ClientOptions.__annotations__.values(), strict=True
         )
@@ -314,6 +316,11 @@ def with_options(function: Function) -> Function:
     shown = signature.replace(parameters=[*own, *options])
     function.__signature__ = shown  # type: ignore[attr-defined]
     return function
+
+
+def _written(kind: object) -> object:
+    """The annotation as it is in the code, as those of the other parameters are."""
+    return kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
 
 
 def check_options(how: ClientOptions) -> None:

@@ -138,6 +138,7 @@ async def test_a_wrong_piece_ends_the_conversation_at_once(
 )
 def test_the_options_are_parameters(function: Callable[..., object]) -> None:
     parameters = inspect.signature(function).parameters
+    assert parameters["api_key"].annotation == "str | None"
     assert set(ClientOptions.__annotations__) <= set(parameters)
     assert parameters["resume_for_s"].default == 15.0
     assert all(one.kind is not one.VAR_KEYWORD for one in parameters.values())
