@@ -159,7 +159,8 @@ def examine_privacy(data_dir: Path) -> Finding:
     kept = (data_dir / "sessions", data_dir / "redis")
     open_ones = [str(path) for path in kept if path.is_dir() and not is_private(path)]
     if not open_ones:
-        return ok(about, ", ".join(str(path) for path in kept if path.is_dir()))
+        present = ", ".join(str(path) for path in kept if path.is_dir())
+        return ok(about, present or f"nothing in {data_dir} yet")
     found = f"other users can read {' and '.join(open_ones)}"
     return warning(about, found, f"chmod -R go-rwx {' '.join(open_ones)}")
 

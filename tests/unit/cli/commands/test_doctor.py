@@ -34,7 +34,7 @@ from antiphon.cli.stack.stack import StackPlan
 from antiphon.cli.stack.stack_file import StackFile, published_stack
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.factory import examine_engine
-from antiphon.shared_schemas.findings import Finding, FindingStatus, warning
+from antiphon.shared_schemas.findings import Finding, FindingStatus, ok, warning
 from support.minicpmo.golden_set import CHECKPOINT
 
 
@@ -70,8 +70,10 @@ def test_a_file_at_the_path_of_the_folder(tmp_path: Path) -> None:
 def test_recordings_that_other_users_can_read(tmp_path: Path) -> None:
     data = tmp_path / "data"
     assert examine_privacy(data).verdict is FindingStatus.OK
-    (data / "sessions").mkdir(parents=True)
+    data.mkdir()
     data.chmod(0o755)
+    assert examine_privacy(data) == ok("privacy of the data", f"nothing in {data} yet")
+    (data / "sessions").mkdir()
     (data / "sessions").chmod(0o755)
     finding = examine_privacy(data)
     assert finding.verdict is FindingStatus.WARNING
