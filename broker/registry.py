@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
 import orjson
@@ -112,9 +113,7 @@ def _worker_gone(reply: int, worker_id: str) -> None:
 
 
 @control_script
-def _edge_beat(
-    reply: list[list[bytes]], edge: str, serving: Iterable[tuple[str, int, int]]
-) -> EdgeBeat:
+def _edge_beat(reply: list[list[bytes]], edge: str, serving: Iterable[str | int]) -> EdgeBeat:
     over, silent, newer, forgotten = reply
     pairs = zip(over[::2], over[1::2], strict=True)
     ended = {sid.decode(): _end_reason(reason) for sid, reason in pairs}
@@ -218,7 +217,7 @@ class Registry:
 
     async def edge_beat(self, edge_id: str, serving: Iterable[tuple[str, int, int]]) -> EdgeBeat:
         """Report that an edge lives and serves these (sid, ticket, connection; 0: not resumable)."""
-        return await self._scripts.run(_edge_beat, edge_id, serving)
+        return await self._scripts.run(_edge_beat, edge_id, chain.from_iterable(serving))
 
     async def edge_gone(self, edge_id: str) -> None:
         """Remove an edge that shuts down."""

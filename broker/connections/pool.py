@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import hiredis
 from redis.asyncio import BlockingConnectionPool
 from redis.asyncio.connection import (
     AbstractConnection,
@@ -37,6 +38,9 @@ LONGEST_BLOCK_MS = 2_000
 _BLOCKING_TIMEOUT_S = LONGEST_BLOCK_MS / 1000 + 2.5
 """A blocking read without a reply for this long means that the network failed. Clients notice a
 half-open connection within five seconds."""
+
+_MANY_PARTS = 32
+"""Of a command. redis-py packs each in Python."""
 
 _NO_RETRY = Retry(NoBackoff(), 0)
 """Only the caller knows whether a call may be repeated: a second claim takes another session."""
@@ -171,6 +175,12 @@ class ReportsLoss(AbstractConnection):
         if reader is None or writer is None:
             return False
         return reader.exception() is None and not writer.transport.is_closing()
+
+    def pack_command(self, *args: Any) -> list[bytes]:
+        """Packs a command of many parts in C, for example a heartbeat with all sessions of an edge."""
+        if len(args) < _MANY_PARTS:
+            return super().pack_command(*args)
+        return [hiredis.pack_command(args)]
 
     async def send_packed_command(self, *args: Any, **options: Any) -> None:
         try:
