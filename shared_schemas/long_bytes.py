@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import orjson
@@ -35,6 +36,9 @@ class LongText:
 
     def decode_base64(self) -> bytes:
         """Raises ValueError if it is not strict base64."""
+        if len(self.data) <= PIECE_BYTES:
+            with suppress(ValueError):  # it may have escape sequences
+                return pybase64.b64decode(self.data, validate=True)
         return b"".join(list(self._decoded()))
 
     def _decoded(self) -> Iterator[bytes]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pybase64
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.edge.errors import NotJson
 from antiphon.edge.json_text import MAX_OTHER_BYTES, cut_long_strings, load_json
+from antiphon.edge.media.decode import read_media
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.long_bytes import LongText
 
@@ -125,3 +127,66 @@ def test_the_rest_of_a_long_text_is_limited(text: bytes) -> None:
     with pytest.raises(InvalidInput, match=f"the limit is {MAX_OTHER_BYTES}") as refused:
         load_json(text)
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+SOUND = pybase64.b64encode_as_string(bytes(range(256)) * 64)
+
+
+@pytest.mark.parametrize(
+    ("text", "cut_out"),
+    [
+        pytest.param(f'{{"type":"audio_chunk","audio":"{SOUND}"}}', True, id="audio"),
+        pytest.param(f' {{"audio_base64" :\n "{SOUND}" , "x": [1] }} ', True, id="audio_base64"),
+        pytest.param(f'{{"audio":"{SOUND[:-1]}\\/"}}', True, id="escape sequence"),
+        pytest.param(f'{{"x\\"audio":"{SOUND}"}}', False, id="quote in a name"),
+        pytest.param(f'{{"x":{{"audio":"{SOUND}"}},"audio":""}}', False, id="inner object"),
+        pytest.param(f'{{"audio":"{SOUND}","audio":"x"}}', False, id="twice"),
+        pytest.param(f'{{"text":"\\"audio\\":\\"{SOUND}"}}', False, id="within a text"),
+        pytest.param(f'[{{"audio":"{SOUND}"}}]', False, id="list"),
+        pytest.param(f'{{"audio":"{SOUND}\\"{SOUND}"}}', False, id="escaped quote"),
+        pytest.param(f'{{"audio":"{SOUND}\\\\"}}', False, id="backslash at the end"),
+        pytest.param(f'{{"audio":"{SOUND}","more":"{SOUND}"}}', False, id="another long text"),
+    ],
+)
+def test_sound_is_cut_out_only_where_it_is_the_audio_of_the_message(
+    text: str, cut_out: bool
+) -> None:
+    value = load_json(text.encode())
+    assert _whole(value) == json.loads(text)
+    items = value.values() if isinstance(value, dict) else ()
+    assert any(isinstance(item, LongText) for item in items) == cut_out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"audio":"{SOUND}"',
+        f'{{"audio":"{SOUND}}}',
+        f'{{"x":"y"audio":"{SOUND}"}}',
+        f'"audio":"{SOUND}"',
+        f'{{"audio":"{SOUND}"}} x',
+    ],
+)
+def test_a_message_with_sound_that_is_not_json_is_refused(text: str) -> None:
+    with pytest.raises(NotJson):
+        load_json(text.encode())
+
+
+def test_sound_is_charged_once_and_without_its_brackets() -> None:
+    charged: list[int] = []
+    load_json(f'{{"audio":"{SOUND}","x":[]}}'.encode(), 1000, charged.append)
+    load_json(f'{{"other":"{SOUND}","x":[]}}'.encode(), 1000, charged.append)
+    assert charged == [1300, 1300]
+
+
+def test_sound_is_decoded_like_other_base64() -> None:
+    for sound in (SOUND, SOUND[:-4] + "AA==", SOUND.replace("/", "\\/")):
+        value = load_json(f'{{"audio":"{sound}"}}'.encode())
+        assert isinstance(value, dict)
+        assert isinstance(value["audio"], LongText)
+        assert value["audio"].decode_base64() == pybase64.b64decode(sound.replace("\\", ""))
+    for sound in (SOUND[:-1], SOUND + "=", SOUND[:100] + "=" + SOUND[101:], SOUND + "\u00e4"):
+        value = load_json(f'{{"audio":"{sound}"}}'.encode())
+        assert isinstance(value, dict)
+        with pytest.raises(InvalidInput, match="not valid base64"):
+            read_media(value["audio"], "audio")
