@@ -1,7 +1,7 @@
 """Starts services as forks of one process that has already imported them.
 
 Importing a service costs about a second of CPU time, more than the rest of most tests.
-The tests in `tests/system/commands` start services by their commands instead.
+Only `antiphon up` and `antiphon demo` start theirs as their users do.
 """
 
 from __future__ import annotations
@@ -119,13 +119,13 @@ def fork_server() -> ForkServer:
 
 
 def run_antiphon(
-    *arguments: str, folder: Path, environment: dict[str, str], preloaded: bool = False
+    *arguments: str, folder: Path, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the `antiphon` command in `folder`; `preloaded`: its module is imported before the fork."""
+    """Runs the `antiphon` command in `folder`. Its module is imported before the fork."""
     imports = tuple(
         f"antiphon.cli.commands.{module}"
         for module, summaries in _COMMANDS.items()
-        if preloaded and not summaries.keys().isdisjoint(arguments[:1])
+        if not summaries.keys().isdisjoint(arguments[:1])
     )
     return run_main(
         "antiphon.cli.main", *arguments, folder=folder, environment=environment, imports=imports

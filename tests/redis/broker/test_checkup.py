@@ -148,7 +148,6 @@ async def doctor(*args: str, cwd: Path, **env: str) -> tuple[int, str]:
         *("doctor", *args),
         folder=cwd,
         environment=kept | {"NO_COLOR": "1"} | env,
-        preloaded=True,
     )
     return done.returncode, done.stdout
 

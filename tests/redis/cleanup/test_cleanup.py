@@ -114,7 +114,6 @@ async def test_the_command_finds_the_redis_of_the_stack_in_its_folder(
             *("cleanup", "--once"),
             folder=tmp_path,
             environment=dict(os.environ),
-            preloaded=True,
         )
     report = SweepReport.model_validate_json(done.stdout)
     assert (report.redis.error, report.live, folder.exists()) == (None, 1, True)

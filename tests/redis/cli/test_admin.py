@@ -26,7 +26,6 @@ async def antiphon(settings: BrokerSettings, *args: str) -> tuple[int, str]:
         *args,
         folder=Path.cwd(),
         environment=os.environ | {"ANTIPHON_KEY_PREFIX": settings.key_prefix},
-        preloaded=True,
     )
     return done.returncode, done.stdout + done.stderr
 

@@ -67,9 +67,7 @@ def environment(settings: BrokerSettings) -> dict[str, str]:
 
 async def shown(settings: BrokerSettings, *args: str) -> str:
     env = environment(settings)
-    done = await asyncio.to_thread(
-        run_antiphon, *args, folder=Path.cwd(), environment=env, preloaded=True
-    )
+    done = await asyncio.to_thread(run_antiphon, *args, folder=Path.cwd(), environment=env)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -29,7 +29,7 @@ def environment() -> dict[str, str]:
 
 
 def antiphon(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return run_antiphon(*args, folder=folder, environment=environment(), preloaded=True)
+    return run_antiphon(*args, folder=folder, environment=environment())
 
 
 @pytest.fixture

@@ -230,7 +230,6 @@ def _run(command: Command, place: Place) -> None:
             *arguments,
             folder=place.folder,
             environment=place.environment | command.environment,
-            preloaded=True,
         )
     else:
         shell = ["sh", "-euc", text]

@@ -318,9 +318,7 @@ def run(folder: Path, *command: str, prefix: str, **env: str) -> subprocess.Comp
         "0",
     )
     terminal = {"NO_COLOR": "1", "COLUMNS": "100", "ANTIPHON_KEY_PREFIX": prefix}
-    return run_antiphon(
-        *command, folder=folder, environment=clean | ports | terminal | env, preloaded=True
-    )
+    return run_antiphon(*command, folder=folder, environment=clean | ports | terminal | env)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=str)

@@ -65,7 +65,6 @@ async def antiphon(*args: str, folder: Path, **env: str) -> subprocess.Completed
         *args,
         folder=folder,
         environment=kept | {"NO_COLOR": "1"} | env,
-        preloaded=True,
     )
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import orjson
 import pytest
 
-from support.redis_server import free_port
+from support.fork_server import fork_server, run_antiphon
+from support.redis_server import free_port, wait_until
 
 SERVICES = [
     (("edge", "--port", "{port}"), "edge_ready"),
@@ -20,62 +19,64 @@ SERVICES = [
     (("cleanup", "--data-dir", "data"), "cleanup_swept"),
 ]
 
-
-def command(*args: str) -> list[str]:
-    return [sys.executable, "-m", "antiphon", *args]
+IMPORTS = (
+    "antiphon.cli.commands.serve",
+    "antiphon.edge.service",
+    "antiphon.inference_worker.worker",
+    "antiphon.recorder_service.service",
+    "antiphon.cleanup_job.service",
+)
 
 
 def environment(**settings: str) -> dict[str, str]:
-    root = str(Path(__file__).parents[3])
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
     ports = {f"ANTIPHON_{name}_HEALTH_PORT": "0" for name in ("RECORDER", "CLEANUP")}
-    return kept | {"PYTHONPATH": root} | ports | settings
+    return kept | ports | settings
 
 
 @pytest.mark.parametrize(("args", "ready"), SERVICES, ids=[args[0] for args, _ in SERVICES])
 def test_a_service_runs_until_sigterm(
     args: tuple[str, ...], ready: str, redis_url: str, tmp_path: Path
 ) -> None:
-    filled = [arg.format(port=free_port()) for arg in args]
-    with subprocess.Popen(
-        command(*filled),
-        cwd=tmp_path,
-        env=environment(ANTIPHON_REDIS_URL=redis_url, ANTIPHON_KEY_PREFIX=f"t-{args[0]}"),
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stderr is not None
-        try:
-            seen = next(line for line in process.stderr if ready in line)
-            assert orjson.loads(seen)["event"] == ready
-            process.send_signal(signal.SIGTERM)
-            rest = process.stderr.read()
-            assert process.wait(30) == 0
-            assert "Traceback" not in rest
-        finally:
-            process.kill()
+    log = tmp_path / "log"
+    process = fork_server().start(
+        "antiphon.cli.main",
+        *(arg.format(port=free_port()) for arg in args),
+        folder=tmp_path,
+        environment=environment(ANTIPHON_REDIS_URL=redis_url, ANTIPHON_KEY_PREFIX=f"t-{args[0]}"),
+        output=log,
+        imports=IMPORTS,
+    )
+
+    def events() -> list[str]:
+        assert process.poll() is None, log.read_text()
+        lines = log.read_text().splitlines(keepends=True) if log.exists() else []
+        return [orjson.loads(line)["event"] for line in lines if line.endswith("\n")]
+
+    try:
+        wait_until(lambda: ready in events(), within_s=60)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+        assert "Traceback" not in log.read_text()
+    finally:
+        process.kill()
 
 
 def test_one_sweep_reports_as_json(tmp_path: Path) -> None:
-    shown = subprocess.run(
-        command("cleanup", "--data-dir", "data", "--dry-run"),
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        timeout=60,
+    shown = run_antiphon(
+        *("cleanup", "--data-dir", "data", "--dry-run"),
+        folder=tmp_path,
+        environment=environment(),
     )
     assert shown.returncode == 0
     assert orjson.loads(shown.stdout)["dry_run"] is True
 
 
 def test_a_worker_whose_engine_cannot_load_reports_why(redis_url: str, tmp_path: Path) -> None:
-    shown = subprocess.run(
-        command("worker", "--model-path", "absent.gguf", "--health-port", "0"),
-        cwd=tmp_path,
-        env=environment(ANTIPHON_REDIS_URL=redis_url, ANTIPHON_KEY_PREFIX="t-absent"),
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=60,
+    shown = run_antiphon(
+        *("worker", "--model-path", "absent.gguf", "--health-port", "0"),
+        folder=tmp_path,
+        environment=environment(ANTIPHON_REDIS_URL=redis_url, ANTIPHON_KEY_PREFIX="t-absent"),
     )
     assert shown.returncode == 78
     assert "worker_cannot_start" in shown.stderr

@@ -394,7 +394,7 @@ def test_one_shot_and_dry_run_from_the_command_line(data: Path) -> None:
     make(data, "old", age_days=31)
     env = environment(data)
     for flag, rest in (("--dry-run", ["old"]), ("--once", [])):
-        done = run_antiphon("cleanup", flag, folder=data, environment=env, preloaded=True)
+        done = run_antiphon("cleanup", flag, folder=data, environment=env)
         assert done.returncode == 0, done.stderr
         report = SweepReport.model_validate_json(done.stdout)
         assert removed(report) == [("old", Rule.AGE)]

@@ -38,7 +38,7 @@ HEAVY = ("numpy", "redis", "fastapi", "soundfile", "websockets")
 def antiphon(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     """The command in a new process, which is a fork: the imports would take most of the time."""
     environment = os.environ | {"NO_COLOR": "1", "COLUMNS": "100"} | env
-    return run_antiphon(*args, folder=Path.cwd(), environment=environment, preloaded=True)
+    return run_antiphon(*args, folder=Path.cwd(), environment=environment)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

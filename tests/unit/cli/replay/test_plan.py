@@ -36,7 +36,6 @@ def antiphon(data: Path, *args: str) -> tuple[int, str, str]:
         *(*args, "--data-dir", str(data)),
         folder=data,
         environment=os.environ | {"NO_COLOR": "1"},
-        preloaded=True,
     )
     return done.returncode, done.stdout, done.stderr
 
