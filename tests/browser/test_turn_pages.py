@@ -180,6 +180,26 @@ async def test_an_unusable_file_is_named_and_another_is_sent(visitor: Visitor) -
     await expect(page.locator("an-answer .message-content")).not_to_be_empty(timeout=60_000)
 
 
+async def test_a_question_during_an_answer_is_sent_after_it(visitor: Visitor) -> None:
+    page = await visitor.open("/turnbased")
+    await page.get_by_role("button", name="Turn off spoken answers").click()
+    area = page.get_by_label("Your message")
+    await area.fill("Write a very long story about a lighthouse and a storm.")
+    await area.press("Enter")
+    answers = page.locator("an-answer")
+    await expect(answers.locator(".message-content")).to_contain_text(re.compile(r"\w+ \w+ \w+"))
+    await area.fill("And a short one?")
+    await area.press("Enter")
+    await expect(
+        page.get_by_role("status").filter(has_text="Sent after the answer")
+    ).to_be_visible()
+    assert await a11y_findings(page) == []
+    await page.get_by_role("button", name="Stop generating").click()
+    await expect(answers).to_have_count(2)
+    await expect(area).to_have_value("")
+    await page.get_by_role("button", name="Stop generating").click()
+
+
 async def test_an_answer_is_stopped_regenerated_and_deleted(visitor: Visitor) -> None:
     page = await visitor.open("/turnbased", dark=True)
     await page.get_by_role("button", name="Turn off spoken answers").click()

@@ -41,7 +41,7 @@ export class Composer extends BaseElement {
 
   /** Initial parts. */
   @property({ attribute: false }) draft: readonly Part[] = [];
-  /** An answer is generated, so nothing can be sent. */
+  /** An answer is generated. A message is sent after it. */
   @property({ type: Boolean }) busy = false;
   /** Edits a message that was sent before. */
   @property({ type: Boolean }) editing = false;
@@ -52,6 +52,8 @@ export class Composer extends BaseElement {
   @state() private attached: readonly AttachmentPart[] = [];
   @state() private recording = false;
   @state() private reading = 0;
+  /** The message is sent after the answer that is generated. A change of its text keeps it here. */
+  @state() private waits = false;
   @query("textarea") private readonly area!: HTMLTextAreaElement | null;
 
   /** Attaches files. Rejected files are reported. */
@@ -87,6 +89,7 @@ export class Composer extends BaseElement {
   }
 
   protected override updated(): void {
+    if (this.waits && !this.busy) this.#send();
     const area = this.area;
     if (area === null) return;
     area.style.height = "auto";
@@ -127,6 +130,7 @@ export class Composer extends BaseElement {
         .value=${live(this.text)}
         @input=${(event: Event) => {
           this.text = (event.target as HTMLTextAreaElement).value;
+          this.waits = false;
         }}
         @keydown=${this.#onKey}
         @paste=${this.#onPaste}
@@ -143,7 +147,7 @@ export class Composer extends BaseElement {
           ${icon("mic")}
         </button>
         ${this.tools}
-        <span class="grow"></span>
+        <span class="grow truncate tiny soft" role="status">${this.waits ? t.waits : ""}</span>
         ${this.editing ? this.#cancelButton() : nothing} ${this.#sendButton()}
       </div>`;
   }
@@ -203,6 +207,7 @@ export class Composer extends BaseElement {
   }
 
   #send(): void {
+    this.waits = this.busy && this.#sendable;
     if (this.busy || !this.#sendable) return;
     const text = this.text.trim();
     this.emit<Part[]>("send", [...this.attached, ...(text ? [textPart(text)] : [])]);
