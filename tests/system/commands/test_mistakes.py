@@ -28,6 +28,7 @@ from support.redis_server import free_port
 from support.stack import Stack, new_stack
 
 ROOT = Path(__file__).parents[3]
+TINY_CONFIG = ROOT / "tests/support/minicpmo/golden/ckpt/config.json"
 NOTHING = "127.0.0.1:1"
 """An address where nothing listens."""
 
@@ -71,7 +72,14 @@ def worker(
     number: int, flags: str, says: str, *, env: dict[str, str] | None = None
 ) -> list[Mistake]:
     """A mistake about the engine, which stops `up` and the worker alone."""
-    files: dict[str, str | bytes] = {"text.md": "no model", "weights.gguf": "GGUF"}
+    index = {"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}
+    files: dict[str, str | bytes] = {
+        "text.md": "no model",
+        "weights.gguf": "GGUF",
+        "half/config.json": TINY_CONFIG.read_bytes(),
+        "half/model.safetensors.index.json": json.dumps(index),
+        "half/1.safetensors": "",
+    }
     return [
         Mistake(number, f"{name} {flags} --redis-url {{redis}}", PERMANENT, says, env or {}, files)
         for name in ("up", "worker")
@@ -177,6 +185,7 @@ MISTAKES = [
         42, "--engine minicpmo --model-path /absent", "there is no folder /absent; correct --model"
     ),
     *worker(42, "--engine minicpmo --model-path .", "it has no config.json; correct --model"),
+    *worker(42, "--engine minicpmo --model-path half", "lacks 1 of 2 weight files: 2.safetensors;"),
     *worker(43, "--model-path text.md", "text.md is not a GGUF file; correct --model-path"),
     Mistake(44, f"worker --redis-url redis://{NOTHING}", 1, "`antiphon up` starts one"),
     Mistake(
