@@ -24,7 +24,8 @@ pytestmark = [
 
 async def test_an_image_is_answered_without_speech(stack: Stack, visitor: Visitor) -> None:
     stack.edge()
-    stack.worker("minicpmo", model_path=CHECKPOINT, slots=1)
+    options = {"engine_options": '{"device": "cpu"}', "model_path": CHECKPOINT}
+    stack.worker("minicpmo", slots=1, **options)
     file = io.BytesIO()
     Image.new("RGB", (64, 48), (200, 60, 30)).save(file, "PNG")
     page = await visitor.open("/turnbased")

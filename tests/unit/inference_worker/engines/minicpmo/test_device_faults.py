@@ -18,6 +18,7 @@ async def _worker(stack: Stack, fault: Path) -> Service:
         "inference_worker",
         main=failing_device.__name__,
         engine="minicpmo",
+        engine_options='{"device": "cpu"}',
         model_path=golden_set.CHECKPOINT,
         slots=2,
         device_fault_file=fault,

@@ -28,7 +28,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         running = Stack(folder, redis)
         try:
             running.edge()
-            running.worker("minicpmo", model_path=golden_set.CHECKPOINT, slots=SESSIONS)
+            options = {"engine_options": '{"device": "cpu"}', "model_path": golden_set.CHECKPOINT}
+            running.worker("minicpmo", slots=SESSIONS, **options)
             yield running
         finally:
             running.close()
