@@ -35,6 +35,15 @@ LAST_STORED_TEXT = """() => new Promise((resolve) => {
   };
 })"""
 
+SLOW_LOCKS = """
+const locks = navigator.locks, query = () => LockManager.prototype.query.call(locks);
+locks.query = async () => {
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  setTimeout(() => { window.hasQueriedLocks = true; }, 100);
+  return query();
+};"""
+"""The page learns late which recordings another tab has."""
+
 PAUSE_SOON = """(audio) => {
   window.hasPaused = false;
   audio.ontimeupdate = () => {
@@ -155,8 +164,10 @@ async def test_a_browser_lists_its_conversations(visitor: Visitor) -> None:
     await call.is_in("active")
     await _has_rows(page, "parts", 3)
     await call.end()
+    await page.add_init_script(SLOW_LOCKS)
     await page.reload()
     await page.get_by_role("button", name="Your conversations").click()
+    await until(lambda: page.evaluate("window.hasQueriedLocks"), every_s=0.1)
     dialog = page.get_by_role("dialog", name="Your conversations")
     row = dialog.get_by_role("listitem")
     await expect(row).to_contain_text("Voice call")

@@ -312,9 +312,10 @@ export class KeptRecordings extends BaseElement {
   }
 
   async #load(): Promise<void> {
-    const all = await ownConversations();
+    const [all, kept] = await Promise.all([ownConversations(), abandonedRecordings()]);
+    // Together, because the list moves with what is kept, and an open dialog would close.
     this.hasConversations = all.length > 0;
-    this.kept = await abandonedRecordings();
+    this.kept = kept;
   }
 
   async #save(one: KeptRecording): Promise<void> {
