@@ -24,7 +24,7 @@ from torch import Tensor
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import ForwardFunction
-from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
+from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine, EngineJob
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer import BatchShape
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
@@ -117,8 +117,9 @@ def measure(sessions: int, units: int, history: int) -> tuple[float, dict[str, l
                 began = engine.run(now())
                 runner.spent.clear()
             mels = [one.audio_input.push(noise) for one in crowd]
-            for job in [engine.submit(unit(*pair)) for pair in zip(crowd, mels, strict=True)]:
-                job.future.result()
+            jobs = [EngineJob(unit(*pair)) for pair in zip(crowd, mels, strict=True)]
+            for future in [engine.submit(job) for job in jobs]:
+                future.result()
         return (engine.run(now()) - began) * 1000 / units, runner.spent
     finally:
         engine.close()

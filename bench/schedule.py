@@ -31,7 +31,7 @@ import torch
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
+from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine, EngineJob
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     DecodeCodes,
@@ -393,7 +393,7 @@ class Simulation:
             except BaseException as error:  # noqa: BLE001  # a future would only log it
                 self._failure = error
 
-        self.engine.submit(work).future.add_done_callback(ended)
+        self.engine.submit(EngineJob(work)).add_done_callback(ended)
 
 
 def _unit(conversation: DuplexConversation) -> Steps[UnitOutcome]:

@@ -141,18 +141,17 @@ class Engine:
         self._thread = threading.Thread(target=self._serve, name="minicpmo-engine", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Steps[Any]) -> EngineJob:
-        """Start a generator. The future of the job gets its result."""
-        job = EngineJob(work)
+    def submit(self, job: EngineJob) -> Future[Any]:
+        """Start a job. The future gets the result of its generator."""
         with self._lock:
             if self._closing:
                 raise EngineError("the engine is closed")
             self._inbox.put(job)
-        return job
+        return job.future
 
     def run(self, work: Steps[T]) -> T:
         """Run a generator to its end; return its result or raise its exception."""
-        outcome: T = self.submit(work).future.result()
+        outcome: T = self.submit(EngineJob(work)).result()
         return outcome
 
     def close(self) -> None:

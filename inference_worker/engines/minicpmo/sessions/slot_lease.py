@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -67,15 +68,16 @@ class SlotLease:
 
     def run(self, work: Steps[T]) -> T:
         """Run a generator on the engine and wait for its result."""
-        outcome: T = self.submit(work).future.result()
+        outcome: T = self.submit(work).result()
         return outcome
 
-    def submit(self, work: Steps[T]) -> EngineJob:
+    def submit(self, work: Steps[T]) -> Future[T]:
         """Start a generator on the engine. Raises EngineError after `close`."""
         if self._closed:
             raise EngineError("this session has ended")
-        self._job = self._engine.submit(work)
-        return self._job
+        # Before the engine has it, so that `stop` reaches even its first step.
+        self._job = EngineJob(work)
+        return self._engine.submit(self._job)
 
     def clear(self) -> None:
         self.run(_clear(self.slot))

@@ -120,8 +120,8 @@ class MiniCPMOAnsweringView(AnsweringView):
     ) -> Generator[Delta, None, None]:
         """The pieces that `writing` puts into `output`."""
         self._last = None
-        job = self._lease.submit(writing)
-        job.future.add_done_callback(output.close)
+        answer = self._lease.submit(writing)
+        answer.add_done_callback(output.close)
         try:
             for piece in output:
                 if isinstance(piece, tuple):
@@ -132,8 +132,8 @@ class MiniCPMOAnsweringView(AnsweringView):
                     yield piece
         finally:
             self._broken = True
-            wait([job.future])
-        self._last = job.future.result()
+            wait([answer])
+        self._last = answer.result()
 
     def take_usage(self) -> TokenUsage:
         return self._tokens.take()

@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
+from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine, EngineJob
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     CODES_BESIDE,
@@ -77,9 +77,9 @@ def test_sessions_say_the_same_on_one_stream_and_on_two(
                 said += yield from speech.generate_codes([10 + slot], [fed.hidden], may_end=True)
             return said
 
-        jobs = [engine.submit(codes(slot)) for slot in range(3)]
+        futures = [engine.submit(EngineJob(codes(slot))) for slot in range(3)]
         try:
-            return [job.future.result(60) for job in jobs]
+            return [future.result(60) for future in futures]
         finally:
             engine.close()
 
@@ -144,14 +144,13 @@ def all_at_once(works: Sequence[Steps[Any]]) -> tuple[ScriptedRunner, list[Any]]
     """Run generators that an engine gets together; their results, or exceptions."""
     runner = ScriptedRunner()
     engine = Engine(cast("Runner", runner))
-    jobs: list[Any] = []
+    futures: list[Any] = []
 
     def submit() -> Steps[None]:
-        jobs.extend(engine.submit(work) for work in works)
+        futures.extend(engine.submit(EngineJob(work)) for work in works)
         yield ClearSlot(3)
 
     engine.run(submit())
-    futures = [job.future for job in jobs]
     results = [future.exception(30) or future.result() for future in futures]
     engine.close()
     return runner, results
@@ -197,8 +196,8 @@ def test_closing_answers_a_session_whose_codes_are_drawn() -> None:
         engine._stop_accepting()
         yield Feed(1, 0, ((5,),))
 
-    jobs = [engine.submit(closes()), engine.submit(speech(0))]
-    for job in jobs:
+    futures = [engine.submit(EngineJob(work)) for work in (closes(), speech(0))]
+    for future in futures:
         with pytest.raises(EngineError, match="the engine is closed"):
-            job.future.result(30)
+            future.result(30)
     engine.close()
