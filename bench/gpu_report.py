@@ -1,6 +1,6 @@
 """A table and a plot of results of `bench/gpu_duplex.py --json`.
 
-python bench/gpu_report.py paced.json in_step.json             # rows for docs/minicpmo.md
+python bench/gpu_report.py paced.json in_step.json             # rows for docs/minicpmo-measurements.md
 python bench/gpu_report.py paced.json --svg latency.svg
 """
 
