@@ -156,8 +156,9 @@ class LocalDuplexView(DuplexView):
 
     def stop(self) -> None:
         """Cancel the reply; from now on the session only listens."""
-        if self._conversation is not None:
-            self._conversation.stop()
+        conversation = self._conversation  # `cleanup` may remove it on another thread
+        if conversation is not None:
+            conversation.stop()
 
     def cleanup(self) -> None:
         self.stop()

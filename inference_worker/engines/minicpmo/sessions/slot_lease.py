@@ -10,7 +10,11 @@ from typing import TypeVar
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, ModelConfig
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine, EngineJob
+from antiphon.inference_worker.engines.minicpmo.scheduling.engine import (
+    Engine,
+    EngineJob,
+    StepAbandoned,
+)
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     ClearSlot,
     SpeechSettings,
@@ -64,6 +68,7 @@ class SlotLease:
         self._engine = engine
         self._release = release
         self._job: EngineJob | None = None
+        self._stopped = False
         self._closed = False
 
     def run(self, work: Steps[T]) -> T:
@@ -72,18 +77,21 @@ class SlotLease:
         return outcome
 
     def submit(self, work: Steps[T]) -> Future[T]:
-        """Start a generator on the engine. Raises EngineError after `close`."""
+        """Start a generator on the engine. Raises EngineError after `close`, StepAbandoned after `stop`."""
         if self._closed:
             raise EngineError("this session has ended")
         # Before the engine has it, so that `stop` reaches even its first step.
         self._job = EngineJob(work)
+        if self._stopped:
+            raise StepAbandoned("the session stopped")
         return self._engine.submit(self._job)
 
     def clear(self) -> None:
         self.run(_clear(self.slot))
 
     def stop(self) -> None:
-        """Abandon the current step. Safe from any thread."""
+        """Abandon the current step and refuse later ones. Safe from any thread."""
+        self._stopped = True
         job = self._job
         if job is not None:
             job.abandoned = True

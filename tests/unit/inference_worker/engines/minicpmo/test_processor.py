@@ -411,6 +411,16 @@ def test_stop_abandons_the_step_in_progress(
     view.cleanup()
 
 
+def test_a_stop_between_two_steps_ends_the_next_one(processor: MiniCPMOProcessor) -> None:
+    view = begin(processor)
+    [audio] = seconds("w31", 1)
+    view.stop()
+    with pytest.raises(EngineError, match="the session stopped"):
+        view.prefill(audio)
+    view.finalize()
+    view.cleanup()
+
+
 def test_an_abandoned_finalize_does_not_raise(
     processor: MiniCPMOProcessor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
