@@ -62,6 +62,45 @@ test("concurrent requests ask for a key once", async () => {
   expect(questions).toEqual(["client"]);
 });
 
+test("a request for the admin token waits for the dialog of the key", async () => {
+  vi.stubGlobal("fetch", guarded);
+  const roles: string[] = [];
+  let answered: Promise<void> = Promise.resolve();
+  const leave = keyRequest.subscribe((request) => {
+    if (request === null) return;
+    roles.push(request.role);
+    answered = answered
+      .then(() => new Promise((resolve) => setTimeout(resolve)))
+      .then(() => {
+        expect(keyRequest.value).toBe(request);
+        saveKey(request.role, "good-key");
+        request.answer(true);
+      });
+  });
+  const both = [fetchJson("/a", OK), fetchJson("/b", OK, { role: "admin" })];
+  expect(await Promise.all(both)).toEqual([{ ok: true }, { ok: true }]);
+  expect(await answered).toBeUndefined();
+  leave();
+  expect(roles).toEqual(["client", "admin"]);
+});
+
+test("an admin token that is entered first answers for both roles", async () => {
+  vi.stubGlobal("fetch", guarded);
+  const roles: string[] = [];
+  const leave = keyRequest.subscribe((request) => {
+    if (request === null) return;
+    roles.push(request.role);
+    setTimeout(() => {
+      saveKey(request.role, "good-key");
+      request.answer(true);
+    });
+  });
+  const both = [fetchJson("/a", OK, { role: "admin" }), fetchJson("/b", OK)];
+  expect(await Promise.all(both)).toEqual([{ ok: true }, { ok: true }]);
+  leave();
+  expect(roles).toEqual(["admin"]);
+});
+
 test("a late answer to a request without the key does not refuse the key", async () => {
   let answerLate: () => void = () => undefined;
   const late = new Promise<void>((resolve) => {

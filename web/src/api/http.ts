@@ -21,7 +21,9 @@ const STORES: Record<KeyRole, () => Storage> = {
   admin: () => sessionStorage,
 };
 
-let pending: { role: KeyRole; answer: Promise<boolean> } | null = null;
+const asking = new Map<KeyRole, Promise<boolean>>();
+/** Resolves when the dialog is free. */
+let dialogFree: Promise<unknown> = Promise.resolve();
 
 export function saveKey(role: KeyRole, key: string): void {
   STORES[role]().setItem(NAMES[role], key);
@@ -56,28 +58,33 @@ export function socketProtocols(role: KeyRole = "client"): string[] {
 }
 
 /**
- * Opens the key dialog. Concurrent callers share one dialog. Resolves to false if the user
- * cancels.
+ * Opens the key dialog. Concurrent callers of one role share one dialog, and the other role waits
+ * for its end. Resolves to false if the user cancels.
  */
 export function askForKey(role: KeyRole): Promise<boolean> {
-  if (pending?.role === role) return pending.answer;
-  let settle: (given: boolean) => void = () => undefined;
-  const answer = new Promise<boolean>((resolve) => {
-    settle = resolve;
-  });
-  pending = { role, answer };
-  keyRequest.set({
-    role,
-    refused: storedKey(role) !== null,
-    answer: (given) => finish(given, settle),
-  });
+  let answer = asking.get(role);
+  if (answer === undefined) {
+    const key = keyFor(role);
+    // The admin token that the user enters first may answer for both roles.
+    answer = dialogFree.then(() => keyFor(role) !== key || ask(role));
+    dialogFree = answer;
+    asking.set(role, answer);
+    void answer.then(() => asking.delete(role));
+  }
   return answer;
 }
 
-function finish(given: boolean, settle: (given: boolean) => void): void {
-  keyRequest.set(null);
-  pending = null;
-  settle(given);
+function ask(role: KeyRole): Promise<boolean> {
+  return new Promise((resolve) => {
+    keyRequest.set({
+      role,
+      refused: storedKey(role) !== null,
+      answer: (given) => {
+        keyRequest.set(null);
+        resolve(given);
+      },
+    });
+  });
 }
 
 function base64url(text: string): string {

@@ -34,8 +34,9 @@ export function dialog({
       event.preventDefault();
       onClose();
     }}
-    @close=${() => {
-      if (open) onClose();
+    @close=${(event: Event) => {
+      // The event is late: after a dialog is closed, it may be open again by now.
+      if (open && !(event.currentTarget as HTMLDialogElement).open) onClose();
     }}
     @click=${(event: MouseEvent) => {
       if (event.target === event.currentTarget && isBeside(event)) onClose();
