@@ -8,6 +8,7 @@ import logging
 import struct
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any, ClassVar
 
 from starlette.websockets import WebSocketDisconnect
@@ -274,6 +275,8 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         self.conn.max_message_size = longest
         self._byte_rate = self._byte_bucket(longest)
         super().handle_connect(event)
+        if self.close_sent:  # refused; earlier responses of the connection may be unread
+            self._abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Releases everything at once: a burst of connections leaves no garbage to collect."""
@@ -300,6 +303,8 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
             return
         super().data_received(data)
         conn = self.conn
+        if not self.handshake_initiated and conn.handshake_exc is not None:
+            self._refuse_handshake(conn.handshake_exc)
         if self._cut or conn.parser_exc is not None:
             return
         if conn.small and not self._frame_rate.take(conn.small, now):
@@ -554,6 +559,22 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
         if self._send_close(code, reason):
             self.transport.write_eof()
+        self._abort()
+
+    def _refuse_handshake(self, error: Exception) -> None:
+        """Answer a request with a body, with another method than GET, or with too long a head.
+
+        HTTP allows it, and the WebSocket parser does not. uvicorn keeps such connections open, and
+        no limit counts them.
+        """
+        self.handshake_complete = True
+        response = b"".join(self.conn.data_to_send())
+        if not response:
+            text = f"Failed to open a WebSocket connection: {error.__cause__ or error}.\n"
+            response = self.conn.reject(HTTPStatus.BAD_REQUEST, text).serialize()
+        self.transport.write(response)
+        self.transport.close()
+        self._cut = True
         self._abort()
 
     def _refuse(self, error: BudgetExceeded) -> None:

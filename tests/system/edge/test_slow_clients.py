@@ -85,6 +85,34 @@ async def test_a_connection_without_a_request_is_closed(edge: RunningEdge, said:
     assert refused._value.get() == 20
 
 
+_HANDSHAKE = (
+    "{} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{}\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("request_line", "headers", "status"),
+    [
+        ("GET /ws/duplex/adx_x", "Content-Length: 5\r\n", 400),
+        ("GET /ws/duplex/adx_x", "Transfer-Encoding: chunked\r\n", 400),
+        ("POST /ws/duplex/adx_x", "", 405),
+        ("GET /ws/duplex/adx_x", f"Cookie: {'a' * 9000}\r\n", 431),
+        ("GET /ws/duplex/adx_x", "X-A: 1\r\n" * 200, 431),
+        (f"GET /ws/duplex/{'a' * 9000}", "", 414),
+        ("GET /ws/duplex/adx_x", "Sec-WebSocket-Version: 8\r\n", 400),
+    ],
+    ids=["body", "chunks", "post", "long header", "many headers", "long path", "two versions"],
+)
+async def test_a_handshake_that_cannot_be_used_is_answered_and_closed(
+    edge: RunningEdge, request_line: str, headers: str, status: int
+) -> None:
+    async with raw_connection(edge) as connection:
+        await connection.send_bytes(_HANDSHAKE.format(request_line, headers))
+        assert await connection.status() == status
+        assert await connection.dropped()
+
+
 @pytest.mark.edge(request_head_s=HEAD_S)
 async def test_a_slow_request_head_is_closed(edge: RunningEdge) -> None:
     async with raw_connection(edge) as connection:
