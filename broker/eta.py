@@ -41,8 +41,7 @@ class SessionLengths:
             if isinstance(reply, Mapping)
             else zip(reply[::2], reply[1::2], strict=True)
         )
-        named = ((name, (name, value)) for name, value in pairs)
-        row = dict(read_rows("eta", named, lambda pair: (pair[0].decode(), _number(pair[1]))))
+        row = dict(read_rows("eta", pairs, lambda name, text: (name.decode(), _number(text))))
         return cls(
             baselines={k: row.get(f"baseline:{k}", v) for k, v in BASELINES.items()},
             averages={k: row[f"ema:{k}"] for k in SessionKind if f"ema:{k}" in row},

@@ -7,12 +7,18 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connections.client import BlockingConnection, RedisClient, StreamEntries
+from antiphon.broker.connections.client import (
+    BlockingConnection,
+    RedisClient,
+    StreamEntries,
+    retry_until_available,
+)
 from antiphon.broker.connections.pool import LONGEST_BLOCK_MS
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import Keys
@@ -181,6 +187,18 @@ class EventLog:
         """Follow the transitions after an event id, by default the future ones."""
         after = after or await self._latest_id()
         return EventWatch(self._redis.connect_blocking(self._keys.events), self._keys, after)
+
+    async def follow(self, after: str | None = None) -> AsyncIterator[list[SessionEvent]]:
+        """Endless batches of the transitions after an event id, by default of the future ones.
+
+        An outage yields an empty batch and is retried.
+        """
+        watch = await retry_until_available(partial(self.watch, after), "watch events")
+        try:
+            async for events in follow(watch):
+                yield events
+        finally:
+            await watch.close()
 
     async def join_group(self, group: str, consumer: str) -> EventGroup:
         """Join a consumer group; it is created if it is missing."""

@@ -17,7 +17,6 @@ from antiphon.broker.connections.client import RedisClient
 
 log = structlog.get_logger()
 
-RowT = TypeVar("RowT")
 T = TypeVar("T")
 
 MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
@@ -65,15 +64,13 @@ def read_row(row: str, read: Callable[[], T]) -> T | None:
         return None
 
 
-def read_rows(
-    family: str, rows: Iterable[tuple[bytes, RowT]], read: Callable[[RowT], T]
-) -> Iterator[T]:
-    """Read the rows of (name, row) that can be read; log the others."""
-    for name, row in rows:
+def read_rows(family: str, rows: Iterable[Sequence[Any]], read: Callable[..., T]) -> Iterator[T]:
+    """Call `read` with the parts of each row, the first of which is its name. Logs malformed rows."""
+    for row in rows:
         try:
-            found = read(row)
+            found = read(*row)
         except MALFORMED as error:
-            note_malformed(f"{family}:{name.decode(errors='replace')}", error)
+            note_malformed(f"{family}:{row[0].decode(errors='replace')}", error)
         else:
             yield found
 

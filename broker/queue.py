@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from antiphon.broker.errors import QueueFull, SessionExists, TooManySessions
@@ -55,11 +56,8 @@ def _enqueue(
 def _snapshot(reply: list[Any]) -> QueueSnapshot:
     now_ms, queued, held, serving, lengths_reply, on_silent_workers = reply
     lengths = SessionLengths.read(lengths_reply)
-    held_rows = ((row[0], row) for row in held)
-    running = tuple(read_rows("session", held_rows, lambda row: _running(now_ms, lengths, row)))
-    workers = tuple(
-        read_rows("worker", ((row[0], row) for row in serving), lambda row: read_worker(*row))
-    )
+    running = tuple(read_rows("session", held, partial(_running, now_ms, lengths)))
+    workers = tuple(read_rows("worker", serving, read_worker))
     waiting = places = _estimated(_read_waiting(queued), running, workers, lengths)
     if on_silent_workers:
         requeued = _read_waiting([row[:5] for row in on_silent_workers])
@@ -90,31 +88,41 @@ def _with_wait(row: QueuedSession, wait: float | WaitReason) -> QueuedSession:
 
 
 def _read_waiting(rows: Sequence[list[bytes]]) -> list[QueuedSession]:
-    places = ((row[0], (position, row)) for position, row in enumerate(rows, start=1))
-    return list(read_rows("session", places, lambda place: _waiting(*place)))
+    places = ((*row, position) for position, row in enumerate(rows, start=1))
+    return list(read_rows("session", places, _waiting))
 
 
-def _waiting(position: int, row: list[bytes]) -> QueuedSession:
-    sid, kind, ticket, queued_at, state = (part.decode() for part in row)
+def _waiting(
+    sid: bytes, kind: bytes, ticket: bytes, queued_at: bytes, state: bytes, position: int
+) -> QueuedSession:
     return QueuedSession(
-        sid=sid,
-        kind=SessionKind(kind),
+        sid=sid.decode(),
+        kind=SessionKind(kind.decode()),
         ticket=whole_number(ticket),
         position=position,
         queued_at=whole_number(queued_at),
-        state=SessionState(state),
+        state=SessionState(state.decode()),
     )
 
 
-def _running(now_ms: int, lengths: SessionLengths, row: list[bytes]) -> RunningSession:
-    sid, kind_name, worker, state, assigned_at, attempt, connections = (p.decode() for p in row)
-    kind = SessionKind(kind_name)
+def _running(
+    now_ms: int,
+    lengths: SessionLengths,
+    sid: bytes,
+    kind_name: bytes,
+    worker: bytes,
+    state: bytes,
+    assigned_at: bytes,
+    attempt: bytes,
+    connections: bytes,
+) -> RunningSession:
+    kind = SessionKind(kind_name.decode())
     elapsed_s = max(0.0, (now_ms - whole_number(assigned_at)) / 1000)
     return RunningSession(
-        sid=sid,
+        sid=sid.decode(),
         kind=kind,
-        worker=worker,
-        state=SessionState(state),
+        worker=worker.decode(),
+        state=SessionState(state.decode()),
         assigned_at=int(assigned_at),
         elapsed_s=elapsed_s,
         remaining_s=max(0.0, lengths.expected_s(kind) - elapsed_s),

@@ -117,8 +117,8 @@ def _edge_beat(reply: list[list[bytes]], edge: str, serving: Iterable[str | int]
     over, silent, newer, forgotten = reply
     pairs = zip(over[::2], over[1::2], strict=True)
     ended = {sid.decode(): _end_reason(reason) for sid, reason in pairs}
-    rows = ((sid, (sid, number)) for sid, number in zip(newer[::2], newer[1::2], strict=True))
-    read = read_rows("session", rows, lambda row: (row[0].decode(), whole_number(row[1])))
+    rows = zip(newer[::2], newer[1::2], strict=True)
+    read = read_rows("session", rows, lambda sid, number: (sid.decode(), whole_number(number)))
     silent_sids, forgotten_sids = ({sid.decode() for sid in sids} for sids in (silent, forgotten))
     return EdgeBeat(ended, silent_sids, dict(read), forgotten_sids)
 
@@ -144,9 +144,9 @@ def _edges(reply: list[Any], heartbeat_ttl_ms: int) -> EdgeSnapshot:
         edges=tuple(
             read_rows(
                 "edges",
-                ((name, (name, beat)) for name, beat in zip(beats[::2], beats[1::2], strict=True)),
-                lambda row: EdgeRow(
-                    id=row[0].decode(), beat_at=int(float(row[1])), sessions=serving.count(row[0])
+                zip(beats[::2], beats[1::2], strict=True),
+                lambda name, beat: EdgeRow(
+                    id=name.decode(), beat_at=int(float(beat)), sessions=serving.count(name)
                 ),
             )
         ),

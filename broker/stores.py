@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import orjson
@@ -48,8 +49,7 @@ class VoiceStore:
     async def all(self) -> list[Voice]:
         """Every voice, oldest first."""
         rows = await call_on_row(self._redis, "HGETALL", self._keys.ref_audio) or {}
-        pairs = ((key, (key, value)) for key, value in rows.items())
-        voices = read_rows("ref_audio", pairs, lambda pair: _unpack(pair[0].decode(), pair[1]))
+        voices = read_rows("ref_audio", rows.items(), lambda key, row: _unpack(key.decode(), row))
         return sorted(voices, key=lambda voice: (voice.created_at, voice.id))
 
     async def get(self, voice_id: str) -> Voice | None:
@@ -151,10 +151,8 @@ class ShareStore:
         now = round(self._clock.now_ms())
         head = ("ZRANGEBYSCORE", self._keys.shares(recording), f"({now}", "+inf", "WITHSCORES")
         flat = await call_on_row(self._redis, *head) or []
-        rows = ((b"shares", pair) for pair in zip(flat[::2], flat[1::2], strict=True))
-        return list(
-            read_rows("share", rows, lambda row: Share(row[0].decode(), _expiry(float(row[1]))))
-        )
+        rows = zip(repeat(b"shares"), flat[::2], flat[1::2])  # a log line has no token
+        return list(read_rows("share", rows, _read_share))
 
     async def revoke(self, recording: str, token: str) -> bool:
         """Revoke one of a recording's links; False when it has no such link."""
@@ -165,8 +163,9 @@ class ShareStore:
         return await self._scripts.run(_unshare, recording, "")
 
 
-def _expiry(score: float) -> int | None:
-    return None if math.isinf(score) else int(score)
+def _read_share(_name: bytes, token: bytes, score: bytes) -> Share:
+    expires_at = float(score)
+    return Share(token.decode(), None if math.isinf(expires_at) else int(expires_at))
 
 
 _AT_ONCE = 200

@@ -31,8 +31,6 @@ log = structlog.get_logger()
 
 _CLOSE_WITHIN_S = 3.0
 _HEARTBEAT_S = 1.0
-_CLOCK_EVERY = 5
-"""Heartbeats between two exact measurements of the Redis clock."""
 _KEY_FILES_S = 2.0
 """How often the files of keys are read."""
 
@@ -90,7 +88,6 @@ class Heartbeat:
         self._edge_id = edge_id
         self._broker = broker
         self._events = events
-        self._beats = 0
 
     async def beat(self) -> None:
         """Raises BrokerUnavailable."""
@@ -123,11 +120,7 @@ class Heartbeat:
         requeued, ended = await self._broker.registry.reap()
         if requeued or ended:
             log.info("reaped", requeued=requeued, ended=ended)
-        self._beats += 1
-        if self._beats % _CLOCK_EVERY == 0:
-            await self._broker.clock.sync()
-        else:
-            await self._broker.clock.notice_jump()
+        await self._broker.clock.refresh()
 
 
 @asynccontextmanager

@@ -12,9 +12,7 @@ from enum import Enum, auto
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.events import follow
 from antiphon.broker.resume_registry import ResumeRecord
 from antiphon.shared_schemas.registry import QueueSnapshot, SessionCommand, SessionEvent
 from antiphon.shared_schemas.states import EndReason, SessionState, WaitReason
@@ -279,12 +277,8 @@ class SessionEvents:
         return {each.sid: each for each in self._all() if each.waiting}
 
     async def _follow_events(self) -> None:
-        watch = await retry_until_available(self._broker.events.watch, "watch events")
-        try:
-            async for events in follow(watch):
-                self._dispatch(events)
-        finally:
-            await watch.close()
+        async for events in self._broker.events.follow():
+            self._dispatch(events)
 
     def _dispatch(self, events: list[SessionEvent]) -> None:
         for event in events:

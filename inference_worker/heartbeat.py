@@ -18,7 +18,6 @@ from antiphon.shared_schemas.states import WorkerState
 log = structlog.get_logger()
 
 INTERVAL_S = 1.0
-_CLOCK_EVERY = 5
 
 
 class WorkerHeartbeat:
@@ -33,7 +32,6 @@ class WorkerHeartbeat:
         self.address = address
         self.state: WorkerState | None = WorkerState.LOADING
         self.detail = ""
-        self._upkeeps = 0
         self.drain_asked = asyncio.Event()
         """Set when an operator has asked the worker to drain."""
 
@@ -62,11 +60,7 @@ class WorkerHeartbeat:
 
     async def _upkeep(self) -> None:
         await self._context.broker.registry.reap()
-        if self._upkeeps % _CLOCK_EVERY == 0:
-            await self._context.broker.clock.sync()
-        else:
-            await self._context.broker.clock.notice_jump()
-        self._upkeeps += 1
+        await self._context.broker.clock.refresh()
 
     async def beat(self) -> None:
         """Send one heartbeat. Sessions whose lease is lost are aborted."""

@@ -12,7 +12,6 @@ from structlog.contextvars import bind_contextvars
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.events import EventWatch, follow
 from antiphon.broker.service.metrics import BrokerMetrics, new_registry
 from antiphon.broker.service.process import stop_on_signals
 from antiphon.broker.service.status_port import status_port
@@ -139,7 +138,7 @@ class _Worker:
     async def _serve(self, stop: asyncio.Event, beating: asyncio.Task[None]) -> None:
         claimer = Claimer(self._context, self._pool)
         loops = [
-            asyncio.create_task(self._listen(claimer), name="listen"),
+            asyncio.create_task(claimer.listen(), name="listen"),
             asyncio.create_task(self._claim(claimer), name="claim"),
         ]
         ends = [
@@ -153,13 +152,6 @@ class _Worker:
         await asyncio.gather(*loops, *ends, return_exceptions=True)
         for task in done.difference(ends):
             task.result()  # a loop that ended has failed
-
-    async def _listen(self, claimer: Claimer) -> None:
-        watch = await retry_until_available(self._context.broker.events.watch, "watch events")
-        try:
-            await claimer.listen(watch)
-        finally:
-            await watch.close()
 
     async def _claim(self, claimer: Claimer) -> None:
         """Claim only after the registry shows that the worker is ready."""
@@ -214,9 +206,9 @@ class Claimer:
         self._context = context
         self._pool = pool
 
-    async def listen(self, watch: EventWatch) -> None:
+    async def listen(self) -> None:
         """Wake the claim loop for waiting sessions; abort ended ones."""
-        async for events in follow(watch):
+        async for events in self._context.broker.events.follow():
             for event in events:
                 if event.state in WAITING_STATES:
                     self._pool.changed.set()

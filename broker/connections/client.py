@@ -365,12 +365,16 @@ class RedisClient(ABC):
 _JUMP_MS = 250.0
 """Less than this is an error of one measurement on a busy machine."""
 
+_SYNC_EVERY = 5
+"""Calls of `refresh` between two exact measurements."""
+
 
 class RedisClock:
     """The clock that all processes share: the process's monotonic clock plus a measured offset."""
 
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
+        self._refreshes = 0
         self.offset_ms = 0.0
 
     async def sync(self, tries: int = 3) -> None:
@@ -383,6 +387,14 @@ class RedisClock:
         round_trip_ms, offset_ms = await self._measure()
         if abs(offset_ms - self.offset_ms) > _JUMP_MS + round_trip_ms:
             await self.sync()
+
+    async def refresh(self) -> None:
+        """To be called with each heartbeat: an exact measurement now and then, else one round trip."""
+        self._refreshes += 1
+        if self._refreshes % _SYNC_EVERY == 0:
+            await self.sync()
+        else:
+            await self.notice_jump()
 
     async def _measure(self) -> tuple[float, float]:
         """The length of a round trip and the offset, in ms."""

@@ -16,7 +16,6 @@ from rich.text import Text
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.events import follow
 from antiphon.cli.broker_access import call_broker
 from antiphon.cli.commands.admin import cancel
 from antiphon.cli.common import AsJson, RedisUrl, Row, Wide, command_group, print_table, rows_table
@@ -212,8 +211,7 @@ def events(
         for event in past[len(past) - min(last, len(past)) :]:
             take(event)
         if watch:
-            watched = await broker.events.watch(past[-1].id if past else "0-0")
-            async for fresh in follow(watched):
+            async for fresh in broker.events.follow(past[-1].id if past else "0-0"):
                 for event in fresh:
                     take(event)
 
