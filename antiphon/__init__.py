@@ -1,4 +1,17 @@
-"""Antiphon: full-duplex voice and video conversations with MiniCPM-o 4.5, for many users at once."""
+"""Antiphon: full-duplex voice and video conversations with MiniCPM-o 4.5, for many users at once.
+
+With `antiphon up` running:
+
+    from antiphon import Client
+
+    reply = Client("ws://127.0.0.1:8006").ask("question.wav")
+    print(reply.text)
+    reply.save("reply.wav")
+
+`Client` asks spoken questions and reads recordings. `connect_duplex` and `connect_half_duplex` hold spoken
+conversations, `ask` is a chat, and `connect_realtime` and `connect_realtime_chat` speak the realtime API.
+All errors of the client are kinds of `ClientError`. docs/python-client.md has an example of each.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +32,7 @@ if TYPE_CHECKING:
         ServiceUnavailable,
         SessionOver,
         Unauthorized,
+        UnknownRecording,
     )
     from antiphon.client.half_duplex import connect_half_duplex
     from antiphon.client.realtime import connect_realtime, connect_realtime_chat
@@ -37,6 +51,7 @@ __all__ = [
     "SessionOver",
     "SpokenReply",
     "Unauthorized",
+    "UnknownRecording",
     "__version__",
     "ask",
     "connect_duplex",
@@ -54,6 +69,11 @@ _MODULES = {
     "connect_realtime": "realtime",
     "connect_realtime_chat": "realtime",
 }
+
+
+def __dir__() -> list[str]:
+    """For completion, and for `help`, which then shows the client."""
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:

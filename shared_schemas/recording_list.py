@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -67,7 +68,7 @@ class RecordingInfo(BaseModel):
 
 
 class RecordingPage(BaseModel):
-    """A page of the list, newest first."""
+    """A page of the list, newest first. Iterating over it yields its `sessions`."""
 
     total: int = Field(description="matching recordings on all pages")
     offset: int
@@ -76,3 +77,6 @@ class RecordingPage(BaseModel):
         description="false: a text search read only the newest recordings; narrow the dates"
     )
     sessions: list[RecordingInfo]
+
+    def __iter__(self) -> Iterator[RecordingInfo]:  # type: ignore[override]  # pydantic yields fields
+        return iter(self.sessions)

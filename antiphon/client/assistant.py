@@ -13,7 +13,7 @@ import numpy as np
 
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import NoAnswer
-from antiphon.client.link import ClientOptions, check_options, with_options
+from antiphon.client.link import ClientOptions, check_options, check_seconds, with_options
 from antiphon.client.recordings import Recordings
 from antiphon.client.sound import check_samples, load_wav, save_wav
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
@@ -77,10 +77,10 @@ class Client:
 
         The question is a 16-bit WAV file, or float32 mono at 16 kHz. Raises NoAnswer if the reply is not
         complete `patience_s` after the last speech, or if for this time there is no worker that could
-        take the session, and the errors of `connect_duplex`.
+        take the session, InvalidAudio, OSError for the file, and the errors of `connect_duplex`.
         """
-        samples = load_wav(Path(question)) if isinstance(question, str | Path) else question
-        samples = check_samples(samples)
+        check_seconds("patience_s", patience_s)
+        samples = check_samples(_loaded(question))
         async with connect_duplex(self.url, **self._options) as session:
             await session.wait_for_turn(no_worker_s=patience_s)
             await session.prepare(system_prompt)
@@ -105,3 +105,16 @@ class Client:
                 session_id=session.session_id,
                 recording_id=session.recording_id,
             )
+
+
+def _loaded(question: str | Path | Samples) -> Samples:
+    """Raises InvalidAudio or OSError."""
+    if not isinstance(question, str | Path):
+        return question
+    try:
+        return load_wav(question)
+    except FileNotFoundError as error:
+        remedy = "`Client.ask` takes a sound file, and `antiphon.ask` text"
+        raise FileNotFoundError(
+            error.errno, f"{error.strerror} ({remedy})", str(question)
+        ) from None

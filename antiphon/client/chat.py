@@ -144,9 +144,23 @@ def request_fields(
 
 
 def _messages(history: History) -> list[Mapping[str, Any]]:
+    """Raises TypeError unless they are one question or messages."""
     if isinstance(history, str):
         return [{"role": "user", "content": history}]
-    return [each if isinstance(each, Mapping) else _message(each) for each in history]
+    if isinstance(history, Mapping):
+        raise TypeError("history is one message, a list of messages is needed: [message]")
+    return [_wire_message(each, number) for number, each in enumerate(history)]
+
+
+def _wire_message(message: Any, number: int) -> Mapping[str, Any]:
+    if isinstance(message, Mapping):
+        return message
+    if isinstance(message, ConversationMessage):
+        return _message(message)
+    raise TypeError(
+        f"history[{number}] is a {type(message).__name__}, a message is needed: "
+        '{"role": "user", "content": "…"}'
+    )
 
 
 def _message(message: ConversationMessage) -> dict[str, Any]:

@@ -11,17 +11,40 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, suppress
 from itertools import chain
+from pathlib import Path
 from typing import Any, Unpack
 
 from antiphon.client.errors import SessionOver
-from antiphon.client.link import ClientOptions, Link, new_session_id, open_link, with_options
+from antiphon.client.link import (
+    ClientOptions,
+    Link,
+    checked_session_id,
+    new_session_id,
+    open_link,
+    with_options,
+)
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Unit
-from antiphon.client.session import Session, check_frames, run_session
-from antiphon.client.sound import check_samples, paced, padded_chunks, silence, whole_chunks
+from antiphon.client.session import Session, check_frames, config_fields, run_session
+from antiphon.client.sound import (
+    check_samples,
+    load_wav,
+    paced,
+    padded_chunks,
+    silence,
+    whole_chunks,
+    with_silence,
+)
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.messages.duplex import (
@@ -53,7 +76,7 @@ class DuplexSession(Session[Queued, Unit]):
     async def prepare(
         self,
         system_prompt: str = DEFAULT_SYSTEM_PROMPT,
-        config: DuplexConfig | None = None,
+        config: DuplexConfig | Mapping[str, Any] | None = None,
         *,
         greeting: str = "",
         ref_audio: Samples | None = None,
@@ -62,10 +85,11 @@ class DuplexSession(Session[Queued, Unit]):
     ) -> Prepared:
         """Initialise the session; also possible while it waits in the queue.
 
-        `greeting` is what the model says before the user speaks. The references are float32 mono at
+        `config` has the settings of the protocol, such as `{"temperature": 0.5}`. `greeting` is what the
+        model says before the user speaks. The references are float32 mono at
         16 kHz: the voice to speak with.
         """
-        fields = (config or DuplexConfig()).model_dump()
+        fields = config_fields(config or DuplexConfig())
         if greeting:
             fields["greeting"] = greeting
         message: dict[str, Any] = {
@@ -111,21 +135,23 @@ class DuplexSession(Session[Queued, Unit]):
 
     async def converse(
         self,
-        source: Samples | AsyncIterable[Samples],
+        source: str | Path | Samples | AsyncIterable[Samples],
         *,
         rate: int = INPUT_RATE,
         frames: Callable[[], Sequence[bytes]] = tuple,
     ) -> AsyncGenerator[Unit, None]:
         """Send audio in real time and yield the results, until the session ends.
 
-        `source` is a recording, or pieces of any length as a microphone yields them. A recording is sent
-        second by second, and silence follows it. `frames` returns the JPEG pictures of each second. Leave
-        the loop to stop sending. Raises InvalidAudio, or TypeError for frames that are not bytes.
+        `source` is a recording (a 16-bit WAV file or an array), or pieces of any length as a microphone
+        yields them. A recording is sent second by second. Silence follows the end of either. `frames`
+        returns the JPEG pictures of each second. Leave the loop to stop sending. Raises InvalidAudio,
+        OSError, or TypeError for frames that are not bytes.
         """
         if isinstance(source, AsyncIterable):
-            chunks = whole_chunks(source, rate)
+            chunks = with_silence(whole_chunks(source, rate))
         else:
-            recording = padded_chunks(check_samples(source, rate))
+            samples = load_wav(source) if isinstance(source, str | Path) else source
+            recording = padded_chunks(check_samples(samples, rate))
             chunks = paced(chain(recording, silence()), time.monotonic())
         sending = asyncio.create_task(self._send_all(chunks, frames))
         receiving: asyncio.Task[Unit | None] | None = None
@@ -191,7 +217,7 @@ async def connect_duplex(
     `video` selects the kind with camera frames (ignored with a `session_id`); `timing` adds the
     milliseconds of each hop to every result. Raises CannotConnect.
     """
-    sid = session_id or new_session_id("omni" if video else "adx")
+    sid = checked_session_id(session_id) or new_session_id("omni" if video else "adx")
     asked = "1" if timing else None
     link = await open_link(url, f"/ws/duplex/{sid}", how, capabilities="1", timing=asked)
     async with run_session(DuplexSession(link, sid)) as session:

@@ -12,14 +12,21 @@ async with connect_half_duplex("ws://127.0.0.1:8006") as session:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
-from antiphon.client.link import ClientOptions, Link, new_session_id, open_link, with_options
+from antiphon.client.link import (
+    ClientOptions,
+    Link,
+    checked_session_id,
+    new_session_id,
+    open_link,
+    with_options,
+)
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Piece
-from antiphon.client.session import Session, run_session
+from antiphon.client.session import Session, config_fields, run_session
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT
@@ -63,18 +70,19 @@ class HalfDuplexSession(Session[Queued, Event]):
     async def prepare(
         self,
         system: str | Sequence[str | Samples] = DEFAULT_SYSTEM_PROMPT,
-        config: HalfDuplexConfig | None = None,
+        config: HalfDuplexConfig | Mapping[str, Any] | None = None,
         *,
         greeting: str = "",
         ref_audio: Samples | None = None,
     ) -> HalfDuplexPrepared:
         """Initialise the session; also possible while it waits in the queue.
 
-        `greeting` is what the model says before the user speaks. `system` is a text, or texts and
+        `config` has the settings of the protocol. `greeting` is what the model says before the user
+        speaks. `system` is a text, or texts and
         sounds in a row; sounds are float32 mono at 16 kHz, and the first one is the voice to speak
         with unless `ref_audio` is.
         """
-        fields = (config or HalfDuplexConfig()).model_dump()
+        fields = config_fields(config or HalfDuplexConfig())
         if greeting:
             fields["greeting"] = greeting
         message: dict[str, Any] = {"type": "prepare", "config": fields}
@@ -113,7 +121,7 @@ async def connect_half_duplex(
 
     Raises CannotConnect.
     """
-    sid = session_id or new_session_id("hdx")
+    sid = checked_session_id(session_id) or new_session_id("hdx")
     link = await open_link(url, f"/ws/half_duplex/{sid}", how, capabilities="1")
     async with run_session(HalfDuplexSession(link, sid)) as session:
         yield session

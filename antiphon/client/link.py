@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import ipaddress
+import re
 import secrets
 import ssl
 import time
@@ -12,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import suppress
 from difflib import get_close_matches
 from itertools import cycle
-from typing import Any, ForwardRef, TypedDict, TypeVar
+from typing import Any, ForwardRef, Literal, TypedDict, TypeVar
 from urllib.parse import SplitResult, urlencode, urlsplit, urlunsplit
 
 import orjson
@@ -20,9 +21,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from websockets.typing import Subprotocol
 
-from antiphon.client.errors import CannotConnect, connection_error
+from antiphon.client.errors import CannotConnect, Unauthorized, connection_error
 from antiphon.client.sound import check_samples
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
+from antiphon.shared_schemas.ids import is_session_id
 from antiphon.shared_schemas.wire import BINARY_PROTOCOL, Raw, split_frame, to_frame, to_text
 
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
@@ -36,12 +38,21 @@ def new_session_id(prefix: str) -> str:
     return f"{prefix}_{int(time.time() * 1000):x}_{secrets.token_hex(4)}"
 
 
+def checked_session_id(session_id: str | None) -> str | None:
+    """The same id, None or "" if the program chooses none. Raises ValueError for one no edge accepts."""
+    if session_id and not is_session_id(session_id):
+        raise ValueError(f"session_id is {session_id!r}, 1 to 64 of A-Z a-z 0-9 _ - are needed")
+    return session_id
+
+
 def edge_address(url: str, path: str, **query: str | None) -> str:
     """The address of `path` under an edge's `url`; `http` becomes `ws`, a path of `url` is kept.
 
     A `url` without a scheme has the edge's default port. Omits query values that are None. Raises
-    CannotConnect if `url` is not an address of an edge.
+    CannotConnect if `url` is not an address of an edge, and TypeError if it is no text.
     """
+    if not isinstance(url, str):
+        raise TypeError(f"the edge's address is a {type(url).__name__}, a str is needed")
     try:
         parts = urlsplit(url if "//" in url else f"ws://{url}")
         port = parts.port
@@ -100,6 +111,21 @@ OPTION_DEFAULTS: dict[str, Any] = {
 }
 """Of ClientOptions."""
 
+_FLAG = (bool, "True or False")
+_SECONDS = ((int, float), "a number of seconds")
+_KINDS: dict[str, tuple[Any, str]] = {
+    "api_key": ((str, type(None)), "a str"),
+    "tls": ((ssl.SSLContext, type(None)), "an ssl.SSLContext"),
+    "open_timeout_s": _SECONDS,
+    "binary": _FLAG,
+    "pcm": (str, "'f32' or 's16'"),
+    "transcript": _FLAG,
+    "resume": _FLAG,
+    "resume_for_s": _SECONDS,
+    "other_edges": (Sequence, "a list of addresses"),
+}
+"""The types of ClientOptions, and what their errors ask for."""
+
 Reopen = Callable[[str, int, int], Awaitable[ClientConnection]]
 """Opens a new socket to the session: resume token, number of the last message, number of the attempt."""
 
@@ -122,7 +148,7 @@ class ClientOptions(TypedDict, total=False):
     tls: ssl.SSLContext | None
     open_timeout_s: float
     binary: bool
-    pcm: PcmFormat
+    pcm: PcmFormat | Literal["f32", "s16"]
     transcript: bool
     resume: bool
     resume_for_s: float
@@ -324,20 +350,43 @@ def _written(kind: object) -> object:
 
 
 def check_options(how: ClientOptions) -> None:
-    """Raises TypeError for an option that does not exist, as Python does for a parameter."""
-    known = ClientOptions.__annotations__
-    for name in how:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
+    """Raises TypeError for an option that does not exist or has another type, ValueError for its value."""
+    for name, value in how.items():
+        if name not in _KINDS:
+            close = get_close_matches(name, _KINDS, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise TypeError(f"unexpected keyword argument {name!r}{hint}")
+        kinds, needed = _KINDS[name]
+        if not isinstance(value, kinds) or (name == "other_edges" and isinstance(value, str)):
+            raise TypeError(f"{name} is a {type(value).__name__}, {needed} is needed")
+        if name.endswith("_s"):
+            check_seconds(name, value)
+    if how.get("pcm", PcmFormat.F32) not in list(PcmFormat):
+        raise ValueError(f"pcm is {how['pcm']!r}, 'f32' or 's16' is needed")
+
+
+def check_seconds(name: str, value: Any) -> None:
+    """Raises TypeError unless the value is a number, and ValueError if it is negative or NaN."""
+    if not isinstance(value, int | float):
+        raise TypeError(f"{name} is a {type(value).__name__}, a number of seconds is needed")
+    if not value >= 0:
+        raise ValueError(f"{name} is {value:g}, 0 or more seconds are needed")
+
+
+def check_key(key: str | None) -> None:
+    """Raises Unauthorized for a key that no edge has and no header can carry. Does not show the key."""
+    if key and not re.fullmatch("[!-~]+", key):
+        raise Unauthorized(
+            "the API key has a space, a line break or a letter outside ASCII, which no key has: "
+            "copy it again, and remove the end of the line with strip()"
+        )
 
 
 async def open_link(url: str, path: str, how: ClientOptions, **query: str | None) -> Link:
     """Connect to `path` of an edge such as `ws://127.0.0.1:8006`. Raises CannotConnect."""
     check_options(how)
     chosen: dict[str, Any] = {**OPTION_DEFAULTS, **how}
-    pcm = chosen["pcm"] if chosen["binary"] else PcmFormat.F32
+    pcm = PcmFormat(chosen["pcm"]) if chosen["binary"] else PcmFormat.F32
     query["pcm"] = None if pcm is PcmFormat.F32 else str(pcm)
     query["transcript"] = "1" if chosen["transcript"] else None
     if not chosen["resume"]:
@@ -357,6 +406,7 @@ async def open_socket(address: str, how: ClientOptions) -> ClientConnection:
     """Raises CannotConnect."""
     chosen: dict[str, Any] = {**OPTION_DEFAULTS, **how}
     key, tls = chosen["api_key"], chosen["tls"]
+    check_key(key)
     trust: dict[str, Any] = {} if tls is None else {"ssl": tls}  # ssl=None would disable TLS
     try:
         return await connect(

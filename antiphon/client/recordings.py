@@ -20,7 +20,7 @@ from antiphon.client.errors import (
     refusal_error,
     server_words,
 )
-from antiphon.client.link import edge_address, is_loopback_url
+from antiphon.client.link import check_key, edge_address, is_loopback_url
 from antiphon.shared_schemas.recording import (
     REPLAY_WAV,
     DuplexRecording,
@@ -91,6 +91,7 @@ class Recordings:
 
     def _open(self, address: str) -> HTTPResponse:
         """The response to a GET of an address of `edge_address`."""
+        check_key(self._api_key)
         headers = {"X-Api-Key": self._api_key} if self._api_key else {}
         request = Request("http" + address.removeprefix("ws"), headers=headers)  # noqa: S310
         proxy = [ProxyHandler({})] if is_loopback_url(address) else []

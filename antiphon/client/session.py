@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Generic, TypeVar
 
+from pydantic import BaseModel
 from websockets.exceptions import ConnectionClosed
 
 from antiphon.client.errors import (
@@ -74,6 +75,7 @@ class Session(ABC, Generic[Place, Item]):
         self._waits: asyncio.Queue[Place | ClientError | None] = asyncio.Queue()
         self._waiting_again = False
         self._items: asyncio.Queue[Item | ClientError | None] = asyncio.Queue(UNREAD_ITEMS)
+        self._is_read = False
         self._replies: dict[type[ServerMessage], asyncio.Future[Any]] = {}
         self._turn: asyncio.Future[ServerMessage] = asyncio.get_running_loop().create_future()
         self._last_error: ServerError | None = None
@@ -130,13 +132,23 @@ class Session(ABC, Generic[Place, Item]):
         Raises ServerError for each error that is not the answer to another call (call again to continue),
         and SessionOver if the connection broke.
         """
-        while (item := await self._items.get()) is not None:
+        while (item := await self._next_item()) is not None:
             if isinstance(item, ClientError):
                 raise item
             yield item
         self._items.put_nowait(None)  # for another reader
         if self.ended_by is None and self._over is not None:
             raise self._over
+
+    async def _next_item(self) -> Item | ClientError | None:
+        """Raises RuntimeError for a second reader, which would get half of the items."""
+        if self._is_read:
+            raise RuntimeError("another task reads the results of this session now")
+        self._is_read = True
+        try:
+            return await self._items.get()
+        finally:
+            self._is_read = False
 
     async def close(self) -> None:
         """End the session if it still runs, and close the connection."""
@@ -236,7 +248,7 @@ class Session(ABC, Generic[Place, Item]):
         asked = [reply for reply in self._replies.values() if not reply.done()]
         for waiting in asked:
             _fail(waiting, error)
-        if not asked and self._turn.done():
+        if not asked:
             await self._items.put(error)
 
     async def _finish(self, error: ClientError) -> None:
@@ -257,6 +269,11 @@ class Session(ABC, Generic[Place, Item]):
         reason = self._link.socket.close_reason or "no reason given"
         cause = f"; last error: {self._last_error}" if self._last_error else ""
         return SessionOver(f"the server closed the connection ({code}: {reason}){cause}", code)
+
+
+def config_fields(config: BaseModel | Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a session as they are sent. The server checks the names of a mapping."""
+    return dict(config) if isinstance(config, Mapping) else config.model_dump()
 
 
 def check_frames(frames: Any) -> list[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 import wave
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
@@ -18,6 +19,23 @@ _LOUDEST = 1.5
 """Float audio may exceed full scale a little, for example after resampling."""
 
 
+_AS_ARRAY = {
+    str: ": antiphon.client.sound.load_wav reads a file",
+    Path: ": antiphon.client.sound.load_wav reads a file",
+    bytes: ": numpy.frombuffer(audio, '<i2').astype(numpy.float32) / 32768 for 16-bit samples",
+    list: ": numpy.array(audio, dtype=numpy.float32)",
+}
+"""How to make an array of each type."""
+
+_AS_FLOAT = {
+    "uint8": "use (samples.astype(numpy.float32) - 128) / 128",
+    "int16": "divide it: samples.astype(numpy.float32) / 32768",
+    "int32": "divide it: samples.astype(numpy.float32) / 2147483648",
+    "int64": "divide 16-bit values: samples.astype(numpy.float32) / 32768",
+}
+"""How to make float32 of each dtype."""
+
+
 def check_samples(samples: Any, rate: int = INPUT_RATE, longest_s: float | None = None) -> Samples:
     """The same samples. Raises InvalidAudio unless they are float32 mono at 16 kHz within -1 and 1.
 
@@ -28,17 +46,16 @@ def check_samples(samples: Any, rate: int = INPUT_RATE, longest_s: float | None 
             f"audio has {rate} Hz, 16000 Hz are needed: resample it, such as with soxr"
         )
     if not isinstance(samples, np.ndarray):
-        raise InvalidAudio(f"audio is a {type(samples).__name__}, a numpy array is needed")
-    if np.issubdtype(samples.dtype, np.integer):
-        remedy = "divide it: samples.astype(numpy.float32) / 32768"
-        raise InvalidAudio(f"audio is {samples.dtype}, float32 is needed: {remedy}")
+        kind = type(samples)
+        remedy = next((text for one, text in _AS_ARRAY.items() if issubclass(kind, one)), "")
+        raise InvalidAudio(f"audio is a {kind.__name__}, a numpy array is needed{remedy}")
     if samples.dtype != np.float32:
-        raise InvalidAudio(
-            f"audio is {samples.dtype}, float32 is needed: use astype(numpy.float32)"
-        )
+        remedy = _AS_FLOAT.get(samples.dtype.name, "use astype(numpy.float32)")
+        raise InvalidAudio(f"audio is {samples.dtype}, float32 is needed: {remedy}")
     if samples.ndim != 1:
-        remedy = "mono with shape (n,) is needed: take the mean of the channels"
-        raise InvalidAudio(f"audio has the shape {samples.shape}, {remedy}")
+        remedy = f": use mean(axis={int(np.argmin(samples.shape))})" if samples.ndim == 2 else ""
+        text = f"mono with shape (n,) is needed{remedy}"
+        raise InvalidAudio(f"audio has the shape {samples.shape}, {text}")
     if not len(samples):
         raise InvalidAudio("audio has no samples")
     if longest_s is not None and len(samples) > longest_s * INPUT_RATE:
@@ -50,22 +67,29 @@ def check_samples(samples: Any, rate: int = INPUT_RATE, longest_s: float | None 
     if not np.isfinite(peak):
         raise InvalidAudio("audio has NaN or infinite samples")
     if peak > _LOUDEST:
-        raise InvalidAudio(f"audio has values up to {peak:g}, between -1 and 1 are needed")
+        raise InvalidAudio(
+            f"audio has values up to {peak:g}, between -1 and 1 are needed: divide 16-bit values by 32768"
+        )
     return samples
 
 
-def load_wav(path: Path) -> Samples:
+def load_wav(path: str | Path) -> Samples:
     """Speech of a 16-bit WAV file as float32 mono, at 16 kHz. Raises InvalidAudio, or OSError."""
+    convert = f"convert it: ffmpeg -i {shlex.quote(str(path))} -ac 1 -ar 16000 speech.wav"
     try:
         with wave.open(str(path)) as file:
             rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
             data = file.readframes(file.getnframes())
     except (wave.Error, EOFError) as error:
-        raise InvalidAudio(f"{path} is not a WAV file with PCM audio: {error}") from error
+        raise InvalidAudio(f"{path} is not a WAV file with PCM audio; {convert}") from error
     if width != 2:
-        raise InvalidAudio(f"{path} has {8 * width}-bit samples, 16-bit are needed")
+        raise InvalidAudio(f"{path} has {8 * width}-bit samples, 16-bit are needed; {convert}")
+    if rate != INPUT_RATE:
+        raise InvalidAudio(f"{path} has {rate} Hz, 16000 Hz are needed; {convert}")
+    if not data:
+        raise InvalidAudio(f"{path} has no samples")
     samples = np.frombuffer(data, "<i2").reshape(-1, channels).mean(axis=1, dtype=np.float32)
-    return check_samples((samples / 32768).astype(np.float32), rate)
+    return check_samples((samples / 32768).astype(np.float32))
 
 
 def save_wav(path: Path, samples: Samples) -> None:
@@ -120,3 +144,11 @@ async def whole_chunks(
             kept = kept[size:]
     if len(kept):
         yield np.pad(kept, (0, size - len(kept)))
+
+
+async def with_silence(chunks: AsyncIterable[Samples]) -> AsyncIterator[Samples]:
+    """The chunks, and after the last one endless silence in real time."""
+    async for chunk in chunks:
+        yield chunk
+    async for chunk in paced(silence(), time.monotonic()):
+        yield chunk

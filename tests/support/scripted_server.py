@@ -44,8 +44,11 @@ class Wire:
         await self.send("prepared", prompt_length=12, recording_session_id="rec1")
         return prepare
 
-    async def finish(self) -> None:
-        await self.expect("stop")
+    async def finish(self, *, during_audio: bool = False) -> None:
+        """End the session when the client asks for it, `during_audio`: also behind more audio."""
+        while (await self.next())["type"] == "audio_chunk" and during_audio:
+            pass
+        assert self.received[-1]["type"] == "stop"
         await self.send("stopped", session_id="s")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pydoc
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,13 @@ async def test_asking_where_a_loop_runs_is_refused_with_the_remedy() -> None:
 def test_the_public_names_exist() -> None:
     for name in set(antiphon.__all__) - {"__version__"}:
         assert getattr(antiphon, name).__name__ == name
+
+
+def test_help_and_completion_show_the_client() -> None:
+    assert set(antiphon.__all__) <= set(dir(antiphon))
+    shown = pydoc.render_doc(antiphon, renderer=pydoc.plaintext)
+    assert "ask(self, question:" in shown
+    assert "connect_duplex(url:" in shown
 
 
 async def test_a_session_that_ends_early_is_no_reply() -> None:

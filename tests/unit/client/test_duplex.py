@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable
+from itertools import chain, repeat
 
 import numpy as np
 import pybase64
@@ -88,24 +89,76 @@ async def test_a_conversation_sends_pieces_as_whole_seconds_with_their_frames() 
         for number in range(2):
             await wire.expect("audio_chunk")
             await wire.send("result", is_listen=True, current_time=number * 1000)
-        await wire.finish()
+        await wire.finish(during_audio=True)
 
     async def microphone() -> AsyncIterator[Samples]:
         for loudness in (0.25, 0.5, 0.75):
             yield np.full(8000, loudness, np.float32)
 
-    pictures = iter([[b"first"], []])
+    pictures = chain([[b"first"]], repeat([]))
     async with talking_to(script) as session:
         await session.prepare()
         units = session.converse(microphone(), frames=lambda: next(pictures))
         assert [(await anext(units)).is_listen for _ in range(2)] == [True, True]
         await units.aclose()
-    _, first, last, _ = wires[0].received
+    _, first, last, *_ = wires[0].received
     sent = [np.frombuffer(pybase64.b64decode(one["audio"]), "<f4") for one in (first, last)]
     assert [len(chunk) for chunk in sent] == [16000, 16000]
     assert [set(chunk) for chunk in sent] == [{0.25, 0.5}, {0.75, 0.0}]
     assert pybase64.b64decode(first["frame_base64_list"][0]) == b"first"
     assert "frame_base64_list" not in last
+
+
+async def test_silence_follows_the_last_piece() -> None:
+    wires: list[Wire] = []
+
+    async def script(wire: Wire) -> None:
+        wires.append(wire)
+        await wire.begin()
+        for _ in range(2):
+            await wire.expect("audio_chunk")
+        await wire.send("result", is_listen=True, current_time=2000)
+        await wire.finish(during_audio=True)
+
+    async def microphone() -> AsyncIterator[Samples]:
+        yield np.full(16000, 0.25, np.float32)
+
+    async with talking_to(script) as session:
+        await session.prepare(config={"temperature": 0.5})
+        units = session.converse(microphone())
+        assert (await anext(units)).is_listen
+        await units.aclose()
+    prepare, _, silence, *_ = wires[0].received
+    assert prepare["config"] == {"temperature": 0.5}
+    assert not np.frombuffer(pybase64.b64decode(silence["audio"]), "<f4").any()
+
+
+async def test_a_session_has_one_reader_at_a_time() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.finish()
+
+    async with talking_to(script) as session:
+        await session.prepare()
+        first = asyncio.create_task(collect(session))
+        await asyncio.sleep(0)
+        with pytest.raises(RuntimeError, match="another task reads the results of this session"):
+            await anext(session.results())
+        await session.stop()
+        assert await first == []
+
+
+async def test_audio_before_prepare_is_an_error_that_the_results_raise() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.expect("audio_chunk")
+        await wire.send("error", error="not ready", message="not ready", code="not_ready")
+        await wire.send("queue_done")
+        await wire.finish()
+
+    async with talking_to(script) as session:
+        await session.send_audio(np.zeros(16000, np.float32))
+        with pytest.raises(ServerError, match="not ready"):
+            await anext(session.results())
 
 
 @pytest.mark.parametrize(
