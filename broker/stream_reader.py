@@ -33,16 +33,22 @@ _RETRY_S = (0.05, 1.0)
 class Subscription(Generic[EntryT]):
     """One stream's entries, in order, for one consumer; bounded by `limit` unread entries.
 
-    Iterate over it once. It ends when the consumer falls more than `limit` behind (`overflowed`), and
-    raises BrokerError when the stream cannot be read.
+    Iterate over it once. It ends when the consumer falls more than `limit` behind (`overflowed`). It
+    raises BrokerUnavailable after `patience_s` in which Redis answers calls but not the reads of this
+    stream, and BrokerError when the stream cannot be read.
     """
 
-    def __init__(self, key: StreamKey[EntryT], after: StreamPosition, limit: int) -> None:
+    def __init__(
+        self, key: StreamKey[EntryT], after: StreamPosition, limit: int, patience_s: float
+    ) -> None:
         self.key = key
         self.after = after
         self.overflowed = False
         self.first_round = 0
         """The number of the first XREAD that was made for this subscription."""
+        self.patience_s = patience_s
+        self.unread_since: float | None = None
+        """When its reads began to fail; None while they work, or while Redis does not answer at all."""
         self._ends_before = StreamPosition.before(after.ticket + 1)
         self._entries: deque[tuple[StreamPosition, EntryT]] = deque()
         self._limit = limit
@@ -84,6 +90,8 @@ class Subscription(Generic[EntryT]):
             await self._arrived.wait()
         if self._entries:
             return self._entries.popleft()
+        if isinstance(self._failure, BrokerUnavailable):
+            raise BrokerUnavailable(str(self._failure)) from self._failure
         if self._failure is not None:
             raise BrokerError(f"{self.key} cannot be read: {self._failure}") from self._failure
         raise StopAsyncIteration
@@ -104,10 +112,15 @@ class StreamReader:
 
     @asynccontextmanager
     async def subscribe(
-        self, key: StreamKey[EntryT], after: StreamPosition, *, limit: int = 256
+        self,
+        key: StreamKey[EntryT],
+        after: StreamPosition,
+        *,
+        limit: int = 256,
+        patience_s: float = float("inf"),
     ) -> AsyncIterator[Subscription[EntryT]]:
         """Entries of `key` after a position, for the session whose ticket the position names."""
-        subscription = Subscription(key, after, limit)
+        subscription = Subscription(key, after, limit, patience_s)
         read = self._read_with_room(key)
         read.add(subscription)
         try:
@@ -128,7 +141,7 @@ class StreamReader:
         for read in self._reads:
             if read.group == group and read.works and len(read.streams) < STREAMS_PER_READ:
                 return read
-        read = _SharedRead(self._redis.connect_blocking(key), group, self._pause_s)
+        read = _SharedRead(self._redis, key, group, self._pause_s)
         self._reads.append(read)
         return read
 
@@ -167,11 +180,13 @@ class _Stream:
 class _SharedRead:
     """Up to 8 streams of one group behind one blocking connection."""
 
-    def __init__(self, blocking: BlockingConnection, group: Hashable, pause_s: float) -> None:
+    def __init__(self, redis: RedisClient, key: str, group: Hashable, pause_s: float) -> None:
+        """`key`: one of the group."""
         self.group = group
+        self._redis = redis
         self._pause_s = pause_s
         self.streams: dict[str, _Stream] = {}
-        self._blocking = blocking
+        self._blocking: BlockingConnection = redis.connect_blocking(key)
         self._round = 0
         self._needed_round = 0
         self._reading = asyncio.Event()
@@ -222,13 +237,44 @@ class _SharedRead:
             try:
                 while self.streams:
                     up_to_date = await self._read_once()
-                    delay = _RETRY_S[0]
+                    if delay > _RETRY_S[0]:
+                        delay = _RETRY_S[0]
+                        self._count_failure(None)
                     if self._pause_s and up_to_date:
                         await asyncio.sleep(self._pause_s)
             except BrokerUnavailable as error:
                 log.warning("stream_read_failed", error=str(error), retry_s=round(delay, 2))
+                self._count_failure(error if await self._answers() else None)
                 await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
                 delay = min(delay * 2, _RETRY_S[1])
+
+    async def _answers(self) -> bool:
+        """Whether Redis answers other calls, on connections that are open.
+
+        It may accept no new ones: it has `maxclients`, or its socket is gone.
+        """
+        key = next(iter(self.streams), None)
+        if key is None:
+            return False
+        try:
+            await self._redis.call_pipelined("XRANGE", key, "+", "+")
+        except BrokerUnavailable:
+            return False
+        return True
+
+    def _count_failure(self, error: BrokerUnavailable | None) -> None:
+        """End the subscriptions whose reads have failed for too long. None: the failures are over."""
+        now = asyncio.get_running_loop().time()
+        for subscription in self._subscriptions():
+            if error is None:
+                subscription.unread_since = None
+            elif subscription.unread_since is None:
+                subscription.unread_since = now
+            elif now - subscription.unread_since > subscription.patience_s:
+                subscription.fail(error)
+
+    def _subscriptions(self) -> list[Subscription[Any]]:
+        return [each for stream in self.streams.values() for each in stream.subscriptions]
 
     async def _read_once(self) -> bool:
         """False if a stream may have more entries than the reply."""
@@ -250,5 +296,5 @@ class _SharedRead:
         if task.cancelled() or (error := task.exception()) is None:
             return
         log.error("stream_reader_failed", streams=len(self.streams), exc_info=error)
-        for subscription in [s for stream in self.streams.values() for s in stream.subscriptions]:
+        for subscription in self._subscriptions():
             subscription.fail(error)

@@ -151,6 +151,10 @@ class SessionPool:
         except Unrecoverable as lost:
             log.warning("session_unrecoverable", error=str(lost))
             reason = EndReason.WORKER_LOST  # the client must start a new session
+        except BrokerUnavailable as error:
+            log.warning("session_input_unreadable", error=str(error))
+            text = "the server's store does not answer; start a new conversation"
+            reason = await self._fail(session, text, ErrorCode.BROKER_UNAVAILABLE)
         except EngineLost as lost:
             self._context.counters.engine_errors += 1
             log.warning("session_lost_its_engine", error=str(lost))
@@ -165,8 +169,10 @@ class SessionPool:
         await session.end(reason)
         log.info("session_ended", reason=reason)
 
-    async def _fail(self, session: ClaimedSession, text: str) -> EndReason:
-        await session.publish(ErrorOut(code=ErrorCode.INFERENCE_ERROR, message=text, fatal=True))
+    async def _fail(
+        self, session: ClaimedSession, text: str, code: ErrorCode = ErrorCode.INFERENCE_ERROR
+    ) -> EndReason:
+        await session.publish(ErrorOut(code=code, message=text, fatal=True))
         return EndReason.ERROR
 
     def _open(

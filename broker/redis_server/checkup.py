@@ -107,7 +107,7 @@ class _Checkup:
                 findings.append(ok("redis cluster", "a single server"))
         if in_cluster:
             findings.append(await examine_cluster(masters[0], len(masters)))
-        for check in (_version, _eviction, _memory, _persistence):
+        for check in (_version, _eviction, _memory, _connections, _persistence):
             findings.append(_worst({name: check(info) for name, info in self._infos.items()}))
         times = {node.name: await _times(node) for node in self._servers}
         findings.append(_worst({name: _clock(skew_s) for name, (skew_s, _) in times.items()}))
@@ -186,6 +186,14 @@ def _memory(info: Info) -> Finding:
         remedy = "raise maxmemory, or lower max_queue_size and the slots that share this Redis"
         return warning("redis memory", found, remedy)
     return ok("redis memory", found)
+
+
+def _connections(info: Info) -> Finding:
+    used, most = int(info["connected_clients"]), int(info.get("maxclients") or 0)
+    if most and used > most * _FULL:
+        remedy = "raise maxclients, and the limit of open files of the Redis process"
+        return warning("redis connections", f"{used} of {most} (maxclients)", remedy)
+    return ok("redis connections", f"{used} of {most} (maxclients)" if most else str(used))
 
 
 def _persistence(info: Info) -> Finding:

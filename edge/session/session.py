@@ -274,7 +274,10 @@ class EdgeSession(Generic[Command]):
         key = broker.keys.outbound(self._sid)
         if self._resumable:
             self._delivered = self._resumable.delivered
-        async with broker.reader.subscribe(key, self._delivered, limit=limit) as entries:
+        patience_s = self._context.settings.broker_patience_s
+        async with broker.reader.subscribe(
+            key, self._delivered, limit=limit, patience_s=patience_s
+        ) as entries:
             async for position, answer in entries:
                 self._deliver_entry(position, answer)
                 del answer  # the next wait would keep its audio in memory

@@ -100,7 +100,8 @@ class ChatRunner:
         self._recovered = recover_chat(await read_history(context.broker, claim))
         after, limit = StreamPosition.before(claim.ticket), context.settings.backlog_chunks
         timeout_s = context.settings.prepare_timeout_s
-        async with open_mailbox(context.broker, claim.sid, after, limit) as mailbox:
+        patience_s = context.settings.broker_patience_s
+        async with open_mailbox(context.broker, claim.sid, after, limit, patience_s) as mailbox:
             while (item := await mailbox.next(timeout_s)) is not None:
                 match item.entry:
                     case ChatIn() as request:

@@ -99,11 +99,15 @@ class SessionMailbox:
 
 @asynccontextmanager
 async def open_mailbox(
-    broker: Broker, sid: str, after: StreamPosition, backlog_chunks: int
+    broker: Broker, sid: str, after: StreamPosition, backlog_chunks: int, patience_s: float
 ) -> AsyncIterator[SessionMailbox]:
-    """Follow `in:{sid}` from the position `after` until the context exits."""
+    """Follow `in:{sid}` from the position `after` until the context exits.
+
+    `next` raises BrokerUnavailable after `patience_s` in which Redis answers, but not these reads.
+    """
     mailbox = SessionMailbox(backlog_chunks)
-    async with broker.reader.subscribe(broker.keys.inbound(sid), after) as subscription:
+    key = broker.keys.inbound(sid)
+    async with broker.reader.subscribe(key, after, patience_s=patience_s) as subscription:
         reading = asyncio.create_task(mailbox.fill(subscription), name=f"mailbox:{sid}")
         try:
             yield mailbox

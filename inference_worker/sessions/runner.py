@@ -95,8 +95,9 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
             context.counters.recovered += 1
         after = state.position or StreamPosition.before(claim.ticket)
         try:
+            patience_s = context.settings.broker_patience_s
             async with open_mailbox(
-                context.broker, claim.sid, after, self._backlog_chunks
+                context.broker, claim.sid, after, self._backlog_chunks, patience_s
             ) as mailbox:
                 return await self._serve(mailbox, state)
         finally:

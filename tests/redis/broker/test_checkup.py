@@ -49,7 +49,7 @@ async def test_a_healthy_server_passes_every_check(sound: BrokerSettings) -> Non
     }
     assert set(findings) == {
         *("redis version", "redis role", "redis eviction", "redis memory", "redis persistence"),
-        *("redis cluster", "redis keys", "clock", "redis round trip"),
+        *("redis connections", "redis cluster", "redis keys", "clock", "redis round trip"),
     }
     assert findings["redis keys"].found == "contract version 2"
 
@@ -77,6 +77,7 @@ async def test_a_patch_release_with_a_known_vulnerability_is_reported(tmp_path: 
         ("maxmemory-policy", "allkeys-lru", "redis eviction", FindingStatus.FAILURE, "noeviction"),
         ("appendonly", "no", "redis persistence", FindingStatus.WARNING, "appendonly yes"),
         ("maxmemory", "1000000", "redis memory", FindingStatus.WARNING, "raise maxmemory"),
+        ("maxclients", "2", "redis connections", FindingStatus.WARNING, "raise maxclients"),
     ],
 )
 async def test_a_bad_setting_is_reported_with_its_remedy(
@@ -84,7 +85,7 @@ async def test_a_bad_setting_is_reported_with_its_remedy(
 ) -> None:
     async with Redis.from_url(sound.redis_url) as raw:
         await raw.config_set(setting, value)
-    finding = (await examined(sound))[about]
+        finding = (await examined(sound))[about]
     assert finding.verdict is verdict
     assert remedy in finding.remedy
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -9,7 +10,7 @@ from structlog.testing import capture_logs
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connections.client import retry_until_available
-from antiphon.broker.errors import BrokerError
+from antiphon.broker.errors import BrokerError, BrokerUnavailable
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.stream_reader import STREAMS_PER_READ, Subscription
 from antiphon.shared_schemas.entries import ChunkIn, Entry, StopIn, StreamPosition, pack
@@ -294,6 +295,57 @@ async def test_a_restart_of_redis_loses_and_repeats_nothing(
             assert subscription.unread == 0
         await asyncio.gather(*talking)
     assert "stream_read_failed" in {line["event"] for line in logs}
+
+
+@pytest.fixture
+def admin(redis_server: RedisServer) -> Iterator[BlockingRedis]:
+    """One connection that stays open."""
+    with BlockingRedis.from_url(redis_server.url, single_connection_client=True) as admin:
+        admin.ping()
+        yield admin
+
+
+def refuse_connections(admin: BlockingRedis) -> None:
+    """As a server does with `maxclients` clients. Those of blocking reads lose theirs."""
+    admin.config_set("maxclients", 1)
+    for client in admin.client_list():
+        if client["cmd"] == "xread":
+            admin.client_kill_filter(_id=client["id"])
+
+
+async def test_reads_that_fail_while_redis_answers_end_the_subscription(
+    redis_server: RedisServer, admin: BlockingRedis
+) -> None:
+    async with (
+        open_broker(BrokerSettings(redis_url=redis_server.url)) as broker,
+        broker.reader.subscribe(broker.keys.inbound("s"), START, patience_s=0.5) as impatient,
+        broker.reader.subscribe(broker.keys.inbound("s"), START) as patient,
+    ):
+        await write(broker, "s", 1)
+        for subscription in (impatient, patient):
+            assert await take(subscription, 1) == [1]
+        refuse_connections(admin)
+        with pytest.raises(BrokerUnavailable, match="max number of clients"):
+            await take(impatient, 1)
+        await asyncio.to_thread(admin.config_set, "maxclients", 1000)
+        await (await broker.streams.input_writer("s", TICKET)).append(chunk(2))
+        assert await take(patient, 1) == [2]
+
+
+async def test_an_outage_ends_no_subscription(redis_server: RedisServer) -> None:
+    """Other calls fail as well: those who make them decide what an outage means."""
+    async with (
+        open_broker(BrokerSettings(redis_url=redis_server.url)) as broker,
+        broker.reader.subscribe(broker.keys.inbound("s"), START, patience_s=0.5) as subscription,
+    ):
+        await write(broker, "s", 1)
+        assert await take(subscription, 1) == [1]
+        await asyncio.to_thread(redis_server.stop)
+        with pytest.raises(TimeoutError):
+            await take(subscription, 1, within_s=2.0)
+        await asyncio.to_thread(redis_server.start)
+        await retry_until_available(lambda: write(broker, "s", 2), "write")
+        assert await take(subscription, 1) == [2]
 
 
 async def test_the_end_of_a_session_reaches_its_subscription(broker: Broker) -> None:

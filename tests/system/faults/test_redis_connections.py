@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 
+from redis import Redis
 from support.fault_stack import fault_stack, talkers
 from support.raw_client import open_wire
 from support.redis_server import free_port
@@ -55,6 +56,34 @@ async def test_f8_new_sessions_start_right_after_a_reset(tmp_path: Path) -> None
                     client.check()
             await faults.no_slot_leaked()
         assert faults.all_alive()
+
+
+async def test_f8_a_session_that_redis_has_no_connection_for_gets_an_error(tmp_path: Path) -> None:
+    """Redis has `maxclients` connections: those that are open work, and a reader cannot replace its own."""
+    async with fault_stack(tmp_path) as faults:
+        await faults.edge(broker_patience_s=1)
+        await faults.worker(slots=4, broker_patience_s=1)
+        url = faults.stack.redis.url
+        with Redis.from_url(url, single_connection_client=True) as admin:
+            async with open_wire(faults.stack.ws_url, "adx_served") as wire:
+                await wire.begin()
+                await wire.send_second()
+                await wire.until("result")
+                admin.config_set("maxclients", 1)
+                for client in admin.client_list():
+                    if client["cmd"] == "xread":
+                        admin.client_kill_filter(_id=client["id"])
+                await wire.send_second()
+                while (message := await wire.next())["type"] != "error":
+                    assert message["type"] in ("result", "queue_update"), message
+                assert message["code"] == "broker_unavailable"
+                assert message["retryable"]
+                assert await wire.closed() == 1013
+            admin.config_set("maxclients", 1000)
+        async with talkers(faults, 2) as clients:
+            await asyncio.gather(*(client.talk(2) for client in clients))
+        assert faults.all_alive()
+        await faults.no_slot_leaked()
 
 
 async def test_f8_a_slow_redis_ends_no_session(tmp_path: Path) -> None:
