@@ -55,6 +55,9 @@ _ITEMS = CONVERSIONS | dict.fromkeys(
 )
 """Messages of the conversation in every protocol, and what becomes of each."""
 
+_LOST = (None, 1006)
+"""Close codes of a connection that ended without a goodbye."""
+
 Place = TypeVar("Place", bound=Queued | SessionQueued | SessionQueueUpdate)
 Item = TypeVar("Item")
 Reply = TypeVar("Reply", bound=ServerMessage)
@@ -266,8 +269,14 @@ class Session(ABC, Generic[Place, Item]):
             return SessionOver(f"the session has ended ({self.ended_by})", code)
         if self._last_error is not None and not self._turn.done():
             return self._last_error
-        reason = self._link.socket.close_reason or "no reason given"
         cause = f"; last error: {self._last_error}" if self._last_error else ""
+        if code in _LOST:
+            remedy = (
+                "no edge continues" if self._link.resumes else "a client with `resume` continues"
+            )
+            text = f"the connection broke, because the edge or the network failed; {remedy} the session"
+            return SessionOver(text + cause, code)
+        reason = self._link.socket.close_reason or "no reason given"
         return SessionOver(f"the server closed the connection ({code}: {reason}){cause}", code)
 
 

@@ -209,7 +209,18 @@ async def test_retries_end_at_the_time_limit() -> None:
     async with talking_to(script, resume=True, resume_for_s=0.5) as session:
         await session.prepare()
         gone.set()
-        with pytest.raises(SessionOver):
+        with pytest.raises(SessionOver, match="the connection broke.* no edge continues"):
+            await anext(session.results())
+
+
+async def test_without_resume_a_broken_connection_names_the_remedy() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await _break(wire)
+
+    async with talking_to(script) as session:
+        await session.prepare()
+        with pytest.raises(SessionOver, match="a client with `resume` continues the session"):
             await anext(session.results())
 
 
