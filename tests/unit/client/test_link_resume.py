@@ -209,7 +209,7 @@ async def test_retries_end_at_the_time_limit() -> None:
     async with talking_to(script, resume=True, resume_for_s=0.5) as session:
         await session.prepare()
         gone.set()
-        with pytest.raises(SessionOver, match="the connection broke.* no edge continues"):
+        with pytest.raises(SessionOver, match=r"the connection broke.* no edge continues"):
             await anext(session.results())
 
 
