@@ -15,7 +15,7 @@ import structlog
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.edge.notifications import SessionEvents
+from antiphon.edge.session_events import SessionEvents
 from antiphon.shared_schemas.registry import (
     EdgeSnapshot,
     QueuedSession,

@@ -19,7 +19,7 @@ from antiphon.edge.access.limits import ByteBudget, ConnectionLimiter
 from antiphon.edge.admin_feed import AdminFeed
 from antiphon.edge.chat_connections import ChatConnections
 from antiphon.edge.metrics import EdgeMetrics
-from antiphon.edge.notifications import SessionEvents
+from antiphon.edge.session_events import SessionEvents
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.terminator import SessionTerminator
 from antiphon.edge.tracing import SessionTrace

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.recorder_service.journal.files import write_atomic
+from antiphon.recorder_service.atomic_files import write_atomic
 
 ATTEMPTS_FILE = ".attempts"
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import structlog
 
-from antiphon.recorder_service.attempts import ATTEMPTS_FILE
-from antiphon.recorder_service.journal.files import (
+from antiphon.recorder_service.atomic_files import (
     remove_temporaries,
     sync_tree,
     write_atomic,
     write_blocks_atomic,
 )
+from antiphon.recorder_service.attempts import ATTEMPTS_FILE
 from antiphon.recorder_service.journal.journal import (
     SIDES,
     Journal,

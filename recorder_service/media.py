@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from antiphon.recorder_service.journal.files import write_atomic
+from antiphon.recorder_service.atomic_files import write_atomic
 from antiphon.recorder_service.journal.journal import (
     NO_MEDIA,
     JournalEntries,

@@ -15,9 +15,9 @@ from antiphon.broker.errors import BrokerUnavailable, SessionExists
 from antiphon.broker.resume_registry import ResumeRecord
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import Draining, ResumeExpired
-from antiphon.edge.notifications import Place, SessionSubscription
 from antiphon.edge.protocols.machine import QueuePlace
 from antiphon.edge.session.resume import MissedMessages, load_missed_messages
+from antiphon.edge.session_events import Place, SessionSubscription
 from antiphon.edge.tracing import SessionTrace
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.ids import ResumeToken, new_recording_id

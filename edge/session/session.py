@@ -26,7 +26,6 @@ from antiphon.edge.errors import (
     SlowConsumer,
     explain,
 )
-from antiphon.edge.notifications import Ended, Place, SessionNotice, Signal
 from antiphon.edge.protocols.machine import (
     Actions,
     Command,
@@ -48,6 +47,7 @@ from antiphon.edge.session.admission import (
 )
 from antiphon.edge.session.input_writer import InputWriter
 from antiphon.edge.session.sender import AllSent, ResumableSender, SendQueue
+from antiphon.edge.session_events import Ended, Place, SessionNotice, Signal
 from antiphon.edge.settings import capabilities
 from antiphon.edge.transport.connection import ClientConnection
 from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition

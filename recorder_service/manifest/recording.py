@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from antiphon.recorder_service.journal.clock_jumps import without_clock_jumps
 from antiphon.recorder_service.journal.journal import (
     JournalContents,
     JournalEntries,
@@ -15,7 +16,6 @@ from antiphon.recorder_service.journal.journal import (
     select,
 )
 from antiphon.recorder_service.journal.state import JournalState, RecordingJob, SessionEnding
-from antiphon.recorder_service.journal.steady import without_clock_jumps
 from antiphon.recorder_service.journal.turns import TurnAssembly, assemble_turns
 from antiphon.recorder_service.manifest.meta import (
     config_of,

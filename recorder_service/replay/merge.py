@@ -19,12 +19,12 @@ import structlog
 from av.audio.stream import AudioStream
 from av.codec.context import Flags
 
+from antiphon.recorder_service.atomic_files import atomic_file, write_atomic
 from antiphon.recorder_service.attempts import Attempts, MergeStopped
 from antiphon.recorder_service.folder import remove_working_files
-from antiphon.recorder_service.journal.files import atomic_file, write_atomic
+from antiphon.recorder_service.journal.clock_jumps import without_clock_jumps
 from antiphon.recorder_service.journal.journal import read_finished_journal
 from antiphon.recorder_service.journal.state import JournalState
-from antiphon.recorder_service.journal.steady import without_clock_jumps
 from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.recorder_service.manifest.plan import plan_replay
 from antiphon.recorder_service.metrics import RecorderMetrics

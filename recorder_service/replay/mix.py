@@ -17,7 +17,7 @@ import soxr
 from av.audio.frame import AudioFrame
 from numpy.typing import NDArray
 
-from antiphon.recorder_service.journal.files import atomic_file
+from antiphon.recorder_service.atomic_files import atomic_file
 from antiphon.recorder_service.manifest.plan import PlacedClip, ReplayPlan
 from antiphon.recorder_service.media import HEADER_BYTES, wav_header
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16

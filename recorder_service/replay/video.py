@@ -25,7 +25,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from PIL import Image, ImageOps, PngImagePlugin
 
-from antiphon.recorder_service.journal.files import atomic_file
+from antiphon.recorder_service.atomic_files import atomic_file
 from antiphon.recorder_service.manifest.plan import Caption, ReplayPlan, TimedFrame
 from antiphon.recorder_service.replay.mix import StopCheck, read_seconds
 from antiphon.shared_schemas.audio import OUTPUT_RATE

@@ -34,7 +34,7 @@ from antiphon.cli.common import (
 from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file, play_wav
 from antiphon.client.errors import ClientError
 from antiphon.client.recordings import Recordings
-from antiphon.recorder_service.journal.files import atomic_file
+from antiphon.recorder_service.atomic_files import atomic_file
 from antiphon.shared_schemas.recording import (
     REPLAY_VIDEO,
     REPLAY_WAV,

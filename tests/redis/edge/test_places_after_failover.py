@@ -20,7 +20,7 @@ from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.settings import BrokerSettings
 from antiphon.edge import worker_watch
-from antiphon.edge.notifications import Place, SessionSubscription, update_places
+from antiphon.edge.session_events import Place, SessionSubscription, update_places
 from antiphon.edge.worker_watch import WorkerWatch
 from support.control_plane import claim, join, serve
 from support.redis_server import RedisServer, demote, promote, replicates

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from antiphon.recorder_service import media
+from antiphon.recorder_service.atomic_files import write_atomic
 from antiphon.recorder_service.folder import RecordingFolder
-from antiphon.recorder_service.journal.files import write_atomic
 from antiphon.recorder_service.journal.journal import (
     NO_MEDIA,
     Journal,

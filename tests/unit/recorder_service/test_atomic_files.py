@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 import pytest
 
-from antiphon.recorder_service.journal.files import sync_tree, write_atomic
+from antiphon.recorder_service.atomic_files import sync_tree, write_atomic
 from antiphon.recorder_service.media import (
     HEADER_BYTES,
     ai_audio_name,

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.recorder_service.journal.clock_jumps import without_clock_jumps
 from antiphon.recorder_service.journal.journal import (
     JournalContents,
     JournalEntries,
@@ -24,7 +25,6 @@ from antiphon.recorder_service.journal.journal import (
     to_journal,
 )
 from antiphon.recorder_service.journal.state import JournalState, RecordingJob, SessionEnding
-from antiphon.recorder_service.journal.steady import without_clock_jumps
 from antiphon.recorder_service.manifest.plan import plan_replay
 from antiphon.recorder_service.manifest.recording import build_manifest
 from antiphon.shared_schemas.config import DuplexConfig

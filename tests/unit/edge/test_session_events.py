@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from antiphon.edge.notifications import Ended, Place, SessionSubscription, Signal, update_places
 from antiphon.edge.protocols.machine import QueuePlace
 from antiphon.edge.session.admission import PlaceFilter
+from antiphon.edge.session_events import Ended, Place, SessionSubscription, Signal, update_places
 from antiphon.shared_schemas.registry import (
     QueuedSession,
     QueueSnapshot,
