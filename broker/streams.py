@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -74,7 +74,7 @@ class KeptEntries:
             self._bytes > self._max_bytes or count > self._max_entries
         ):
             self._bytes -= self._sizes.popleft()
-            self._first = self._first._replace(n=self._first.n + 1)
+            self._first = self._first.next()
             self.oldest = self._first.id()
 
 
@@ -112,8 +112,8 @@ class StreamWriter:
         self._redis = redis
         self._clock = clock
         self._first_offset_ms = clock.offset_ms
-        self._key = key
-        self._next = last._replace(n=last.n + 1)
+        self.key = key
+        self._next = last.next()
         """Position of the next entry. `n` counts entries over the session's whole life."""
         self._before = last.n
         """Number of the last entry of the earlier writers."""
@@ -123,7 +123,7 @@ class StreamWriter:
         self._seconds = seconds
         self._newest: deque[tuple[float, StreamPosition, list[bytes]]] = deque()
         """When, where and what was written last. A new master may not have it."""
-        self._master = master
+        self.master = master
         self._reopen = reopen
         self._lock = asyncio.Lock()
 
@@ -147,10 +147,10 @@ class StreamWriter:
             while True:
                 position, found = self._next, None
                 try:
-                    await self._add(position, fields, self._master)
+                    await self._add(position, fields, self.master)
                 except (BrokerUnavailable, ResponseError) as error:
                     position, found = await self._add_again(fields, error)
-                self._next = position._replace(n=position.n + 1)
+                self._next = position.next()
                 written = fields if found is None else [*pack(found), _WRITER, self._token]
                 self._kept.add(sum(map(len, written)))
                 now = time.monotonic()
@@ -171,7 +171,7 @@ class StreamWriter:
         if _has_moved(error):
             try:
                 await self._restore()
-                await self._add(self._next, fields, self._master)
+                await self._add(self._next, fields, self.master)
             except ResponseError as second:
                 error = second
             else:
@@ -179,9 +179,9 @@ class StreamWriter:
         if _EXISTS not in str(error):
             raise error
         at = self._next.id()
-        there = await self._redis.call("XRANGE", self._key, at, at)
+        there = await self._redis.call("XRANGE", self.key, at, at)
         if not there or there[0][1].get(_WRITER) != self._token:
-            raise StaleFence(f"{self._key} has a newer writer") from error
+            raise StaleFence(f"{self.key} has a newer writer") from error
         return self._next, unpack(there[0][1])
 
     async def restore(self) -> None:
@@ -193,8 +193,8 @@ class StreamWriter:
             await self._restore()
 
     async def _restore(self) -> None:
-        master = await self._redis.master_id(self._key)
-        if master == self._master:
+        master = await self._redis.master_id(self.key)
+        if master == self.master:
             return
         if self._continues and self._next.n == self._before + 1:
             self._before = max(self._before, (await self._reopen(master, None)).earlier)
@@ -204,21 +204,21 @@ class StreamWriter:
         for _, position, fields in self._newest:
             try:
                 await self._add(position, fields, master)
-                log.warning("stream_entry_restored", key=self._key, id=position.id())
+                log.warning("stream_entry_restored", key=self.key, id=position.id())
             except ResponseError as error:
                 if _EXISTS not in str(error):
                     raise
-        self._master = master
+        self.master = master
 
     async def _add(self, position: StreamPosition, fields: list[bytes], master: bytes) -> None:
         """XADD, and create a missing stream."""
         tail = ("MINID", "~", self._kept.oldest, position.id(), *fields)
-        head = ("XADD", self._key, "NOMKSTREAM")
+        head = ("XADD", self.key, "NOMKSTREAM")
         added = await self._redis.call_pipelined(*head, *tail, master=master)
         if not added:
-            log.warning("stream_gone", key=self._key, next=position.id())
+            log.warning("stream_gone", key=self.key, next=position.id())
             # Other connections may lead to another server while the master is replaced.
-            create = ("EVAL", _CREATE, 1, self._key, OPEN_SESSION_TTL_S, *tail)
+            create = ("EVAL", _CREATE, 1, self.key, OPEN_SESSION_TTL_S, *tail)
             await self._redis.call_pipelined(*create, master=master)
 
 
@@ -264,10 +264,18 @@ class SessionStreams:
     _ended: deque[tuple[float, str, int]] = field(default_factory=lambda: deque(maxlen=_MOST_ENDED))
 
     async def restore(self) -> None:
-        """Restore the streams also of writers that wait: the answer to their last entry may be lost."""
+        """Restore the streams also of writers that wait: the answer to their last entry may be lost.
+
+        Each server is asked once, not for each of its streams.
+        """
+        masters: dict[Hashable, bytes] = {}
         for writer in list(self._writers):
+            group = self._redis.group(writer.key)
             try:
-                await writer.restore()
+                if group not in masters:
+                    masters[group] = await self._redis.master_id(writer.key)
+                if masters[group] != writer.master:
+                    await writer.restore()
             except (BrokerUnavailable, StaleFence):
                 continue  # its next append reports it
             except ResponseError:

@@ -55,6 +55,10 @@ class StreamPosition(NamedTuple):
         ticket, epoch = divmod(int(major), EPOCHS_PER_TICKET)
         return cls(ticket, epoch, int(n))
 
+    def next(self) -> StreamPosition:
+        """The position of the same writer's next entry. `_replace` takes twice as long."""
+        return StreamPosition(self.ticket, self.epoch, self.n + 1)
+
     def follows(self, other: StreamPosition) -> bool:
         """Newer, and with a higher number.
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from urllib.parse import urlsplit
 
 import pytest
@@ -324,6 +324,24 @@ async def lose_answer_to(writer: StreamWriter, proxy: TcpProxy, entry: Entry) ->
     with pytest.raises(BrokerUnavailable):
         await writer.append(entry)
     assert proxy.lost == 1
+
+
+async def test_each_server_is_asked_once_whether_it_is_still_the_master(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sids = [f"adx_{number}" for number in range(20)]
+    writers = [await broker.streams.input_writer(sid, TICKET) for sid in (*sids, *sids)]
+    redis = broker._redis
+    master_id, asked = redis.master_id, list[Hashable]()
+
+    async def count(key: str) -> bytes:
+        asked.append(redis.group(key))
+        return await master_id(key)
+
+    monkeypatch.setattr(redis, "master_id", count)
+    await broker.streams.restore()
+    assert len(asked) == len(set(asked))
+    assert set(asked) == {redis.group(writer.key) for writer in writers}
 
 
 @pytest.mark.single_server
