@@ -27,7 +27,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from antiphon.broker.connections.pipeline import LONG_BYTES, Pipeline
+from antiphon.broker.connections.pipeline import COPIED_BYTES, LONG_BYTES, Pipeline
 from antiphon.broker.connections.pool import (
     LONGEST_BLOCK_MS,
     LocateServer,
@@ -173,7 +173,7 @@ class RedisNode:
                 size += len(part)
         pipeline = self._long_commands if size > LONG_BYTES else self._pipeline
         try:
-            return await pipeline.call(*command, server=master)
+            return await pipeline.call(*command, server=master, long=size > COPIED_BYTES)
         except FAILURES as error:
             raise await self._outage(error) from error
 

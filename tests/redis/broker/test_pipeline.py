@@ -18,7 +18,7 @@ from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from antiphon.broker.connections.client import RedisNode
-from antiphon.broker.connections.pipeline import LONG_BYTES, Pipeline
+from antiphon.broker.connections.pipeline import COPIED_BYTES, LONG_BYTES, Pipeline
 from antiphon.broker.connections.pool import ReportsLoss, shared_pool
 from antiphon.broker.errors import BrokerUnavailable, MasterChanged
 from antiphon.broker.redis_address import RedisAddress
@@ -131,6 +131,24 @@ async def test_a_huge_command_and_a_huge_reply_arrive_whole(wire: Wire) -> None:
     assert whole == data
     assert after == b"after"
     await wire.raw.delete(key)
+
+
+@on_both_loops
+async def test_parts_of_every_length_arrive_as_they_were_sent(wire: Wire) -> None:
+    sizes = (0, COPIED_BYTES, COPIED_BYTES + 1, 1, 64_000, 64_000)
+    values: list[Any] = [
+        *(bytes([size % 256]) * size for size in sizes),
+        5,
+        "\u00fc" * COPIED_BYTES,
+    ]
+    expected = [v if isinstance(v, bytes) else str(v).encode() for v in values]
+    name = f"parts-{free_port()}"
+    keys = [f"{name}-{number}" for number in range(len(values))]
+    pairs = [each for pair in zip(keys, values, strict=True) for each in pair]
+    for long in (False, True):
+        assert await wire.pipeline.call("MSET", *pairs, long=long) == b"OK"
+        assert await wire.pipeline.call("MGET", *keys, long=long) == expected
+        assert await wire.pipeline.call("DEL", *keys, long=long) == len(keys)
 
 
 class ObservedTransport:
