@@ -14,6 +14,7 @@ from prometheus_client import Histogram
 from antiphon.broker.client import Broker
 from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.streams import StreamWriter
+from antiphon.edge.mailbox import Mailbox
 from antiphon.edge.session.resume import MissedMessages
 from antiphon.edge.tracing import SessionTrace
 from antiphon.shared_schemas.entries import (
@@ -55,7 +56,10 @@ class InputWriter:
         self._retry = partial(
             retry_until_available, what="append a client's input", patience_s=patience_s
         )
-        self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+        self._queue: Mailbox[Callable[[], Awaitable[None]]] = Mailbox()
+        self._unwritten = 0
+        """Length of the queue, with the write in progress."""
+        self._all_written = asyncio.Event()
         self._inputs: StreamWriter | None = None
         self._checkpoints: StreamWriter | None = None
         self._held: list[StreamPosition] = []
@@ -67,28 +71,31 @@ class InputWriter:
 
     def put(self, entry: InEntry) -> None:
         """Raises InvalidInput with `input_backpressure` when too many inputs wait."""
-        if isinstance(entry, _FREQUENT) and self._queue.qsize() >= MAX_WAITING:
+        if isinstance(entry, _FREQUENT) and len(self._queue) >= MAX_WAITING:
             text = "the server cannot take more input just now; message refused"
             raise InvalidInput(text, field="type", code=ErrorCode.INPUT_BACKPRESSURE)
-        self._queue.put_nowait(partial(self._append, entry, time.perf_counter()))
+        self._enqueue(partial(self._append, entry, time.perf_counter()))
 
     def hold(self, entry: InEntry) -> None:
         """Store an input that no worker may read yet, in the checkpoint stream."""
-        self._queue.put_nowait(partial(self._hold, entry))
+        self._enqueue(partial(self._hold, entry))
 
     def delete_held(self) -> None:
         """Delete the stored inputs; they have been put."""
-        self._queue.put_nowait(self._delete_held)
+        self._enqueue(self._delete_held)
 
     def checkpoint(self, checkpoint: Checkpoint, written: Callable[[], None]) -> None:
         """`written` is called as soon as Redis has it."""
-        self._queue.put_nowait(partial(self._write_checkpoint, checkpoint, written))
+        self._enqueue(partial(self._write_checkpoint, checkpoint, written))
 
     async def flush(self, within_s: float) -> bool:
         """Wait until everything is written; False if that takes too long."""
+        if not self._unwritten:
+            return True
+        self._all_written.clear()
         try:
             async with asyncio.timeout(within_s):
-                await self._queue.join()
+                await self._all_written.wait()
         except TimeoutError:
             return False
         return True
@@ -99,7 +106,13 @@ class InputWriter:
             write = await self._queue.get()
             await write()
             del write  # frees its entry, which the next `get` would keep in memory
-            self._queue.task_done()
+            self._unwritten -= 1
+            if not self._unwritten:
+                self._all_written.set()
+
+    def _enqueue(self, write: Callable[[], Awaitable[None]]) -> None:
+        self._unwritten += 1
+        self._queue.put_nowait(write)
 
     async def _append(self, entry: InEntry, put_at: float) -> None:
         if self._inputs is None:

@@ -30,6 +30,7 @@ from antiphon.edge.access.limits import (
 )
 from antiphon.edge.errors import BudgetExceeded, ClientGone, Close, NotJson
 from antiphon.edge.json_text import ClientFrame, Utf8Text
+from antiphon.edge.mailbox import Mailbox
 from antiphon.edge.transport.connection import ServerFrame, TextParts
 from antiphon.edge.transport.turns import BULK_BYTES, TurnQueue
 from antiphon.shared_schemas.wire import BINARY_PROTOCOL
@@ -71,8 +72,8 @@ _FINAL = 0x80
 
 _FINAL_TEXT = _FINAL | Opcode.TEXT.value
 _FINAL_BINARY = _FINAL | Opcode.BINARY.value
-_MESSAGES = {_FINAL_TEXT: Opcode.TEXT, _FINAL_BINARY: Opcode.BINARY}
-"""The first byte of a frame that is a whole message."""
+_MESSAGES = {_FINAL_TEXT: "text", _FINAL_BINARY: "bytes"}
+"""The first byte of a frame that is a whole message, and uvicorn's name of its kind."""
 _MASKED = 0x80
 _UNMASK: Callable[[memoryview, bytes | bytearray], bytes] = frames.apply_mask  # type: ignore[attr-defined]
 """In C, or in Python without the extension."""
@@ -163,30 +164,28 @@ class FrameParser(ServerProtocol):
     def receive_data(self, data: bytes | bytearray) -> None:
         self.parsed = self.small = 0
         self.reader.held = False
-        if not self._receive_message(data):
-            super().receive_data(data)
+        super().receive_data(data)
         self.unparsed = self.reader.held and len(self.reader.buffer) > 1
 
-    def _receive_message(self, data: bytes | bytearray) -> bool:
-        """Parse data that are exactly one message; False, without an effect, if they are not.
+    def read_message(self, data: bytes | bytearray) -> tuple[str, bytes] | None:
+        """Kind and payload of data that are exactly one message; None, without an effect, of others.
 
-        Nearly all messages arrive like this. The general parser copies them twice more.
+        Nearly all messages arrive like this. `receive_data` would copy them twice more.
         """
         if not self.reader.between_frames or self.state is not OPEN or len(data) < _SHORT_HEAD:
-            return False
+            return None
         first, second = data[0], data[1]
         if first not in _MESSAGES or second < _MASKED or self.current_size is not None:
-            return False
+            return None
         size, start = second - _MASKED, _SHORT_HEAD
         if size == 126:
             size, start = int.from_bytes(data[2:4], "big"), _SHORT_HEAD + 2
         elif size == 127:
             size, start = int.from_bytes(data[2:10], "big"), _SHORT_HEAD + 8
         if len(data) - start != size or size > min(self._room(), PIECE_BYTES):
-            return False
-        text = _UNMASK(memoryview(data)[start:], data[start - 4 : start])
-        self.recv_frame(Frame(_MESSAGES[first], text))
-        return True
+            return None
+        self.parsed, self.small, self.unparsed = 1, int(size < SMALL_FRAME_BYTES), False
+        return _MESSAGES[first], _UNMASK(memoryview(data)[start:], data[start - 4 : start])
 
     def recv_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.CLOSE:
@@ -249,10 +248,9 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         """When the incomplete message began; 0 without one."""
         self._deadline: asyncio.TimerHandle | None = None
         self._aborts: list[asyncio.TimerHandle] = []
+        self.queue: Mailbox[Any] = Mailbox()  # type: ignore[assignment]
         self._waits_for_turn = False
         self._cut = False
-        self._awaited = False
-        """The application waits for the next message: to pause reading would cost two system calls."""
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         """Of the fragments of a text."""
 
@@ -301,17 +299,23 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         if not self._byte_rate.take(len(data), now):
             self._cut_off("too many bytes", "too_many_bytes")
             return
-        super().data_received(data)
         conn = self.conn
-        if not self.handshake_initiated and conn.handshake_exc is not None:
-            self._refuse_handshake(conn.handshake_exc)
-        if self._cut or conn.parser_exc is not None:
-            return
+        message = conn.read_message(data)
+        if message is not None:
+            self.curr_msg_data_type, payload = message  # type: ignore[assignment]
+            self.frames = [payload]
+            self.send_receive_event_to_app()
+        else:
+            super().data_received(data)
+            if not self.handshake_initiated and conn.handshake_exc is not None:
+                self._refuse_handshake(conn.handshake_exc)
+            if self._cut or conn.parser_exc is not None:
+                return
         if conn.small and not self._frame_rate.take(conn.small, now):
             self._cut_off("too many frames", "too_many_frames")
         elif conn.fragments > MAX_FRAGMENTS:
             self._cut_off("too many fragments", "too_many_frames", Close.TOO_BIG)
-        elif self.read_paused:  # a message is complete
+        elif self.read_paused or message is not None:  # a message is complete
             self._began = 0.0
         else:
             self._watch_message()
@@ -343,11 +347,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         Raises ClientGone, for many connections that are lost at once each in its turn; NotJson for a
         binary message unless `binary`; and BudgetExceeded if the edge cannot hold the message.
         """
-        self._awaited = self.queue.empty()
-        try:
-            message: Any = await self.queue.get()
-        finally:
-            self._awaited = False
+        message = await self.queue.get()
         if message["type"] == "websocket.disconnect":
             if self.disconnected:
                 await self.turns.turn()
@@ -462,10 +462,9 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
             except UnicodeDecodeError:
                 self._refuse_text()
                 return
+        pause = not (self.queue.awaited or self.read_paused)  # it costs two system calls
         self.queue.put_nowait(message)
-        if self._awaited:
-            self._awaited = False
-        elif not self.read_paused:
+        if pause:
             self.read_paused = True
             self.transport.pause_reading()
 
@@ -580,7 +579,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
     def _refuse(self, error: BudgetExceeded) -> None:
         """The application reports the error and closes; until then all input is discarded."""
         self._discard_input()
-        self.queue.put_nowait({"type": "websocket.receive", "error": error})  # type: ignore[arg-type]
+        self.queue.put_nowait({"type": "websocket.receive", "error": error})
         self._abort_later(self.close_timeout)
 
     def _discard_input(self) -> None:

@@ -110,11 +110,17 @@ def test_a_message_in_one_read_is_parsed_like_one_in_many(
 ) -> None:
     text = (b"0123456789" * (size // 10 + 1))[:size]
     data = Frame(opcode, text).serialize(mask=True)
+    kind = "text" if opcode is Opcode.TEXT else "bytes"
     for reads in ([data], [data[:1], data[1:]], [data[:-1], data[-1:]], [data]):
         received: list[Frame] = []
         for read in (*reads, b""):
-            parser.receive_data(read)
-            turn = _received(parser)
+            if message := parser.read_message(read):
+                assert (reads, message) == ([data], (kind, text))
+                turn = [Frame(opcode, message[1])]
+                assert not _received(parser)
+            else:
+                parser.receive_data(read)
+                turn = _received(parser)
             assert parser.parsed == len(turn)
             assert parser.small == sum(len(each.data) < SMALL_FRAME_BYTES for each in turn)
             received += turn
@@ -122,6 +128,7 @@ def test_a_message_in_one_read_is_parsed_like_one_in_many(
         assert [each.opcode for each in received] == [opcode, Opcode.CONT][: len(received)]
         assert [each.fin for each in received] == [False, True][-len(received) :]
         assert (parser.fragments, parser.incomplete_bytes) == (0, 0)
+    assert bool(parser.read_message(data)) == (size <= PIECE_BYTES)
 
 
 @pytest.mark.parametrize(
@@ -137,9 +144,10 @@ def test_a_message_in_one_read_is_parsed_like_one_in_many(
 def test_a_frame_against_the_protocol_is_refused_however_it_is_read(
     parser: FrameParser, data: bytes
 ) -> None:
-    parser.receive_data(frame(TEXT, b"a message before it"))
+    assert parser.read_message(frame(TEXT, b"a message before it"))
     split = data.find(b"two") - 6
     for read in (data[:split], data[split:]) if split > 0 else (data,):
+        assert parser.read_message(read) is None
         parser.receive_data(read)
     assert isinstance(parser.parser_exc, ProtocolError)
 
@@ -147,6 +155,7 @@ def test_a_frame_against_the_protocol_is_refused_however_it_is_read(
 def test_a_whole_message_after_a_close_is_ignored(parser: FrameParser) -> None:
     parser.receive_data(frame(CLOSE, b"\x03\xe8"))
     _received(parser)
+    assert parser.read_message(frame(TEXT, b"late")) is None
     parser.receive_data(frame(TEXT, b"late"))
     assert not _received(parser)
 
@@ -156,6 +165,7 @@ def test_a_payload_is_no_head_of_another_frame(parser: FrameParser) -> None:
     inner = frame(TEXT, b"inner")
     data = frame(TEXT, inner)
     parser.receive_data(data[: -len(inner)])
+    assert parser.read_message(inner) is None
     parser.receive_data(inner)
     assert [event.data for event in _received(parser)] == [inner]
 
