@@ -14,14 +14,13 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 import structlog
-from prometheus_client import Histogram
 from redis.exceptions import ResponseError
 
 from antiphon.broker.connections.client import RedisClient, RedisClock, is_redirection
 from antiphon.broker.errors import BrokerUnavailable, MasterChanged, StaleFence
 from antiphon.broker.keys import OPEN_SESSION_TTL_S, EntryT, Keys, StreamKey
 from antiphon.broker.scripts import Scripts, stream_script
-from antiphon.broker.service.metrics import BrokerMetrics
+from antiphon.broker.service.metrics import BrokerMetrics, HopSeconds
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import (
     EPOCHS_PER_TICKET,
@@ -99,7 +98,7 @@ class StreamWriter:
         key: str,
         last: StreamPosition,
         kept: KeptEntries,
-        seconds: Histogram,
+        seconds: HopSeconds,
         master: bytes,
         reopen: OpenStream,
         *,

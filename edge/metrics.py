@@ -14,7 +14,6 @@ from prometheus_client.registry import Collector
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.service.metrics import (
-    MILLISECONDS,
     SECONDS,
     BrokerMetrics,
     HopHistogram,
@@ -74,9 +73,8 @@ class EdgeMetrics:
             _NAME + "hop_seconds",
             "parse: frame to entry. append: until the entry is in the stream. "
             "out_wait: from a worker's append until this edge reads it. send: until it is sent.",
-            ["hop"],
-            buckets=MILLISECONDS,
-            registry=registry,
+            "hop",
+            registry,
         )
         self.parse, self.append = hop.labels("parse"), hop.labels("append")
         self.out_wait, self.send = hop.labels("out_wait"), hop.labels("send")

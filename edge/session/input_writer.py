@@ -9,12 +9,11 @@ from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
-from prometheus_client import Histogram
-
 from antiphon.broker.client import Broker
 from antiphon.broker.connections.client import retry_until_available
-from antiphon.broker.streams import StreamWriter
 from antiphon.edge.mailbox import Mailbox
+from antiphon.broker.service.metrics import HopSeconds
+from antiphon.broker.streams import StreamWriter
 from antiphon.edge.session.resume import MissedMessages
 from antiphon.edge.tracing import SessionTrace
 from antiphon.shared_schemas.entries import (
@@ -45,7 +44,7 @@ class InputWriter:
         sid: str,
         ticket: int,
         patience_s: float,
-        seconds: Histogram,
+        seconds: HopSeconds,
         trace: SessionTrace | None = None,
     ) -> None:
         self._broker = broker

@@ -16,8 +16,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from prometheus_client import Histogram
-
+from antiphon.broker.service.metrics import HopSeconds
 from antiphon.edge.errors import Close, SlowConsumer
 from antiphon.edge.protocols.machine import Finish, SessionMachine
 from antiphon.edge.session.input_writer import InputWriter
@@ -47,7 +46,7 @@ class SendQueue:
         connection: ClientConnection,
         unsent: Unsent,
         stall_s: float,
-        seconds: Histogram,
+        seconds: HopSeconds,
         capabilities: dict[str, Any] | None = None,
     ) -> None:
         self._capabilities = capabilities

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from prometheus_client import CollectorRegistry, Histogram
 
+from antiphon.broker.service.metrics import MILLISECONDS, HopSeconds
 from antiphon.edge.errors import Close, SlowConsumer
 from antiphon.edge.session.sender import AllSent, SendQueue
 from antiphon.edge.settings import Unsent
@@ -54,8 +54,7 @@ async def client() -> Client:
 
 @pytest.fixture
 async def queue(client: Client) -> SendQueue:
-    seconds = Histogram("send_seconds", "", registry=CollectorRegistry())
-    return SendQueue(client, Unsent(messages=8, bytes=10_000), 30.0, seconds)
+    return SendQueue(client, Unsent(messages=8, bytes=10_000), 30.0, HopSeconds(MILLISECONDS))
 
 
 def notice(number: int) -> Notice:

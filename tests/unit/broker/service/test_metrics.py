@@ -23,9 +23,13 @@ def test_a_histogram_of_hops_exports_what_the_librarys_does(
 ) -> None:
     disable_created_metrics()  # type: ignore[no-untyped-call]  # as `new_registry` does
     exported = []
-    for kind in (Histogram, HopHistogram):
-        registry = CollectorRegistry()
-        family = kind("hop_seconds", "Hops.", ["hop"], buckets=MILLISECONDS, registry=registry)
+    for ours in (False, True):
+        registry = CollectorRegistry(auto_describe=True)
+        family: Histogram | HopHistogram = (
+            HopHistogram("hop_seconds", "Hops.", "hop", registry)
+            if ours
+            else Histogram("hop_seconds", "Hops.", ["hop"], buckets=MILLISECONDS, registry=registry)
+        )
         hop = family.labels("parse")
         family.labels("send")
         for value in values:
