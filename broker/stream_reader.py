@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from typing import Any, Generic, Self
@@ -19,6 +18,7 @@ from antiphon.broker.connections.client import BlockingConnection, RedisClient, 
 from antiphon.broker.connections.pool import LONGEST_BLOCK_MS
 from antiphon.broker.errors import BrokerError, BrokerUnavailable
 from antiphon.broker.keys import EntryT, StreamKey
+from antiphon.broker.mailbox import Mailbox
 from antiphon.shared_schemas.entries import StreamPosition, UnreadableEntry, unpack
 
 log = structlog.get_logger()
@@ -50,11 +50,9 @@ class Subscription(Generic[EntryT]):
         self.unread_since: float | None = None
         """When its reads began to fail; None while they work, or while Redis does not answer at all."""
         self._ends_before = StreamPosition.before(after.ticket + 1)
-        self._entries: deque[tuple[StreamPosition, EntryT]] = deque()
+        self._entries: Mailbox[tuple[StreamPosition, EntryT] | None] = Mailbox()
+        """None at the end."""
         self._limit = limit
-        self._arrived = asyncio.Event()
-        """Set while there are entries, and when none will follow."""
-        self._over = False
         self._failure: BaseException | None = None
 
     def deliver(self, position: StreamPosition, data: dict[bytes, bytes]) -> None:
@@ -63,19 +61,21 @@ class Subscription(Generic[EntryT]):
         if position >= self._ends_before or self.overflowed:
             return
         if len(self._entries) >= self._limit:
-            self.overflowed = self._over = True
-        else:
-            try:
-                self._entries.append((position, unpack(data, self.key.entries)))
-            except UnreadableEntry:
-                log.exception("stream_entry_unreadable", key=self.key, id=position.id())
-                return
-        self._arrived.set()
+            self.overflowed = True
+            self._entries.put_nowait(None)
+            return
+        try:
+            entry = unpack(data, self.key.entries)
+        except UnreadableEntry:
+            log.exception("stream_entry_unreadable", key=self.key, id=position.id())
+            return
+        self._entries.put_nowait((position, entry))
 
     def fail(self, error: BaseException) -> None:
         """End with an error, after the entries that were delivered."""
-        self._failure, self._over = error, True
-        self._arrived.set()
+        if self._failure is None:
+            self._failure = error
+            self._entries.put_nowait(None)
 
     @property
     def unread(self) -> int:
@@ -85,11 +85,10 @@ class Subscription(Generic[EntryT]):
         return self
 
     async def __anext__(self) -> tuple[StreamPosition, EntryT]:
-        while not (self._entries or self._over):
-            self._arrived.clear()
-            await self._arrived.wait()
-        if self._entries:
-            return self._entries.popleft()
+        item = await self._entries.get()
+        if item is not None:
+            return item
+        self._entries.put_nowait(None)
         if isinstance(self._failure, BrokerUnavailable):
             raise BrokerUnavailable(str(self._failure)) from self._failure
         if self._failure is not None:

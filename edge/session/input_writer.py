@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from antiphon.broker.client import Broker
 from antiphon.broker.connections.client import retry_until_available
-from antiphon.edge.mailbox import Mailbox
+from antiphon.broker.mailbox import Mailbox
 from antiphon.broker.service.metrics import HopSeconds
 from antiphon.broker.streams import StreamWriter
 from antiphon.edge.session.resume import MissedMessages

@@ -22,6 +22,7 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 from websockets.streams import StreamReader
 
+from antiphon.broker.mailbox import Mailbox
 from antiphon.edge.access.limits import (
     ByteBudget,
     HttpConnectionLimiter,
@@ -30,7 +31,6 @@ from antiphon.edge.access.limits import (
 )
 from antiphon.edge.errors import BudgetExceeded, ClientGone, Close, NotJson
 from antiphon.edge.json_text import ClientFrame, Utf8Text
-from antiphon.edge.mailbox import Mailbox
 from antiphon.edge.transport.connection import ServerFrame, TextParts
 from antiphon.edge.transport.turns import BULK_BYTES, TurnQueue
 from antiphon.shared_schemas.wire import BINARY_PROTOCOL

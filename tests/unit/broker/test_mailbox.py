@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from antiphon.edge.mailbox import Mailbox
+from antiphon.broker.mailbox import Mailbox
 
 
 async def test_items_arrive_in_their_order_whether_the_consumer_waits_or_not() -> None:
