@@ -208,6 +208,10 @@ class EmbeddedRedis:
         self.server = self.server or find_redis_server(self.folder)
         self._unsaved = False
         self._take_lock()
+        if not self.folder.is_dir():
+            raise EmbeddedRedisError(
+                f"the folder of Redis' data was deleted while it was in use: {self.folder}"
+            )
         self._place_socket()
         if self.port:
             self._check_port()
@@ -258,16 +262,24 @@ class EmbeddedRedis:
             return "the disk has space again: sessions survive a restart"
         return None
 
+    def end_without_socket(self) -> bool:
+        """End it if its socket was deleted, since no process can connect then. `spawn` starts it again.
+
+        A program that cleans temporary folders, or a person who deletes the data folder, does that.
+        """
+        process = self._process
+        if process is None or process.poll() is not None or self.socket_path.exists():
+            return False
+        _end(process)
+        return True
+
     def stop(self) -> None:
         """Stop it: SHUTDOWN, then SIGTERM, then SIGKILL, five seconds apart."""
         process = self._process
         if process is not None and process.poll() is None:
             _ask(self.socket_path, "SHUTDOWN")
             if not _ended(process):
-                process.terminate()
-                if not _ended(process):
-                    process.kill()
-                    process.wait()
+                _end(process)
         self._process = None
         if self._short_folder is not None:
             shutil.rmtree(self._short_folder, ignore_errors=True)
@@ -375,6 +387,13 @@ def _ask(path: Path, *commands: str) -> str:
             return b"".join(iter(lambda: link.recv(4096), b"")).decode(errors="replace")
     except OSError:
         return ""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    if not _ended(process):
+        process.kill()
+        process.wait()
 
 
 def _ended(process: subprocess.Popen[bytes]) -> bool:

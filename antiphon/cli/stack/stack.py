@@ -336,7 +336,10 @@ class Stack:
         return open_broker(BrokerSettings(redis_url=self.redis_url))
 
     async def _keep_redis(self, redis: EmbeddedRedis) -> None:
-        """Restart Redis with its data if it dies, and keep it serving when its disk is full."""
+        """Restart Redis with its data if it dies or loses its socket; let it serve when its disk is full.
+
+        Raises ServiceFailed if it cannot start again.
+        """
         while True:
             await asyncio.sleep(_WATCH_REDIS_S)
             if redis.pid is None:
@@ -346,6 +349,8 @@ class Stack:
                     await asyncio.to_thread(redis.wait_ready)
                 except EmbeddedRedisError as error:
                     raise ServiceFailed(str(error)) from error
+            elif await asyncio.to_thread(redis.end_without_socket):
+                self._sink("redis", f"its socket was deleted: {redis.socket_path}")
             elif changed := await asyncio.to_thread(redis.keep_serving):
                 self._sink("redis", changed)
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import queue
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -235,6 +236,32 @@ def test_f1_up_requeues_the_sessions_of_a_killed_worker_at_once(tmp_path: Path) 
         up.process.wait(60)
     assert len(family) == 5
     assert all_gone(family)
+
+
+def test_up_continues_without_the_socket_of_redis_and_ends_without_its_folder(
+    tmp_path: Path,
+) -> None:
+    data, port = tmp_path / "data", free_port()
+
+    async def talk_on() -> None:
+        async with open_wire(f"ws://127.0.0.1:{port}", "adx_1") as wire:
+            await wire.begin()
+            talker = Talker(wire)
+            await talker.talk(2)
+            (data / "redis" / "redis.sock").unlink()
+            await asyncio.to_thread(up.until, "its socket was deleted")
+            await asyncio.to_thread(up.until, "starting it again with its data")
+            await talker.talk(2)
+            talker.check()
+
+    with running_up(data, port) as up:
+        asyncio.run(talk_on())
+        family = up.family()
+        shutil.rmtree(data / "redis")
+        assert "the folder of Redis' data was deleted while it was in use" in up.rest()
+        assert up.process.wait(60) == 1
+    assert all_gone(family)
+    assert is_free(port)
 
 
 def is_private(data: Path, up: Up, cwd: Path) -> None:
