@@ -135,7 +135,11 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
 
     async def _time_out(self) -> EndReason:
         if self._session.state is SessionState.ASSIGNED:
-            text = f"no `prepare` within {self._context.settings.prepare_timeout_s:g} s"
+            limit_s = self._context.settings.prepare_timeout_s
+            text = (
+                f"nothing was prepared within {limit_s:g} s: send `prepare` "
+                "(on /v1/realtime `session.update` or `session.init`)"
+            )
             error = ErrorOut(code=ErrorCode.NOT_READY, message=text, fatal=True)
             await self._session.publish(error)
             return EndReason.ERROR

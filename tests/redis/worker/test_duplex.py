@@ -363,7 +363,8 @@ async def test_a_client_that_never_prepares_frees_the_worker(open_session: OpenS
     async with open_session(prepare_timeout_s=0.2) as (_, client):
         error = await client.expect(ErrorOut)
         assert error.fatal
-        assert "prepare" in error.message
+        for message in ("`prepare`", "`session.update`", "`session.init`"):
+            assert message in error.message
         assert (await client.ended()).reason is EndReason.ERROR
 
 
