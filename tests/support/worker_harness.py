@@ -162,8 +162,7 @@ async def worker_loops(
     heartbeat.state = None
     await heartbeat.beat()
     claimer = Claimer(context, pool)
-    watch = await broker.events.watch()
-    loops = [claimer.listen(watch), claimer.fill(), heartbeat.run()]
+    loops = [claimer.listen(), claimer.fill(), heartbeat.run()]
     tasks = [asyncio.create_task(loop) for loop in loops]
     try:
         yield context, pool
@@ -172,7 +171,6 @@ async def worker_loops(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await pool.hand_over()
-        await watch.close()
         engine.close()
 
 
