@@ -460,7 +460,7 @@ export const recordingInfo = v.object({
 });
 export type RecordingInfo = v.InferOutput<typeof recordingInfo>;
 
-/** A page of the list, newest first. */
+/** A page of the list, newest first. Iterating over it yields its `sessions`. */
 export const recordingPage = v.object({
   /** matching recordings on all pages */
   total: v.number(),
