@@ -39,6 +39,7 @@ const NEAR = 120; // distance from the end of the page that still counts as the 
 /** Keeps the newest text visible unless the user has scrolled up. */
 export class AutoScroll implements ReactiveController {
   readonly #host: ReactiveControllerHost;
+  readonly #hasMessages: () => boolean;
   /** Watches for growth of the page, also by images that load late. */
   readonly #growth = new ResizeObserver(() => this.#grown());
   #height = 0;
@@ -46,8 +47,9 @@ export class AutoScroll implements ReactiveController {
   /** Whether the user has scrolled up. */
   away = false;
 
-  constructor(host: ReactiveControllerHost) {
+  constructor(host: ReactiveControllerHost, hasMessages: () => boolean) {
     this.#host = host;
+    this.#hasMessages = hasMessages;
     host.addController(this);
   }
 
@@ -74,7 +76,8 @@ export class AutoScroll implements ReactiveController {
 
   #grown(): void {
     const { scrollHeight } = document.documentElement;
-    if (scrollHeight > this.#height && !this.away && this.#height > 0) this.#toEnd();
+    const hasGrown = scrollHeight > this.#height && this.#height > 0;
+    if (hasGrown && !this.away && this.#hasMessages()) this.#toEnd();
     this.#height = scrollHeight;
   }
 
@@ -152,7 +155,7 @@ export class ChatPage extends BaseElement {
   readonly #log = new ChatLog((entries) => this.#setup(entries));
   readonly #keeper = new ChatKeeper(this.#log);
   readonly #entries = new StoreController(this, this.#log.state);
-  readonly #scroll = new AutoScroll(this);
+  readonly #scroll = new AutoScroll(this, () => this.#entries.value.entries.length > 0);
   readonly #drop = new DropZone(this, (files) => void this.composer.add(files));
 
   @query("an-composer.main") private readonly composer!: Composer;
