@@ -75,10 +75,13 @@ async def test_capabilities_are_asked_for_again_if_no_worker_was_known(visitor: 
     presets = page.locator("an-preset-selector select")
     await expect(presets).to_be_enabled()  # no request of this visit is left for the route
     found = await (await page.request.get(f"{visitor.url}/api/capabilities")).json()
-    nothing = {"model": None, "greets": False, "engines": [], "kinds": []}
-    await page.route(
-        "**/api/capabilities", lambda route: route.fulfill(json=found | nothing), times=1
-    )
+    answers = [found | {"model": None, "greets": False, "engines": [], "kinds": []}]
+
+    async def answer(route: Route) -> None:
+        """Not `times=1`: when a route ends, Chromium may forget the other requests that it has stopped."""
+        await route.fulfill(json=answers.pop() if answers else found)
+
+    await page.route("**/api/capabilities", answer)
     await page.reload()
     await expect(presets).to_be_enabled()
     sent = watch_frames(page)
