@@ -101,7 +101,8 @@ test("an admin token that is entered first answers for both roles", async () => 
   expect(roles).toEqual(["admin"]);
 });
 
-test("a late answer to a request without the key does not refuse the key", async () => {
+/** `/late` is refused when the returned function is called. */
+function delayLate(): () => void {
   let answerLate: () => void = () => undefined;
   const late = new Promise<void>((resolve) => {
     answerLate = resolve;
@@ -111,6 +112,30 @@ test("a late answer to a request without the key does not refuse the key", async
     if (path === "/late" && response.status === 401) await late;
     return response;
   });
+  return answerLate;
+}
+
+test("a late answer does not ask again after the user has cancelled", async () => {
+  const answerLate = delayLate();
+  const cancel = vi.fn();
+  const leave = keyRequest.subscribe((request) => {
+    if (request === null) return;
+    cancel();
+    request.answer(false);
+  });
+  const refused = { status: 401 };
+  const waiting = fetchJson("/late", OK);
+  await expect(fetchJson("/first", OK)).rejects.toMatchObject(refused);
+  answerLate();
+  await expect(waiting).rejects.toMatchObject(refused);
+  expect(cancel).toHaveBeenCalledOnce();
+  await expect(fetchJson("/first", OK)).rejects.toMatchObject(refused);
+  expect(cancel).toHaveBeenCalledTimes(2);
+  leave();
+});
+
+test("a late answer to a request without the key does not refuse the key", async () => {
+  const answerLate = delayLate();
   const refusals: boolean[] = [];
   const leave = keyRequest.subscribe((request) => {
     if (request === null) return;
@@ -124,6 +149,20 @@ test("a late answer to a request without the key does not refuse the key", async
   expect(await waiting).toEqual({ ok: true });
   leave();
   expect(refusals).toEqual([false]);
+});
+
+test("a wrong key is asked for again", async () => {
+  vi.stubGlobal("fetch", guarded);
+  const refusals: boolean[] = [];
+  const leave = keyRequest.subscribe((request) => {
+    if (request === null) return;
+    saveKey(request.role, refusals.length === 0 ? "bad-key" : "good-key");
+    refusals.push(request.refused);
+    request.answer(true);
+  });
+  expect(await fetchJson("/api/apps", OK)).toEqual({ ok: true });
+  leave();
+  expect(refusals).toEqual([false, true]);
 });
 
 test("a request without a key is rejected", async () => {

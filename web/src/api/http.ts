@@ -22,6 +22,8 @@ const STORES: Record<KeyRole, () => Storage> = {
 };
 
 const asking = new Map<KeyRole, Promise<boolean>>();
+/** How often the user has cancelled the dialog. */
+const cancels: Record<KeyRole, number> = { client: 0, admin: 0 };
 /** Resolves when the dialog is free. */
 let dialogFree: Promise<unknown> = Promise.resolve();
 
@@ -80,6 +82,7 @@ function ask(role: KeyRole): Promise<boolean> {
       role,
       refused: storedKey(role) !== null,
       answer: (given) => {
+        if (!given) cancels[role] += 1;
         keyRequest.set(null);
         resolve(given);
       },
@@ -116,8 +119,8 @@ export interface ApiRequest {
 }
 
 /**
- * Calls a route of the edge and checks its JSON. On 401 it asks the user for a key and retries
- * once. Rejects with ApiError, or with AbortError if `signal` aborts.
+ * Calls a route of the edge and checks its JSON. On 401 it asks the user for a key, until the edge
+ * accepts one or the user cancels. Rejects with ApiError, or with AbortError if `signal` aborts.
  */
 export async function fetchJson<Answer>(
   path: string,
@@ -139,12 +142,14 @@ export async function fetchJson<Answer>(
 /** Like `fetchJson`, but returns the response with its body unread. Use it for files. */
 export async function fetchApi(path: string, options: ApiRequest = {}): Promise<Response> {
   const role = options.role ?? "client";
-  const key = keyFor(role);
-  let response = await send(path, options, role);
-  // The user has entered a key while this request, which had another one, was on its way.
-  if (response.status === 401 && keyFor(role) !== key) response = await send(path, options, role);
-  if (response.status !== 401 || !(await askForKey(role))) return accepted(response);
-  return accepted(await send(path, options, role));
+  for (;;) {
+    const [key, cancelled] = [keyFor(role), cancels[role]];
+    const response = await send(path, options, role);
+    if (response.status !== 401) return accepted(response);
+    // The user may have entered another key, or cancelled, while this request was on its way.
+    if (keyFor(role) !== key) continue;
+    if (cancels[role] !== cancelled || !(await askForKey(role))) return accepted(response);
+  }
 }
 
 async function send(path: string, options: ApiRequest, role: KeyRole): Promise<Response> {

@@ -1,9 +1,54 @@
 // @vitest-environment happy-dom
 
-import { beforeEach, expect, it } from "vitest";
-import { callSettings, prepareFields } from "./call-settings.ts";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import type { Preset } from "../api/catalog.ts";
+import { applyPreset, callSettings, prepareFields } from "./call-settings.ts";
 
 beforeEach(() => localStorage.clear());
+afterEach(() => vi.unstubAllGlobals());
+
+const VOICE = { path: "ada.wav", data: null, name: "Ada", duration: 1 };
+const [ASSISTANT, POET] = ["assistant", "poet"].map((id): Preset => {
+  const prompt = `You are a ${id}.`;
+  return {
+    id,
+    order: 0,
+    name: id,
+    description: "",
+    system_prompt: prompt,
+    greeting: "Hello!",
+    ref_audio: VOICE,
+  };
+}) as [Preset, Preset];
+
+it("keeps what the user enters before the presets arrive", () => {
+  const settings = callSettings("audio");
+  settings.update({ prompt: "Talk like a pirate.", voice: "bea" });
+  applyPreset(settings, ASSISTANT);
+  expect(settings.value).toMatchObject({
+    preset: "assistant",
+    prompt: "Talk like a pirate.",
+    greeting: "Hello!",
+    voice: "bea",
+  });
+  applyPreset(settings, { ...POET, voices: { model: "ada", speech: null } });
+  expect(settings.value).toMatchObject({ prompt: "You are a poet.", voice: "ada" });
+});
+
+it("keeps a voice that is selected while that of the preset is looked up", async () => {
+  const ada = { id: "ada", name: "Ada", path: "ada.wav", filename: "ada.wav", created_at: "" };
+  const voices = [{ ...ada, source_type: "shipped", duration_ms: 1, sample_rate: 16_000 }];
+  const fetched = vi.fn(async () => new Response(JSON.stringify({ ref_audios: voices, total: 1 })));
+  vi.stubGlobal("fetch", fetched);
+  const settings = callSettings("audio");
+  applyPreset(settings, ASSISTANT);
+  settings.update({ voice: "bea" });
+  await vi.waitFor(() => expect(fetched).toHaveBeenCalledOnce());
+  await new Promise((resolve) => setTimeout(resolve));
+  expect(settings.value.voice).toBe("bea");
+  applyPreset(settings, POET);
+  await vi.waitFor(() => expect(settings.value.voice).toBe("ada"));
+});
 
 it("sends the defaults and omits the recording consent", () => {
   const { value } = callSettings("audio");

@@ -92,20 +92,29 @@ export async function readyToCall(kind: CallKind, settings: CallSettings): Promi
 
 /**
  * Applies the prompt, greeting and voice of a preset. A preset that is already selected keeps the user's
- * changes.
+ * changes, and the first one keeps what the user has entered while the presets were loading.
  */
 export function applyPreset(settings: CallSettings, preset: Preset): void {
-  if (settings.value.preset === preset.id) return;
-  const wasOwn = isOwnPreset(settings.value.preset);
+  const before = settings.value;
+  if (before.preset === preset.id) return;
+  const entered = before.preset === null ? before : { prompt: "", greeting: "", voice: null };
   const { id, system_prompt: prompt, greeting } = preset;
-  settings.update({ preset: id, prompt: prompt ?? "", greeting: greeting ?? "" });
+  settings.update({
+    preset: id,
+    prompt: entered.prompt || (prompt ?? ""),
+    greeting: entered.greeting || (greeting ?? ""),
+  });
   if (preset.voices) {
     settings.update({ voice: preset.voices.model, speech: preset.voices.speech });
     return;
   }
-  if (wasOwn) settings.update({ speech: null });
+  if (isOwnPreset(before.preset)) settings.update({ speech: null });
+  if (entered.voice !== null) return;
   voiceAt(preset.ref_audio?.path).then(
-    (voice) => settings.value.preset === id && settings.update({ voice }),
+    (voice) => {
+      const { value } = settings; // the user may have selected another one
+      if (value.preset === id && value.voice === before.voice) settings.update({ voice });
+    },
     (error: unknown) => showError(error),
   );
 }

@@ -218,7 +218,8 @@ export class PartList extends BaseElement {
     input.value = "";
     if (!file) return;
     try {
-      this.#change([...this.parts, await readAttachment(file, [kind])]);
+      const part = await readAttachment(file, [kind]);
+      this.#change([...this.parts, part]); // the user may have changed them in between
     } catch (error) {
       if (!(error instanceof AttachmentError)) throw error;
       toast(attachmentErrorText(error));

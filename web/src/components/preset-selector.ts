@@ -134,6 +134,8 @@ export class OwnPresetEditor extends BaseElement {
   @property({ attribute: false }) content!: () => PresetContent | Promise<PresetContent>;
 
   @state() private open = false;
+  /** The voice of the preset is looked up. */
+  @state() private saving = false;
 
   protected override render(): TemplateResult {
     const t = strings();
@@ -171,10 +173,10 @@ export class OwnPresetEditor extends BaseElement {
             ? html`<button class="button quiet" type="button" @click=${() => this.#delete(own)}>
                   ${icon("trash")} ${common().delete}
                 </button>
-                <button class="button" value="new">${t.saveNew}</button>`
+                <button class="button" value="new" ?disabled=${this.saving}>${t.saveNew}</button>`
             : nothing
         }
-        <button class="button primary" value="save">${common().save}</button>
+        <button class="button primary" value="save" ?disabled=${this.saving}>${common().save}</button>
       </div>
     </form>`;
   }
@@ -183,6 +185,7 @@ export class OwnPresetEditor extends BaseElement {
     event.preventDefault();
     const isNew = !own || (event.submitter as HTMLButtonElement | null)?.value === "new";
     const name = String(new FormData(event.target as HTMLFormElement).get("name")).trim();
+    this.saving = true; // a second press would save it twice
     try {
       const content = await this.content();
       if (content.texts.join("\n\n").length > LONGEST) throw new Error(strings().tooLong);
@@ -192,6 +195,8 @@ export class OwnPresetEditor extends BaseElement {
       toast({ tone: "good", title: strings().saved });
     } catch (error) {
       showError(error, strings().notSaved);
+    } finally {
+      this.saving = false;
     }
   }
 

@@ -81,6 +81,8 @@ export class InstantReplay extends BaseElement {
   readonly #replay = new ReplayPlayer(0);
   #unsubscribe: () => void = () => undefined;
   #timer = 0;
+  /** Asks for the recording of the server, or has it. */
+  #awaitsServer = false;
   #ownUrl = "";
 
   @property({ attribute: false }) audio!: Blob;
@@ -100,7 +102,9 @@ export class InstantReplay extends BaseElement {
     this.#ownUrl = URL.createObjectURL(this.audio);
     this.source = this.#ownUrl;
     this.#unsubscribe = this.#replay.state.subscribe(({ playing }) => {
-      if (playing && this.#timer === 0) void this.#awaitServer(performance.now() + PATIENCE_MS);
+      if (!playing || this.#awaitsServer) return;
+      this.#awaitsServer = true;
+      void this.#awaitServer(performance.now() + PATIENCE_MS);
     });
   }
 
@@ -125,13 +129,15 @@ export class InstantReplay extends BaseElement {
   };
 
   async #awaitServer(untilMs: number): Promise<void> {
-    const { recordingId } = this;
+    const { recordingId, audio } = this;
     if (recordingId === null || performance.now() > untilMs) return;
     const meta = await recordingMeta(recordingId).catch(() => null);
     const file = meta && replayAudio(meta);
-    if (file) {
-      this.source = await playable(assetPath(recordingId, file));
-    } else if (meta === null || meta.replay === "merging" || meta.replay == null) {
+    const source = file ? await playable(assetPath(recordingId, file)).catch(() => null) : null;
+    if (!this.isConnected || audio !== this.audio) return; // closed, or another recording
+    if (source !== null) {
+      this.source = source;
+    } else if (file || meta === null || meta.replay === "merging" || meta.replay == null) {
       this.#timer = window.setTimeout(() => void this.#awaitServer(untilMs), POLL_MS);
     }
   }
@@ -139,7 +145,7 @@ export class InstantReplay extends BaseElement {
   #close(): void {
     this.#unsubscribe();
     clearTimeout(this.#timer);
-    this.#timer = 0;
+    this.#awaitsServer = false;
     URL.revokeObjectURL(this.#ownUrl);
   }
 }

@@ -47,9 +47,12 @@ export class VoiceUpload extends BaseElement {
   @state() private recordedS: number | null = null;
   @state() private problem = "";
   @state() private busy = false;
+  /** The browser asks for permission, or opens the microphone. */
+  @state() private opening = false;
 
   override disconnectedCallback(): void {
     this.#recorder?.cancel();
+    this.#recorder = null;
     clearInterval(this.#timer);
     super.disconnectedCallback();
   }
@@ -74,7 +77,7 @@ export class VoiceUpload extends BaseElement {
         accept="audio/*"
         @change=${(event: Event) => this.#take(event.target as HTMLInputElement)}
       />
-      <button class="button" @click=${this.#record}>${icon("mic")} ${voices.record}</button>`;
+      <button class="button" ?disabled=${this.opening} @click=${this.#record}>${icon("mic")} ${voices.record}</button>`;
   }
 
   #stopButton(seconds: number): TemplateResult {
@@ -115,10 +118,18 @@ export class VoiceUpload extends BaseElement {
 
   async #record(): Promise<void> {
     this.problem = "";
+    this.opening = true;
     try {
       this.#recorder = await recordMicrophone();
     } catch (error) {
       this.problem = deviceErrorText(error, "microphone");
+      return;
+    } finally {
+      this.opening = false;
+    }
+    if (!this.isConnected) {
+      this.#recorder.cancel(); // the user has closed the dialog
+      this.#recorder = null;
       return;
     }
     const began = performance.now();

@@ -86,6 +86,64 @@ it("ignores a second question during an answer", async () => {
   expect(log.busy).toBe(false);
 });
 
+/** A log whose requests are prepared when `go` is called. */
+function slowLog(): { log: ChatLog; go: () => void } {
+  let go = (): void => undefined;
+  const gate = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  const log = new ChatLog(async () => {
+    await gate;
+    return {
+      system: [],
+      request: {},
+      exchange: { connection: { base: "http://x/", binary: false } },
+    };
+  });
+  return { log, go };
+}
+
+it("shows a question while its request is prepared", async () => {
+  const { log, go } = slowLog();
+  const shown: string[][] = [];
+  log.state.subscribe(() => shown.push(texts(log)));
+  const asking = log.ask([textPart("One?")]);
+  expect(shown).toEqual([["One?"]]);
+  expect(log.busy).toBe(true);
+  go();
+  await asking;
+  expect(texts(log)).toEqual(["One?", ""]);
+});
+
+it("keeps what a tab has restored out of a chat that was begun before", async () => {
+  const stored = structuredClone((await conversation()).state.value);
+  const { log, go } = slowLog();
+  const asking = log.ask([textPart("New?")]);
+  log.restore(stored);
+  go();
+  await asking;
+  expect(texts(log)).toEqual(["New?", ""]);
+});
+
+it.each(["stop", "clear"] as const)("%s cancels a request that is prepared", async (method) => {
+  const { log, go } = slowLog();
+  const asking = log.ask([textPart("One?")]);
+  log[method]();
+  expect(log.busy).toBe(false);
+  await expect(asking).rejects.toMatchObject({ name: "AbortError" });
+  expect(log.state.value.entries).toEqual([]);
+  go();
+  await log.ask([textPart("Two?")]);
+  expect(texts(log)).toEqual(["Two?", ""]);
+});
+
+it("takes a question back whose request cannot be prepared", async () => {
+  const log = new ChatLog(() => Promise.reject(new Error("no voice")));
+  await expect(log.ask([textPart("One?")])).rejects.toThrow("no voice");
+  expect(log.state.value.entries).toEqual([]);
+  expect(log.busy).toBe(false);
+});
+
 it("replaces the last answer when asked again", async () => {
   const log = await conversation();
   await log.again();

@@ -49,7 +49,8 @@ export class ChatLog {
   readonly state = new Store<ChatLogState>(EMPTY);
   readonly #setup: (entries: readonly ChatEntry[]) => Promise<ChatSetup>;
   #exchange: ChatExchange | null = null;
-  #preparing = false;
+  /** Cancels a request that is not sent yet. */
+  #preparing: AbortController | null = null;
   #lastId = 0;
 
   /** `setup` is called before every request with the messages. */
@@ -59,12 +60,13 @@ export class ChatLog {
 
   /** Whether an answer is being generated. */
   get busy(): boolean {
-    return this.#preparing || this.#exchange !== null;
+    return this.#preparing !== null || this.#exchange !== null;
   }
 
   /**
-   * Like `again` and `edit`, does nothing while an answer is generated. Rejects if `setup`
-   * rejects.
+   * Like `again` and `edit`, does nothing while an answer is generated. The messages are shown at
+   * once. Rejects without a change of the chat if `setup` rejects, and with an AbortError if the user
+   * stops before the request is sent.
    */
   async ask(parts: readonly Part[]): Promise<void> {
     await this.#ask([...this.state.value.entries, { role: "user", id: this.#id(), parts }]);
@@ -114,6 +116,9 @@ export class ChatLog {
   }
 
   stop(): void {
+    const preparing = this.#preparing;
+    this.#preparing = null;
+    preparing?.abort();
     this.#exchange?.stop();
   }
 
@@ -146,15 +151,25 @@ export class ChatLog {
 
   async #ask(entries: readonly ChatEntry[]): Promise<void> {
     if (this.busy) return;
-    this.#preparing = true;
+    const preparing = new AbortController();
+    const { signal } = preparing;
+    const before = this.state.value.entries;
+    this.#preparing = preparing;
+    this.#patch({ entries });
     try {
-      const { system, request, exchange } = await this.#setup(entries);
+      const stopped = new Promise<never>((_, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason));
+      });
+      const { system, request, exchange } = await Promise.race([this.#setup(entries), stopped]);
       const history = buildMessages(system, entries, this.state.value.excluded);
       const { messages } = history;
       const asked = new ChatExchange({ ...request, messages }, exchange);
       this.#begin(entries, asked, history, request.record ?? true);
+    } catch (error) {
+      if (this.state.value.entries === entries) this.#patch({ entries: before }); // unless cleared
+      throw error;
     } finally {
-      this.#preparing = false;
+      if (this.#preparing === preparing) this.#preparing = null;
     }
   }
 

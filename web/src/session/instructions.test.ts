@@ -3,7 +3,7 @@
 import { beforeEach, expect, it, vi } from "vitest";
 import type { Preset } from "../api/catalog.ts";
 import { base64FromSamples } from "../audio/pcm.ts";
-import type { Part } from "../media/parts.ts";
+import { type Part, textPart } from "../media/parts.ts";
 import { Settings } from "../state/store.ts";
 import { INSTRUCTION_FIELDS, Instructions } from "./instructions.ts";
 import { endPresetChoice } from "./preset-choice.ts";
@@ -99,6 +99,18 @@ it("keeps the user's texts until another preset is selected", async () => {
   first.choose(PRESET);
   await first.complete();
   expect(shown(first.parts.value)).toEqual(["Speak like this.", "english.wav", "Be brief."]);
+});
+
+it("keeps what the user enters before the presets arrive", () => {
+  const instructions = open();
+  instructions.edit([textPart("Talk like a pirate.")]);
+  instructions.greetWith("Ahoy!");
+  instructions.choose({ ...SILENT, greeting: "Hello!" });
+  expect(shown(instructions.parts.value)).toEqual(["Talk like a pirate."]);
+  expect(instructions.greeting).toBe("Ahoy!");
+  instructions.choose({ ...PRESET, greeting: "Hello!" });
+  expect(shown(instructions.parts.value)).toEqual(["Speak like this.", "Be brief."]);
+  expect(instructions.greeting).toBe("Hello!");
 });
 
 it("applies texts if the number of text parts differs", async () => {

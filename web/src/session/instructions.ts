@@ -57,12 +57,13 @@ export class Instructions {
 
   /**
    * Selects a preset and shows its texts. `complete` loads its audio. The user's texts remain if it
-   * is the same preset.
+   * is the same preset, or the first one: the presets may arrive after the user has entered texts.
    */
   choose(preset: Preset): void {
     const before = this.selection.preset;
     if (preset.id !== before) {
-      this.#settings.update({ preset: preset.id, wording: null, greeting: null });
+      this.#settings.update({ preset: preset.id });
+      if (before !== null) this.#settings.update({ wording: null, greeting: null });
       const { model = null, speech = null } = preset.voices ?? {};
       if (preset.voices || isOwnPreset(before)) this.#settings.update({ voice: model, speech });
     }

@@ -78,6 +78,13 @@ export class Composer extends BaseElement {
     this.attached = [];
   }
 
+  /** Puts a message that was not sent before what the user has entered since. */
+  putBack(parts: readonly Part[]): void {
+    this.text = [plainText(parts), this.text].filter((text) => text !== "").join("\n");
+    this.attached = [...attachmentsOf(parts), ...this.attached];
+    this.waits = false;
+  }
+
   override focus(): void {
     this.area?.focus();
   }
@@ -85,7 +92,7 @@ export class Composer extends BaseElement {
   protected override willUpdate(changed: ChangedProperties<this>): void {
     if (!changed.has("draft")) return;
     this.text = plainText(this.draft);
-    this.attached = this.draft.filter((part) => part.type !== "text");
+    this.attached = attachmentsOf(this.draft);
   }
 
   protected override updated(): void {
@@ -241,6 +248,10 @@ export class Composer extends BaseElement {
   #attach(part: Part): void {
     if (part.type !== "text") this.attached = [...this.attached, part];
   }
+}
+
+function attachmentsOf(parts: readonly Part[]): AttachmentPart[] {
+  return parts.filter((part) => part.type !== "text");
 }
 
 /** Attachments of the message, each with a remove button. */

@@ -185,7 +185,7 @@ export class ChatPage extends BaseElement {
       </div>
       <div class="split">
         <section class="chat" aria-label=${t.log}>
-          ${entries.length === 0 ? chatWelcome(this.#able.value, (text) => this.#ask([textPart(text)])) : this.#conversation(entries)}
+          ${entries.length === 0 ? chatWelcome(this.#able.value, (text) => this.#showErrors(this.#log.ask([textPart(text)]))) : this.#conversation(entries)}
           <p class="visually-hidden" role="status">${this.#statusAnnouncement()}</p>
           ${this.#footer()}
         </section>
@@ -285,7 +285,7 @@ export class ChatPage extends BaseElement {
   /** Announces complete answers only. Spoken answers are not announced. */
   #statusAnnouncement(): string {
     const last = this.#entries.value.entries.at(-1);
-    if (last?.role !== "assistant") return "";
+    if (last?.role !== "assistant") return this.#log.busy ? chatStrings().thinking : "";
     if (last.exchange.phase !== "ended")
       return last.text ? chatStrings().writing : chatStrings().thinking;
     return last.audio ? chatStrings().complete : last.text;
@@ -316,10 +316,13 @@ export class ChatPage extends BaseElement {
   }
 
   #ask(parts: readonly Part[]): void {
+    if (this.#log.busy) return;
+    this.composer.clear();
+    this.composer.focus();
     this.#showErrors(
-      this.#log.ask(parts).then(() => {
-        this.composer.clear();
-        this.composer.focus();
+      this.#log.ask(parts).catch((error: unknown) => {
+        this.composer.putBack(parts);
+        throw error;
       }),
     );
   }

@@ -251,6 +251,9 @@ export class HalfDuplexPage extends BaseElement {
     this.turns.scrollTo({ top: this.turns.scrollHeight });
   });
 
+  /** For the head of the page. They do not change in a session, so that its controls do not move. */
+  #shownAble = capabilities.value;
+
   @state() private checking = false;
   @query("an-voice-orb") private readonly orb!: VoiceOrb;
   @query(".turns") private readonly turns!: HTMLElement;
@@ -268,10 +271,11 @@ export class HalfDuplexPage extends BaseElement {
   protected override render(): TemplateResult {
     const t = halfDuplexStrings();
     const { state } = this.#controller;
+    if (!this.#controller.running) this.#shownAble = this.#able.value;
     return html`<div class="page-head">
         <div>
-          <div class="row tight still"><h1>${t.title}</h1> ${modelBadge(this.#able.value)}</div>
-          <p>${limitations(this.#able.value) || t.lead}</p>
+          <div class="row tight still"><h1>${t.title}</h1> ${modelBadge(this.#shownAble)}</div>
+          <p>${limitations(this.#shownAble) || t.lead}</p>
         </div>
         ${sidePanelButton(t.settings)}
       </div>

@@ -1,0 +1,121 @@
+// @vitest-environment happy-dom
+
+import "./part-list.ts";
+import "./preset-selector.ts";
+import "./recording-actions.ts";
+import "./voice-picker.ts";
+import type { LitElement } from "lit";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { saveKey } from "../api/http.ts";
+import { type Part, textPart } from "../media/parts.ts";
+import { type OwnPreset, ownPresets } from "../storage/own-presets.ts";
+import { isBuilt } from "../ui/page-build.ts";
+
+/** A promise that the test resolves. */
+function pending<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve: (value: T) => void = () => undefined;
+  const promise = new Promise<T>((fulfil) => {
+    resolve = fulfil;
+  });
+  return { promise, resolve };
+}
+
+async function shown<T extends object>(name: string, fields: T): Promise<LitElement & T> {
+  const element = Object.assign(document.createElement(name) as LitElement, fields);
+  document.body.append(element);
+  await element.updateComplete;
+  return element as LitElement & T;
+}
+
+beforeEach(() => {
+  isBuilt.set(true);
+  localStorage.clear();
+});
+afterEach(() => {
+  document.body.replaceChildren();
+  vi.unstubAllGlobals();
+});
+
+test("a file that is read late keeps the texts that were entered in between", async () => {
+  const list = await shown("an-part-list", { parts: [textPart("one")], kinds: ["video"] });
+  const bytes = pending<ArrayBuffer>();
+  const file = new File(["film"], "film.mp4", { type: "video/mp4" });
+  file.arrayBuffer = () => bytes.promise;
+  const input = list.querySelector('input[type="file"]') as HTMLInputElement;
+  Object.defineProperty(input, "files", { value: [file] });
+  input.dispatchEvent(new Event("change"));
+  const area = list.querySelector("textarea") as HTMLTextAreaElement;
+  area.value = "one and a half";
+  area.dispatchEvent(new Event("input"));
+  bytes.resolve(new ArrayBuffer(4));
+  await vi.waitFor(() => expect(list.parts).toHaveLength(2));
+  expect((list.parts as readonly Part[])[0]).toMatchObject({ text: "one and a half" });
+});
+
+test("a preset is saved once, however often the button is pressed", async () => {
+  const content = pending<Omit<OwnPreset, "id" | "name">>();
+  const editor = await shown("an-own-preset", { content: () => content.promise });
+  editor.querySelector("button")?.click();
+  await editor.updateComplete;
+  const name = editor.querySelector("input") as HTMLInputElement;
+  name.value = "Pirate";
+  const save = editor.querySelector<HTMLButtonElement>(".primary");
+  save?.click();
+  await editor.updateComplete;
+  save?.click();
+  content.resolve({ texts: [], greeting: "", voice: null, speech: null });
+  await vi.waitFor(() => expect(ownPresets.value).toHaveLength(1));
+  await editor.updateComplete;
+  expect(ownPresets.value).toHaveLength(1);
+});
+
+test("a microphone that opens after its dialog was closed is closed", async () => {
+  const stop = vi.fn();
+  const opened = pending<unknown>();
+  vi.stubGlobal("navigator", { mediaDevices: { getUserMedia: () => opened.promise } });
+  vi.stubGlobal(
+    "MediaRecorder",
+    class {
+      state = "inactive";
+      start(): void {}
+    },
+  );
+  const upload = await shown("an-voice-upload", {});
+  const record = upload.querySelector<HTMLButtonElement>("button");
+  record?.click();
+  await upload.updateComplete;
+  expect(record?.disabled).toBe(true);
+  upload.remove();
+  opened.resolve({ getTracks: () => [{ stop }] });
+  await vi.waitFor(() => expect(stop).toHaveBeenCalledOnce());
+});
+
+const MERGED = {
+  session_id: "s",
+  recording_id: "r",
+  ticket: 1,
+  app_type: "audio_duplex",
+  state: "complete",
+  created_at: "2026-01-01T00:00:00Z",
+  config: {},
+  replay: "ready",
+  merged_replay: "replay.wav",
+};
+
+test("a replay with a key fetches the recording of the server once", async () => {
+  saveKey("client", "a-key-that-is-long-enough");
+  const fetched: string[] = [];
+  vi.stubGlobal("fetch", async (path: string) => {
+    fetched.push(path);
+    return new Response(path.endsWith(".wav") ? "sound" : JSON.stringify(MERGED));
+  });
+  const replay = await shown("an-instant-replay", { audio: new Blob(), recordingId: "r" });
+  const audio = replay.querySelector("audio") as HTMLAudioElement;
+  Object.defineProperty(audio, "paused", { value: false });
+  const own = audio.src;
+  for (const _ of [1, 2, 3]) audio.onplay?.(new Event("play"));
+  await vi.waitFor(() => expect(audio.src).not.toBe(own));
+  audio.onplay?.(new Event("play"));
+  await replay.updateComplete;
+  expect(fetched).toEqual(["/api/sessions/r", "/api/sessions/r/assets/replay.wav"]);
+});
