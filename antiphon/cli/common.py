@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from antiphon.cli.help import Command, Group
+
 DEFAULT_URL = "ws://127.0.0.1:8006"
 PATIENCE_S = 20.0
 ERROR_PREFIX = "antiphon: "
@@ -25,7 +27,9 @@ ApiKey = Annotated[
         "--api-key",
         "-k",
         envvar="ANTIPHON_API_KEY",
-        help="Key of the edge, if it needs one. Other users of this machine can see command lines.",
+        show_envvar=False,
+        help="Key of the edge, if it needs one. Other users of this machine can see command lines. "
+        r"\[env: ANTIPHON_API_KEY]",
         show_default=False,
     ),
 ]
@@ -50,7 +54,9 @@ EdgeUrl = Annotated[
         "--url",
         "-u",
         envvar="ANTIPHON_URL",
-        help=rf"URL of the edge; default: of `antiphon up` in this folder, else {DEFAULT_URL}.",
+        show_envvar=False,
+        help=f"URL of the edge; default: of `antiphon up` in this folder, else {DEFAULT_URL}. "
+        r"\[env: ANTIPHON_URL]",
         show_default=False,
     ),
 ]
@@ -63,7 +69,9 @@ SourceUrl = Annotated[
         "--url",
         "-u",
         envvar="ANTIPHON_URL",
-        help="Edge that has the recordings; default: the disk of this machine.",
+        show_envvar=False,
+        help="Edge that has the recordings; default: the disk of this machine. "
+        r"\[env: ANTIPHON_URL]",
         show_default=False,
     ),
 ]
@@ -99,10 +107,10 @@ def given(**flags: Any) -> dict[str, Any]:
 
 def command_group(listing: Any, *actions: Any) -> typer.Typer:
     """A command with sub-commands; without one, `listing` runs."""
-    group = typer.Typer(invoke_without_command=True, add_completion=False)
+    group = typer.Typer(cls=Group, invoke_without_command=True, add_completion=False)
     group.callback()(listing)
     for action in actions:
-        group.command()(action)
+        group.command(cls=Command)(action)
     return group
 
 

@@ -11,7 +11,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.main
-from typer.core import TyperCommand, TyperGroup
+
+from antiphon.cli.help import Command, Group, examples
 
 _COMMANDS = {
     "up": {
@@ -73,7 +74,7 @@ _PANELS = {
 """The groups of `antiphon --help`, and their commands in order."""
 
 
-class LazyCommand(TyperCommand):
+class LazyCommand(Command):
     """A command by name and summary, imported when it is called."""
 
     def __init__(self, module: str, name: str, summary: str, panel: str) -> None:
@@ -85,16 +86,17 @@ class LazyCommand(TyperCommand):
         found = getattr(module, str(self.name).replace("-", "_"))
         group = found if isinstance(found, typer.Typer) else typer.Typer(add_completion=False)
         if group is not found:
-            group.command(self.name)(found)
+            group.command(self.name, cls=Command)(found)
         command = typer.main.get_command(group)
         command.help = command.help or self.help
+        command.epilog = examples(str(self.name))
         return command
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         return self.loaded().make_context(*args, **options)
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(Group):
     """The group of all commands."""
 
     def __init__(self, **options: Any) -> None:
@@ -116,6 +118,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    epilog=examples("antiphon"),
 )
 
 

@@ -56,7 +56,7 @@ Engine = Annotated[
         "engine",
         "The model's engine.",
         *("--engine", "-e"),
-        metavar=f"[{'|'.join(_ENGINES)}]",
+        metavar=f"<{'|'.join(_ENGINES)}>",
         autocompletion=lambda incomplete: [one for one in _ENGINES if one.startswith(incomplete)],
     ),
 ]

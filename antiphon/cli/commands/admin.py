@@ -110,7 +110,8 @@ def make_secrets(
     folder: Annotated[Path, typer.Argument(help="Folder for the secrets, one file each.")],
     owner: Annotated[int, typer.Option(help="User and group that may read them.")] = OWNER,
     give: Annotated[
-        list[Path] | None, typer.Option(help="A folder to give to this user as well.")
+        list[Path] | None,
+        typer.Option(metavar="<path>", help="A folder to give to this user as well."),
     ] = None,
     api_keys: Annotated[
         Path | None,

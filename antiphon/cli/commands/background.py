@@ -77,8 +77,8 @@ def logs(
     service: Annotated[
         str | None,
         typer.Argument(
-            metavar=f"[{'|'.join(_LOGS)}]",
-            help="Only this log.",
+            metavar="<log>",
+            help=f"Only this log: {', '.join(_LOGS)}.",
             show_default="all",
             autocompletion=lambda incomplete: [one for one in _LOGS if one.startswith(incomplete)],
         ),

@@ -55,7 +55,7 @@ def bench(
         typer.Option(
             "--engine",
             "-e",
-            metavar=f"[{'|'.join(engine_names())}]",
+            metavar=f"<{'|'.join(engine_names())}>",
             help="Engine of the temporary stack.",
             show_default="simulated",
         ),
@@ -80,7 +80,9 @@ def bench(
     wav: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A recording to say; may be repeated.", show_default="a bundled question"
+            metavar="<path>",
+            help="A recording to say; may be repeated.",
+            show_default="a bundled question",
         ),
     ] = None,
     every: Annotated[

@@ -32,6 +32,7 @@ from antiphon.cli.common import (
     rows_table,
 )
 from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file, play_wav
+from antiphon.cli.help import Command, Group
 from antiphon.client.errors import ClientError
 from antiphon.client.recordings import Recordings
 from antiphon.recorder_service.atomic_files import atomic_file
@@ -50,7 +51,6 @@ from antiphon.shared_schemas.states import SessionKind
 
 if TYPE_CHECKING:
     from antiphon.cli.local_recordings import LocalRecordings
-
 
 _FIRST = 20
 _MAX_LISTED = 200
@@ -75,20 +75,21 @@ def list_recordings(
     ] = None,
     kind: Annotated[
         SessionKind | None,
-        typer.Option(metavar="KIND", help=f"Only this kind: {', '.join(SessionKind)}."),
+        typer.Option(metavar="<kind>", help=f"Only this kind: {', '.join(SessionKind)}."),
     ] = None,
     state: Annotated[
         RecordingState | None,
-        typer.Option(metavar="STATE", help=f"Only this state: {', '.join(RecordingState)}."),
+        typer.Option(metavar="<state>", help=f"Only this state: {', '.join(RecordingState)}."),
     ] = None,
     since: Annotated[
         datetime | None,
         typer.Option(
-            metavar="TIME", parser=parse_time, help="Begun at this time or later: 2026-03-01."
+            metavar="<time>", parser=parse_time, help="Begun at this time or later: 2026-03-01."
         ),
     ] = None,
     until: Annotated[
-        datetime | None, typer.Option(metavar="TIME", parser=parse_time, help="Begun before this.")
+        datetime | None,
+        typer.Option(metavar="<time>", parser=parse_time, help="Begun before this."),
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", help="Number of recordings.", min=1, max=_MAX_LISTED)
@@ -354,7 +355,7 @@ def _turn_row(turn: TurnRecord) -> Row:
     }
 
 
-recordings = typer.Typer(no_args_is_help=True, add_completion=False)
-recordings.command("list")(list_recordings)
+recordings = typer.Typer(cls=Group, no_args_is_help=True, add_completion=False)
+recordings.command("list", cls=Command)(list_recordings)
 for _action in (show, export, replay):
-    recordings.command()(_action)
+    recordings.command(cls=Command)(_action)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -15,6 +16,7 @@ import typer.main
 
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.cli.help import EXAMPLES, examples
 from antiphon.cli.main import _COMMANDS, _PANELS, LazyCommand, app
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.registry import engine_names
@@ -76,11 +78,11 @@ SETTINGS = {
 def test_help_names_defaults_and_variables_of_settings(command: str) -> None:
     """As the services read them."""
     shown = antiphon(command, "-h", COLUMNS="400").stdout
-    named = [name for name in SETTINGS if f"--{name.replace('_', '-')} " in shown]
+    named = [name for name in SETTINGS if f"│ --{name.replace('_', '-')} " in shown]
     assert len(named) >= (4 if command in ("up", "worker") else 2)
     for name in named:
         default, variable = SETTINGS[name]
-        [line] = [line for line in shown.splitlines() if f"--{name.replace('_', '-')} " in line]
+        [line] = [line for line in shown.splitlines() if f"│ --{name.replace('_', '-')} " in line]
         assert f"[env: {variable}]" in line
         if name != "redis_url" and default not in (None, False):
             assert f"[default: {default}]" in line
@@ -88,7 +90,34 @@ def test_help_names_defaults_and_variables_of_settings(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["up", "worker", "doctor", "bench"])
 def test_help_lists_the_engines_of_the_registry(command: str) -> None:
-    assert f"[{'|'.join(engine_names())}]" in antiphon(command, "-h", COLUMNS="200").stdout
+    assert f"<{'|'.join(engine_names())}>" in antiphon(command, "-h", COLUMNS="200").stdout
+
+
+EXAMPLE_LINES = [line for lines in EXAMPLES.values() for line in lines]
+
+
+@pytest.mark.parametrize("line", EXAMPLE_LINES)
+def test_the_examples_of_the_help_are_valid(line: str) -> None:
+    """Checks commands, options and their values, without running them."""
+    _, name, *args = shlex.split(line)
+    command = CLI.commands[name].loaded()
+    context = command.make_context(name, args)
+    if hasattr(command, "commands") and (rest := context._protected_args + context.args):
+        action, chosen, given = command.resolve_command(context, rest)
+        chosen.make_context(action, given, parent=context)
+
+
+def test_every_help_fits_into_80_columns_and_has_its_examples_unbroken() -> None:
+    shown = antiphon("-h", COLUMNS="80").stdout
+    for command in CLI.commands:
+        shown += antiphon(command, "-h", COLUMNS="80").stdout
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+    printed = [line.strip() for line in shown.splitlines()]
+    texts = [examples(name) or "" for name in EXAMPLES]
+    lines = [line.strip() for text in texts for line in text.splitlines()]
+    assert [line for line in lines if line not in printed] == []
+    assert "<bool>" not in shown
+    assert "env var:" not in shown
 
 
 @pytest.mark.parametrize(

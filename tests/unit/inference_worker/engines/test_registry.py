@@ -78,7 +78,7 @@ def test_the_documented_engine(tmp_path: Path) -> None:
     (tmp_path / "antiphon_echo.py").write_text(module)
     (tmp_path / "test_echo.py").write_text(test)
     assert "11 passed, 13 skipped" in run(tmp_path, "-m", "pytest", "-q", "test_echo.py")
-    assert "[backend|echo|local|" in run(tmp_path, "-m", "antiphon", "worker", "--help")
+    assert "<backend|echo|local|" in run(tmp_path, "-m", "antiphon", "worker", "--help")
 
 
 def run(folder: Path, *arguments: str) -> str:
