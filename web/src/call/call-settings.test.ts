@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { Preset } from "../api/catalog.ts";
-import { applyPreset, callSettings, prepareFields } from "./call-settings.ts";
+import { applyPreset, callSettings, prepareFields, presetContent } from "./call-settings.ts";
 
 beforeEach(() => localStorage.clear());
 afterEach(() => vi.unstubAllGlobals());
@@ -21,6 +21,13 @@ const [ASSISTANT, POET] = ["assistant", "poet"].map((id): Preset => {
   };
 }) as [Preset, Preset];
 
+const ADA = { id: "ada", name: "Ada", path: "ada.wav", filename: "ada.wav", created_at: "" };
+
+async function answerVoices(): Promise<Response> {
+  const voices = [{ ...ADA, source_type: "shipped", duration_ms: 1, sample_rate: 16_000 }];
+  return new Response(JSON.stringify({ ref_audios: voices, total: 1 }));
+}
+
 it("keeps what the user enters before the presets arrive", () => {
   const settings = callSettings("audio");
   settings.update({ prompt: "Talk like a pirate.", voice: "bea" });
@@ -36,9 +43,7 @@ it("keeps what the user enters before the presets arrive", () => {
 });
 
 it("keeps a voice that is selected while that of the preset is looked up", async () => {
-  const ada = { id: "ada", name: "Ada", path: "ada.wav", filename: "ada.wav", created_at: "" };
-  const voices = [{ ...ada, source_type: "shipped", duration_ms: 1, sample_rate: 16_000 }];
-  const fetched = vi.fn(async () => new Response(JSON.stringify({ ref_audios: voices, total: 1 })));
+  const fetched = vi.fn(answerVoices);
   vi.stubGlobal("fetch", fetched);
   const settings = callSettings("audio");
   applyPreset(settings, ASSISTANT);
@@ -48,6 +53,13 @@ it("keeps a voice that is selected while that of the preset is looked up", async
   expect(settings.value.voice).toBe("bea");
   applyPreset(settings, POET);
   await vi.waitFor(() => expect(settings.value.voice).toBe("ada"));
+});
+
+it("keeps the voice of a preset that is saved as another one before its voice is looked up", async () => {
+  vi.stubGlobal("fetch", answerVoices);
+  const settings = callSettings("audio");
+  applyPreset(settings, ASSISTANT);
+  expect(await presetContent(settings)).toMatchObject({ voice: "ada" });
 });
 
 it("sends the defaults and omits the recording consent", () => {

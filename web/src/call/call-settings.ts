@@ -90,6 +90,8 @@ export async function readyToCall(kind: CallKind, settings: CallSettings): Promi
   await Promise.all([hasPreset || presetChosen(page), loadCapabilities()]);
 }
 
+const voiceLookups = new WeakMap<CallSettings, Promise<void>>();
+
 /**
  * Applies the prompt, greeting and voice of a preset. A preset that is already selected keeps the user's
  * changes, and the first one keeps what the user has entered while the presets were loading.
@@ -110,17 +112,19 @@ export function applyPreset(settings: CallSettings, preset: Preset): void {
   }
   if (isOwnPreset(before.preset)) settings.update({ speech: null });
   if (entered.voice !== null) return;
-  voiceAt(preset.ref_audio?.path).then(
+  const found = voiceAt(preset.ref_audio?.path).then(
     (voice) => {
       const { value } = settings; // the user may have selected another one
       if (value.preset === id && value.voice === before.voice) settings.update({ voice });
     },
     (error: unknown) => showError(error),
   );
+  voiceLookups.set(settings, found);
 }
 
-/** What a preset of the user keeps. */
-export function presetContent({ value }: CallSettings): PresetContent {
-  const { prompt, greeting, voice, speech } = value;
+/** What a preset of the user keeps, with the voice of the current preset, which may still be looked up. */
+export async function presetContent(settings: CallSettings): Promise<PresetContent> {
+  await voiceLookups.get(settings);
+  const { prompt, greeting, voice, speech } = settings.value;
   return { texts: prompt === "" ? [] : [prompt], greeting, voice, speech };
 }

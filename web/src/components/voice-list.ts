@@ -37,7 +37,7 @@ export interface PresetVoice {
   readonly samples: Samples;
 }
 
-/** Starts or stops the preview of a voice. `own` replaces the server's audio. */
+/** Starts or stops the preview of a voice. Rejects with ApiError if its audio cannot be fetched. */
 export async function togglePreview(
   id: string,
   presetVoice: PresetVoice | null = null,
@@ -46,14 +46,18 @@ export async function togglePreview(
   stopPreview();
   if (again) return;
   previewedVoice.set(id);
-  const { samples, rate } = presetVoice
-    ? { samples: presetVoice.samples, rate: INPUT_RATE }
-    : await audioOf(id);
-  if (previewedVoice.value !== id) return;
   const ended = (): void => {
     if (previewedVoice.value === id) previewedVoice.set(null);
   };
-  playAudio(samples, rate, 0, ended);
+  try {
+    const { samples, rate } = presetVoice
+      ? { samples: presetVoice.samples, rate: INPUT_RATE }
+      : await audioOf(id);
+    if (previewedVoice.value === id) playAudio(samples, rate, 0, ended);
+  } catch (error) {
+    ended();
+    throw error;
+  }
 }
 
 async function audioOf(id: string): Promise<{ samples: Samples; rate: number }> {
