@@ -86,8 +86,8 @@ class DuplexSession(Session[Queued, Unit]):
         """Initialise the session; also possible while it waits in the queue.
 
         `config` has the settings of the protocol, such as `{"temperature": 0.5}`. `greeting` is what the
-        model says before the user speaks. The references are float32 mono at
-        16 kHz: the voice to speak with.
+        model says before the user speaks. The references are float32 mono at 16 kHz: the voice to speak
+        with.
         """
         fields = config_fields(config or DuplexConfig())
         if greeting:

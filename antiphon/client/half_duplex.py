@@ -78,9 +78,8 @@ class HalfDuplexSession(Session[Queued, Event]):
         """Initialise the session; also possible while it waits in the queue.
 
         `config` has the settings of the protocol. `greeting` is what the model says before the user
-        speaks. `system` is a text, or texts and
-        sounds in a row; sounds are float32 mono at 16 kHz, and the first one is the voice to speak
-        with unless `ref_audio` is.
+        speaks. `system` is a text, or texts and sounds in a row. Sounds are float32 mono at 16 kHz. The
+        first one is the voice to speak with, unless `ref_audio` is.
         """
         fields = config_fields(config or HalfDuplexConfig())
         if greeting:

@@ -56,7 +56,7 @@ _ITEMS = CONVERSIONS | dict.fromkeys(
 """Messages of the conversation in every protocol, and what becomes of each."""
 
 _LOST = (None, 1006)
-"""Close codes of a connection that ended without a goodbye."""
+"""Close codes of a connection that ended without a close frame."""
 
 Place = TypeVar("Place", bound=Queued | SessionQueued | SessionQueueUpdate)
 Item = TypeVar("Item")
