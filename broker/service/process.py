@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
+import resource
 import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -34,6 +35,7 @@ def run_service(
     until its settings are changed; errors of `permanent` mean that too.
     """
     configure_logging(name)
+    allow_open_files()
     needs_change: tuple[type[Exception], ...] = (
         InvalidSettings,
         BadPasswordFile,
@@ -62,6 +64,21 @@ def freeze_heap() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+_MOST_OPEN_FILES = 1024 * 1024
+"""Some systems have a hard limit of 2**30, from which programs allocate tables."""
+
+
+def allow_open_files() -> None:
+    """Raise the soft limit of open files to the hard one.
+
+    Shells and systemd set 1024, so that programs with `select` work. An edge needs one per client.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(hard, _MOST_OPEN_FILES) if hard != resource.RLIM_INFINITY else _MOST_OPEN_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3

@@ -101,6 +101,7 @@ class RequestBodies:
 
     async def _checked(self, scope: Scope, receive: Receive, held: Reservation) -> Receive:
         """The `receive` for the route. Raises what `_refusals` turns into HttpErrors."""
+        _check_framing(scope)
         route, params = self._route_of(scope)
         if route is None:
             return _LimitedBody(receive, _UNKNOWN_BYTES, _UNKNOWN_TIMEOUT_S).receive
@@ -143,6 +144,16 @@ def _has_body(scope: Scope) -> bool:
         name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
         for name, value in scope["headers"]
     )
+
+
+def _check_framing(scope: Scope) -> None:
+    """Raises HttpError. A proxy may read two requests where this server reads one (RFC 9112, 6.1)."""
+    names = [name for name, _ in scope["headers"]]
+    if b"transfer-encoding" in names and b"content-length" in names:
+        text = "Content-Length and Transfer-Encoding exclude each other; send one"
+        error = HttpError(400, ErrorCode.INVALID_FIELD, text, field="Content-Length")
+        error.headers = {"Connection": "close"}
+        raise error
 
 
 def _announced(scope: Scope) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -40,6 +41,9 @@ _SWEEP_EVERY = 1024
 
 _LOG_EVERY_S = 10.0
 """Log at most this often during a flood."""
+
+_SPARE_DESCRIPTORS = 64
+"""Kept for connections to Redis and for files."""
 
 
 class TokenBucket:
@@ -296,8 +300,21 @@ class HttpConnectionLimiter:
             if not self._open[key]:
                 del self._open[key]
 
-    def report(self, reason: str) -> None:
-        """Count a connection that was cut off, and log it at intervals."""
+    def has_room(self, descriptor: int) -> bool:
+        """False if few file descriptors are left beside that of a new connection; reports it then.
+
+        The system assigns the lowest free number, so `descriptor` says how many are in use.
+        """
+        allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if allowed == resource.RLIM_INFINITY or descriptor < allowed - _SPARE_DESCRIPTORS:
+            return True
+        if self.report("edge_full"):
+            remedy = "raise its hard limit of open files (ulimit -Hn), or start more edges"
+            log.warning("edge_out_of_descriptors", allowed=allowed, remedy=remedy)
+        return False
+
+    def report(self, reason: str) -> bool:
+        """Count a connection that was cut off, and log it at intervals. True if it logged now."""
         self._rejected.labels(reason).inc()
         self._unreported[reason] += 1
         if (now := self._clock()) - self._reported_at >= _LOG_EVERY_S:
@@ -305,3 +322,5 @@ class HttpConnectionLimiter:
             log.info("connections_cut_off", **self._unreported)
             self._unreported.clear()
             self._reported_at = now
+            return True
+        return False

@@ -12,10 +12,20 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from antiphon.edge.access.limits import HttpConnectionLimiter
+from antiphon.edge.errors import Problem
 from antiphon.edge.transport.turns import BULK_BYTES, QueuedFlowControl, TurnQueue
+from antiphon.shared_schemas.errors import ErrorCode
 
 MIN_BODY_RATE = 16 * 1024
 """Bytes per second. A slower body is cut off once its response was sent."""
+
+_FULL_TEXT = "this edge has no room for another connection; try again"
+_FULL = Problem(error=_FULL_TEXT, message=_FULL_TEXT, code=ErrorCode.QUEUE_FULL, retryable=True)
+_FULL_BODY = _FULL.model_dump_json(exclude_none=True).encode()
+_FULL_RESPONSE = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n"
+    b"content-length: %d\r\nretry-after: 1\r\nconnection: close\r\n\r\n%b"
+) % (len(_FULL_BODY), _FULL_BODY)
 
 
 class EdgeHttpProtocol(H11Protocol):
@@ -41,10 +51,13 @@ class EdgeHttpProtocol(H11Protocol):
         self._first: bytes | None = b""
         """What arrived before the connection's first turn; None after it."""
         self._upgraded = False
+        self._has_room = True
+        """False: the process has too few file descriptors left to serve this connection."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Drops a connection at once if its address has too many."""
         super().connection_made(transport)
+        self._has_room = self.connection_limiter.has_room(self._descriptor())
         self.flow = QueuedFlowControl(transport, self.turns)
         try:
             self._limit_key = self.connection_limiter.acquire(self.client[0] if self.client else "")
@@ -70,6 +83,10 @@ class EdgeHttpProtocol(H11Protocol):
     def _begin(self) -> None:
         data, self._first = self._first, None
         if data and not self.transport.is_closing():
+            if not self._has_room:
+                self.transport.write(_FULL_RESPONSE)
+                self.transport.close()
+                return
             self.transport.resume_reading()
             self._receive(data)
 
@@ -174,6 +191,8 @@ class EdgeHttpProtocol(H11Protocol):
 
         This process alone sees no progress for long, because the kernel takes data in large steps.
         """
-        descriptor = self.transport.get_extra_info("socket").fileno()
-        queued = fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4))
+        queued = fcntl.ioctl(self._descriptor(), termios.TIOCOUTQ, bytes(4))
         return self.transport.get_write_buffer_size() + int(struct.unpack("i", queued)[0])
+
+    def _descriptor(self) -> int:
+        return int(self.transport.get_extra_info("socket").fileno())

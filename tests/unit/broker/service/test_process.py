@@ -26,6 +26,19 @@ gc.collect()
 assert after() is None, "later garbage is collected as before"
 """
 
+OPEN_FILES = """
+import resource
+from antiphon.broker.service.process import allow_open_files
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 2000))
+allow_open_files()
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == (2000, 2000)
+"""
+
 
 def test_a_frozen_heap_is_not_visited_again() -> None:
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)
+
+
+def test_a_service_may_open_as_many_files_as_the_system_allows() -> None:
+    subprocess.run([sys.executable, "-c", OPEN_FILES], check=True, timeout=60)
