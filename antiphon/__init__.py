@@ -16,9 +16,11 @@ All errors of the client are kinds of `ClientError`. docs/python-client.md has a
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # for type checkers it is true; `typing` loads too slowly for every command
 if TYPE_CHECKING:
+    from typing import Any
+
     from antiphon.client.assistant import Client, SpokenReply
     from antiphon.client.chat import ask
     from antiphon.client.duplex import connect_duplex

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from antiphon.broker.service.process import run_service
-from antiphon.cleanup_job.service import run
-from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.interrupts import QuietInterrupts
+
+with QuietInterrupts():
+    from antiphon.broker.service.process import run_service
+    from antiphon.cleanup_job.service import run
+    from antiphon.cleanup_job.settings import CleanupSettings
 
 
 def main() -> int:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from antiphon.broker.service.process import run_service
-from antiphon.edge.service import run
-from antiphon.edge.settings import EdgeSettings
+from antiphon.interrupts import QuietInterrupts
+
+with QuietInterrupts():
+    from antiphon.broker.service.process import run_service
+    from antiphon.edge.service import run
+    from antiphon.edge.settings import EdgeSettings
 
 
 def main() -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from antiphon.broker.service.process import freeze_heap, run_service
-from antiphon.inference_worker.engines.types import EngineLoadError
-from antiphon.inference_worker.settings import WorkerSettings
-from antiphon.inference_worker.worker import run
+from antiphon.interrupts import QuietInterrupts
+
+with QuietInterrupts():
+    from antiphon.broker.service.process import freeze_heap, run_service
+    from antiphon.inference_worker.engines.types import EngineLoadError
+    from antiphon.inference_worker.settings import WorkerSettings
+    from antiphon.inference_worker.worker import run
 
 
 def main() -> int:

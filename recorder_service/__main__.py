@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from antiphon.broker.service.process import run_service
-from antiphon.recorder_service.service import serve
-from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.interrupts import QuietInterrupts
+
+with QuietInterrupts():
+    from antiphon.broker.service.process import run_service
+    from antiphon.recorder_service.service import serve
+    from antiphon.recorder_service.settings import RecorderSettings
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ import typer
 import typer.main
 
 from antiphon.cli.help import Command, Group, examples
+from antiphon.interrupts import INTERRUPTED
 
 _COMMANDS = {
     "up": {
@@ -149,6 +150,8 @@ def main() -> None:
             app()
         finally:
             _flush_output()
+    except KeyboardInterrupt:  # typer ends commands so; this one came before or after
+        sys.exit(INTERRUPTED)
     except ModuleNotFoundError as error:
         if str(error.name).startswith("antiphon"):
             raise

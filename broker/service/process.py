@@ -21,6 +21,7 @@ from antiphon.broker.errors import (
 )
 from antiphon.broker.service.logs import configure_logging
 from antiphon.broker.settings import CONFIG_STATUS, InvalidSettings
+from antiphon.interrupts import INTERRUPTED
 
 
 def run_service(
@@ -32,7 +33,7 @@ def run_service(
     """Run a service until it stops. Returns its exit status.
 
     0: it stopped. 1: it could not start, and a later try may succeed. CONFIG_STATUS: it cannot start
-    until its settings are changed; errors of `permanent` mean that too.
+    until its settings are changed; errors of `permanent` mean that too. INTERRUPTED: Ctrl-C during the start.
     """
     configure_logging(name)
     allow_open_files()
@@ -44,6 +45,8 @@ def run_service(
     )
     try:
         uvloop.run(start())
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except needs_change as error:
         status, reason = CONFIG_STATUS, str(error)
     except BrokerUnavailable as error:
