@@ -19,6 +19,7 @@ from antiphon.broker.errors import (
     StoreFull,
     TooManySessions,
 )
+from antiphon.shared_schemas.entries import ErrorOut
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, name_field
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.wire import Error
@@ -108,6 +109,23 @@ def error_message(
     return Error(error=text, message=text, code=str(code), field=field, retryable=retryable)
 
 
+_PERMANENT = frozenset(
+    {
+        ErrorCode.CANCELLED,
+        ErrorCode.CONTEXT_FULL,
+        ErrorCode.INVALID_FIELD,
+        ErrorCode.NOT_READY,
+    }
+)
+"""Ends of a session after which the same requests would fail again."""
+
+
+def worker_error(entry: ErrorOut) -> Error:
+    """The message for an error of a worker. `retryable` is absent if the session continues."""
+    retryable = entry.code not in _PERMANENT if entry.fatal else None
+    return error_message(entry.code, entry.message, field=entry.field, retryable=retryable)
+
+
 _EXPECTED: dict[type[Exception], tuple[ErrorCode, Close]] = {
     NotJson: (ErrorCode.INVALID_JSON, Close.UNSUPPORTED),
     PageDisabled: (ErrorCode.PAGE_OFF, Close.POLICY),
@@ -171,9 +189,8 @@ SHUTDOWN = replace(explain(Draining()), close=Close.RESTART)
 def explain_end(reason: EndReason | None) -> Fault:
     """Map the reason why a session ended to the error that its client receives."""
     code, text = _ENDS.get(reason, (ErrorCode.INTERNAL, f"the session ended ({reason})"))
-    retryable = code not in (ErrorCode.CANCELLED, ErrorCode.CONTEXT_FULL)
     close = _CLOSE_OF_END.get(code, Close.TRY_LATER)
-    return Fault(error_message(code, text, retryable=retryable), close)
+    return Fault(error_message(code, text, retryable=code not in _PERMANENT), close)
 
 
 class Problem(BaseModel):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pybase64
 
-from antiphon.edge.errors import Close, Fault, error_message
+from antiphon.edge.errors import Close, Fault, error_message, worker_error
 from antiphon.edge.json_text import ClientFrame, load_json
 from antiphon.edge.media.decode import (
     InputReader,
@@ -347,7 +347,7 @@ class ChatMachine(SessionMachine[StopIn]):
 
     def _failed(self, entry: ErrorOut) -> list[Action]:
         self.phase = Phase.OVER
-        fault = Fault(error_message(entry.code, entry.message, field=entry.field))
+        fault = Fault(worker_error(entry))
         messages = [Send(message) for message in self._error_messages(fault)]
         if entry.code == ErrorCode.CONTEXT_FULL:
             return [*messages, Finish(Close.POLICY, EndReason.CONTEXT_FULL)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from antiphon.edge.errors import Close, Fault, error_message, explain_end
+from antiphon.edge.errors import Close, Fault, explain_end, worker_error
 from antiphon.edge.json_text import ClientFrame
 from antiphon.shared_schemas.entries import (
     ErrorOut,
@@ -350,7 +350,7 @@ class ConversationMachine(SessionMachine[Command]):
         return self._finish(message, Close.NORMAL, EndReason.PAUSE_TIMEOUT)
 
     def _failed(self, entry: ErrorOut) -> list[Action]:
-        message = error_message(entry.code, entry.message, field=entry.field)
+        message = worker_error(entry)
         if not entry.fatal:
             if self.phase is Phase.PREPARING:
                 self.phase = Phase.ASSIGNED

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from antiphon.edge.errors import Close, Fault, error_message
+from antiphon.edge.errors import Close, Fault, worker_error
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.decode import InputReader, decode_frame
 from antiphon.edge.media.voices import UploadedVoices
@@ -184,7 +184,7 @@ class RealtimeChatMachine(ChatMachine):
             return self._finish(full, Close.NORMAL, EndReason.CONTEXT_FULL)
         invalid = entry.code == ErrorCode.INVALID_FIELD
         close = Close.POLICY if invalid else Close.INTERNAL
-        message = error_message(entry.code, entry.message, field=entry.field)
+        message = worker_error(entry)
         return [*self.report(Fault(message, close))]
 
     def _closed(self) -> list[Action]:

@@ -11,7 +11,8 @@ from antiphon.broker.errors import (
     StaleFence,
     StoreFull,
 )
-from antiphon.edge.errors import Close, Draining, NotJson, explain, explain_end
+from antiphon.edge.errors import Close, Draining, NotJson, explain, explain_end, worker_error
+from antiphon.shared_schemas.entries import ErrorOut
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
 
@@ -55,3 +56,21 @@ def test_every_end_has_a_message_and_a_close_code(reason: EndReason | None) -> N
     fault = explain_end(reason)
     assert fault.close is not None
     assert fault.message.retryable is not None
+
+
+@pytest.mark.parametrize(
+    ("code", "fatal", "retryable"),
+    [
+        (ErrorCode.INFERENCE_ERROR, True, True),
+        (ErrorCode.BROKER_UNAVAILABLE, True, True),
+        (ErrorCode.CONTEXT_FULL, True, False),
+        (ErrorCode.INVALID_FIELD, True, False),
+        (ErrorCode.NOT_READY, True, False),
+        (ErrorCode.INFERENCE_ERROR, False, None),
+    ],
+)
+def test_an_error_of_a_worker_that_ends_the_session_says_whether_to_try_again(
+    code: ErrorCode, fatal: bool, retryable: bool | None
+) -> None:
+    message = worker_error(ErrorOut(code=code, message="bad", fatal=fatal))
+    assert message.retryable is retryable

@@ -257,7 +257,7 @@ def test_over_http_errors_have_the_usual_fields() -> None:
         "detail": "bad",
         "code": "invalid_field",
         "field": "messages.0.content.1",
-        "retryable": None,
+        "retryable": False,
     }
 
 
