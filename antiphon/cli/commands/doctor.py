@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import resource
 import shutil
 import ssl
 import sys
@@ -40,6 +41,7 @@ from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok
 
 _SOON_DAYS = 14
 _DAY_S = 86_400
+_FEW_OPEN_FILES = 4096
 _NEWEST_PYTHON = (3, 14)
 _COLOURS = {
     FindingStatus.OK: "green",
@@ -87,6 +89,7 @@ def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
     yield examine_privacy(recorder.data_dir)
     yield from examine_ports(StackPlan.of(edge, worker, recorder, cleanup))
     yield examine_access(edge)
+    yield examine_open_files()
     if (stack := StackFile.read(recorder.data_dir)) is not None:
         yield ok("antiphon up", f"runs in this folder at {stack.edge_url} (process {stack.pid})")
     if worker.transcribe:
@@ -214,6 +217,17 @@ def examine_access(edge: EdgeSettings) -> Finding:
         return warning(about, f"everyone who reaches {edge.host} may connect without a key", remedy)
     keys = "clients need a key" if access.digests[0] else "only this machine can connect"
     return ok(about, keys)
+
+
+def examine_open_files() -> Finding:
+    """How many files a service may open: it raises its soft limit to the hard one."""
+    _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY:
+        return ok("open files", "not limited")
+    found = f"at most {allowed} per process; an edge needs one per client"
+    if allowed < _FEW_OPEN_FILES:
+        return warning("open files", found, "raise the hard limit (ulimit -Hn)")
+    return ok("open files", found)
 
 
 def examine_certificate(certificate: Path, key: Path) -> Finding:

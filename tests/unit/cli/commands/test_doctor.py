@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import socket
 import threading
@@ -24,6 +25,7 @@ from antiphon.cli.commands.doctor import (
     examine_access,
     examine_certificate,
     examine_disk,
+    examine_open_files,
     examine_ports,
     examine_privacy,
     examine_python,
@@ -295,3 +297,14 @@ def test_findings_fit_into_a_terminal_and_are_whole_lines_elsewhere(
     lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in capsys.readouterr().out.splitlines()]
     assert max(map(len, lines)) <= longest
     assert len([line for line in lines if "folder" in line]) == (1 if longest > 80 else 4)
+
+
+@pytest.mark.parametrize(
+    ("hard", "verdict"),
+    [(1024, FindingStatus.WARNING), (20_000, FindingStatus.OK), (-1, FindingStatus.OK)],
+)
+def test_few_open_files_are_a_warning(
+    hard: int, verdict: FindingStatus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, hard))
+    assert examine_open_files().verdict is verdict
