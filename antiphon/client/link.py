@@ -164,6 +164,7 @@ class Link:
         self.socket = socket
         self.binary = socket.subprotocol == BINARY_PROTOCOL
         self._pcm = pcm if self.binary else PcmFormat.F32
+        self.on_change: Callable[[bool], None] = lambda _: None
 
     def sound(self, samples: Samples, longest_s: float | None = None) -> Raw:
         """Audio (float32 mono 16 kHz) as a field of a message. Raises InvalidAudio."""
@@ -280,10 +281,13 @@ class ResumingLink(Link):
         if self._over or not self._token or not self._is_broken():
             return False
         self._connected.clear()
+        self.on_change(False)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._resume_for_s):
                 for attempt in range(10_000):
                     if (resumed := await self._attempt()) is not None:
+                        if resumed:
+                            self.on_change(True)
                         return resumed
                     await asyncio.sleep(_RETRY_PAUSES_S[min(attempt, len(_RETRY_PAUSES_S) - 1)])
         return False

@@ -89,6 +89,13 @@ class Session(ABC, Generic[Place, Item]):
         """True if media travel as bytes."""
         return self._link.binary
 
+    def watch_connection(self, on_change: Callable[[bool], None]) -> None:
+        """Call `on_change` with False when the connection breaks, and with True once it is resumed.
+
+        It is not called without the option `resume`.
+        """
+        self._link.on_change = on_change
+
     async def queue(self) -> AsyncIterator[Place]:
         """Positions in the queue; ends when a worker has the session."""
         while (place := await self._places.get()) is not None:

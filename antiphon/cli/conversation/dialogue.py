@@ -22,6 +22,7 @@ from antiphon.cli.conversation.latency import UnitLatency, hop_spread
 from antiphon.cli.conversation.sound import Headset, load_speech, save_reply
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError
+from antiphon.client.link import ClientOptions
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.messages.duplex import Prepared
@@ -50,6 +51,10 @@ class Transcript:
             self._line("connected", "a worker serves the session again", "dim")
         else:
             self.place(place)
+
+    def connection(self, resumed: bool) -> None:
+        text = "connected again" if resumed else "the connection broke; trying to connect again"
+        self._line("connected" if resumed else "waiting", text, "dim" if resumed else "yellow")
 
     def prepared(self, prepared: Prepared) -> None:
         self._line("prepared", f"the prompt has {prepared.prompt_length} tokens", "dim")
@@ -137,7 +142,9 @@ class Call:
     @asynccontextmanager
     async def prepared(self, transcript: Transcript) -> AsyncIterator[DuplexSession]:
         """A session that has left the queue and is prepared."""
-        async with connect_duplex(self.url, timing=True, api_key=self.api_key) as session:
+        options: ClientOptions = {"api_key": self.api_key, "resume": True}
+        async with connect_duplex(self.url, timing=True, **options) as session:
+            session.watch_connection(transcript.connection)
             transcript.connected(self.url, session.session_id)
             await session.wait_for_turn(transcript.place)
             async with in_background(_report_waits(session, transcript)):

@@ -17,6 +17,8 @@ from antiphon.client.sound import load_wav, save_wav
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
 
 _AUDIBLE = 0.01
+_MOST_UNSENT = 3
+"""Seconds of the microphone that are kept while the connection is broken, as the pages do."""
 
 
 class UnusableAudio(Exception):
@@ -153,8 +155,13 @@ class Headset:
             stream.close()
 
     async def chunks(self) -> AsyncIterator[Samples]:
-        """Seconds of the microphone, each as soon as it is complete."""
+        """Seconds of the microphone, each as soon as it is complete.
+
+        After a pause of the reader, it gets the newest ones: old speech would delay all that follows.
+        """
         while True:
+            while self._captured.qsize() > _MOST_UNSENT:
+                self._captured.get_nowait()
             yield await self._captured.get()
 
     def play(self, samples: Samples) -> None:

@@ -130,6 +130,17 @@ async def test_seconds_of_the_microphone_are_returned_in_order(card: Card) -> No
     assert (first[0], second[0]) == (0.25, 0.5)
 
 
+async def test_the_newest_seconds_of_the_microphone_are_kept(card: Card) -> None:
+    with Headset() as headset:
+        for value in range(10):
+            card.streams[0].callback(np.full((16000, 1), value, np.float32), 16000, None, None)
+        await asyncio.sleep(0)
+        chunks = headset.chunks()
+        async with asyncio.timeout(60):
+            kept = [float((await anext(chunks))[0]) for _ in range(3)]
+    assert kept == [7, 8, 9]
+
+
 async def test_speech_is_played_in_order_and_followed_by_silence(card: Card) -> None:
     with Headset() as headset:
         headset.play(np.array([1, 2, 3], np.float32))
