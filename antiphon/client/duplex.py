@@ -9,7 +9,6 @@ async with connect_duplex("ws://127.0.0.1:8006") as session:
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import (
     AsyncGenerator,
@@ -19,7 +18,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, Unpack
@@ -153,22 +152,9 @@ class DuplexSession(Session[Queued, Unit]):
             samples = load_wav(source) if isinstance(source, str | Path) else source
             recording = padded_chunks(check_samples(samples, rate))
             chunks = paced(chain(recording, silence()), time.monotonic())
-        sending = asyncio.create_task(self._send_all(chunks, frames))
-        receiving: asyncio.Task[Unit | None] | None = None
-        try:
-            while True:
-                receiving = asyncio.create_task(_next(self.results()))
-                pending = {receiving} if sending.done() else {receiving, sending}
-                await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                if sending.done():
-                    sending.result()
-                if (unit := await receiving) is None:
-                    return
+        async with aclosing(self._events_while(self._send_all(chunks, frames))) as units:
+            async for unit in units:
                 yield unit
-        finally:
-            for task in filter(None, (sending, receiving)):
-                task.cancel()
-                await asyncio.wait([task])
 
     async def _send_all(
         self, chunks: AsyncIterator[Samples], frames: Callable[[], Sequence[bytes]]
@@ -196,10 +182,6 @@ class DuplexSession(Session[Queued, Unit]):
     async def stop(self) -> Stopped:
         """End the session; `results` still yields the remaining units."""
         return await self._request({"type": "stop"}, Stopped)
-
-
-async def _next(units: AsyncIterator[Unit]) -> Unit | None:
-    return await anext(units, None)
 
 
 @with_options

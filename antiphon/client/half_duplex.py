@@ -3,19 +3,30 @@
 async with connect_half_duplex("ws://127.0.0.1:8006") as session:
     await session.wait_for_turn()
     await session.prepare("You are a fun assistant.")
-    await session.send_audio(half_a_second)       # float32, 16 kHz; again and again
-    async for event in session.events():          # usually in a separate task
+    async for event in session.converse(question):  # float32, 16 kHz
         match event:
-            case Piece(): play(event.audio)       # float32, 24 kHz; send nothing while it plays
+            case Piece(): play(event.audio)         # float32, 24 kHz
             case TurnDone(): print(event.text)
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import asyncio
+import time
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import aclosing, asynccontextmanager, suppress
+from itertools import chain
+from pathlib import Path
 from typing import Any, Unpack
 
+from antiphon.client.errors import SessionOver
 from antiphon.client.link import (
     ClientOptions,
     Link,
@@ -27,7 +38,15 @@ from antiphon.client.link import (
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Piece
 from antiphon.client.session import Session, config_fields, run_session
-from antiphon.shared_schemas.audio import Samples
+from antiphon.client.sound import (
+    check_samples,
+    load_wav,
+    padded_chunks,
+    silence,
+    whole_chunks,
+    with_silence,
+)
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT
 from antiphon.shared_schemas.messages.half_duplex import (
@@ -52,6 +71,8 @@ __all__ = [
 Event = VadState | Generating | Piece | TurnDone
 
 PARSER = Parser(HalfDuplexServerMessage)
+
+_CHUNK_S = 0.5
 
 
 class HalfDuplexSession(Session[Queued, Event]):
@@ -101,6 +122,35 @@ class HalfDuplexSession(Session[Queued, Event]):
         """
         await self._send({"type": "audio_chunk", "audio_base64": self._sound(samples, "chunk_s")})
 
+    async def converse(
+        self, source: str | Path | Samples | AsyncIterable[Samples], *, rate: int = INPUT_RATE
+    ) -> AsyncGenerator[Event, None]:
+        """Send audio in real time and yield the events, until the session ends.
+
+        `source` is a recording (a 16-bit WAV file or an array), or pieces of any length as a microphone
+        yields them. Silence follows its end. While an answer is generated and played, a recording pauses,
+        and what a microphone yields is dropped: it may contain the answer. Playback begins with the first
+        piece of an answer. Leave the loop to stop sending. Raises InvalidAudio, or OSError.
+        """
+        playback = _Playback()
+        if isinstance(source, AsyncIterable):
+            pieces = with_silence(whole_chunks(source, rate, _CHUNK_S), _CHUNK_S)
+            chunks = playback.drop_during_answers(pieces)
+        else:
+            samples = load_wav(source) if isinstance(source, str | Path) else source
+            recording = padded_chunks(check_samples(samples, rate), _CHUNK_S)
+            chunks = playback.pause_during_answers(chain(recording, silence(_CHUNK_S)))
+        async with aclosing(self._events_while(self._send_all(chunks))) as events:
+            async for event in events:
+                playback.take(event)
+                yield event
+
+    async def _send_all(self, chunks: AsyncIterator[Samples]) -> None:
+        """`events` reports the end of the session, so it is no error here."""
+        with suppress(SessionOver):
+            async for chunk in chunks:
+                await self.send_audio(chunk)
+
     async def stop(self) -> Stopped:
         """End the session."""
         return await self._request({"type": "stop"}, Stopped)
@@ -109,6 +159,44 @@ class HalfDuplexSession(Session[Queued, Event]):
         if isinstance(part, str):
             return {"type": "text", "text": part}
         return {"type": "audio", "data": self._sound(part)}
+
+
+class _Playback:
+    """Knows when an answer is generated or played, if playback begins with its first piece."""
+
+    def __init__(self) -> None:
+        self._complete = asyncio.Event()
+        self._complete.set()
+        self._ends_at = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        return self._complete.is_set() and time.monotonic() >= self._ends_at
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, Generating):
+            self._complete.clear()
+        elif isinstance(event, Piece):
+            self._ends_at = max(self._ends_at, time.monotonic()) + len(event.audio) / OUTPUT_RATE
+        elif isinstance(event, TurnDone):
+            self._complete.set()
+
+    async def drop_during_answers(self, chunks: AsyncIterable[Samples]) -> AsyncIterator[Samples]:
+        async for chunk in chunks:
+            if self.is_over:
+                yield chunk
+
+    async def pause_during_answers(self, chunks: Iterable[Samples]) -> AsyncIterator[Samples]:
+        """The chunks in real time."""
+        due = time.monotonic()
+        for chunk in chunks:
+            while not self.is_over:
+                await self._complete.wait()
+                await asyncio.sleep(self._ends_at - time.monotonic())
+                due = time.monotonic()
+            due += _CHUNK_S
+            await asyncio.sleep(due - time.monotonic())
+            yield chunk
 
 
 @with_options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Generic, TypeVar
 
@@ -150,6 +150,25 @@ class Session(ABC, Generic[Place, Item]):
         if self.ended_by is None and self._over is not None:
             raise self._over
 
+    async def _events_while(self, sender: Coroutine[Any, Any, None]) -> AsyncGenerator[Item, None]:
+        """The events, while `sender` runs in a task. Raises its errors."""
+        sending = asyncio.create_task(sender)
+        receiving: asyncio.Task[Item | None] | None = None
+        try:
+            while True:
+                receiving = asyncio.create_task(_next(self.events()))
+                pending = {receiving} if sending.done() else {receiving, sending}
+                await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                if sending.done():
+                    sending.result()
+                if (item := await receiving) is None:
+                    return
+                yield item
+        finally:
+            for task in filter(None, (sending, receiving)):
+                task.cancel()
+                await asyncio.wait([task])
+
     async def _next_item(self) -> Item | ClientError | None:
         """Raises RuntimeError for a second reader, which would get half of the items."""
         if self._is_read:
@@ -285,6 +304,10 @@ class Session(ABC, Generic[Place, Item]):
             return SessionOver(text + cause, code)
         reason = self._link.socket.close_reason or "no reason given"
         return SessionOver(f"the server closed the connection ({code}: {reason}){cause}", code)
+
+
+async def _next(items: AsyncIterator[Item]) -> Item | None:
+    return await anext(items, None)
 
 
 def config_fields(config: BaseModel | Mapping[str, Any]) -> dict[str, Any]:

@@ -129,13 +129,13 @@ async def paced(
 
 
 async def whole_chunks(
-    pieces: AsyncIterable[Samples], rate: int = INPUT_RATE
+    pieces: AsyncIterable[Samples], rate: int = INPUT_RATE, chunk_s: float | None = None
 ) -> AsyncIterator[Samples]:
-    """One-second chunks of pieces of any length; silence fills up the last one.
+    """Chunks, by default of one second, of pieces of any length; silence fills up the last one.
 
     Raises InvalidAudio.
     """
-    size, kept = int(INPUT_RATE * CHUNK_S), SILENCE
+    size, kept = int(INPUT_RATE * (chunk_s or CHUNK_S)), SILENCE
     async for piece in pieces:
         check_samples(piece, rate)
         kept = np.concatenate([kept, piece])
@@ -146,9 +146,11 @@ async def whole_chunks(
         yield np.pad(kept, (0, size - len(kept)))
 
 
-async def with_silence(chunks: AsyncIterable[Samples]) -> AsyncIterator[Samples]:
+async def with_silence(
+    chunks: AsyncIterable[Samples], chunk_s: float | None = None
+) -> AsyncIterator[Samples]:
     """The chunks, and after the last one endless silence in real time."""
     async for chunk in chunks:
         yield chunk
-    async for chunk in paced(silence(), time.monotonic()):
+    async for chunk in paced(silence(chunk_s or CHUNK_S), time.monotonic(), chunk_s):
         yield chunk

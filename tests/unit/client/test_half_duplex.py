@@ -1,0 +1,110 @@
+"""`converse` of a session in turns: what is sent, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import pybase64
+import pytest
+
+from antiphon.client.errors import InvalidAudio
+from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
+from antiphon.shared_schemas.audio import OUTPUT_RATE, Samples
+from support.scripted_server import Script, Scripted, Wire
+
+ANSWER_S = 2.0
+
+
+@asynccontextmanager
+async def talking_to(script: Script) -> AsyncIterator[HalfDuplexSession]:
+    async with (
+        Scripted(script).running() as server,
+        connect_half_duplex(server.url) as session,
+    ):
+        await session.prepare()
+        yield session
+
+
+async def answer(wire: Wire) -> None:
+    """A turn with 2 s of speech, which is generated at once."""
+    audio = pybase64.b64encode_as_string(np.zeros(int(ANSWER_S * OUTPUT_RATE), "<f4").tobytes())
+    await wire.send("generating", speech_duration_ms=500)
+    await wire.send("chunk", text_delta="Yes.", audio_data=audio)
+    await wire.send("turn_done", turn_index=0, text="Yes.")
+
+
+def half_a_second(loudness: float) -> Samples:
+    return np.full(8000, loudness, np.float32)
+
+
+def loudness(message: dict[str, Any]) -> float:
+    samples = np.frombuffer(pybase64.b64decode(message["audio_base64"]), "<f4")
+    assert len(samples) == 8000
+    return float(samples[0])
+
+
+async def test_a_recording_pauses_while_an_answer_is_played() -> None:
+    """A chunk that was sent when the answer arrives is no error."""
+    sent: list[float] = []
+    third_at = 0.0
+
+    async def script(wire: Wire) -> None:
+        nonlocal third_at
+        await wire.begin()
+        sent.append(loudness(await wire.expect("audio_chunk")))
+        await answer(wire)
+        for _ in range(3):
+            sent.append(loudness(await wire.expect("audio_chunk")))
+            third_at = time.monotonic() if len(sent) == 3 else third_at
+        await wire.send("timeout", reason="enough")
+
+    recording = np.concatenate([half_a_second(0.25), half_a_second(0.5), half_a_second(0.75)])
+    async with talking_to(script) as session:
+        began = 0.0
+        async for event in session.converse(recording):
+            if isinstance(event, Piece):
+                began = time.monotonic()
+    assert sent == [0.25, 0.5, 0.75, 0.0]
+    assert third_at >= began + ANSWER_S
+
+
+async def test_a_microphone_is_dropped_while_an_answer_is_played() -> None:
+    """The machine may be slow, but not for as long as the answer."""
+    sent: list[float] = []
+    playing = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        sent.append(loudness(await wire.expect("audio_chunk")))
+        await answer(wire)
+        sent.append(loudness(await wire.expect("audio_chunk")))
+        await wire.send("timeout", reason="enough")
+
+    async def microphone() -> AsyncIterator[Samples]:
+        yield half_a_second(0.25)
+        await playing.wait()
+        yield half_a_second(0.5)
+        yield half_a_second(0.5)
+        await asyncio.sleep(ANSWER_S)
+        yield half_a_second(0.75)
+
+    async with talking_to(script) as session:
+        async for event in session.converse(microphone()):
+            if isinstance(event, Piece):
+                playing.set()
+    assert sent == [0.25, 0.75]
+
+
+async def test_wrong_sound_is_refused() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.finish()
+
+    async with talking_to(script) as session:
+        with pytest.raises(InvalidAudio, match="int16, float32 is needed"):
+            await anext(session.converse(np.zeros(8000, np.int16)))  # type: ignore[arg-type]
