@@ -27,14 +27,14 @@ from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.load.plan import LoadPlan
 from antiphon.edge.protocols.duplex import result_message
 from antiphon.shared_schemas.messages.duplex import Prepared
-from antiphon.shared_schemas.wire import Stopped, encode
+from antiphon.shared_schemas.wire import Stopped, encode_text
 from edge_load import answer, load_of, measure, run_edge
 from processes import ROOT, process, wait_for
 
 SPOKEN = result_message(answer(1, 0, 0.0, 0.0), 0.0, timing=False)
-BEFORE_TIME, AFTER_TIME = encode(SPOKEN).split('"current_time":0,')
-PREPARED = encode(Prepared(prompt_length=1, recording_session_id=None))
-STOPPED = encode(Stopped(session_id="bench"))
+BEFORE_TIME, AFTER_TIME = encode_text(SPOKEN).text().split('"current_time":0,')
+PREPARED = encode_text(Prepared(prompt_length=1, recording_session_id=None)).text()
+STOPPED = encode_text(Stopped(session_id="bench")).text()
 
 
 def address(number: int) -> str:

@@ -16,33 +16,30 @@ class Mailbox(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._items: deque[T] = deque()
+        self.items: deque[T] = deque()
+        """Not taken yet. Only `put_nowait` may add one: it wakes the consumer."""
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
 
-    @property
-    def awaited(self) -> bool:
-        """The consumer waits for the next item."""
-        return self._waiter is not None
-
-    def __len__(self) -> int:
-        return len(self._items)
-
     def empty(self) -> bool:
-        return not self._items
+        return not self.items
 
-    def put_nowait(self, item: T) -> None:
-        self._items.append(item)
+    def put_nowait(self, item: T) -> bool:
+        """Returns True if the consumer waits for the item."""
+        self.items.append(item)
         waiter, self._waiter = self._waiter, None
-        if waiter is not None and not waiter.done():  # it may be cancelled
+        if waiter is None:
+            return False
+        if not waiter.done():  # it may be cancelled
             waiter.set_result(None)
+        return True
 
     async def get(self) -> T:
         """Not for concurrent use."""
-        while not self._items:
+        while not self.items:
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
-        return self._items.popleft()
+        return self.items.popleft()

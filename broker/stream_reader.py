@@ -60,7 +60,7 @@ class Subscription(Generic[EntryT]):
         self.after = position
         if position >= self._ends_before or self.overflowed:
             return
-        if len(self._entries) >= self._limit:
+        if len(self._entries.items) >= self._limit:
             self.overflowed = True
             self._entries.put_nowait(None)
             return
@@ -79,7 +79,7 @@ class Subscription(Generic[EntryT]):
 
     @property
     def unread(self) -> int:
-        return len(self._entries)
+        return len(self._entries.items)
 
     def __aiter__(self) -> Self:
         return self

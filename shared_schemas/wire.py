@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
@@ -277,8 +277,21 @@ _IN_PLACE = secrets.token_hex(16)
 _IN_PLACE_UTF8 = _IN_PLACE.encode()
 
 
-def encode_parts(message: ServerMessage) -> tuple[bytes, ...]:
-    """The JSON text of one message as UTF-8, in parts, without a copy of its media.
+@dataclass(frozen=True, slots=True)
+class TextParts:
+    """A text message as UTF-8, in parts: `str` would be copied twice on its way to the socket."""
+
+    parts: Sequence[bytes]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def text(self) -> str:
+        return b"".join(self.parts).decode()
+
+
+def encode_text(message: ServerMessage) -> TextParts:
+    """The JSON text of one message, without a copy of its media.
 
     The encoder of JSON would look at each character of the media, and copy them twice.
     """
@@ -291,18 +304,11 @@ def encode_parts(message: ServerMessage) -> tuple[bytes, ...]:
         return _IN_PLACE
 
     text = orjson.dumps(message.wire(), keep, orjson.OPT_PASSTHROUGH_DATACLASS)
-    if not media:
-        return (text,)
-    first, *others = text.split(_IN_PLACE_UTF8)
+    first, *others = text.split(_IN_PLACE_UTF8) if media else (text,)
     parts = [first]
     for part in zip(media, others, strict=True):
         parts += part
-    return tuple(parts)
-
-
-def encode(message: ServerMessage) -> str:
-    """The JSON text of one message."""
-    return b"".join(encode_parts(message)).decode()
+    return TextParts(parts)
 
 
 def encode_binary(message: ServerMessage, pcm: PcmFormat) -> str | bytes:

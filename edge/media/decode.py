@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
+import orjson
 import pybase64
 
 from antiphon.edge.access.limits import InputBudget
-from antiphon.edge.json_text import ClientFrame, load_json
+from antiphon.edge.json_text import ClientFrame, Utf8Text, load_json
 from antiphon.edge.media.file_types import HEAD_BYTES, image_size, is_video
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import (
@@ -21,7 +23,7 @@ from antiphon.shared_schemas.audio import (
 )
 from antiphon.shared_schemas.entries import ChunkIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.long_bytes import LongText, pieces
+from antiphon.shared_schemas.long_bytes import PIECE_BYTES, pieces
 from antiphon.shared_schemas.wire import Media, Payload, Raw, split_frame
 
 MAX_PEAK = 8.0
@@ -30,6 +32,9 @@ MAX_PEAK = 8.0
 _TEXT = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _MIN_TEXT_BYTES = 64
 """Sound of this length has other bytes than those of text: zeros, or the sign of a negative sample."""
+
+_LONGEST_ESCAPE = len(r"\u002b")
+_BASE64_GROUP = 4
 
 _USE_UNIT_SCALE = ": use values between -1 and 1"
 _SAMPLE_NAMES = {PcmFormat.F32: "float32", PcmFormat.S16: "16-bit"}
@@ -40,11 +45,50 @@ def read_media(media: Media, field: str) -> Raw:
     if isinstance(media, Raw):
         return media
     try:
-        if isinstance(media, LongText):
-            return Raw(media.decode_base64())
-        return Raw(pybase64.b64decode(media, validate=True))
+        if isinstance(media, str):
+            return Raw(pybase64.b64decode(media, validate=True))
+        if len(media.data) <= PIECE_BYTES:
+            with suppress(ValueError):  # it may have escape sequences
+                return Raw(pybase64.b64decode(media.data, validate=True))
+        return Raw(b"".join(list(_decode_pieces(media.data))))
     except ValueError:
         raise InvalidInput(f"{field}: not valid base64", field=field) from None
+
+
+def _decode_pieces(text: memoryview) -> Iterator[bytes]:
+    """Raises ValueError if the pieces are not strict base64 together."""
+    ended, rest = False, b""
+    for plain in _unescape_pieces(text):
+        if ended:
+            raise ValueError("padding before the end")
+        rest += plain
+        size = len(rest) - len(rest) % _BASE64_GROUP
+        group, rest = rest[:size], rest[size:]
+        decoded = pybase64.b64decode(group, validate=True)
+        ended = len(decoded) * _BASE64_GROUP < size * 3
+        yield decoded
+    if rest:
+        raise ValueError("incomplete at the end")
+
+
+def _unescape_pieces(text: memoryview) -> Iterator[bytes]:
+    """The text, ASCII only. Some encoders of JSON escape the characters / and + of base64."""
+    rest = b""
+    for piece in pieces(text):
+        rest += piece
+        cut = rest.rfind(b"\\", max(0, len(rest) - _LONGEST_ESCAPE))
+        whole = rest if cut < 0 else rest[:cut]
+        yield _unescape(whole)
+        rest = rest[len(whole) :]
+    if rest:
+        yield _unescape(rest)
+
+
+def _unescape(text: bytes) -> bytes:
+    if b"\\" not in text:
+        return text
+    unescaped: str = orjson.loads(b'"' + text + b'"')
+    return unescaped.encode("ascii")
 
 
 def read_audio(media: Media, field: str, max_s: float, *, min_samples: int = 1) -> Raw:
@@ -145,12 +189,14 @@ def decode_frame(
     `charge` is called with the cost of parsing, in bytes, before the text is parsed.
     Raises NotJson, or InvalidInput for a frame that is too long, too complex or truncated.
     """
-    if len(frame) > max_bytes:
-        raise too_large(len(frame), max_bytes)
+    data = frame.data if isinstance(frame, Utf8Text) else frame
+    size = len(data)
+    if size > max_bytes:
+        raise too_large(size, max_bytes)
     if isinstance(frame, bytes | bytearray):
-        text, payload = split_frame(frame)
-        return load_json(text, len(frame), charge), payload
-    return load_json(frame if isinstance(frame, str) else frame.data, len(frame), charge), None
+        header, payload = split_frame(frame)
+        return load_json(header, size, charge), payload
+    return load_json(data, size, charge), None
 
 
 def too_large(size: int, max_bytes: int) -> InvalidInput:

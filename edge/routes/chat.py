@@ -30,14 +30,14 @@ from antiphon.edge.session.admission import AdmittedSession, ConnectOptions
 from antiphon.edge.session.handshake import limit_connections, reject
 from antiphon.edge.session.session import ProtocolSpec, serve_session
 from antiphon.edge.settings import EdgeSettings
-from antiphon.edge.transport.connection import Encoding, ServerFrame, TextParts
+from antiphon.edge.transport.connection import Encoding, ServerFrame
 from antiphon.shared_schemas.apps import TURNBASED
 from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.messages.chat import ChatProblem, ChatRequest, ChatResponse, HttpBody
 from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import SessionKind
-from antiphon.shared_schemas.wire import ServerMessage, encode
+from antiphon.shared_schemas.wire import ServerMessage, TextParts, encode_text
 
 log = structlog.get_logger()
 
@@ -133,7 +133,7 @@ class HttpExchange:
     def _encode(self, message: ServerMessage) -> str:
         body = message.body if isinstance(message, HttpBody) else None
         self._code = body.code if isinstance(body, ChatProblem) else None
-        return encode(message)
+        return encode_text(message).text()
 
 
 def _start(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import NoReturn
@@ -56,9 +57,6 @@ class InputWriter:
             retry_until_available, what="append a client's input", patience_s=patience_s
         )
         self._queue: Mailbox[Callable[[], Awaitable[None]]] = Mailbox()
-        self._unwritten = 0
-        """Length of the queue, with the write in progress."""
-        self._all_written = asyncio.Event()
         self._inputs: StreamWriter | None = None
         self._checkpoints: StreamWriter | None = None
         self._held: list[StreamPosition] = []
@@ -70,34 +68,34 @@ class InputWriter:
 
     def put(self, entry: InEntry) -> None:
         """Raises InvalidInput with `input_backpressure` when too many inputs wait."""
-        if isinstance(entry, _FREQUENT) and len(self._queue) >= MAX_WAITING:
+        if isinstance(entry, _FREQUENT) and len(self._queue.items) >= MAX_WAITING:
             text = "the server cannot take more input just now; message refused"
             raise InvalidInput(text, field="type", code=ErrorCode.INPUT_BACKPRESSURE)
-        self._enqueue(partial(self._append, entry, time.perf_counter()))
+        self._queue.put_nowait(partial(self._append, entry, time.perf_counter()))
 
     def hold(self, entry: InEntry) -> None:
         """Store an input that no worker may read yet, in the checkpoint stream."""
-        self._enqueue(partial(self._hold, entry))
+        self._queue.put_nowait(partial(self._hold, entry))
 
     def delete_held(self) -> None:
         """Delete the stored inputs; they have been put."""
-        self._enqueue(self._delete_held)
+        self._queue.put_nowait(self._delete_held)
 
     def checkpoint(self, checkpoint: Checkpoint, written: Callable[[], None]) -> None:
         """`written` is called as soon as Redis has it."""
-        self._enqueue(partial(self._write_checkpoint, checkpoint, written))
+        self._queue.put_nowait(partial(self._write_checkpoint, checkpoint, written))
 
-    async def flush(self, within_s: float) -> bool:
-        """Wait until everything is written; False if that takes too long."""
-        if not self._unwritten:
-            return True
-        self._all_written.clear()
-        try:
+    async def flush(self, within_s: float) -> None:
+        """Wait until everything is written, but no longer than this."""
+        written = asyncio.Event()
+
+        async def write_nothing() -> None:
+            written.set()
+
+        self._queue.put_nowait(write_nothing)
+        with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                await self._all_written.wait()
-        except TimeoutError:
-            return False
-        return True
+                await written.wait()
 
     async def run(self) -> NoReturn:
         """Raises StaleFence, or BrokerUnavailable after `patience_s` without Redis."""
@@ -105,13 +103,6 @@ class InputWriter:
             write = await self._queue.get()
             await write()
             del write  # frees its entry, which the next `get` would keep in memory
-            self._unwritten -= 1
-            if not self._unwritten:
-                self._all_written.set()
-
-    def _enqueue(self, write: Callable[[], Awaitable[None]]) -> None:
-        self._unwritten += 1
-        self._queue.put_nowait(write)
 
     async def _append(self, entry: InEntry, put_at: float) -> None:
         if self._inputs is None:

@@ -17,31 +17,13 @@ from antiphon.shared_schemas.wire import (
     BINARY_PROTOCOL,
     PLAIN_PROTOCOL,
     ServerMessage,
+    TextParts,
     encode_binary,
-    encode_parts,
+    encode_text,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TextParts:
-    """A text message as UTF-8, in parts: `str` would be copied twice on its way to the socket."""
-
-    parts: tuple[bytes, ...]
-
-    def __len__(self) -> int:
-        return sum(map(len, self.parts))
-
-    def text(self) -> str:
-        return b"".join(self.parts).decode()
-
 
 ServerFrame = str | TextParts | bytes
 """A text message, or a binary one."""
-
-
-def encode_text(message: ServerMessage) -> TextParts:
-    """A text message."""
-    return TextParts(encode_parts(message))
 
 
 @dataclass(frozen=True, slots=True)

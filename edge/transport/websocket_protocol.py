@@ -6,7 +6,7 @@ import asyncio
 import codecs
 import logging
 import struct
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, ClassVar
@@ -31,9 +31,9 @@ from antiphon.edge.access.limits import (
 )
 from antiphon.edge.errors import BudgetExceeded, ClientGone, Close, NotJson
 from antiphon.edge.json_text import ClientFrame, Utf8Text
-from antiphon.edge.transport.connection import ServerFrame, TextParts
+from antiphon.edge.transport.connection import ServerFrame
 from antiphon.edge.transport.turns import BULK_BYTES, TurnQueue
-from antiphon.shared_schemas.wire import BINARY_PROTOCOL
+from antiphon.shared_schemas.wire import BINARY_PROTOCOL, TextParts
 
 FRAMES_PER_TURN = 64
 """Frames of one socket that are parsed before other sockets have their turn: about 0.5 ms."""
@@ -182,7 +182,7 @@ class FrameParser(ServerProtocol):
             size, start = int.from_bytes(data[2:4], "big"), _SHORT_HEAD + 2
         elif size == 127:
             size, start = int.from_bytes(data[2:10], "big"), _SHORT_HEAD + 8
-        if len(data) - start != size or size > min(self._room(), PIECE_BYTES):
+        if len(data) - start != size or size > min(self.max_message_size or 0, PIECE_BYTES):
             return None
         self.parsed, self.small, self.unparsed = 1, int(size < SMALL_FRAME_BYTES), False
         return _MESSAGES[first], _UNMASK(memoryview(data)[start:], data[start - 4 : start])
@@ -462,9 +462,8 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
             except UnicodeDecodeError:
                 self._refuse_text()
                 return
-        pause = not (self.queue.awaited or self.read_paused)  # it costs two system calls
-        self.queue.put_nowait(message)
-        if pause:
+        awaited = self.queue.put_nowait(message)
+        if not (awaited or self.read_paused):  # a pause costs two system calls
             self.read_paused = True
             self.transport.pause_reading()
 
@@ -499,7 +498,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         sendable = self.handshake_complete and self.conn.state is OPEN and self.writable.is_set()
         if not sendable or self.close_sent or self.disconnected or self.transport.is_closing():
             return False
-        payload: tuple[bytes, ...]
+        payload: Sequence[bytes]
         if isinstance(frame, TextParts):
             first, payload = _FINAL_TEXT, frame.parts
         elif isinstance(frame, str):

@@ -24,7 +24,7 @@ from antiphon.shared_schemas.entries import ErrorOut, OutEntry, StoppedOut, Time
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.wire import encode
+from antiphon.shared_schemas.wire import encode_text
 
 Frame = str | bytes
 
@@ -172,7 +172,11 @@ class Protocol:
 
 
 def wires_of(actions: Sequence[Action]) -> list[dict[str, Any]]:
-    return [orjson.loads(encode(action.message)) for action in actions if isinstance(action, Send)]
+    return [
+        orjson.loads(encode_text(action.message).text())
+        for action in actions
+        if isinstance(action, Send)
+    ]
 
 
 def _fatal(code: str) -> ErrorOut:

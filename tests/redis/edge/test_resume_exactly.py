@@ -25,10 +25,11 @@ from antiphon.edge.protocols.realtime_chat import RealtimeChatMachine
 from antiphon.edge.session.admission import ConnectOptions, ResumeRequest, SessionRequest, admit
 from antiphon.edge.session.session import EdgeSession, ProtocolSpec
 from antiphon.edge.settings import EdgeSettings
-from antiphon.edge.transport.connection import JSON, ServerFrame, TextParts
+from antiphon.edge.transport.connection import JSON, ServerFrame
 from antiphon.shared_schemas.entries import ChatDoneOut, DeltaOut, ErrorOut, OutEntry, ResultOut
 from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.wire import TextParts
 from support.chat_mode_samples import CHAT_MODE
 from support.control_plane import report
 from support.protocol_driver import Protocol

@@ -7,16 +7,14 @@ from antiphon.broker.mailbox import Mailbox
 
 async def test_items_arrive_in_their_order_whether_the_consumer_waits_or_not() -> None:
     box: Mailbox[int] = Mailbox()
-    box.put_nowait(1)
-    box.put_nowait(2)
-    assert (len(box), box.empty(), box.awaited) == (2, False, False)
+    assert not box.put_nowait(1)
+    assert not box.put_nowait(2)
+    assert (list(box.items), box.empty()) == ([1, 2], False)
     assert [await box.get(), await box.get()] == [1, 2]
     waiting = asyncio.create_task(box.get())
     await asyncio.sleep(0)
-    assert box.awaited
-    box.put_nowait(3)
-    assert not box.awaited, "the item after it is not expected"
-    box.put_nowait(4)
+    assert box.put_nowait(3), "it is awaited"
+    assert not box.put_nowait(4), "only the item before it was"
     assert [await waiting, await box.get()] == [3, 4]
     assert box.empty()
 
@@ -33,5 +31,6 @@ async def test_a_consumer_that_is_cancelled_loses_no_item() -> None:
             box.put_nowait(1)
         await asyncio.wait((waiting,))
         assert waiting.cancelled()
-        assert not box.awaited
         assert await box.get() == 1
+        assert not box.put_nowait(2), "nobody waits any more"
+        assert await box.get() == 2

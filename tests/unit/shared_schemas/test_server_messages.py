@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.shared_schemas.messages.duplex import DuplexServerMessage, Prepared, Result
 from antiphon.shared_schemas.states import WaitReason
-from antiphon.shared_schemas.wire import Error, Queued, QueueDone, QueueUpdate, Stopped, encode
+from antiphon.shared_schemas.wire import Error, Queued, QueueDone, QueueUpdate, Stopped, encode_text
 
 SEED_RESULT_FIELDS = {
     *("type", "is_listen", "text", "audio_data", "end_of_turn", "current_time", "cost_llm_ms"),
@@ -37,7 +37,7 @@ RESULT = Result(
 
 
 def test_an_empty_result_has_every_field_of_the_reference_server() -> None:
-    wire = orjson.loads(encode(RESULT))
+    wire = orjson.loads(encode_text(RESULT).text())
     assert wire.keys() >= SEED_RESULT_FIELDS
     assert (wire["type"], wire["text"], wire["audio_data"]) == ("result", "", "")
     assert "simulated" not in wire
@@ -62,7 +62,7 @@ def test_a_place_has_both_names_of_the_estimate(kind: type[Queued]) -> None:
 
 def test_a_place_without_an_estimate_has_a_reason() -> None:
     message = Queued(ticket_id="7", position=1, queue_length=1, reason=WaitReason.NO_WORKER)
-    assert orjson.loads(encode(message)) == {
+    assert orjson.loads(encode_text(message).text()) == {
         "type": "queued",
         "ticket_id": "7",
         "position": 1,
@@ -82,10 +82,12 @@ def test_fields_that_are_none_are_left_out() -> None:
 
 
 def test_text_of_any_language_is_encoded_as_it_is() -> None:
-    assert orjson.loads(encode(dataclasses.replace(RESULT, text="你好 \U0001f600 \u2028")))[
-        "text"
-    ] == ("你好 \U0001f600 \u2028")
-    assert encode(Stopped(session_id="adx_1")) == '{"type":"stopped","session_id":"adx_1"}'
+    assert orjson.loads(
+        encode_text(dataclasses.replace(RESULT, text="你好 \U0001f600 \u2028")).text()
+    )["text"] == ("你好 \U0001f600 \u2028")
+    assert (
+        encode_text(Stopped(session_id="adx_1")).text() == '{"type":"stopped","session_id":"adx_1"}'
+    )
 
 
 def test_types_identify_messages() -> None:
@@ -96,17 +98,17 @@ def test_types_identify_messages() -> None:
 def test_audio_survives_the_wire() -> None:
     sound = bytes(range(256))
     message = dataclasses.replace(RESULT, audio_data=sound)
-    assert base64.b64decode(orjson.loads(encode(message))["audio_data"]) == sound
+    assert base64.b64decode(orjson.loads(encode_text(message).text())["audio_data"]) == sound
 
 
 def test_audio_is_not_confused_with_the_text_around_it() -> None:
     text = 'Say "audio_data":"AAAA", \\ \u2028 and \U0001f600.'
     message = dataclasses.replace(RESULT, text=text, audio_data=b"sound", user_text=text)
-    wire = orjson.loads(encode(message))
+    wire = orjson.loads(encode_text(message).text())
     assert (wire["text"], wire["user_text"], wire["audio_data"]) == (text, text, "c291bmQ=")
     assert list(wire) == list(message.wire())
 
 
 def test_a_message_with_something_that_is_not_json_is_refused() -> None:
     with pytest.raises(TypeError):
-        encode(dataclasses.replace(RESULT, timing={"engine_ms": object()}))
+        encode_text(dataclasses.replace(RESULT, timing={"engine_ms": object()})).text()
