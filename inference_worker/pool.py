@@ -145,7 +145,9 @@ class SessionPool:
         view, runner = self._open(session)
         self._views[session.claim] = view
         try:
-            reason = await runner.run()
+            # A task of its own: the steps of the conversation do not pass through the frames here.
+            # If this task is cancelled, that one is, too.
+            reason = await asyncio.create_task(runner.run(), name=f"run:{session.claim.sid}")
         except StaleFence:
             raise
         except Unrecoverable as lost:

@@ -370,7 +370,7 @@ def _text(deltas: Iterable[Delta]) -> str:
 
 def _check_usage(view: SessionView) -> None:
     """An engine that counts tokens has counted some."""
-    usage = view.take_usage()
+    usage = view.take_usage() if view.take_usage else None
     assert usage is None or usage.input_text + usage.input_audio > 0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import psutil
@@ -35,6 +35,13 @@ from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
 class SessionView(ABC):
     """One session on an engine."""
 
+    take_usage: Callable[[], TokenUsage | None] | None = None
+    """A method of engines that count tokens: those that the model read and generated since its last call.
+
+    Called between other calls, after `prepare`, after each unit and after each answer. It returns None while
+    nothing is counted.
+    """
+
     @abstractmethod
     def stop(self) -> None:
         """Abandon work in progress. Safe to call from any thread, at any time, more than once."""
@@ -42,13 +49,6 @@ class SessionView(ABC):
     @abstractmethod
     def cleanup(self) -> None:
         """Free everything the session holds; the view is unusable afterwards."""
-
-    def take_usage(self) -> TokenUsage | None:
-        """The tokens that the model read and generated since the last call; None if not counted.
-
-        Called between other calls, after `prepare`, after each unit and after each answer.
-        """
-        return None
 
 
 class AnsweringView(SessionView):

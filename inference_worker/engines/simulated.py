@@ -94,7 +94,7 @@ class _SimulatedView(SessionView):
         self._slot = slot
         self._stopped = threading.Event()
         self._ended = threading.Event()
-        """Ends the current sleep and every later one until it is cleared."""
+        """A view waits for it instead of computing. While it is set, no wait takes time."""
 
     def stop(self) -> None:
         self._stopped.set()
@@ -103,9 +103,6 @@ class _SimulatedView(SessionView):
     def cleanup(self) -> None:
         self.stop()
         self._slot.close()
-
-    def _sleep(self, duration_ms: float) -> None:
-        self._ended.wait(duration_ms / 1000.0)
 
 
 class SimulatedDuplexView(_SimulatedView, DuplexView):
@@ -134,7 +131,7 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
         tts_ref_audio: Samples | None = None,  # noqa: ARG002
     ) -> int:
         """Returns the number of words in the prompt."""
-        self._sleep(self._options.prepare_ms)
+        self._ended.wait(self._options.prepare_ms / 1000)
         self._config = config
         self._units = self._phase = self._total_samples = 0
         self._greeting = config.greeting.split()
@@ -148,7 +145,7 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
     ) -> PrefillReport:
         self._samples = len(audio)
         self._total_samples += len(audio)
-        self._sleep(self._options.prefill_ms)
+        self._ended.wait(self._options.prefill_ms / 1000)
         return PrefillReport(cost_ms=self._options.prefill_ms)
 
     def generate(self, force_listen: bool = False) -> UnitResult:
@@ -174,7 +171,7 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
         return self._speech(words, continues=continues, last=self._phase == 0)
 
     def finalize(self) -> None:
-        self._sleep(self._options.finalize_ms)
+        self._ended.wait(self._options.finalize_ms / 1000)
 
     def replay(self, units: Sequence[PastUnit]) -> None:
         """Continue at the position in the cycle that the last unit's memo contains."""
@@ -198,7 +195,7 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
         return self._speech(words, continues=continues, last=not rest)
 
     def _result(self, cost_ms: float) -> UnitResult:
-        self._sleep(cost_ms)
+        self._ended.wait(cost_ms / 1000)
         return UnitResult(
             is_listen=True,
             current_time=self._total_samples * 1000 // INPUT_RATE,
@@ -243,7 +240,7 @@ class _SimulatedAnsweringView(_SimulatedView, AnsweringView):
             length += len(word)
             if length <= len(said):
                 continue
-            self._sleep(self._options.speak_ms)
+            self._ended.wait(self._options.speak_ms / 1000)
             if self._ended.is_set():
                 return
             yield Delta(text=word, audio=audio, n_tokens=1)
@@ -264,7 +261,7 @@ class SimulatedHalfDuplexView(_SimulatedAnsweringView, HalfDuplexView):
         ref_audio: Samples | None = None,  # noqa: ARG002
     ) -> int:
         """Returns the number of words in the prompt."""
-        self._sleep(self._options.prepare_ms)
+        self._ended.wait(self._options.prepare_ms / 1000)
         self._config, self._turns = config, 0
         self._greeting = config.greeting.split()
         return len(system.text.split())
@@ -277,7 +274,7 @@ class SimulatedHalfDuplexView(_SimulatedAnsweringView, HalfDuplexView):
         if not self._stopped.is_set():
             self._ended.clear()  # a break that arrived after the last answer has no effect
         self._turns += 1
-        self._sleep(self._options.prefill_ms)
+        self._ended.wait(self._options.prefill_ms / 1000)
 
     def memo(self) -> dict[str, Any]:
         return {"simulated": True}
@@ -308,7 +305,7 @@ class SimulatedChatView(_SimulatedAnsweringView, ChatView):
     ) -> int:
         for step in range(_PREFILL_STEPS):
             on_progress(step / _PREFILL_STEPS)
-            self._sleep(self._options.prefill_ms / _PREFILL_STEPS)
+            self._ended.wait(self._options.prefill_ms / _PREFILL_STEPS / 1000)
         self._config = options
         return sum(len(message.text.split()) for message in messages)
 

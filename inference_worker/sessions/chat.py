@@ -163,7 +163,7 @@ class ChatRunner:
     async def _publish_done(self, *, stopped: bool) -> EndReason:
         answer, took_s = self._answer, self._answer.elapsed_s
         self._context.counters.chats += 1
-        usage = self._view.take_usage()
+        usage = self._view.take_usage() if self._view.take_usage else None
         if usage is not None:
             self._context.metrics.count_tokens(usage)
         await self._session.publish(

@@ -91,7 +91,8 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
             self._past.restore(state.covered, state.recent)
             await self._load(state.prepare)
             await self._restore(state)
-            self._counted.take_usage()  # of tokens that the earlier worker has already counted
+            if self._counted.take_usage:
+                self._counted.take_usage()  # of tokens that the earlier worker has already counted
             context.counters.recovered += 1
         after = state.position or StreamPosition.before(claim.ticket)
         try:
@@ -177,7 +178,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
             raise UnsupportedContent(text, "config.greeting")
 
     def _take_usage(self) -> TokenUsage | None:
-        usage = self._counted.take_usage()
+        usage = self._counted.take_usage() if self._counted.take_usage else None
         if usage is not None:
             self._context.metrics.count_tokens(usage)
         return usage
