@@ -7,8 +7,8 @@ audio at once. Clients of `bench/edge_load.py` talk; their latency is from when 
 whole result. Another process attacks as fast as it can and connects again when it is cut off. It sends
 `X-Forwarded-For`, so that the limits of one address apply to it.
 
-The longest turn is that of the edge's event loop, in CPU time: other clients wait for it. The longest wait
-is the CPU time of the edge's other threads between two turns: the loop waits for the interpreter's lock
+The longest iteration is that of the edge's event loop, in CPU time: other clients wait for it. The longest wait
+is the CPU time of the edge's other threads between two iterations: the loop waits for the interpreter's lock
 while a thread has it. Unlike the latency, both say something on a busy machine, too.
 """
 
@@ -247,7 +247,7 @@ KINDS: dict[str, Callable[[Attack], Awaitable[None]]] = {
 
 
 async def measured_edge() -> str:
-    """An edge until SIGTERM. Its longest turn and its longest wait since SIGUSR1, in ms."""
+    """An edge until SIGTERM. Its longest iteration and its longest wait since SIGUSR1, in ms."""
     longest, loop = [0.0, 0.0], asyncio.get_running_loop()
     last = time.thread_time(), time.process_time()
     loop.add_signal_handler(signal.SIGUSR1, lambda: longest.__setitem__(slice(2), (0.0, 0.0)))
@@ -255,8 +255,8 @@ async def measured_edge() -> str:
     def tick() -> None:
         nonlocal last
         now = time.thread_time(), time.process_time()
-        turn, whole = (after - before for after, before in zip(now, last, strict=True))
-        longest[:], last = (max(longest[0], turn), max(longest[1], whole - turn)), now
+        iteration, whole = (after - before for after, before in zip(now, last, strict=True))
+        longest[:], last = (max(longest[0], iteration), max(longest[1], whole - iteration)), now
         loop.call_later(0.002, tick)
 
     tick()
@@ -310,13 +310,13 @@ def run(kind: str, plan: LoadPlan) -> dict[str, Any]:
     """Start everything, measure, stop everything."""
     port = free_port()
     with tempfile.TemporaryDirectory() as temporary:
-        folder, turn = Path(temporary), Path(temporary) / "turn"
-        result = _run(kind, plan, port, folder, turn)
-        turn_ms, wait_ms = map(float, turn.read_text().split())
-        return {**result, "turn_ms": turn_ms, "wait_ms": wait_ms}
+        folder, iteration = Path(temporary), Path(temporary) / "iteration"
+        result = _run(kind, plan, port, folder, iteration)
+        iteration_ms, wait_ms = map(float, iteration.read_text().split())
+        return {**result, "iteration_ms": iteration_ms, "wait_ms": wait_ms}
 
 
-def _run(kind: str, plan: LoadPlan, port: int, folder: Path, turn: Path) -> dict[str, Any]:
+def _run(kind: str, plan: LoadPlan, port: int, folder: Path, iteration: Path) -> dict[str, Any]:
     with ExitStack() as stack:
         (folder / RECORDING).mkdir()
         with (folder / RECORDING / "frontend_replay.wav").open("wb") as file:
@@ -330,7 +330,7 @@ def _run(kind: str, plan: LoadPlan, port: int, folder: Path, turn: Path) -> dict
             "ANTIPHON_TRUSTED_PROXIES": "127.0.0.1",
             "ANTIPHON_API_KEYS": "",
         }
-        command = (sys.executable, __file__, "--edge", str(turn))
+        command = (sys.executable, __file__, "--edge", str(iteration))
         edge = stack.enter_context(process(*command, folder=ROOT, **settings))
         script, slots = str(ROOT / "bench" / "edge_load.py"), str(plan.sessions)
         peer = (sys.executable, script, "--peer", redis_url, "--sessions", slots)
@@ -350,7 +350,10 @@ def row_of(result: dict[str, Any]) -> str:
     ended = ", ".join(f"{how} × {n}" for how, n in result["attacker"].items())
     cells = (
         result["kind"],
-        *(f"{result[name]:.0f}" for name in ("p50_ms", "p99_ms", "lost", "turn_ms", "wait_ms")),
+        *(
+            f"{result[name]:.0f}"
+            for name in ("p50_ms", "p99_ms", "lost", "iteration_ms", "wait_ms")
+        ),
         f"{result['edge_cpu']:.0%}",
         f"{result['rss_growth_mib']:.0f}",
         ended,
@@ -381,7 +384,7 @@ def main() -> None:
         "p50 ms",
         "p99 ms",
         "lost",
-        "longest turn ms",
+        "longest iteration ms",
         "longest wait ms",
         "edge CPU",
     )

@@ -20,8 +20,8 @@ from antiphon.edge.access.limits import HttpConnectionLimiter
 from antiphon.edge.app import create_app
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.transport.fair_queue import FairQueue
 from antiphon.edge.transport.http_protocol import EdgeHttpProtocol
-from antiphon.edge.transport.turns import TurnQueue
 from antiphon.edge.transport.websocket_protocol import EdgeWebSocketProtocol
 
 log = structlog.get_logger()
@@ -97,7 +97,7 @@ def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
         edge.access.peer_limit_key,
         edge.metrics.rejected,
     )
-    shared = {"connection_limiter": limiter, "turns": TurnQueue()}
+    shared = {"connection_limiter": limiter, "fair_queue": FairQueue()}
     chats = ("/ws/chat", "/v1/realtime?mode=chat")
     ws = {
         **shared,

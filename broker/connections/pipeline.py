@@ -27,8 +27,8 @@ from antiphon.broker.redis_address import Endpoint
 LONG_BYTES = 256 * 1024
 """Longer commands are sent in pieces of this size. To pack 45 MiB at once takes 80 ms."""
 
-_BYTES_PER_TURN = 1024 * 1024
-"""Of long commands, in one turn of the event loop."""
+_BYTES_PER_ITERATION = 1024 * 1024
+"""Of long commands, in one iteration of the event loop."""
 
 _ONE_PART = len("*1\r\n")
 
@@ -43,7 +43,7 @@ class Pipeline:
 
     `new_connection` makes one of redis-py that is not open. Each caller waits for its reply, so at
     most one command per caller waits to be sent. `in_pieces`: for commands longer than LONG_BYTES, which
-    take many turns of the event loop to send.
+    take many iterations of the event loop to send.
     """
 
     def __init__(
@@ -193,11 +193,11 @@ class _Link(asyncio.Protocol):
             self._send_more()
 
     def _send_more(self) -> None:
-        """Send what a turn of the event loop may take."""
+        """Send what one iteration of the event loop may take."""
         self._sends_later = False
         sent = 0
         while self._unsent and not self._full:
-            if sent >= _BYTES_PER_TURN:
+            if sent >= _BYTES_PER_ITERATION:
                 self._sends_later = True
                 self._loop.call_soon(self._send_more)
                 return

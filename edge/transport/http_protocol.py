@@ -13,7 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from antiphon.edge.access.limits import HttpConnectionLimiter
 from antiphon.edge.errors import Problem
-from antiphon.edge.transport.turns import BULK_BYTES, QueuedFlowControl, TurnQueue
+from antiphon.edge.transport.fair_queue import BULK_BYTES, FairQueue, QueuedFlowControl
 from antiphon.shared_schemas.errors import ErrorCode
 
 MIN_BODY_RATE = 16 * 1024
@@ -29,7 +29,7 @@ _FULL_RESPONSE = (
 
 
 class EdgeHttpProtocol(H11Protocol):
-    """Starts a connection when it is its turn, so that many new ones delay no other.
+    """Starts connections through `fair_queue`, so that many new ones delay no other.
 
     Aborts a connection whose request head is late, that continues a body after the response, or
     that reads nothing of its response.
@@ -38,7 +38,7 @@ class EdgeHttpProtocol(H11Protocol):
     """
 
     connection_limiter: ClassVar[HttpConnectionLimiter]
-    turns: ClassVar[TurnQueue]
+    fair_queue: ClassVar[FairQueue]
     flow: QueuedFlowControl
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -49,7 +49,7 @@ class EdgeHttpProtocol(H11Protocol):
         self._unread = 0
         self._received = 0
         self._first: bytes | None = b""
-        """What arrived before the connection's first turn; None after it."""
+        """What arrived before the connection was started; None after it."""
         self._upgraded = False
         self._has_room = True
         """False: the process has too few file descriptors left to serve this connection."""
@@ -58,7 +58,7 @@ class EdgeHttpProtocol(H11Protocol):
         """Drops a connection at once if its address has too many."""
         super().connection_made(transport)
         self._has_room = self.connection_limiter.has_room(self._descriptor())
-        self.flow = QueuedFlowControl(transport, self.turns)
+        self.flow = QueuedFlowControl(transport, self.fair_queue)
         try:
             self._limit_key = self.connection_limiter.acquire(self.client[0] if self.client else "")
         except OverflowError:
@@ -77,7 +77,7 @@ class EdgeHttpProtocol(H11Protocol):
             return
         if not self._first:
             self.transport.pause_reading()
-            self.turns.add(self._begin)
+            self.fair_queue.add(self._begin)
         self._first += data
 
     def _begin(self) -> None:
@@ -95,7 +95,7 @@ class EdgeHttpProtocol(H11Protocol):
         if not self._upgraded:
             self._update_deadline()
             if len(data) >= BULK_BYTES and not self.transport.is_closing():
-                self.flow.yield_turn()
+                self.flow.let_others_go_first()
 
     def on_response_complete(self) -> None:
         """Releases the part of the body that the application has not read."""

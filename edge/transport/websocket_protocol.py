@@ -32,11 +32,11 @@ from antiphon.edge.access.limits import (
 from antiphon.edge.errors import BudgetExceeded, ClientGone, Close, NotJson
 from antiphon.edge.json_text import ClientFrame, Utf8Text
 from antiphon.edge.transport.connection import ServerFrame
-from antiphon.edge.transport.turns import BULK_BYTES, TurnQueue
+from antiphon.edge.transport.fair_queue import BULK_BYTES, FairQueue
 from antiphon.shared_schemas.wire import BINARY_PROTOCOL, TextParts
 
-FRAMES_PER_TURN = 64
-"""Frames of one socket that are parsed before other sockets have their turn: about 0.5 ms."""
+FRAMES_PER_CALL = 64
+"""Frames of one socket that are parsed before other sockets are served: about 0.5 ms."""
 
 PIECE_BYTES = 256 * 1024
 """Longer frames are parsed in pieces of this size: 64 MiB at once would delay other sockets for 0.1 s."""
@@ -82,7 +82,7 @@ _SHORT_HEAD = 6
 
 
 class _FrameReader(StreamReader):
-    """Ends the parser's turn after a message, or after FRAMES_PER_TURN frames.
+    """Stops the parser after a message, or after FRAMES_PER_CALL frames.
 
     Presents a frame of more than PIECE_BYTES to the parser as fragments.
     """
@@ -154,9 +154,9 @@ class FrameParser(ServerProtocol):
         """Frames of the incomplete message."""
         self.parsed = 0
         self.small = 0
-        """Of the last turn: all frames, and those below SMALL_FRAME_BYTES."""
+        """Of the last call: all frames, and those below SMALL_FRAME_BYTES."""
         self.unparsed = False
-        """Complete frames may be left for the next turn."""
+        """Complete frames may be left for the next call."""
 
     def _room(self) -> int:
         return (self.max_message_size or 0) - (self.current_size or 0)
@@ -196,7 +196,7 @@ class FrameParser(ServerProtocol):
         message = frame.opcode not in CTRL_OPCODES
         if message:
             self.fragments = 0 if frame.fin else self.fragments + 1
-        self.reader.held = (message and frame.fin) or self.parsed >= FRAMES_PER_TURN
+        self.reader.held = (message and frame.fin) or self.parsed >= FRAMES_PER_CALL
 
     @property
     def incomplete_bytes(self) -> int:
@@ -229,7 +229,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
     """For the incomplete messages of all sockets, and for chat requests."""
     connection_limiter: ClassVar[HttpConnectionLimiter]
     """Counts and logs the clients that are cut off."""
-    turns: ClassVar[TurnQueue]
+    fair_queue: ClassVar[FairQueue]
 
     conn: FrameParser
 
@@ -249,7 +249,8 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._aborts: list[asyncio.TimerHandle] = []
         self.queue: Mailbox[Any] = Mailbox()  # type: ignore[assignment]
-        self._waits_for_turn = False
+        self._waits = False
+        """Its next call is in `fair_queue`."""
         self._cut = False
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         """Of the fragments of a text."""
@@ -290,7 +291,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
     # --- input ---
 
     def data_received(self, data: bytes) -> None:
-        """Parse the frames of one turn. The next one is a turn of the event loop later."""
+        """Parse some frames. The rest follows in a later iteration of the event loop."""
         if self._cut:
             self.transport.pause_reading()
             self.loop.call_later(_DISCARD_EVERY_S, self.transport.resume_reading)
@@ -321,36 +322,36 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
             self._watch_message()
             self._continue()
         if len(data) >= BULK_BYTES:
-            self._wait_for_turn()
+            self._parse_later()
 
     def _continue(self) -> None:
-        """Parse what is left in the socket's next turn; read more only after that."""
+        """Parse what is left, after other sockets; read more only after that."""
         if self.conn.unparsed:
-            self._wait_for_turn()
-        elif not (self.read_paused or self._waits_for_turn):
+            self._parse_later()
+        elif not (self.read_paused or self._waits):
             self.transport.resume_reading()
 
-    def _wait_for_turn(self) -> None:
-        if not (self.read_paused or self._cut or self._waits_for_turn):
-            self._waits_for_turn = True
+    def _parse_later(self) -> None:
+        if not (self.read_paused or self._cut or self._waits):
+            self._waits = True
             self.transport.pause_reading()
-            self.turns.add(self._next_turn)
+            self.fair_queue.add(self._parse_rest)
 
-    def _next_turn(self) -> None:
-        self._waits_for_turn = False
+    def _parse_rest(self) -> None:
+        self._waits = False
         if not (self._cut or self.read_paused or self.transport.is_closing()):
             self.data_received(b"")
 
     async def receive_frame(self, *, binary: bool) -> ClientFrame:
         """The next message. It no longer counts as incomplete.
 
-        Raises ClientGone, for many connections that are lost at once each in its turn; NotJson for a
-        binary message unless `binary`; and BudgetExceeded if the edge cannot hold the message.
+        Raises ClientGone, for many connections that are lost at once one after another; NotJson for
+        a binary message unless `binary`; and BudgetExceeded if the edge cannot hold the message.
         """
         message = await self.queue.get()
         if message["type"] == "websocket.disconnect":
             if self.disconnected:
-                await self.turns.turn()
+                await self.fair_queue.wait()
             raise ClientGone
         if "error" in message:
             raise message["error"]
@@ -360,7 +361,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
             self.read_paused = False
             self.transport.resume_reading()
         if self.conn.unparsed:
-            self._wait_for_turn()
+            self._parse_later()
         text: str | Utf8Text | None = message.get("text")
         if text is not None:
             return text
@@ -531,13 +532,13 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:
         """An orderly close is aborted, too, when the client does not read.
 
-        Of many connections that are lost at once, each fails in its turn.
+        Of many connections that are lost at once, one fails after another.
         """
         if self.transport.is_closing() and not self.handshake_complete:
             raise ClientDisconnected  # uvicorn would log an error after the next message
         await self.writable.wait()
         if self.disconnected:
-            await self.turns.turn()
+            await self.fair_queue.wait()
         await super().send(message)
         if message["type"] == "websocket.close":
             if self._cut:

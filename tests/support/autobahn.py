@@ -26,7 +26,7 @@ from antiphon.edge.errors import ClientGone
 from antiphon.edge.json_text import Utf8Text
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.edge.transport import websocket_protocol
-from antiphon.edge.transport.turns import TurnQueue
+from antiphon.edge.transport.fair_queue import FairQueue
 from support.redis_server import free_port
 
 CASES = ["1.*", "2.*", "3.*", "4.*", "5.*", "6.*", "7.*", "9.*", "10.*"]
@@ -58,7 +58,7 @@ def echo_server(port: int) -> uvicorn.Server:
         "bytes_per_s": 1e9,
         "budget": ByteBudget(10**9),
         "connection_limiter": limiter,
-        "turns": TurnQueue(),
+        "fair_queue": FairQueue(),
     }
     protocol = type("EchoProtocol", (websocket_protocol.EdgeWebSocketProtocol,), limits)
     config = uvicorn.Config(

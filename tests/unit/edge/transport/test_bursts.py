@@ -1,4 +1,4 @@
-"""Many connections that begin or end at once: what one turn of the event loop does for them."""
+"""Many connections that begin or end at once: what one iteration of the event loop does for them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from uvicorn.server import ServerState
 from antiphon.edge.access.limits import ByteBudget, HttpConnectionLimiter
 from antiphon.edge.errors import ClientGone
 from antiphon.edge.metrics import EdgeMetrics
+from antiphon.edge.transport.fair_queue import PER_ITERATION, FairQueue
 from antiphon.edge.transport.http_protocol import EdgeHttpProtocol
-from antiphon.edge.transport.turns import PER_TURN, TurnQueue
 from antiphon.edge.transport.websocket_protocol import EdgeWebSocketProtocol
 
 CONNECTIONS = 100
@@ -33,23 +33,23 @@ HANDSHAKE = (
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-class TurnCounter:
-    """Counts events of a kind, and those of one turn of the event loop."""
+class IterationCounter:
+    """Counts events of a kind, and those of one iteration of the event loop."""
 
     def __init__(self) -> None:
-        self._turn = 0
+        self._iteration = 0
         self._seen: dict[str, Counter[int]] = {}
-        self._next_turn()
+        self._next_iteration()
 
-    def _next_turn(self) -> None:
-        self._turn += 1
-        asyncio.get_running_loop().call_soon(self._next_turn)
+    def _next_iteration(self) -> None:
+        self._iteration += 1
+        asyncio.get_running_loop().call_soon(self._next_iteration)
 
     def count(self, kind: str) -> None:
-        self._seen.setdefault(kind, Counter())[self._turn] += 1
+        self._seen.setdefault(kind, Counter())[self._iteration] += 1
 
     def most(self, kind: str) -> int:
-        """Of one turn."""
+        """Of one iteration."""
         return max(self._seen[kind].values())
 
     async def wait_for(self, kind: str, total: int) -> None:
@@ -64,7 +64,7 @@ async def serving(
 ) -> AsyncIterator[tuple[tuple[str, int], ServerState]]:
     """A server of the edge's protocols. Calls `made` for each new connection."""
     limiter = HttpConnectionLimiter(60.0, 60.0, 0, lambda _: None, EdgeMetrics("edge").rejected)
-    shared = {"connection_limiter": limiter, "turns": TurnQueue()}
+    shared = {"connection_limiter": limiter, "fair_queue": FairQueue()}
     sockets = {**shared, "bytes_per_s": 1000.0, "budget": ByteBudget(1000)}
 
     class Http(EdgeHttpProtocol):
@@ -94,7 +94,7 @@ async def serving(
 
 
 def connect(address: tuple[str, int], data: bytes) -> list[socket.socket]:
-    """Connections with a request each, all within one turn of the event loop."""
+    """Connections with a request each, all within one iteration of the event loop."""
     clients = [socket.create_connection(address) for _ in range(CONNECTIONS)]
     for client in clients:
         client.sendall(data)
@@ -102,17 +102,17 @@ def connect(address: tuple[str, int], data: bytes) -> list[socket.socket]:
 
 
 @pytest.mark.parametrize("noticed_by", ["receive", "send"])
-def test_a_turn_begins_and_ends_a_bounded_number_of_connections(noticed_by: str) -> None:
+def test_an_iteration_begins_and_ends_a_bounded_number_of_connections(noticed_by: str) -> None:
     """Applications notice a lost connection while they receive, or all at once when they send."""
 
     async def run() -> dict[str, int]:
-        turns, closed = TurnCounter(), asyncio.Event()
+        iterations, closed = IterationCounter(), asyncio.Event()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            turns.count("handshakes")
+            iterations.count("handshakes")
             await receive()
             await send({"type": "websocket.accept"})
-            turns.count("accepted")
+            iterations.count("accepted")
             if noticed_by == "send":
                 await closed.wait()
                 with pytest.raises(OSError):  # noqa: PT011 - uvicorn's exception has no message
@@ -120,23 +120,23 @@ def test_a_turn_begins_and_ends_a_bounded_number_of_connections(noticed_by: str)
             else:
                 with pytest.raises(ClientGone):
                     await scope["state"]["receive_frame"](binary=False)
-            turns.count("ended")
+            iterations.count("ended")
 
-        async with serving(app, lambda _: turns.count("connections")) as (address, state):
+        async with serving(app, lambda _: iterations.count("connections")) as (address, state):
             clients = connect(address, HANDSHAKE)
-            await turns.wait_for("accepted", CONNECTIONS)
+            await iterations.wait_for("accepted", CONNECTIONS)
             for client in clients:
                 client.close()
             async with asyncio.timeout(60):
                 while state.connections:
                     await asyncio.sleep(0)
             closed.set()
-            await turns.wait_for("ended", CONNECTIONS)
+            await iterations.wait_for("ended", CONNECTIONS)
         kinds = ("connections", "handshakes", "accepted", "ended")
-        return {kind: turns.most(kind) for kind in kinds}
+        return {kind: iterations.most(kind) for kind in kinds}
 
     most = uvloop.run(run())  # as in a service
-    assert max(most.values()) <= PER_TURN, most
+    assert max(most.values()) <= PER_ITERATION, most
 
 
 @pytest.mark.parametrize("closed_by", ["client", "server"])
@@ -144,13 +144,13 @@ def test_a_closed_connection_leaves_no_garbage(closed_by: str) -> None:
     """A full collection stops the event loop for longer than anything else in a burst."""
 
     async def run() -> int:
-        turns, protocols = TurnCounter(), list[weakref.ref[object]]()
+        iterations, protocols = IterationCounter(), list[weakref.ref[object]]()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             protocols.append(weakref.ref(scope["state"]["probe"].__self__))
             await receive()
             await send({"type": "websocket.accept"})
-            turns.count("accepted")
+            iterations.count("accepted")
             if closed_by == "server":
                 await send({"type": "websocket.close", "code": 1013})
             with suppress(ClientGone):
@@ -159,7 +159,7 @@ def test_a_closed_connection_leaves_no_garbage(closed_by: str) -> None:
         made = list[weakref.ref[object]]()
         async with serving(app, lambda new: made.append(weakref.ref(new))) as (address, _):
             clients = connect(address, HANDSHAKE)
-            await turns.wait_for("accepted", CONNECTIONS)
+            await iterations.wait_for("accepted", CONNECTIONS)
             for client in clients:
                 client.close()
         assert len(protocols) == len(made) == CONNECTIONS

@@ -1,4 +1,4 @@
-"""The counts and turns of the parser of frames."""
+"""What the parser of frames counts, and where it stops."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from websockets.frames import Frame, Opcode
 
 from antiphon.edge.access.limits import ByteBudget, HttpConnectionLimiter
 from antiphon.edge.metrics import EdgeMetrics
-from antiphon.edge.transport.turns import TurnQueue
+from antiphon.edge.transport.fair_queue import FairQueue
 from antiphon.edge.transport.websocket_protocol import (
-    FRAMES_PER_TURN,
+    FRAMES_PER_CALL,
     PIECE_BYTES,
     SMALL_FRAME_BYTES,
     EdgeWebSocketProtocol,
@@ -50,17 +50,17 @@ def _received(parser: FrameParser) -> list[Frame]:
     return [event for event in parser.events_received() if isinstance(event, Frame)]
 
 
-def test_a_turn_has_a_bounded_number_of_frames(parser: FrameParser) -> None:
-    turns, data = 0, 1000 * frame(PING)
+def test_a_call_has_a_bounded_number_of_frames(parser: FrameParser) -> None:
+    calls, data = 0, 1000 * frame(PING)
     while data or parser.unparsed:
         parser.receive_data(data)
-        assert parser.parsed == parser.small == len(_received(parser)) <= FRAMES_PER_TURN
-        turns, data = turns + 1, b""
-    assert turns == -(-1000 // FRAMES_PER_TURN)
+        assert parser.parsed == parser.small == len(_received(parser)) <= FRAMES_PER_CALL
+        calls, data = calls + 1, b""
+    assert calls == -(-1000 // FRAMES_PER_CALL)
     assert len(parser.data_to_send()) == 1000, "every ping is answered"
 
 
-def test_a_turn_ends_after_a_message(parser: FrameParser) -> None:
+def test_a_call_ends_after_a_message(parser: FrameParser) -> None:
     parser.receive_data(frame(TEXT, b"one") + frame(TEXT, b"two") + frame(TEXT, b"three")[:-1])
     assert [event.data for event in _received(parser)] == [b"one"]
     parser.receive_data(b"")
@@ -116,14 +116,14 @@ def test_a_message_in_one_read_is_parsed_like_one_in_many(
         for read in (*reads, b""):
             if message := parser.read_message(read):
                 assert (reads, message) == ([data], (kind, text))
-                turn = [Frame(opcode, message[1])]
+                parsed = [Frame(opcode, message[1])]
                 assert not _received(parser)
             else:
                 parser.receive_data(read)
-                turn = _received(parser)
-            assert parser.parsed == len(turn)
-            assert parser.small == sum(len(each.data) < SMALL_FRAME_BYTES for each in turn)
-            received += turn
+                parsed = _received(parser)
+            assert parser.parsed == len(parsed)
+            assert parser.small == sum(len(each.data) < SMALL_FRAME_BYTES for each in parsed)
+            received += parsed
         assert b"".join(bytes(each.data) for each in received) == text
         assert [each.opcode for each in received] == [opcode, Opcode.CONT][: len(received)]
         assert [each.fin for each in received] == [False, True][-len(received) :]
@@ -260,7 +260,7 @@ async def serving(app: Any) -> AsyncIterator[tuple[tuple[str, int], ServerState]
         "connection_limiter": HttpConnectionLimiter(
             10.0, 10.0, 0, lambda _: None, EdgeMetrics("edge").rejected
         ),
-        "turns": TurnQueue(),
+        "fair_queue": FairQueue(),
     }
     config = uvicorn.Config(
         app, ws=type("Protocol", (EdgeWebSocketProtocol,), limits), lifespan="off", log_config=None

@@ -1,4 +1,4 @@
-"""Shares the turns of the event loop among connections that have much to do at once."""
+"""Lets connections that have much to do at once do it one after another."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
-PER_TURN = 4
-"""Connections that get a turn in one turn of the loop: about 1 ms each."""
+PER_ITERATION = 4
+"""Callbacks in one iteration of the event loop: about 1 ms each."""
 
 BULK_BYTES = 128 * 1024
-"""A connection that has received this much at once waits for its next turn."""
+"""A connection that has received this much at once lets others go first."""
 
 
-class TurnQueue:
-    """Calls at most PER_TURN callbacks in one turn of the event loop, in their order."""
+class FairQueue:
+    """Calls at most PER_ITERATION callbacks in one iteration of the event loop, in their order."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -27,33 +27,33 @@ class TurnQueue:
             self._loop.call_soon(self._run)
         self._waiting.append(callback)
 
-    async def turn(self) -> None:
-        """Returns when it is the caller's turn."""
-        turn = asyncio.Event()
-        self.add(turn.set)
-        await turn.wait()
+    async def wait(self) -> None:
+        """Wait like a callback that is added now."""
+        called = asyncio.Event()
+        self.add(called.set)
+        await called.wait()
 
     def _run(self) -> None:
         """A callback may add another one, and an error in one ends only that one."""
-        if len(self._waiting) > PER_TURN:
+        if len(self._waiting) > PER_ITERATION:
             self._loop.call_soon(self._run)
-        for _ in range(min(PER_TURN, len(self._waiting))):
+        for _ in range(min(PER_ITERATION, len(self._waiting))):
             self._loop.call_soon(self._waiting.popleft())
 
 
 class QueuedFlowControl(FlowControl):
-    """Reads on when it is the connection's turn."""
+    """Resumes reading through the queue of all connections."""
 
-    def __init__(self, transport: asyncio.Transport, turns: TurnQueue) -> None:
+    def __init__(self, transport: asyncio.Transport, fair_queue: FairQueue) -> None:
         super().__init__(transport)
-        self._turns = turns
+        self._fair_queue = fair_queue
 
     def resume_reading(self) -> None:
         if self.read_paused:
             self.read_paused = False
-            self._turns.add(self._resume)
+            self._fair_queue.add(self._resume)
 
-    def yield_turn(self) -> None:
+    def let_others_go_first(self) -> None:
         if not self.read_paused:
             self.pause_reading()
             self.resume_reading()
