@@ -310,13 +310,13 @@ def run(kind: str, plan: LoadPlan) -> dict[str, Any]:
     """Start everything, measure, stop everything."""
     port = free_port()
     with tempfile.TemporaryDirectory() as temporary:
-        folder, iteration = Path(temporary), Path(temporary) / "iteration"
-        result = _run(kind, plan, port, folder, iteration)
-        iteration_ms, wait_ms = map(float, iteration.read_text().split())
+        folder, times = Path(temporary), Path(temporary) / "times"
+        result = _run(kind, plan, port, folder, times)
+        iteration_ms, wait_ms = map(float, times.read_text().split())
         return {**result, "iteration_ms": iteration_ms, "wait_ms": wait_ms}
 
 
-def _run(kind: str, plan: LoadPlan, port: int, folder: Path, iteration: Path) -> dict[str, Any]:
+def _run(kind: str, plan: LoadPlan, port: int, folder: Path, times: Path) -> dict[str, Any]:
     with ExitStack() as stack:
         (folder / RECORDING).mkdir()
         with (folder / RECORDING / "frontend_replay.wav").open("wb") as file:
@@ -330,7 +330,7 @@ def _run(kind: str, plan: LoadPlan, port: int, folder: Path, iteration: Path) ->
             "ANTIPHON_TRUSTED_PROXIES": "127.0.0.1",
             "ANTIPHON_API_KEYS": "",
         }
-        command = (sys.executable, __file__, "--edge", str(iteration))
+        command = (sys.executable, __file__, "--edge", str(times))
         edge = stack.enter_context(process(*command, folder=ROOT, **settings))
         script, slots = str(ROOT / "bench" / "edge_load.py"), str(plan.sessions)
         peer = (sys.executable, script, "--peer", redis_url, "--sessions", slots)

@@ -14,8 +14,9 @@ import structlog
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.resume_registry import ResumeRecord
+from antiphon.edge.protocols.machine import QueuePlace
 from antiphon.shared_schemas.registry import QueueSnapshot, SessionCommand, SessionEvent
-from antiphon.shared_schemas.states import EndReason, SessionState, WaitReason
+from antiphon.shared_schemas.states import EndReason, SessionState
 
 log = structlog.get_logger()
 
@@ -41,21 +42,6 @@ _CONTINUES = frozenset({SessionState.ASSIGNED, SessionState.RECOVERING})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place in the queue. `position` is 1-based; `eta_s` seconds until a slot should be free.
-
-    `eta_s` is None while no worker can take the session, for the `reason`. `stale`: it was the place
-    before Redis became unavailable.
-    """
-
-    position: int
-    queue_length: int
-    eta_s: float | None
-    stale: bool = False
-    reason: WaitReason | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
     """The session is over; `reason` is None when its record is lost."""
 
@@ -73,7 +59,7 @@ class Signal(Enum):
     """A newer connection has taken over the session."""
 
 
-SessionNotice = Place | Ended | Signal | SessionCommand
+SessionNotice = QueuePlace | Ended | Signal | SessionCommand
 """A command came by HTTP instead of the session's connection."""
 
 
@@ -93,8 +79,8 @@ class SessionSubscription:
         self.resumed: ResumeRecord | None = None
         self._early: list[SessionEvent] = []
         self._notices: deque[SessionNotice] = deque()
-        self._place: Place | None = None
-        self._last_place: Place | None = None
+        self._place: QueuePlace | None = None
+        self._last_place: QueuePlace | None = None
         self._wake = asyncio.Event()
 
     def bind(
@@ -142,7 +128,7 @@ class SessionSubscription:
         self.waiting = False
         self.notify(Ended(reason))
 
-    def update_place(self, place: Place) -> None:
+    def update_place(self, place: QueuePlace) -> None:
         """Replaces a place that was not read yet."""
         if self.waiting:
             self._place = self._last_place = place
@@ -322,7 +308,8 @@ def update_places(snapshot: QueueSnapshot, waiting: dict[str, SessionSubscriptio
     for sid, subscription in waiting.items():
         if row := places.get(sid):
             eta_s = None if row.eta_s is None else round(row.eta_s, 1)
-            place = Place(row.position, len(places), eta_s, reason=row.reason)
+            ticket_id = str(subscription.ticket)
+            place = QueuePlace(ticket_id, row.position, len(places), eta_s, reason=row.reason)
             subscription.update_place(place)
     for job in snapshot.running:
         if job.sid in waiting and job.sid not in places:

@@ -65,18 +65,18 @@ Actions = Sequence[Action]
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """A place to report; `first` if the client has received none before. Times in seconds.
+    """A session's place in the queue. `eta_s`: seconds until a slot should be free.
 
-    Position 0: the session waited because its worker was lost, and a worker serves it again.
-    `eta_s` is None while no worker can take the session, for the `reason`. `stale`: Redis is
-    unavailable, so the place is an old one.
+    `position` is 1-based; 0: the session waited because its worker was lost, and a worker serves it
+    again. `eta_s` is None while no worker can take the session, for the `reason`. `stale`: it was the
+    place before Redis became unavailable. `first`: it is the first one that the client receives.
     """
 
     ticket_id: str
     position: int
     queue_length: int
     eta_s: float | None
-    first: bool
+    first: bool = False
     stale: bool = False
     reason: WaitReason | None = None
 
@@ -230,7 +230,7 @@ class SessionMachine(ABC, Generic[Command]):
         if not self.recovering:
             return []
         self.recovering = False
-        return self.placed(QueuePlace(ticket_id, 0, 0, 0.0, first=False))
+        return self.placed(QueuePlace(ticket_id, 0, 0, 0.0))
 
     def granted(self) -> Actions:
         """A worker holds the session: forward the held inputs."""

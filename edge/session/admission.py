@@ -17,7 +17,7 @@ from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import Draining, ResumeExpired
 from antiphon.edge.protocols.machine import QueuePlace
 from antiphon.edge.session.resume import MissedMessages, load_missed_messages
-from antiphon.edge.session_events import Place, SessionSubscription
+from antiphon.edge.session_events import SessionSubscription
 from antiphon.edge.tracing import SessionTrace
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.ids import ResumeToken, new_recording_id
@@ -268,9 +268,9 @@ class PlaceFilter:
         self._clock = clock
         self._known = known
         self._since = clock()
-        self._sent: Place | None = None
+        self._sent: QueuePlace | None = None
 
-    def select(self, place: Place) -> QueuePlace | None:
+    def select(self, place: QueuePlace) -> QueuePlace | None:
         """The place to send; None if it is not worth a message."""
         sent, waited_s = self._sent, self._clock() - self._since
         if sent is None:
@@ -282,12 +282,4 @@ class PlaceFilter:
         if not wanted:
             return None
         self._sent = place
-        return QueuePlace(
-            str(self._ticket.number),
-            place.position,
-            place.queue_length,
-            place.eta_s,
-            first=sent is None and not self._known,
-            stale=place.stale,
-            reason=place.reason,
-        )
+        return replace(place, first=sent is None and not self._known)

@@ -47,7 +47,7 @@ from antiphon.edge.session.admission import (
 )
 from antiphon.edge.session.input_writer import InputWriter
 from antiphon.edge.session.sender import AllSent, ResumableSender, SendQueue
-from antiphon.edge.session_events import Ended, Place, SessionNotice, Signal
+from antiphon.edge.session_events import Ended, SessionNotice, Signal
 from antiphon.edge.settings import capabilities
 from antiphon.edge.transport.connection import ClientConnection
 from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
@@ -311,7 +311,7 @@ class EdgeSession(Generic[Command]):
 
     async def _on_notice(self, notice: SessionNotice) -> None:
         match notice:
-            case Place():
+            case QueuePlace():
                 if place := self._places.select(notice):
                     self._report_place(place)
             case Signal.GRANTED if not self._granted.is_set():

@@ -20,7 +20,8 @@ from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.settings import BrokerSettings
 from antiphon.edge import worker_watch
-from antiphon.edge.session_events import Place, SessionSubscription, update_places
+from antiphon.edge.protocols.machine import QueuePlace
+from antiphon.edge.session_events import SessionSubscription, update_places
 from antiphon.edge.worker_watch import WorkerWatch
 from support.control_plane import claim, join, serve
 from support.redis_server import RedisServer, demote, promote, replicates
@@ -58,7 +59,7 @@ class Failover:
     async def place(self) -> int:
         update_places(await self.edge.queue.snapshot(), {self.waits.sid: self.waits})
         place = await self.waits.next_notice()
-        assert isinstance(place, Place)
+        assert isinstance(place, QueuePlace)
         return place.position
 
 

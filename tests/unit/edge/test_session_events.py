@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.edge.protocols.machine import QueuePlace
 from antiphon.edge.session.admission import PlaceFilter
-from antiphon.edge.session_events import Ended, Place, SessionSubscription, Signal, update_places
+from antiphon.edge.session_events import Ended, SessionSubscription, Signal, update_places
 from antiphon.shared_schemas.registry import (
     QueuedSession,
     QueueSnapshot,
@@ -54,17 +54,17 @@ async def _has_no_notice(subscription: SessionSubscription) -> bool:
 async def test_only_the_newest_place_is_a_notice() -> None:
     subscription = _subscription()
     for position in (3, 2, 1):
-        subscription.update_place(Place(position, 3, 1.0))
-    assert await subscription.next_notice() == Place(1, 3, 1.0)
+        subscription.update_place(QueuePlace("7", position, 3, 1.0))
+    assert await subscription.next_notice() == QueuePlace("7", 1, 3, 1.0)
     assert await _has_no_notice(subscription)
 
 
 async def test_a_grant_is_one_notice_and_ends_the_wait() -> None:
     subscription = _subscription()
-    subscription.update_place(Place(1, 1, 0.0))
+    subscription.update_place(QueuePlace("7", 1, 1, 0.0))
     subscription.on_event(_event(SessionState.ASSIGNED))
     subscription.on_event(_event(SessionState.ASSIGNED))
-    subscription.update_place(Place(1, 1, 0.0))
+    subscription.update_place(QueuePlace("7", 1, 1, 0.0))
     assert await subscription.next_notice() is Signal.GRANTED
     assert await _has_no_notice(subscription)
 
@@ -74,9 +74,9 @@ async def test_a_session_that_lost_its_worker_waits_until_it_is_granted_again() 
     subscription.on_event(_event(SessionState.ASSIGNED))
     subscription.on_event(_event(SessionState.RECOVERING))
     assert await subscription.next_notice() is Signal.GRANTED
-    subscription.update_place(Place(1, 1, 0.0))
-    assert await subscription.next_notice() == Place(1, 1, 0.0)
-    subscription.update_place(Place(1, 2, 0.0))
+    subscription.update_place(QueuePlace("7", 1, 1, 0.0))
+    assert await subscription.next_notice() == QueuePlace("7", 1, 1, 0.0)
+    subscription.update_place(QueuePlace("7", 1, 2, 0.0))
     subscription.on_event(_event(SessionState.ASSIGNED))
     assert await subscription.next_notice() is Signal.GRANTED
     assert await _has_no_notice(subscription)
@@ -96,10 +96,10 @@ async def test_the_last_place_is_marked_stale_once() -> None:
     subscription = _subscription()
     subscription.mark_place_stale()
     assert await _has_no_notice(subscription)  # there is no place yet
-    subscription.update_place(Place(2, 3, 1.0))
-    assert await subscription.next_notice() == Place(2, 3, 1.0)
+    subscription.update_place(QueuePlace("7", 2, 3, 1.0))
+    assert await subscription.next_notice() == QueuePlace("7", 2, 3, 1.0)
     subscription.mark_place_stale()
-    assert await subscription.next_notice() == Place(2, 3, 1.0, stale=True)
+    assert await subscription.next_notice() == QueuePlace("7", 2, 3, 1.0, stale=True)
     subscription.mark_place_stale()
     assert await _has_no_notice(subscription)
 
@@ -162,7 +162,7 @@ async def test_a_snapshot_gives_every_session_a_place_or_a_grant() -> None:
         subscription.bind(number)
     update_places(_snapshot(["elsewhere", "b"], ["a"]), subscriptions)
     assert await subscriptions["a"].next_notice() is Signal.GRANTED
-    assert await subscriptions["b"].next_notice() == Place(2, 2, 2.5)
+    assert await subscriptions["b"].next_notice() == QueuePlace("1", 2, 2, 2.5)
     assert await _has_no_notice(subscriptions["c"])
 
 
@@ -179,10 +179,10 @@ def _report(*, wait: bool, clock: Clock) -> PlaceFilter:
 
 def test_the_first_place_is_queued_and_the_next_ones_updates() -> None:
     report = _report(wait=True, clock=Clock())
-    first = report.select(Place(3, 4, 10.0))
+    first = report.select(QueuePlace("7", 3, 4, 10.0))
     assert first is not None
     assert first == QueuePlace("7", 3, 4, 10.0, first=True)
-    second = report.select(Place(2, 4, 10.0))
+    second = report.select(QueuePlace("7", 2, 4, 10.0))
     assert second is not None
     assert not second.first
 
@@ -190,41 +190,43 @@ def test_the_first_place_is_queued_and_the_next_ones_updates() -> None:
 @pytest.mark.parametrize(
     ("place", "worth"),
     [
-        (Place(3, 4, 10.0), False),
-        (Place(3, 4, 9.5), False),
-        (Place(3, 4, 9.0), True),
-        (Place(3, 5, 10.0), True),
-        (Place(2, 4, 10.0), True),
-        (Place(3, 4, None, reason=WaitReason.NO_WORKER), True),
+        (QueuePlace("7", 3, 4, 10.0), False),
+        (QueuePlace("7", 3, 4, 9.5), False),
+        (QueuePlace("7", 3, 4, 9.0), True),
+        (QueuePlace("7", 3, 5, 10.0), True),
+        (QueuePlace("7", 2, 4, 10.0), True),
+        (QueuePlace("7", 3, 4, None, reason=WaitReason.NO_WORKER), True),
     ],
 )
-def test_only_changes_are_sent(place: Place, worth: bool) -> None:
+def test_only_changes_are_sent(place: QueuePlace, worth: bool) -> None:
     report = _report(wait=True, clock=Clock())
-    report.select(Place(3, 4, 10.0))
+    report.select(QueuePlace("7", 3, 4, 10.0))
     assert (report.select(place) is not None) is worth
 
 
 def test_the_mark_of_a_stale_place_is_sent_and_cleared() -> None:
     report = _report(wait=True, clock=Clock())
-    assert report.select(Place(3, 4, 10.0, stale=True)) is None  # the client does not know it
-    report.select(Place(3, 4, 10.0))
-    stale = report.select(Place(3, 4, 10.0, stale=True))
-    assert stale == QueuePlace("7", 3, 4, 10.0, first=False, stale=True)
-    assert report.select(Place(3, 4, 10.0)) == QueuePlace("7", 3, 4, 10.0, first=False)
+    assert (
+        report.select(QueuePlace("7", 3, 4, 10.0, stale=True)) is None
+    )  # the client does not know it
+    report.select(QueuePlace("7", 3, 4, 10.0))
+    stale = report.select(QueuePlace("7", 3, 4, 10.0, stale=True))
+    assert stale == QueuePlace("7", 3, 4, 10.0, stale=True)
+    assert report.select(QueuePlace("7", 3, 4, 10.0)) == QueuePlace("7", 3, 4, 10.0)
 
 
 def test_small_changes_add_up() -> None:
     report = _report(wait=True, clock=Clock())
-    report.select(Place(3, 4, 10.0))
-    assert report.select(Place(3, 4, 9.4)) is None
-    assert report.select(Place(3, 4, 8.8)) is not None
+    report.select(QueuePlace("7", 3, 4, 10.0))
+    assert report.select(QueuePlace("7", 3, 4, 9.4)) is None
+    assert report.select(QueuePlace("7", 3, 4, 8.8)) is not None
 
 
 def test_a_place_is_sent_after_a_second_if_no_wait_was_expected() -> None:
     clock = Clock()
     report = _report(wait=False, clock=clock)
-    assert report.select(Place(1, 1, 0.0)) is None
+    assert report.select(QueuePlace("7", 1, 1, 0.0)) is None
     clock.now = 1.0
-    sent = report.select(Place(1, 1, 0.0))
+    sent = report.select(QueuePlace("7", 1, 1, 0.0))
     assert sent is not None
     assert sent.first
