@@ -29,6 +29,18 @@ ORDER_OF_LAYERS = """() => {
 """The cascade layers of a page, the weakest first."""
 
 
+CONTRAST = """(text) => {
+  const brightness = (element, name) => {
+    const [red, green, blue] = getComputedStyle(element)[name].match(/[\\d.]+/g)
+      .map((part) => ((part / 255 + 0.055) / 1.055) ** 2.4);
+    return 0.05 + 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const both = [brightness(text, "color"), brightness(document.documentElement, "backgroundColor")];
+  return Math.max(...both) / Math.min(...both);
+}"""
+"""Contrast of a text with the page, 1 to 21."""
+
+
 @pytest.fixture
 def stack(simulated: Stack) -> Stack:
     return simulated
@@ -94,6 +106,8 @@ async def test_the_api_page_loads_from_this_server_only(stack: Stack, visitor: V
     await page.locator("#operations-chat-chat_api_chat_post").click()
     await expect(page.get_by_text("Request body").first).to_be_visible()
     assert servers == {urlsplit(stack.http_url).netloc}
+    await page.emulate_media(color_scheme="dark")
+    assert await page.locator(".info .title").evaluate(CONTRAST) > 4.5
 
 
 async def test_a_disabled_page_is_not_in_the_menu(stack: Stack, visitor: Visitor) -> None:

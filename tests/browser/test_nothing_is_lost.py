@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
 import av
 import pytest
 import soundfile
-from playwright.async_api import Dialog, Locator, Page, expect
+from playwright.async_api import Dialog, Locator, Page, Route, expect
 
 from support.browser_user import Visitor, a11y_findings
 from support.call_page import CallPage
 from support.recordings import change_meta
 from support.stack import Stack, until
-from support.turn_page import accept_dialogs, positions, watch_position
+from support.turn_page import accept_dialogs, attach_image, positions, watch_position
 
 ROWS = """(store) => new Promise((resolve) => {
   indexedDB.open("antiphon").onsuccess = ({ target: { result: database } }) => {
@@ -259,6 +260,54 @@ async def test_a_chat_survives_a_reload(visitor: Visitor) -> None:
         await _has_rows(page, store, 0, 0)
 
 
+async def test_a_question_that_is_prepared_survives_a_reload(visitor: Visitor) -> None:
+    page = await visitor.open("/turnbased")
+    arrives = asyncio.Event()
+
+    async def answer(route: Route) -> None:
+        await arrives.wait()
+        await route.continue_()
+
+    await page.route("**/api/presets/**", answer)
+    area = page.get_by_label("Your message")
+    picture = page.locator("an-question img")
+    await attach_image(page, "paste", "red.png")
+    await expect(page.locator("an-composer img")).to_be_visible()
+    await area.fill("What is this?")
+    await area.press("Enter")
+    await expect(picture).to_be_visible()
+    await expect(page.locator("an-answer")).to_contain_text("Thinking")
+    await area.fill("And what is that?")
+    await area.press("Enter")
+    await _has_rows(page, "chats", 1)
+    async with page.expect_navigation():
+        await page.evaluate("setTimeout(() => location.reload())")
+    await expect(picture).to_be_visible()
+    await expect(page.locator("an-question p")).to_have_text("What is this?")
+    await expect(page.locator("an-answer")).to_contain_text("stopped")
+    await expect(area).to_have_value("And what is that?")
+    arrives.set()
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.locator("an-answer .message-content")).to_contain_text("simulated")
+
+
+async def test_leaving_with_a_picture_that_was_not_sent_asks(visitor: Visitor) -> None:
+    page = await visitor.open("/turnbased")
+    await page.get_by_label("Your message").fill("What is this?")
+    await attach_image(page, "paste", "red.png")
+    await expect(page.locator("an-composer img")).to_be_visible()
+    async with page.expect_event("dialog") as asked:
+        await page.evaluate("setTimeout(() => location.reload())")
+    dialog: Dialog = await asked.value
+    assert dialog.type == "beforeunload"
+    await dialog.dismiss()
+    await expect(page.locator("an-composer img")).to_be_visible()
+    await page.get_by_role("button", name="Remove red.png").click()
+    async with page.expect_navigation():
+        await page.evaluate("setTimeout(() => location.reload())")
+    await expect(page.get_by_label("Your message")).to_have_value("What is this?")
+
+
 async def _continue_in_another_tab(page: Page) -> None:
     """Both tabs continue the same chat. Each keeps its messages."""
     other = await page.context.new_page()
@@ -269,6 +318,7 @@ async def _continue_in_another_tab(page: Page) -> None:
         await tab.get_by_label("Your message").fill(question)
         await tab.get_by_label("Your message").press("Enter")
         await expect(tab.locator("an-question p").last).to_have_text(question)
+        await expect(tab.locator("an-answer").last).to_contain_text("simulated")
         await tab.get_by_role("button", name="Stop generating").last.click()
         await expect(tab.get_by_role("button", name="Try again").last).to_be_visible()
     await _has_rows(page, "conversations", 2, 2)

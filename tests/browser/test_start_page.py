@@ -154,6 +154,19 @@ async def test_a_small_phone_has_room_for_the_head_of_a_page(visitor: Visitor, p
     assert await page.evaluate(OVERFLOW) <= 0
 
 
+async def test_half_duplex_controls_are_in_reach_on_a_small_phone(visitor: Visitor) -> None:
+    page = await visitor.open("/half_duplex", phone=True)
+    await page.set_viewport_size({"width": 320, "height": 568})
+    start = page.get_by_role("button", name="Start conversation")
+    await expect(start).to_be_in_viewport(ratio=1)
+    await start.click()
+    await expect(page.get_by_role("status").filter(has_text="Speaking")).to_be_visible()
+    for name in ("Mute", "Stop answer", "End conversation"):
+        button = page.get_by_role("button", name=name, exact=True)
+        await expect(button).to_be_in_viewport(ratio=1)
+    assert await page.evaluate(OVERFLOW) <= 0
+
+
 async def test_controls_fade_and_the_stage_fills_the_screen(visitor: Visitor) -> None:
     page = await visitor.open("/", animated=True)
     call = CallPage(page)

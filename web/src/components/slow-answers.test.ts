@@ -8,6 +8,8 @@ import type { LitElement } from "lit";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { saveKey } from "../api/http.ts";
 import { type Part, textPart } from "../media/parts.ts";
+import type { Composer } from "../pages/chat/composer.ts";
+import "../pages/chat/composer.ts";
 import { type OwnPreset, ownPresets } from "../storage/own-presets.ts";
 import { isBuilt } from "../ui/page-build.ts";
 
@@ -25,6 +27,10 @@ async function shown<T extends object>(name: string, fields: T): Promise<LitElem
   document.body.append(element);
   await element.updateComplete;
   return element as LitElement & T;
+}
+
+async function composerWith(text: string): Promise<Composer> {
+  return (await shown("an-composer", { draft: [textPart(text)] })) as LitElement as Composer;
 }
 
 beforeEach(() => {
@@ -50,6 +56,40 @@ test("a file that is read late keeps the texts that were entered in between", as
   bytes.resolve(new ArrayBuffer(4));
   await vi.waitFor(() => expect(list.parts).toHaveLength(2));
   expect((list.parts as readonly Part[])[0]).toMatchObject({ text: "one and a half" });
+});
+
+test("a message is sent with the file that is still read", async () => {
+  const composer = await composerWith("What is this?");
+  const sent: Part[][] = [];
+  composer.addEventListener("send", (event) => sent.push((event as CustomEvent<Part[]>).detail));
+  const bytes = pending<ArrayBuffer>();
+  const file = new File(["film"], "film.mp4", { type: "video/mp4" });
+  file.arrayBuffer = () => bytes.promise;
+  const reading = composer.add([file]);
+  const area = composer.querySelector("textarea") as HTMLTextAreaElement;
+  area.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+  await composer.updateComplete;
+  expect(composer.querySelector('[role="status"]')?.textContent).toBe(
+    "Sent when the file is ready",
+  );
+  expect(sent).toEqual([]);
+  bytes.resolve(new ArrayBuffer(4));
+  await reading;
+  await composer.updateComplete;
+  expect(sent).toMatchObject([[{ name: "film.mp4" }, { text: "What is this?" }]]);
+});
+
+test("a message whose file cannot be read is not sent without it", async () => {
+  const composer = await composerWith("What is this?");
+  const send = vi.fn();
+  composer.addEventListener("send", send);
+  const reading = composer.add([new File(["?"], "notes.txt", { type: "text/plain" })]);
+  const area = composer.querySelector("textarea") as HTMLTextAreaElement;
+  area.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+  await reading;
+  await composer.updateComplete;
+  expect(send).not.toHaveBeenCalled();
+  expect(area.value).toBe("What is this?");
 });
 
 test("a preset is saved once, however often the button is pressed", async () => {

@@ -90,6 +90,18 @@ export interface ChatExchangeState extends SessionState {
   readonly firstAudioMs: number | null;
 }
 
+/** Before the request is sent. */
+export const NEW_EXCHANGE: ChatExchangeState = {
+  ...NEW_SESSION,
+  text: "",
+  read: 0,
+  inputTokens: 0,
+  generatedTokens: 0,
+  stopped: false,
+  firstTextMs: null,
+  firstAudioMs: null,
+};
+
 /**
  * One request and its answer. `preparing` until the request is read, `active` while the answer
  * arrives. `end` tells whether it is complete: `{by: "user", code: "answered" | "stopped"}`.
@@ -102,16 +114,7 @@ export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, 
   #askedAt = 0;
 
   constructor(request: ChatRequest, options: ChatExchangeOptions = {}) {
-    super({
-      ...NEW_SESSION,
-      text: "",
-      read: 0,
-      inputTokens: 0,
-      generatedTokens: 0,
-      stopped: false,
-      firstTextMs: null,
-      firstAudioMs: null,
-    });
+    super(NEW_EXCHANGE);
     this.#request = request;
     this.#options = options;
     this.#unsubscribe = options.player?.on("start", ({ atMs }) => {

@@ -108,7 +108,7 @@ it("shows a question while its request is prepared", async () => {
   const shown: string[][] = [];
   log.state.subscribe(() => shown.push(texts(log)));
   const asking = log.ask([textPart("One?")]);
-  expect(shown).toEqual([["One?"]]);
+  expect(shown).toEqual([["One?", ""]]);
   expect(log.busy).toBe(true);
   go();
   await asking;
@@ -135,6 +135,36 @@ it.each(["stop", "clear"] as const)("%s cancels a request that is prepared", asy
   go();
   await log.ask([textPart("Two?")]);
   expect(texts(log)).toEqual(["Two?", ""]);
+});
+
+it("keeps a question that is prepared when the user leaves", async () => {
+  const { log } = slowLog();
+  const asking = log.ask([textPart("One?"), videoElement]);
+  log.leave();
+  await asking;
+  expect(log.busy).toBe(false);
+  expect(texts(log)).toEqual(["One?,", ""]);
+  expect(answer(log).exchange).toMatchObject({ phase: "ended", stopped: true });
+  const again = newLog();
+  again.restore(structuredClone(log.state.value));
+  await again.again();
+  expect(lastRequest()).toMatchObject({ roles: ["system", "user"] });
+});
+
+it("keeps the edited text of an answer while a request is prepared", async () => {
+  const { log, go } = slowLog();
+  log.restore(structuredClone((await conversation()).state.value));
+  const first = log.state.value.entries[1]?.id ?? 0;
+  const asking = log.ask([textPart("Three?")]);
+  log.rewrite(first, "I");
+  log.stop();
+  await expect(asking).rejects.toMatchObject({ name: "AbortError" });
+  expect(texts(log)).toEqual(["One?", "I", "Two?", "2"]);
+  const next = log.ask([textPart("Three?")]);
+  log.rewrite(first, "II");
+  go();
+  await next;
+  expect(texts(log)).toEqual(["One?", "II", "Two?", "2", "Three?", ""]);
 });
 
 it("takes a question back whose request cannot be prepared", async () => {

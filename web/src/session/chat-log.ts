@@ -7,6 +7,7 @@ import {
   type ChatEntry,
   ChatExchange,
   type ChatExchangeOptions,
+  NEW_EXCHANGE,
   partAt,
   type RequestMessages,
 } from "./chat-exchange.ts";
@@ -24,7 +25,21 @@ export interface ChatLogState {
   readonly excluded: ReadonlySet<number>;
 }
 
+/** The user leaves the page: the reason why the preparation of a request ends. */
+const LEFT = "left";
 const EMPTY: ChatLogState = { entries: [], excluded: new Set() };
+
+function blankAnswer(id: number): Answer {
+  return {
+    role: "assistant",
+    id,
+    text: "",
+    audio: null,
+    exchange: { ...NEW_EXCHANGE, phase: "opening" },
+    refused: null,
+    recordAllowed: true,
+  };
+}
 
 function stoppedAnswer(answer: Answer): Answer {
   const { exchange } = answer;
@@ -64,9 +79,9 @@ export class ChatLog {
   }
 
   /**
-   * Like `again` and `edit`, does nothing while an answer is generated. The messages are shown at
-   * once. Rejects without a change of the chat if `setup` rejects, and with an AbortError if the user
-   * stops before the request is sent.
+   * Like `again` and `edit`, does nothing while an answer is generated. The question and an empty
+   * answer are shown at once. Rejects without a change of the chat if `setup` rejects, and with an
+   * AbortError if the user stops before the request is sent.
    */
   async ask(parts: readonly Part[]): Promise<void> {
     await this.#ask([...this.state.value.entries, { role: "user", id: this.#id(), parts }]);
@@ -116,9 +131,18 @@ export class ChatLog {
   }
 
   stop(): void {
+    this.#stop();
+  }
+
+  /** Stops the answer. A question that is not sent yet stays, with a stopped answer. */
+  leave(): void {
+    this.#stop(LEFT);
+  }
+
+  #stop(reason?: string): void {
     const preparing = this.#preparing;
     this.#preparing = null;
-    preparing?.abort();
+    preparing?.abort(reason);
     this.#exchange?.stop();
   }
 
@@ -149,41 +173,47 @@ export class ChatLog {
     this.state.set(EMPTY);
   }
 
-  async #ask(entries: readonly ChatEntry[]): Promise<void> {
+  async #ask(questions: readonly ChatEntry[]): Promise<void> {
     if (this.busy) return;
     const preparing = new AbortController();
     const { signal } = preparing;
     const before = this.state.value.entries;
+    const answer = blankAnswer(this.#id());
     this.#preparing = preparing;
-    this.#patch({ entries });
+    this.#patch({ entries: [...questions, answer] });
     try {
       const stopped = new Promise<never>((_, reject) => {
         signal.addEventListener("abort", () => reject(signal.reason));
       });
-      const { system, request, exchange } = await Promise.race([this.#setup(entries), stopped]);
-      const history = buildMessages(system, entries, this.state.value.excluded);
+      const { system, request, exchange } = await Promise.race([this.#setup(questions), stopped]);
+      const asked = this.state.value.entries.slice(0, -1); // the user may have edited an answer
+      const history = buildMessages(system, asked, this.state.value.excluded);
       const { messages } = history;
-      const asked = new ChatExchange({ ...request, messages }, exchange);
-      this.#begin(entries, asked, history, request.record ?? true);
+      this.#change(answer.id, { recordAllowed: request.record ?? true });
+      this.#begin(answer.id, new ChatExchange({ ...request, messages }, exchange), history);
     } catch (error) {
-      if (this.state.value.entries === entries) this.#patch({ entries: before }); // unless cleared
-      throw error;
+      if (signal.reason === LEFT) this.#change(answer.id, stoppedAnswer(answer));
+      else {
+        this.#takeBack(answer.id, before);
+        throw error;
+      }
     } finally {
       if (this.#preparing === preparing) this.#preparing = null;
     }
   }
 
-  #begin(
-    entries: readonly ChatEntry[],
-    exchange: ChatExchange,
-    history: RequestMessages,
-    recordAllowed: boolean,
-  ): void {
-    const id = this.#id();
-    const { value } = exchange.state;
-    const blank = { role: "assistant", id, text: "", audio: null, refused: null } as const;
+  /** Shows the messages as before, with answers that were edited since. Not if the chat was cleared. */
+  #takeBack(id: number, before: readonly ChatEntry[]): void {
+    const { entries } = this.state.value;
+    if (!entries.some((one) => one.id === id)) return;
+    const answers = new Map(
+      entries.flatMap((one) => (one.role === "assistant" ? [[one.id, one]] : [])),
+    );
+    this.#patch({ entries: before.map((one) => answers.get(one.id) ?? one) });
+  }
+
+  #begin(id: number, exchange: ChatExchange, history: RequestMessages): void {
     this.#exchange = exchange;
-    this.#patch({ entries: [...entries, { ...blank, exchange: value, recordAllowed }] });
     exchange.state.subscribe((state) => {
       if (this.#exchange !== exchange) return; // the chat was cleared
       const ended = state.phase === "ended";

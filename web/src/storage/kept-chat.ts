@@ -8,6 +8,7 @@ import {
 import { inStore } from "./database.ts";
 
 const KEY = "antiphon.chat";
+const DRAFT_KEY = "antiphon.chat.draft";
 const DAY_MS = 24 * 3600 * 1000;
 
 interface KeptChat {
@@ -33,6 +34,7 @@ export class ChatKeeper {
   #chat: TabChat;
   #stored: ChatLogState;
   #writing: Promise<void> = Promise.resolve();
+  #unwritten = 0;
   #hasDatabase = false;
 
   constructor(log: ChatLog) {
@@ -46,6 +48,13 @@ export class ChatKeeper {
   /** Whether chats survive. False in some private windows. */
   get hasDatabase(): boolean {
     return this.#hasDatabase;
+  }
+
+  /** Whether the browser has all messages, except for the end of an answer that is generated. */
+  get isComplete(): boolean {
+    return (
+      this.#log.state.value.entries.length === 0 || (this.#hasDatabase && this.#unwritten === 0)
+    );
   }
 
   /** Call it once. Deletes old chats. Rejects if the browser has no database. */
@@ -79,8 +88,13 @@ export class ChatKeeper {
     if (state === this.#stored || (this.#log.busy && !grown && !leaving)) return;
     this.#stored = state;
     const chat = this.#chat;
-    // Without space, the page still shows the chat.
-    this.#writing = this.#writing.then(() => this.#write(chat, state)).catch(() => undefined);
+    this.#unwritten += 1;
+    this.#writing = this.#writing
+      .then(() => this.#write(chat, state))
+      .catch(() => undefined) // without space, the page still shows the chat
+      .finally(() => {
+        this.#unwritten -= 1;
+      });
   }
 
   async #write(chat: TabChat, state: ChatLogState): Promise<void> {
@@ -111,6 +125,15 @@ export class ChatKeeper {
       await inStore("chats", "readwrite", (chats) => chats.delete(id));
     }
   }
+}
+
+/** The text that this tab had not sent before its reload. */
+export function keptDraft(): string {
+  return sessionStorage.getItem(DRAFT_KEY) ?? "";
+}
+
+export function keepDraft(text: string): void {
+  sessionStorage.setItem(DRAFT_KEY, text);
 }
 
 /** An id that begins with its time. */

@@ -31,6 +31,7 @@ const TALLEST = 240; // pixels; above this it scrolls
 /**
  * Message editor: text, recordings, and files that are selected, dropped or pasted.
  *
+ * @fires text - string: the text after every change
  * @fires send - Part[]: attachments, then the text
  * @fires stop - stop the answer
  * @fires cancel - discard the changes
@@ -52,9 +53,14 @@ export class Composer extends BaseElement {
   @state() private attached: readonly AttachmentPart[] = [];
   @state() private recording = false;
   @state() private reading = 0;
-  /** The message is sent after the answer that is generated. A change of its text keeps it here. */
+  /** The message is sent after the current answer and its files. A change of its text keeps it here. */
   @state() private waits = false;
   @query("textarea") private readonly area!: HTMLTextAreaElement | null;
+
+  /** Whether it has files or a recording that are not sent. */
+  get hasFiles(): boolean {
+    return this.recording || this.reading > 0 || this.attached.length > 0;
+  }
 
   /** Attaches files. Rejected files are reported. */
   async add(files: Iterable<File>): Promise<void> {
@@ -64,6 +70,7 @@ export class Composer extends BaseElement {
         this.#attach(await readAttachment(file, KINDS));
       } catch (error) {
         if (!(error instanceof AttachmentError)) throw error;
+        this.waits = false;
         toast(attachmentErrorText(error));
       } finally {
         this.reading -= 1;
@@ -95,8 +102,9 @@ export class Composer extends BaseElement {
     this.attached = attachmentsOf(this.draft);
   }
 
-  protected override updated(): void {
-    if (this.waits && !this.busy) this.#send();
+  protected override updated(changed: ReadonlyMap<PropertyKey, unknown>): void {
+    if (changed.has("text")) this.emit("text", this.text);
+    if (this.waits) this.#send();
     const area = this.area;
     if (area === null) return;
     area.style.height = "auto";
@@ -154,7 +162,7 @@ export class Composer extends BaseElement {
           ${icon("mic")}
         </button>
         ${this.tools}
-        <span class="grow truncate tiny soft" role="status">${this.waits ? t.waits : ""}</span>
+        <span class="grow truncate tiny soft" role="status">${this.#waitText()}</span>
         ${this.editing ? this.#cancelButton() : nothing} ${this.#sendButton()}
       </div>`;
   }
@@ -203,19 +211,25 @@ export class Composer extends BaseElement {
       class="button square primary"
       aria-label=${label}
       title=${label}
-      ?disabled=${!this.#sendable}
+      ?disabled=${!this.#hasContent}
     >
       ${icon("send")}
     </button>`;
   }
 
-  get #sendable(): boolean {
-    return (this.text.trim() !== "" || this.attached.length > 0) && this.reading === 0;
+  get #hasContent(): boolean {
+    return this.text.trim() !== "" || this.attached.length > 0 || this.reading > 0;
+  }
+
+  #waitText(): string {
+    if (!this.waits) return "";
+    return this.busy ? chatStrings().waits : chatStrings().waitsForFile;
   }
 
   #send(): void {
-    this.waits = this.busy && this.#sendable;
-    if (this.busy || !this.#sendable) return;
+    if (!this.#hasContent) return;
+    this.waits = this.busy || this.reading > 0;
+    if (this.waits) return;
     const text = this.text.trim();
     this.emit<Part[]>("send", [...this.attached, ...(text ? [textPart(text)] : [])]);
   }

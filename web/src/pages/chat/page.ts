@@ -23,8 +23,8 @@ import { capabilities, limitations, modelBadge, questions } from "../../shell/ca
 import { showError } from "../../shell/errors.ts";
 import { mount } from "../../shell/shell.ts";
 import { StoreController } from "../../state/store.ts";
-import { ChatKeeper } from "../../storage/kept-chat.ts";
-import { BaseElement } from "../../ui/base-element.ts";
+import { ChatKeeper, keepDraft, keptDraft } from "../../storage/kept-chat.ts";
+import { BaseElement, LeaveGuard } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
 import { toast } from "../../ui/toasts.ts";
@@ -156,9 +156,15 @@ export class ChatPage extends BaseElement {
   readonly #keeper = new ChatKeeper(this.#log);
   readonly #entries = new StoreController(this, this.#log.state);
   readonly #scroll = new AutoScroll(this, () => this.#entries.value.entries.length > 0);
+  readonly #draft = [textPart(keptDraft())];
   readonly #drop = new DropZone(this, (files) => void this.composer.add(files));
 
   @query("an-composer.main") private readonly composer!: Composer;
+
+  constructor() {
+    super();
+    new LeaveGuard(this, () => this.composer?.hasFiles || !this.#keeper.isComplete);
+  }
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -168,7 +174,7 @@ export class ChatPage extends BaseElement {
 
   override disconnectedCallback(): void {
     window.removeEventListener("pagehide", this.#stopOnLeave);
-    this.#stopOnLeave();
+    this.#log.stop();
     this.#voice.close();
     super.disconnectedCallback();
   }
@@ -250,8 +256,10 @@ export class ChatPage extends BaseElement {
       }
       <an-composer
         class="main"
+        .draft=${this.#draft}
         ?busy=${this.#log.busy}
         .tools=${this.#speechButton()}
+        @text=${({ detail }: CustomEvent<string>) => keepDraft(detail)}
         @send=${({ detail }: CustomEvent<Part[]>) => this.#ask(detail)}
         @stop=${this.#stop}
       ></an-composer>
@@ -340,7 +348,7 @@ export class ChatPage extends BaseElement {
     this.#voice.stopSpeech();
   };
 
-  readonly #stopOnLeave = (): void => this.#log.stop();
+  readonly #stopOnLeave = (): void => this.#log.leave();
 
   readonly #startNew = (): void => {
     if (!this.#keeper.hasDatabase && !confirm(chatStrings().newChatAsk)) return;
