@@ -46,7 +46,7 @@ function storedKey(role: KeyRole): string | null {
 }
 
 /** Returns headers for `fetch`. */
-export function keyHeaders(role: KeyRole): Record<string, string> {
+function keyHeaders(role: KeyRole): Record<string, string> {
   const key = keyFor(role);
   return key === null ? {} : { Authorization: `Bearer ${key}` };
 }
@@ -63,7 +63,7 @@ export function socketProtocols(role: KeyRole = "client"): string[] {
  * Opens the key dialog. Concurrent callers of one role share one dialog, and the other role waits
  * for its end. Resolves to false if the user cancels.
  */
-export function askForKey(role: KeyRole): Promise<boolean> {
+function askForKey(role: KeyRole): Promise<boolean> {
   let answer = asking.get(role);
   if (answer === undefined) {
     const key = keyFor(role);

@@ -28,7 +28,7 @@ const PARTIALS: readonly [ratio: number, gain: number][] = [
 ];
 
 /** Plays through `output`, by default the destination of the context. `volume` is 0 to 1. */
-export function playChime(
+function playChime(
   context: AudioContext,
   chime: Chime,
   { volume = 0.2, output = context.destination }: { volume?: number; output?: AudioNode } = {},

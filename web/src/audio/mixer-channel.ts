@@ -8,7 +8,7 @@ interface Biquad {
  * gives coefficients for 48 kHz only. These are derived from its analogue prototypes with the
  * bilinear transform and match them at 48 kHz.
  */
-export class KWeighting {
+class KWeighting {
   readonly #stages: Section[];
 
   constructor(sampleRate: number) {
@@ -92,7 +92,7 @@ export const SILENCE: Loudness = {
   peak: -Infinity,
 };
 
-export function lufsFromPower(power: number): number {
+function lufsFromPower(power: number): number {
   return power > 0 ? -0.691 + 10 * Math.log10(power) : -Infinity;
 }
 

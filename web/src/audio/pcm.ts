@@ -18,7 +18,7 @@ export function base64FromBytes(bytes: Uint8Array): string {
   return btoa(pieces.join(""));
 }
 
-export function bytesFromBase64(text: string): Uint8Array<ArrayBuffer> {
+function bytesFromBase64(text: string): Uint8Array<ArrayBuffer> {
   const binary = atob(text);
   const bytes = new Uint8Array(binary.length);
   for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);

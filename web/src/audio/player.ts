@@ -170,7 +170,7 @@ const EASE = 0.25; // share of the excess that each turn removes
  * Adaptive delay of the first chunk of a turn. It grows at once after a late chunk, and shrinks
  * slowly after turns in which every chunk was early.
  */
-export class PlaybackDelay {
+class PlaybackDelay {
   readonly #limits: DelayLimits;
   #ms: number;
   #worstMs = Infinity;

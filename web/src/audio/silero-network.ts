@@ -2,7 +2,7 @@ import weightsUrl from "./silero-v6.f16?url";
 import { STEP_SAMPLES } from "./voice-activity.ts";
 
 /** Magnitudes of the Fourier transform of `size` real samples after a Hann window. Pure. */
-export class Spectrum {
+class Spectrum {
   /** Number of magnitudes: from 0 Hz to half the sample rate. */
   readonly bins: number;
   readonly #size: number;

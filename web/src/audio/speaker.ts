@@ -23,7 +23,7 @@ interface JitterReport {
  * Routes playback through a peer connection of this page with itself, so that every browser's echo
  * canceller sees it. Adds some tens of milliseconds, so it is used only if needed.
  */
-export class PeerLoopback {
+class PeerLoopback {
   readonly input: MediaStreamAudioDestinationNode;
   readonly #element = new Audio();
   readonly #sender = new RTCPeerConnection();

@@ -17,7 +17,7 @@ export const LOUDNESS_LIMITS: VoiceActivityLimits & {
   aboveFloorDb: number;
 } = { aboveFloorDb: 12, minDb: -45, onsetMs: 120, hangoverMs: 500 };
 
-export const SILERO_LIMITS: VoiceActivityLimits & {
+const SILERO_LIMITS: VoiceActivityLimits & {
   /** Probability that starts, and that continues speech. */
   startAt: number;
   continueAt: number;

@@ -11,7 +11,7 @@ import { BaseElement } from "../ui/base-element.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import "./call-page.css";
 
-export const aboutStrings = defineStrings(
+const aboutStrings = defineStrings(
   {
     modes: "Modes",
     about: {

@@ -133,7 +133,7 @@ async function useSpeaker(call: CallController): Promise<void> {
 export type KeyAction = "mute" | "pause" | "listen" | "camera" | "end";
 
 /** Values of `KeyboardEvent.code`, which do not depend on the keyboard layout. */
-export const KEY_CODES: Readonly<Record<KeyAction, string>> = {
+const KEY_CODES: Readonly<Record<KeyAction, string>> = {
   mute: "Space",
   pause: "KeyP",
   listen: "KeyL",

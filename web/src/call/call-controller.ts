@@ -304,7 +304,7 @@ function lastWords({ transcript }: DuplexSessionState): string {
  * Keeps the screen on, because a sleeping phone stops the microphone. Returns a function that
  * releases the lock.
  */
-export function keepScreenOn(): () => void {
+function keepScreenOn(): () => void {
   let wanted = true;
   let lock: WakeLockSentinel | null = null;
   const ask = async (): Promise<void> => {

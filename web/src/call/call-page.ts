@@ -54,7 +54,7 @@ import "./call-page.css";
  * Moves the focus to a successor when the focused element disappears, such as a button that a
  * press replaces. Otherwise the focus would return to the start of the page.
  */
-export class FocusKeeper implements ReactiveController {
+class FocusKeeper implements ReactiveController {
   readonly #host: ReactiveControllerHost & Element;
   readonly #successors: readonly string[];
   #focused: Element | null = null;

@@ -159,7 +159,7 @@ export function isEnabled(kind: CallKind): boolean {
 }
 
 /** Voice, video or text. Voice and video change this page, text is another one. */
-export function modeSwitch({ call, values }: CallView): TemplateResult {
+function modeSwitch({ call, values }: CallView): TemplateResult {
   const modes = menu.value.filter(({ app_id }) => MODES.includes(app_id));
   return html`<nav class="mode-switch segmented" aria-label=${callStrings().mode}>
     ${modes.map((app) => mode(app, app.app_id === appOf(call.kind), values.preset))}

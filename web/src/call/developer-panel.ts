@@ -118,7 +118,7 @@ function loadCharts(): void {
   void import("./metrics-charts.ts");
 }
 
-export const audioMixerStrings = defineStrings(
+const audioMixerStrings = defineStrings(
   {
     you: "Your voice",
     model: "Model voice",

@@ -119,7 +119,7 @@ export function tabs<T extends string>(spec: Tabs<T>): TemplateResult {
 }
 
 /** The panel of a tab with the same `id` and `value`. Always rendered, hidden unless selected. */
-export function tabPanel(
+function tabPanel(
   { id, value }: Pick<Tabs<string>, "id" | "value">,
   own: string,
   body: TemplateResult,

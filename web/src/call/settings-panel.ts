@@ -227,7 +227,7 @@ function keys({ keys: on }: CallValues, change: Change): TemplateResult {
 }
 
 /** Selects the file that replaces the microphone. */
-export function filePicker(
+function filePicker(
   kind: CallKind,
   file: File | null,
   onChoose: (file: File) => void,

@@ -60,7 +60,7 @@ export class TimerElement extends BaseElement {
 }
 
 /** Screen after a call: reason, duration and recordings. */
-export function endedScreen({ call, state }: CallView): TemplateResult {
+function endedScreen({ call, state }: CallView): TemplateResult {
   const t = callStrings();
   const { end, recordingId } = state.sessionState;
   const reason = end && reasonText(end);
@@ -94,7 +94,7 @@ function formatLength({ since, until }: CallState): string {
 }
 
 /** Notices during a call. */
-export function callNotices(view: CallView): TemplateResult | typeof nothing {
+function callNotices(view: CallView): TemplateResult | typeof nothing {
   const { sessionState, file } = view.state;
   if (sessionState.phase === "ended") return nothing;
   if (sessionState.phase === "idle") {
@@ -324,7 +324,7 @@ function caption({ role, text, cut }: TranscriptLine): TemplateResult {
 }
 
 /** The video that the model receives. The front camera is mirrored if the user wants this. */
-export function videoPreview({ call, state, values }: CallView): TemplateResult {
+function videoPreview({ call, state, values }: CallView): TemplateResult {
   const label = callStrings().sentVideo;
   if (state.file?.hasVideo) {
     setAspectRatio(state.file.element);

@@ -170,7 +170,7 @@ export class AudioRecorder extends BaseElement {
 }
 
 /** Measures the level of a stream. Create it in a user gesture. */
-export class LevelMeter {
+class LevelMeter {
   readonly #context = new AudioContext();
   readonly #analyser: AnalyserNode;
   readonly #samples: Float32Array<ArrayBuffer>;

@@ -22,7 +22,7 @@ const LISTEN_S = SWEEP_S + 0.7;
 const FAINT = 10 ** (-55 / 20); // RMS, full scale 1: below anything that a model takes for speech
 
 /** Plays a sound and records it through the same path as a call. Takes about three seconds. */
-export async function testEcho(audio: AudioEngine): Promise<Echo> {
+async function testEcho(audio: AudioEngine): Promise<Echo> {
   const played = sweep(OUTPUT_RATE);
   for (let i = 0; i < REHEARSALS; i += 1) await hear(audio, played);
   return rateEcho(halved(sweep(INPUT_RATE)), halved(await hear(audio, played)));

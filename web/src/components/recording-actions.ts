@@ -22,7 +22,7 @@ import { recordingSheetStrings } from "./recording-sheet-strings.ts";
 import { ReplayPlayer } from "./replay-player.ts";
 import "./recordings.css";
 
-export const recordingActionsStrings = defineStrings(
+const recordingActionsStrings = defineStrings(
   {
     title: "Recordings",
     replay: "Replay",

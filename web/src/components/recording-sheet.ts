@@ -27,7 +27,7 @@ import { toast } from "../ui/toasts.ts";
 import { recordingSheetStrings } from "./recording-sheet-strings.ts";
 import "./recordings.css";
 
-export const shareLinksStrings = defineStrings(
+const shareLinksStrings = defineStrings(
   {
     intro: "Anyone with a link can view and play this recording.",
     expires: "Expires in",

@@ -37,7 +37,7 @@ export function newSessionId(prefix: "adx" | "omni" | "hdx"): string {
 }
 
 /** Adds `extra` before the subprotocols. The plain protocol is always included. */
-export function withProtocol(extra: string, protocols: readonly string[]): string[] {
+function withProtocol(extra: string, protocols: readonly string[]): string[] {
   const rest = protocols.includes(PLAIN_PROTOCOL) ? protocols : [PLAIN_PROTOCOL, ...protocols];
   return [extra, ...rest];
 }

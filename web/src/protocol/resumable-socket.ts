@@ -249,7 +249,7 @@ interface Waiting {
 }
 
 /** Queue of messages that wait for a connection. Keeps only the newest perishable messages. */
-export class SendQueue {
+class SendQueue {
   #waiting: Waiting[] = [];
 
   put(message: object, perishable: boolean): void {

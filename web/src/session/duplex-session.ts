@@ -16,7 +16,7 @@ import { NEW_SESSION } from "./session.ts";
 import { VoiceSession, type VoiceSessionOptions, type VoiceSessionState } from "./voice-session.ts";
 
 /** Sends chunks in order, each with the current video frame. */
-export class ChunkSender {
+class ChunkSender {
   readonly #client: DuplexClient;
   readonly #clock: UnitLatencyTracker;
   readonly #maxSliceNums: number;

@@ -110,7 +110,7 @@ export interface HalfDuplexSessionState extends VoiceSessionState {
   readonly quietDeadline: number | null;
 }
 
-export const NEW_TURN: HalfDuplexTurnState = {
+const NEW_TURN: HalfDuplexTurnState = {
   id: 0,
   speechMs: 0,
   heard: "",

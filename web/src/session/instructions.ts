@@ -179,7 +179,7 @@ function partsOf(preset: Preset, clips: readonly PresetSound[]): Part[] {
 }
 
 /** Replaces the texts of `parts` in order. Additional texts are appended, missing ones removed. */
-export function withTexts(parts: readonly Part[], texts: readonly string[] | null): Part[] {
+function withTexts(parts: readonly Part[], texts: readonly string[] | null): Part[] {
   if (texts === null) return [...parts];
   const waiting = [...texts];
   const placed = parts.flatMap((part): Part[] => {
@@ -191,7 +191,7 @@ export function withTexts(parts: readonly Part[], texts: readonly string[] | nul
 }
 
 /** Replaces the first audio part, or inserts it at the start. */
-export function withVoice(parts: readonly Part[], voice: AudioPart | undefined): Part[] {
+function withVoice(parts: readonly Part[], voice: AudioPart | undefined): Part[] {
   const index = parts.findIndex(({ type }) => type === "audio");
   if (!voice) return [...parts];
   return index < 0 ? [voice, ...parts] : parts.with(index, voice);

@@ -205,7 +205,7 @@ export class ResponseTimes {
 const LONGEST_MS = 4000; // a person stops by then; a television in the room does not
 
 /** Keeps what the model says while the user speaks, in order, until the user stops. Pure. */
-export class HeldTurn<Unit> {
+class HeldTurn<Unit> {
   #units: Unit[] = [];
   #heldMs = 0;
 

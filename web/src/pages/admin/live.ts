@@ -226,7 +226,7 @@ const POINTS = 12;
 const LEAST_MS = 100;
 
 /** Sparkline of the latencies of the newest answers, newest on the right. */
-export function sparkline(waits: readonly number[]): TemplateResult {
+function sparkline(waits: readonly number[]): TemplateResult {
   const last = waits.at(-1);
   if (last === undefined) return html`<span class="soft">${adminStrings().none}</span>`;
   const most = Math.max(...waits);

@@ -33,7 +33,7 @@ import {
   stateStrings,
 } from "./strings.ts";
 
-export const recordingsStrings = defineStrings(
+const recordingsStrings = defineStrings(
   {
     from: "From",
     to: "To",

@@ -37,7 +37,7 @@ import "./page.css";
 const NEAR = 120; // distance from the end of the page that still counts as the end, pixels
 
 /** Keeps the newest text visible unless the user has scrolled up. */
-export class AutoScroll implements ReactiveController {
+class AutoScroll implements ReactiveController {
   readonly #host: ReactiveControllerHost;
   readonly #hasMessages: () => boolean;
   /** Watches for growth of the page, also by images that load late. */
@@ -94,7 +94,7 @@ export class AutoScroll implements ReactiveController {
 }
 
 /** Accepts files that are dropped anywhere in the window. */
-export class DropZone implements ReactiveController {
+class DropZone implements ReactiveController {
   readonly #host: ReactiveControllerHost;
   readonly #onFiles: (files: readonly File[]) => void;
   /** Whether a file is over the window. */

@@ -42,7 +42,7 @@ const SHOWN_BELOW_S = 2; // shorter than the full time: nothing has been sent fo
 const SOON_S = 20;
 
 /** The main area: whose turn it is, input level, and controls. */
-export function halfDuplexStage(controller: SessionController, check: () => void): TemplateResult {
+function halfDuplexStage(controller: SessionController, check: () => void): TemplateResult {
   const state = controller.state;
   const at = controller.opening ? "opening" : stageOf(state);
   const t = halfDuplexStrings();
@@ -139,7 +139,7 @@ const MODES: Record<StageState, OrbMode> = {
   ended: "ended",
 };
 
-export function stageOf(state: HalfDuplexSessionState | null): StageState {
+function stageOf(state: HalfDuplexSessionState | null): StageState {
   const started = state?.recordingId !== null; // a session that never started counts as idle
   if (state === null || (state.phase === "ended" && !started)) return "idle";
   if (state.queue !== null) return "queued";
@@ -149,7 +149,7 @@ export function stageOf(state: HalfDuplexSessionState | null): StageState {
   return writes ? "writing" : state.turnState;
 }
 
-export function orbModeOf(stage: StageState): OrbMode {
+function orbModeOf(stage: StageState): OrbMode {
   return MODES[stage];
 }
 

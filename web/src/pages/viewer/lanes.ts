@@ -94,7 +94,7 @@ export function costShapes(
 }
 
 /** Width of a bar and its gap, pixels. */
-export const BAR_STEP = 3;
+const BAR_STEP = 3;
 /** Below this level only the middle line is drawn. */
 const LEAST = 1.25;
 /** Makes quiet speech visible. */

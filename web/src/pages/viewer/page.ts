@@ -41,7 +41,7 @@ const PRESSED = "button, a, summary, audio, video";
  * Space plays, left and right seek, up and down go to the previous and next turn. Returns true if
  * the key was used.
  */
-export function handleKey(
+function handleKey(
   event: KeyboardEvent,
   replay: ReplayPlayer,
   step: (by: -1 | 1) => void,

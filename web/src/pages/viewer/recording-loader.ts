@@ -215,7 +215,7 @@ export interface OwnRecording {
 }
 
 /** What this browser has of a recording. Null if it has nothing, or no database. */
-export async function ownRecording(name: string): Promise<OwnRecording | null> {
+async function ownRecording(name: string): Promise<OwnRecording | null> {
   try {
     const found = await ownConversation(name);
     return found && (await loaded(name, found));
