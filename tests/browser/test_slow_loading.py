@@ -1,4 +1,4 @@
-"""A session that the user starts before the presets and the capabilities of the engines have arrived."""
+"""Sessions that the user starts, changes and leaves before the answers of the API have arrived."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from support.browser_user import Browsers, Visitor
+from support.call_page import CallPage
 from support.shared_stack import TALKATIVE
 from support.stack import Stack, new_stack, until
 from support.turn_page import watch_frames
@@ -119,3 +120,55 @@ async def test_a_question_waits_for_the_instructions(visitor: Visitor) -> None:
     arrives.set()
     await until(lambda: any(b"capital of Italy" in frame for frame in sent))
     assert any(b"You are a helpful" in frame for frame in sent)
+
+
+async def test_a_call_and_its_recording_with_late_answers(visitor: Visitor) -> None:
+    page = await visitor.open("/", late=True)
+    sent = watch_frames(page)
+    call = CallPage(page)
+    await call.press("Start call")
+    await call.is_in("active")
+    assert any(GREETING in frame for frame in sent)
+    await expect(page.locator(".caption.model")).to_contain_text("Hello!")
+    await call.show("Transcript")
+    await call.end()
+    await call.press("Share")
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Name").fill("A late call")
+    await dialog.get_by_role("button", name="Save").first.click()
+    await dialog.get_by_role("button", name="Close").click()
+    await page.goto(f"{visitor.url}/s/{await call.recording_id()}")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("A late call")
+    await page.get_by_role("button", name="Play", exact=True).click()
+    await page.wait_for_function("() => document.querySelector('audio').currentTime > 0.3")
+    await page.get_by_role("button", name="Your conversations").click()
+    row = page.get_by_role("dialog").get_by_role("listitem")
+    await expect(row).to_contain_text("A late call")
+    await row.get_by_role("button", name="Delete").first.click()
+    await expect(row).to_have_count(0)
+
+
+async def test_a_chat_with_late_answers(visitor: Visitor) -> None:
+    page = await visitor.open("/turnbased", late=True)
+    sent = watch_frames(page)
+    area = page.get_by_label("Your message")
+    answers, questions = page.locator("an-answer"), page.locator("an-question p")
+    await area.fill("What is the capital of Italy?")
+    await area.press("Enter")
+    await page.get_by_role("button", name="Stop generating").click()
+    await expect(area).to_have_value("What is the capital of Italy?")
+    await expect(answers).to_have_count(0)
+    assert sent == []
+    await area.press("Enter")
+    await area.fill("And of Japan?")
+    await area.press("Enter")
+    await expect(answers).to_contain_text("simulated")
+    assert any(b"You are a helpful" in frame for frame in sent)
+    await page.get_by_role("button", name="Stop generating").click()
+    await expect(questions).to_have_text(["What is the capital of Italy?", "And of Japan?"])
+    await page.reload()
+    await expect(answers.last).to_contain_text("stopped")
+    await page.get_by_role("combobox", name="Preset").select_option("storyteller")
+    await answers.last.get_by_role("button", name="Try again").click()
+    await expect(answers.last).to_contain_text("simulated")
+    await expect(questions).to_have_text(["What is the capital of Italy?", "And of Japan?"])

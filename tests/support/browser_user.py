@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import itertools
 import re
 from abc import ABC, abstractmethod
 from contextlib import AsyncExitStack
@@ -19,6 +21,7 @@ from playwright.async_api import (
     Error,
     Page,
     Playwright,
+    Route,
     async_playwright,
 )
 
@@ -50,6 +53,8 @@ window.cancelAnimationFrame = clearTimeout;
 sheet.replaceSync("*, ::backdrop { backdrop-filter: none !important }");
 document.adoptedStyleSheets.push(sheet); }"""
 """Four frames per second instead of sixty, and no blur."""
+
+_API = re.compile(r"^https?://[^/]+/(api|status)(/|$|\?)")
 
 _NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
 
@@ -136,6 +141,7 @@ class Visitor:
         phone: bool = False,
         dark: bool = False,
         animated: bool = False,
+        late: bool = False,
         locale: str = "en-US",
     ) -> Page:
         """Loads the page at `path`.
@@ -146,10 +152,14 @@ class Visitor:
         `camera`: .mjpeg or .y4m file.
         `animated`: without it the user prefers reduced motion and the page draws four frames per
         second, because Chromium paints on the CPU.
+        `late`: each answer of the API takes 1 to 3 s longer, so that answers change their order.
         """
         browser = await self._browser(microphone, camera, "" if repeat else "%noloop")
         context = await _context(browser, phone=phone, dark=dark, animated=animated, locale=locale)
         self._exits.push_async_callback(context.close)
+        if late:
+            await _delay_answers(context)
+            self._exits.push_async_callback(context.unroute_all, behavior="ignoreErrors")
         if speaks:
             await context.add_init_script(page_microphone.SCRIPT)
         page = await context.new_page()
@@ -217,6 +227,16 @@ async def _context(
     if not animated:
         await context.add_init_script(CHEAP_PAINTING)
     return context
+
+
+async def _delay_answers(context: BrowserContext) -> None:
+    delays = itertools.cycle((3.0, 1.0, 2.0))
+
+    async def answer(route: Route) -> None:
+        await asyncio.sleep(next(delays))
+        await route.continue_()
+
+    await context.route(_API, answer)
 
 
 @functools.cache
