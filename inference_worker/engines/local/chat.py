@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from antiphon.inference_worker.engines.common.video import InvalidVideo, VideoBudget, read_track
-from antiphon.inference_worker.engines.local.answer import LocalAnsweringView
+from antiphon.inference_worker.engines.local.answer import FixedText, LocalAnsweringView
 from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, LlmMessage
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.transcription import transcribe
@@ -29,6 +29,9 @@ from antiphon.shared_schemas.content import (
 )
 
 Transcriber = Callable[[Samples], str]
+
+NO_WORDS = "I did not understand any words. Please say it again, or write it."
+"""The answer to a last message without words: the model would answer a question of its own."""
 
 _NO_SYSTEM = f"You are a helpful assistant. {STYLE_HINT}"
 
@@ -77,20 +80,26 @@ class LocalChatView(LocalAnsweringView, ChatView):
         return self._slot.read(self._history, reuse_cache=False, tools=options.tools)
 
     def generate(self) -> Iterator[Delta]:
-        return self._stream(self._history)
+        return self._stream()
 
     def resume(self, said: str) -> Iterator[Delta] | None:
         """With tools, the language model cannot continue a text."""
         if self._options.tools:
             return None
-        return self._stream([*self._history, {"role": "assistant", "content": said}])
+        return self._stream(said)
 
-    def _stream(self, history: list[LlmMessage]) -> Iterator[Delta]:
-        if not self._stopped.is_set():
-            options = self._options
-            yield from self._begin_answer(
-                history, options.generation, speak=options.tts.enabled, tools=options.tools
-            )
+    def _stream(self, said: str = "") -> Iterator[Delta]:
+        if self._stopped.is_set():
+            return
+        options, history, last = self._options, self._history, self._history[-1]
+        if last["role"] == "user" and not last["content"].strip():
+            yield from self._speak(FixedText(NO_WORDS[len(said) :]), speak=options.tts.enabled)
+            return
+        if said:
+            history = [*history, {"role": "assistant", "content": said}]
+        yield from self._begin_answer(
+            history, options.generation, speak=options.tts.enabled, tools=options.tools
+        )
 
 
 def read_history(

@@ -15,7 +15,12 @@ from antiphon.inference_worker.engines.common.endpointing import (
     EndpointDetector,
     EndpointRules,
 )
-from antiphon.inference_worker.engines.common.silero import STEP_MS, STEP_SAMPLES, SpeechDetector
+from antiphon.inference_worker.engines.common.silero import (
+    STEP_MS,
+    STEP_SAMPLES,
+    SileroStream,
+    SpeechDetector,
+)
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.types import EngineLoadError, ProgressCallback, no_progress
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
@@ -87,10 +92,18 @@ def transcribe(
     for piece in pieces_of(speech):
         if cancelled():
             break
-        texts.append(recogniser.transcribe(piece))
+        if _has_speech(piece):
+            texts.append(recogniser.transcribe(piece))
         done += len(piece)
         on_progress(done / len(speech))
     return " ".join(text for text in texts if text)
+
+
+def _has_speech(piece: Samples) -> bool:
+    """The recogniser finds a word, mostly "You", in silence and in noise."""
+    network, piece = SileroStream(), _levelled(piece)
+    frames = piece[: len(piece) // STEP_SAMPLES * STEP_SAMPLES].reshape(-1, STEP_SAMPLES)
+    return any(network.step(frame) >= SPEECH_LEVEL for frame in frames)
 
 
 def pieces_of(speech: Samples) -> Iterator[Samples]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from antiphon.inference_worker.engines.local.chat import LocalChatView
+from antiphon.inference_worker.engines.local.chat import NO_WORDS, LocalChatView
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.types import ContextFull, Delta, UnsupportedContent
 from antiphon.shared_schemas.audio import float_bytes
@@ -105,6 +105,21 @@ def test_a_spoken_question_is_answered_in_speech(view: LocalChatView) -> None:
     assert "Berlin" in text_of(deltas)
     sound = np.concatenate([delta.audio for delta in deltas])
     assert share_recognised(text_of(deltas), transcribe(sound)) >= 0.6
+
+
+@pytest.mark.parametrize(
+    "message",
+    [asks(AudioPart(float_bytes(np.zeros(48_000, dtype=np.float32)))), asks(TextPart(" "))],
+    ids=["a silent recording", "a blank text"],
+)
+def test_a_message_without_words_gets_no_invented_answer(
+    view: LocalChatView, message: ConversationMessage
+) -> None:
+    view.prefill([message], options(tts=TtsConfig(enabled=True)))
+    deltas = list(view.generate())
+    assert text_of(deltas) == NO_WORDS
+    assert np.concatenate([delta.audio for delta in deltas]).any()
+    assert text_of(list(view.resume(NO_WORDS[:21]) or ())) == NO_WORDS[21:]
 
 
 def test_the_progress_of_the_transcription_is_reported(view: LocalChatView) -> None:

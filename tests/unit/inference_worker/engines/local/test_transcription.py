@@ -12,6 +12,7 @@ from antiphon.inference_worker.engines.local.transcription import (
     Recogniser,
     SpeechInput,
     endpoint_rules,
+    transcribe,
 )
 from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -107,6 +108,19 @@ def test_an_utterance_is_transcribed_from_units_of_any_size(
     assert all(0 < unit.until <= size for unit in units if unit.text)
     assert max(unit.voiced_ms for unit in units) > 1000
     assert units[-1].talking_ms == 0.0
+
+
+@pytest.mark.parametrize("level", [0.0, 0.01, 0.3])
+def test_silence_and_noise_have_no_words(recogniser: Recogniser, level: float) -> None:
+    """The recogniser alone finds "You" in each of them."""
+    noise = np.random.default_rng(5).normal(size=20 * INPUT_RATE) * level
+    assert transcribe(recogniser, noise.astype(np.float32)) == ""
+
+
+def test_quiet_speech_in_noise_has_its_words(recogniser: Recogniser) -> None:
+    speech = spoken(ITALY)
+    noise = np.random.default_rng(5).normal(size=len(speech)) * float(np.std(speech)) / 10
+    assert "Italy" in transcribe(recogniser, ((speech + noise) / 50).astype(np.float32))
 
 
 def test_an_utterance_continues_while_the_user_speaks(recogniser: Recogniser) -> None:
