@@ -277,7 +277,7 @@ class HttpConnectionLimiter:
         self._clock = clock
         self._open = Counter[str]()
         self._unreported = Counter[str]()
-        self._reported_at = float("-inf")
+        self._reported_at = self._warned_at = float("-inf")
 
     def __len__(self) -> int:
         return self._open.total()
@@ -308,13 +308,15 @@ class HttpConnectionLimiter:
         allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if allowed == resource.RLIM_INFINITY or descriptor < allowed - _SPARE_DESCRIPTORS:
             return True
-        if self.report("edge_full"):
+        self.report("edge_full")
+        if (now := self._clock()) - self._warned_at >= _LOG_EVERY_S:
+            self._warned_at = now
             remedy = "raise its hard limit of open files (ulimit -Hn), or start more edges"
             log.warning("edge_out_of_descriptors", allowed=allowed, remedy=remedy)
         return False
 
-    def report(self, reason: str) -> bool:
-        """Count a connection that was cut off, and log it at intervals. True if it logged now."""
+    def report(self, reason: str) -> None:
+        """Count a connection that was cut off, and log it at intervals."""
         self._rejected.labels(reason).inc()
         self._unreported[reason] += 1
         if (now := self._clock()) - self._reported_at >= _LOG_EVERY_S:
@@ -322,5 +324,3 @@ class HttpConnectionLimiter:
             log.info("connections_cut_off", **self._unreported)
             self._unreported.clear()
             self._reported_at = now
-            return True
-        return False
