@@ -18,7 +18,7 @@ from antiphon.broker.connections.client import BlockingConnection, RedisClient, 
 from antiphon.broker.connections.pool import LONGEST_BLOCK_MS
 from antiphon.broker.errors import BrokerError, BrokerUnavailable
 from antiphon.broker.keys import EntryT, StreamKey
-from antiphon.broker.mailbox import Mailbox
+from antiphon.broker.single_consumer_queue import SingleConsumerQueue
 from antiphon.shared_schemas.entries import StreamPosition, UnreadableEntry, unpack
 
 log = structlog.get_logger()
@@ -50,7 +50,9 @@ class Subscription(Generic[EntryT]):
         self.unread_since: float | None = None
         """When its reads began to fail; None while they work, or while Redis does not answer at all."""
         self._ends_before = StreamPosition.before(after.ticket + 1)
-        self._entries: Mailbox[tuple[StreamPosition, EntryT] | None] = Mailbox()
+        self._entries: SingleConsumerQueue[tuple[StreamPosition, EntryT] | None] = (
+            SingleConsumerQueue()
+        )
         """None at the end."""
         self._limit = limit
         self._failure: BaseException | None = None

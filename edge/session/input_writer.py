@@ -12,8 +12,8 @@ from typing import NoReturn
 
 from antiphon.broker.client import Broker
 from antiphon.broker.connections.client import retry_until_available
-from antiphon.broker.mailbox import Mailbox
 from antiphon.broker.service.metrics import HopSeconds
+from antiphon.broker.single_consumer_queue import SingleConsumerQueue
 from antiphon.broker.streams import StreamWriter
 from antiphon.edge.session.resume import MissedMessages
 from antiphon.edge.tracing import SessionTrace
@@ -56,7 +56,7 @@ class InputWriter:
         self._retry = partial(
             retry_until_available, what="append a client's input", patience_s=patience_s
         )
-        self._queue: Mailbox[Callable[[], Awaitable[None]]] = Mailbox()
+        self._queue: SingleConsumerQueue[Callable[[], Awaitable[None]]] = SingleConsumerQueue()
         self._inputs: StreamWriter | None = None
         self._checkpoints: StreamWriter | None = None
         self._held: list[StreamPosition] = []

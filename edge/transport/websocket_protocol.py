@@ -22,7 +22,7 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 from websockets.streams import StreamReader
 
-from antiphon.broker.mailbox import Mailbox
+from antiphon.broker.single_consumer_queue import SingleConsumerQueue
 from antiphon.edge.access.limits import (
     ByteBudget,
     HttpConnectionLimiter,
@@ -248,7 +248,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         """When the incomplete message began; 0 without one."""
         self._deadline: asyncio.TimerHandle | None = None
         self._aborts: list[asyncio.TimerHandle] = []
-        self.queue: Mailbox[Any] = Mailbox()  # type: ignore[assignment]
+        self.queue: SingleConsumerQueue[Any] = SingleConsumerQueue()  # type: ignore[assignment]
         self._waits = False
         """Its next call is in `fair_queue`."""
         self._cut = False

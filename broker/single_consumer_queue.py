@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Mailbox(Generic[T]):
+class SingleConsumerQueue(Generic[T]):
     """Items for one task, in their order.
 
     With less CPU time than `asyncio.Queue`, which serves several consumers.
