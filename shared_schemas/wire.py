@@ -87,7 +87,7 @@ def _format(name: Any) -> PcmFormat:
     return PcmFormat(name)
 
 
-def _read(
+def _validate_media(
     value: Any, read_text: ValidatorFunctionWrapHandler, info: ValidationInfo
 ) -> str | Raw | LongText:
     """Accept a reference only if the message has a payload."""
@@ -107,7 +107,7 @@ Media = Annotated[
     str | Raw | LongText,
     GetPydanticSchema(
         lambda _source, _handler: core_schema.with_info_wrap_validator_function(
-            _read, core_schema.str_schema(strict=True)
+            _validate_media, core_schema.str_schema(strict=True)
         )
     ),
 ]

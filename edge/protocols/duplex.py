@@ -121,7 +121,10 @@ class DuplexDecoder:
         match message:
             case AudioChunk(audio=audio, frame_base64_list=frames):
                 return self._reader.read_chunk(
-                    *(audio, "audio", frames, "frame_base64_list"),
+                    audio,
+                    "audio",
+                    frames,
+                    "frame_base64_list",
                     force_listen=message.force_listen,
                     max_slice_nums=message.max_slice_nums,
                 )

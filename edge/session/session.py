@@ -213,7 +213,7 @@ class EdgeSession(Generic[Command]):
     async def _guard(
         self, loop: Callable[[], Awaitable[None]], after: asyncio.Event | None
     ) -> None:
-        """Any other error of a loop is reported to the client and closes its connection."""
+        """Run a loop once `after` is set. Report errors that `run` does not expect, and close."""
         try:
             if after is not None:
                 await after.wait()

@@ -48,7 +48,7 @@ _BATCH = 10
 """Units that are stored together for recovery."""
 
 
-class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
+class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn, DuplexView]):
     """Runs one unit per chunk. The finalize step of a unit may overlap with the client's next chunk."""
 
     ACCEPTS: ClassVar = {
@@ -61,7 +61,6 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn]):
         past = ConversationPast[PastUnit](context, session, lag=_REPLAYED_MS, batch=_BATCH)
         backlog = context.settings.backlog_chunks
         super().__init__(context, session, recover_duplex, past, view, backlog)
-        self._view = view
         self._config = DuplexConfig()
         self._deferred = True
         self._finalizing: asyncio.Task[None] | None = None

@@ -46,7 +46,7 @@ _BACKLOG_CHUNKS = 1000
 """Speech is never skipped to catch up: the detector is a hundred times faster than speech."""
 
 
-class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
+class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, HalfDuplexView]):
     """Feeds audio to the speech detector and streams one answer per utterance."""
 
     ACCEPTS: ClassVar = {
@@ -59,7 +59,6 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn]):
     ) -> None:
         past = ConversationPast[PastTurn](context, session, lag=0, batch=1)
         super().__init__(context, session, recover_half_duplex, past, view, _BACKLOG_CHUNKS)
-        self._view = view
         self._config = HalfDuplexConfig()
         self._vad = StreamingVAD(self._config.vad)
         self._guard = 0

@@ -44,9 +44,10 @@ _QUEUE_CHECK_S = 1.0
 """How often a session without input looks whether others wait."""
 
 StateT = TypeVar("StateT", bound=RecoveredSession[Any])
+ViewT = TypeVar("ViewT", bound=SessionView)
 
 
-class SessionRunner(ABC, Generic[StateT, PrepareT]):
+class SessionRunner(ABC, Generic[StateT, PrepareT, ViewT]):
     """Recovers the conversation, waits for `prepare`, then handles one input after another."""
 
     ACCEPTS: ClassVar[Mapping[SessionState, frozenset[type[InEntry]]]]
@@ -58,7 +59,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         session: ClaimedSession,
         recover: Callable[[StreamHistory], StateT],
         past: ConversationPast[Any],
-        view: SessionView,
+        view: ViewT,
         backlog_chunks: int,
     ) -> None:
         """If more than `backlog_chunks` unread chunks wait, the oldest is dropped."""
@@ -66,7 +67,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
         self._session = session
         self._recover = recover
         self._past = past
-        self._counted = view
+        self._view = view
         self._backlog_chunks = backlog_chunks
         self._prepare_by = 0.0
         self._last_input_at = self._last_audio_at = 0.0
@@ -91,8 +92,8 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
             self._past.restore(state.covered, state.recent)
             await self._load(state.prepare)
             await self._restore(state)
-            if self._counted.take_usage:
-                self._counted.take_usage()  # of tokens that the earlier worker has already counted
+            if self._view.take_usage:
+                self._view.take_usage()  # of tokens that the earlier worker has already counted
             context.counters.recovered += 1
         after = state.position or StreamPosition.before(claim.ticket)
         try:
@@ -178,7 +179,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT]):
             raise UnsupportedContent(text, "config.greeting")
 
     def _take_usage(self) -> TokenUsage | None:
-        usage = self._counted.take_usage() if self._counted.take_usage else None
+        usage = self._view.take_usage() if self._view.take_usage else None
         if usage is not None:
             self._context.metrics.count_tokens(usage)
         return usage
