@@ -43,6 +43,8 @@ class ConversationResult:
     sent: SendLog = field(default_factory=SendLog)
     first_words_s: float | None = None
     recording: str | None = None
+    interrupted: bool = False
+    """The model has listened since the last words of `text`."""
 
     @property
     def speech(self) -> Samples:
@@ -52,9 +54,15 @@ class ConversationResult:
     def add(self, unit: Unit, latency: UnitLatency | None) -> None:
         if latency is not None:
             self.latencies.append(latency)
-        if not unit.is_listen:
+        if unit.is_listen:
+            self.interrupted = bool(self.text)
+            return
+        if self.interrupted:
+            self.text = f"{self.text.rstrip()} {unit.text.lstrip()}"
+        else:
             self.text += unit.text
-            self.audio.append(unit.audio)
+        self.interrupted = False
+        self.audio.append(unit.audio)
 
 
 class SpokenQuestion:

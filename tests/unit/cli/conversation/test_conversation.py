@@ -90,6 +90,16 @@ async def test_a_turn_that_ended_before_the_question_is_not_the_answer() -> None
     assert result.first_words_s is None
 
 
+async def test_the_replies_before_and_after_an_interruption_are_separate_words() -> None:
+    replies = {
+        1: speaking("Once upon a", current_time=1000),
+        4: speaking("Tok", current_time=4000),
+        5: speaking("yo.", current_time=5000, end_of_turn=True),
+    }
+    result = await asked(lambda n: replies.get(n, {}), Seen())
+    assert result.text == "Once upon a Tokyo."
+
+
 async def test_silence_ends_at_the_time_limit() -> None:
     result = await asked(lambda _: {}, Seen(), patience_s=0.5)
     assert not result.answered
