@@ -39,11 +39,14 @@ RUN mkdir /needs \
     && packages --output-file /needs/worker-gpu.txt --extra minicpmo --extra token2wav --group vocoder
 
 FROM ${PYTHON_IMAGE} AS packages
+# The last two variables put memory into huge pages (docs/performance.md).
 ENV PATH=/opt/antiphon/bin:$PATH \
     VIRTUAL_ENV=/opt/antiphon \
     PYTHONUNBUFFERED=1 \
     ANTIPHON_LOG_FORMAT=json \
-    ANTIPHON_DATA_DIR=/data
+    ANTIPHON_DATA_DIR=/data \
+    GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
+    PYTHONMALLOC=malloc
 RUN groupadd --gid 10001 antiphon \
     && useradd --uid 10001 --gid antiphon --no-create-home --home-dir /data antiphon \
     && install --directory --owner antiphon --group antiphon /data \

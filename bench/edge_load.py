@@ -35,6 +35,7 @@ from antiphon.cli.load.report import report_of
 from antiphon.cli.load.run import run_load
 from antiphon.cli.load.usage import ProcessUsage, with_generator
 from antiphon.cli.load.users import LoadInputs
+from antiphon.cli.stack.processes import huge_pages
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     OUTPUT_RATE,
@@ -207,9 +208,11 @@ def run_edge_with(redis_url: str, redis_pids: dict[str, int], plan: LoadPlan) ->
         edge_pid = stack.enter_context(
             process(
                 *(sys.executable, "-m", "antiphon.edge"),
+                folder=ROOT,
                 ANTIPHON_REDIS_URL=redis_url,
                 ANTIPHON_PORT=str(port),
                 ANTIPHON_DRAIN_S="0",
+                **huge_pages(),
             )
         )
         peer = (sys.executable, __file__, "--peer", redis_url, "--sessions", str(plan.sessions))

@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from antiphon.broker.client import Broker
 from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.service.logs import configure_logging
+from antiphon.cli.stack.processes import huge_pages
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.service import run
 from antiphon.recorder_service.settings import RecorderSettings
@@ -54,6 +55,7 @@ class Recorder:
             cwd=ROOT,
             env={
                 **os.environ,
+                **huge_pages(),
                 **settings,
                 "ANTIPHON_RECORDER_ADOPT_S": "5",
                 "PYTHONPATH": str(ROOT),

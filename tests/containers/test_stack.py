@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from antiphon.cli.stack.processes import HUGE_PAGES
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from compose import SERVICES, Compose
 from spoken_question import ask
@@ -61,10 +62,13 @@ def test_logs_are_limited(stack: Compose, service: str) -> None:
     assert json.loads(found)["Config"] == {"max-size": "20m", "max-file": "5"}
 
 
-def test_every_service_of_antiphon_has_the_settings_of_the_file(stack: Compose) -> None:
+def test_every_service_of_antiphon_has_the_settings_of_the_file_and_huge_pages(
+    stack: Compose,
+) -> None:
     for service in ("edge", "worker", "recorder", "cleanup"):
         environment = stack("exec", "-T", service, "env").splitlines()
         assert "ANTIPHON_BACKLOG_CHUNKS=10000" in environment
+        assert {f"{name}={value}" for name, value in HUGE_PAGES.items()} <= set(environment)
 
 
 def test_the_default_images_do_not_contain_torch(stack: Compose) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -35,6 +36,20 @@ class ServiceMisconfigured(ServiceFailed):
     """A service cannot start until its settings are changed, so it is not started again."""
 
 
+HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "PYTHONMALLOC": "malloc"}
+"""The Dockerfile sets the same."""
+
+
+def huge_pages() -> dict[str, str]:
+    """What a service's environment needs so that its memory is in huge pages (docs/performance.md).
+
+    Empty if one of these variables is set, also to '', and without glibc.
+    """
+    if platform.libc_ver()[0] != "glibc" or HUGE_PAGES.keys() & os.environ.keys():
+        return {}
+    return dict(HUGE_PAGES)
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceSpec:
     """What to run. `grace_s` is the time between SIGTERM and SIGKILL."""
@@ -57,7 +72,7 @@ class Service:
         """`on_failure` is called with the id of a process that has ended by itself."""
         self.spec = spec
         self._on_failure = on_failure
-        self._env = dict(os.environ) | {"PYTHONUNBUFFERED": "1"} | dict(env)
+        self._env = dict(os.environ) | huge_pages() | {"PYTHONUNBUFFERED": "1"} | dict(env)
         self._sink = sink
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = asyncio.Event()

@@ -16,6 +16,7 @@ from antiphon.cli.stack.processes import (
     ServiceFailed,
     ServiceMisconfigured,
     ServiceSpec,
+    huge_pages,
 )
 
 STOPS_ON_SIGTERM = "import time; print('up', flush=True); time.sleep(60)"
@@ -60,6 +61,45 @@ async def test_output_and_environment_of_a_service() -> None:
     await thing.stop()
     await running
     assert thing.pid is None
+
+
+HUGE_PAGES = r"""
+import re, time
+from pathlib import Path
+
+kept = [bytes(1000) for _ in range(10_000)]
+flags = re.search(r"\[heap\]\n(?s:.*?)VmFlags:(.*)", Path("/proc/self/smaps").read_text())[1]
+print("advised" if "hg" in flags.split() else "not advised", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("switch", ["GLIBC_TUNABLES", "PYTHONMALLOC"])
+async def test_memory_of_a_service_is_in_huge_pages_unless_a_variable_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, switch: str
+) -> None:
+    for name in ("GLIBC_TUNABLES", "PYTHONMALLOC"):
+        monkeypatch.delenv(name, raising=False)
+    found = []
+    for _ in range(2):
+        log = Log()
+        thing = service(HUGE_PAGES, log)
+        running = asyncio.create_task(thing.run())
+        found.append(await log.until("advised"))
+        await thing.stop()
+        await running
+        monkeypatch.setenv(switch, "")
+    mode = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    works = mode.exists() and "[madvise]" in mode.read_text()
+    assert found == ["advised" if works else "not advised", "not advised"]
+
+
+def test_huge_pages_need_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    monkeypatch.delenv("PYTHONMALLOC", raising=False)
+    assert huge_pages()
+    monkeypatch.setattr("platform.libc_ver", lambda: ("", ""))
+    assert not huge_pages()
 
 
 async def test_output_of_any_length_is_passed_on_in_bounded_lines() -> None:
