@@ -288,7 +288,13 @@ async def test_a_question_that_is_prepared_survives_a_reload(visitor: Visitor) -
     await expect(area).to_have_value("And what is that?")
     arrives.set()
     await page.get_by_role("button", name="Try again").click()
-    await expect(page.locator("an-answer .message-content")).to_contain_text("simulated")
+    answer = page.locator("an-answer .message-content")
+    await expect(answer).to_contain_text("simulated")
+    before = (await answer.inner_text()).strip()
+    async with page.expect_navigation():
+        await page.evaluate("setTimeout(() => location.reload())")
+    await expect(page.locator("an-answer")).to_contain_text("stopped")
+    await expect(answer).to_contain_text(before)
 
 
 async def test_leaving_with_a_picture_that_was_not_sent_asks(visitor: Visitor) -> None:

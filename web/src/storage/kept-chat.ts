@@ -1,4 +1,5 @@
 import { plainText } from "../media/parts.ts";
+import type { ChatEntry } from "../session/chat-exchange.ts";
 import type { ChatLog, ChatLogState } from "../session/chat-log.ts";
 import {
   deleteConversation,
@@ -9,6 +10,7 @@ import { inStore } from "./database.ts";
 
 const KEY = "antiphon.chat";
 const DRAFT_KEY = "antiphon.chat.draft";
+const PARTIAL_KEY = "antiphon.chat.partial";
 const DAY_MS = 24 * 3600 * 1000;
 
 interface KeptChat {
@@ -23,6 +25,13 @@ interface TabChat {
   id: string;
   /** `KeptChat.at` as this tab knows it. */
   writtenAt: number | null;
+}
+
+/** The text of the last answer when the user left the page. */
+interface PartialAnswer {
+  readonly chat: string;
+  readonly id: number;
+  readonly text: string;
 }
 
 /**
@@ -64,13 +73,16 @@ export class ChatKeeper {
     this.#hasDatabase = true;
     if (kept && this.#log.state.value.entries.length === 0) {
       this.#chat.writtenAt = kept.at;
-      this.#log.restore(kept.state);
+      this.#log.restore({ ...kept.state, entries: kept.state.entries.map(withPartial(id)) });
       this.#stored = this.#log.state.value;
     } else if (kept) {
       this.#chat = tabChat(freshId()); // the user was faster
     }
     this.#log.state.subscribe(() => this.#store());
-    addEventListener("pagehide", () => this.#store(true));
+    addEventListener("pagehide", () => {
+      this.#keepPartial();
+      this.#store(true);
+    });
     this.#store();
     await this.#deleteOld();
   }
@@ -82,10 +94,18 @@ export class ChatKeeper {
     this.#log.clear();
   }
 
+  /** The database does not complete a write while the page is left. */
+  #keepPartial(): void {
+    const last = this.#log.state.value.entries.at(-1);
+    if (last?.role !== "assistant") return;
+    const partial: PartialAnswer = { chat: this.#chat.id, id: last.id, text: last.text };
+    sessionStorage.setItem(PARTIAL_KEY, JSON.stringify(partial));
+  }
+
   #store(leaving = false): void {
     const state = this.#log.state.value;
-    const grown = state.entries.length !== this.#stored.entries.length;
-    if (state === this.#stored || (this.#log.busy && !grown && !leaving)) return;
+    const isNew = state.entries.at(-1)?.id !== this.#stored.entries.at(-1)?.id;
+    if (state === this.#stored || (this.#log.busy && !isNew && !leaving)) return;
     this.#stored = state;
     const chat = this.#chat;
     this.#unwritten += 1;
@@ -125,6 +145,16 @@ export class ChatKeeper {
       await inStore("chats", "readwrite", (chats) => chats.delete(id));
     }
   }
+}
+
+/** Adds the text to an answer that was stored when it began. */
+function withPartial(chat: string): (one: ChatEntry) => ChatEntry {
+  const partial = JSON.parse(sessionStorage.getItem(PARTIAL_KEY) ?? "null") as PartialAnswer | null;
+  return (one) => {
+    const isPartial = partial?.chat === chat && partial.id === one.id;
+    const isEmpty = one.role === "assistant" && one.text === "";
+    return isPartial && isEmpty ? { ...one, text: partial.text } : one;
+  };
 }
 
 /** The text that this tab had not sent before its reload. */
