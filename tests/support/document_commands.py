@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -77,6 +77,22 @@ def commands() -> list[Command]:
     return list(found.values())
 
 
+def inline_commands(programs: Collection[str]) -> list[Command]:
+    """The commands of these programs in the sentences of the documents; each text once.
+
+    The changelog has those of older versions.
+    """
+    found: dict[str, Command] = {}
+    for path in DOCUMENTS:
+        if path.name != "CHANGELOG.md":
+            prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+            for text in re.findall(r"`([^`\n|]+ [^`\n|]+)(?: \|[^`\n]*)?`", prose):
+                command = Command(text, path.relative_to(ROOT).as_posix())
+                if text.count("'") % 2 == 0 and command.words[:1] and command.words[0] in programs:
+                    found.setdefault(text, command)
+    return list(found.values())
+
+
 def blocks() -> Iterator[tuple[str, str, str]]:
     """Document, language and text of every fenced block."""
     for path in DOCUMENTS:
@@ -120,8 +136,9 @@ def check_antiphon(words: list[str]) -> None:
     while rest and rest[0] in (known := getattr(command, "commands", {})):
         command = known[rest.pop(0)]
         command = command.loaded() if isinstance(command, LazyCommand) else command
-    assert command is not CLI, words
+    assert command is not CLI or words[1] == "COMMAND" or words[1].startswith("--"), words
     flags = {flag for option in command.params for flag in option.opts} | {"--help", "-h"}
+    flags |= {"--install-completion"} if command is CLI else set()
     assert {word.partition("=")[0] for word in rest if word.startswith("-")} <= flags, words
 
 
@@ -138,10 +155,21 @@ def check_python(words: list[str]) -> None:
     """The program or module, and the paths that it gets, exist in the repository."""
     if words[1] == "-m":
         module = words[2].replace(".", "/")
-        places = [ROOT / "tests" / module, ROOT / "tools" / f"{module}.py"]
+        places = [
+            ROOT / "tests" / module / "__main__.py",
+            ROOT / "tests" / f"{module}.py",
+            ROOT / "tools" / f"{module}.py",
+        ]
         assert words[2] in ("venv", "pip") or any(place.exists() for place in places), words
     else:
-        assert (ROOT / words[1]).exists(), words
+        source = (ROOT / words[1]).read_text()
+        for word in words[2:]:
+            flag = word.partition("=")[0]
+            assert not flag.startswith("--") or f'"{flag}"' in source or words[1] in _PASS_ON, words
+
+
+_PASS_ON = ("tools/uv_program.py",)
+"""Scripts that give their arguments to another program."""
 
 
 def check_files(words: list[str]) -> None:
@@ -193,7 +221,7 @@ def check_docker(words: list[str]) -> None:
             _check_inside(rest)
             return
     if plain[0] in _SERVICE_COMMANDS:
-        assert set(plain[1:]) <= set(services), words
+        assert set(plain[1:]) <= {*services, "SERVICE"}, words
 
 
 def _check_flag(flag: str, value: str, services: dict[str, Any]) -> None:

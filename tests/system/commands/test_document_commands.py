@@ -35,6 +35,7 @@ from support.document_commands import (
     check_packages,
     check_python,
     commands,
+    inline_commands,
 )
 from support.fork_server import run_antiphon
 from support.redis_server import redis_cli
@@ -66,7 +67,7 @@ NOT_RUN = {
     r"antiphon bench": "measures for half a minute and more: test_bench.py has a shorter run",
     r"antiphon queue cancel": "needs a waiting session: tests/redis/cli/test_admin.py",
     r"antiphon worker drain": "stops a worker: tests/redis/cli/test_admin.py",
-    r"(docker |deploy/)": "needs Docker: tests/containers",
+    r"(docker |deploy/)": "needs Docker: tests/containers/test_documented_commands.py",
     r"kubectl ": "needs Kubernetes",
     r"make ": "builds, or runs other tests",
     r"(cd web && )?npm ": "make check and make test run it",
@@ -112,6 +113,14 @@ def test_a_command_is_run_or_has_a_reason(command: Command) -> None:
         assert program in RUN, f"{command.document}: run {command.text!r}, or give a reason"
     if (check := CHECKS.get(program)) is not None:
         check(command.words)
+
+
+def test_the_commands_in_sentences_exist() -> None:
+    """With their flags, services, extras and files."""
+    found = inline_commands(CHECKS)
+    assert len(found) > 60
+    for command in found:
+        CHECKS[command.words[0]](command.words)
 
 
 def test_the_commands_of_the_documents_are_found() -> None:
