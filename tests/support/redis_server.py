@@ -69,7 +69,7 @@ def redis_cli() -> Path:
 
 
 def can_fake_time() -> bool:
-    """The server of Antiphon does not start with the library of `faketime`."""
+    """The clock of Valkey 9.1 does not follow the file of `faketime`."""
     return FAKETIME is not None and redis_binary() != VALKEY
 
 
