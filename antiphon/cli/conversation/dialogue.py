@@ -140,13 +140,18 @@ class Call:
     config: DuplexConfig | None = None
 
     @asynccontextmanager
-    async def prepared(self, transcript: Transcript) -> AsyncIterator[DuplexSession]:
-        """A session that has left the queue and is prepared."""
+    async def prepared(
+        self, transcript: Transcript, no_worker_s: float | None = None
+    ) -> AsyncIterator[DuplexSession]:
+        """A session that has left the queue and is prepared.
+
+        Raises NoAnswer if no worker could take the session for `no_worker_s`, and none was loading.
+        """
         options: ClientOptions = {"api_key": self.api_key, "resume": True}
         async with connect_duplex(self.url, timing=True, **options) as session:
             session.watch_connection(transcript.connection)
             transcript.connected(self.url, session.session_id)
-            await session.wait_for_turn(transcript.place)
+            await session.wait_for_turn(transcript.place, no_worker_s=no_worker_s)
             async with in_background(_report_waits(session, transcript)):
                 transcript.prepared(await session.prepare(self.prompt, self.config))
                 yield session
@@ -175,7 +180,7 @@ async def ask_file(
     """
     question, result = SpokenQuestion(load_speech(path)), ConversationResult()
     try:
-        async with call.prepared(transcript) as session:
+        async with call.prepared(transcript, patience_s) as session:
             transcript.question(path.name, question)
             result.recording = session.recording_id
             await ask(session, question, transcript, patience_s, result)

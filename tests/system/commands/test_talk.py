@@ -1,4 +1,4 @@
-"""`antiphon talk` whose connection breaks."""
+"""`antiphon talk` whose connection breaks, or that no worker serves."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from support.tcp_proxy import tcp_proxy
 ENGINE = '{"cycle_units": 8, "listen_ms": 100}'
 
 
-def talk(url: str, folder: Path) -> ForkedProcess:
+def talk(url: str, folder: Path, *options: str) -> ForkedProcess:
     return fork_server().start(
         "antiphon.cli.main",
-        *("talk", "--url", url),
+        *("talk", "--url", url, *options),
         folder=folder,
         environment=os.environ | {"NO_COLOR": "1"},
         output=folder / "output",
@@ -55,3 +55,13 @@ async def test_an_edge_that_does_not_return_is_an_error(stack: Stack, tmp_path: 
     await until(lambda: process.poll() is not None, within_s=90)
     assert process.poll() == 1
     assert "no edge continues the session" in shown(tmp_path).splitlines()[-1]
+
+
+async def test_a_question_waits_for_a_worker_as_long_as_for_an_answer(
+    stack: Stack, tmp_path: Path
+) -> None:
+    stack.edge()
+    process = talk(stack.ws_url, tmp_path, "--patience", "1")
+    await until(lambda: process.poll() is not None, within_s=90)
+    assert process.poll() == 1
+    assert shown(tmp_path).splitlines()[-1] == "antiphon: no worker is connected"
