@@ -9,6 +9,10 @@ cores. The load generator does the same work in each run, so normalised figures 
 CPU time on the idle machine of docs/performance.md, divided by that in the run. A run with late
 results is overloaded: entries accumulate and cost less, so do not compare it. Merging follows the
 sessions and is not included.
+
+Recordings are in memory: ext4 without a journal scans the inodes that were deleted in the last
+minutes for each new file, so the recorder would pay for the files that other programs delete.
+`--folder` names another place.
 """
 
 from __future__ import annotations
@@ -27,17 +31,18 @@ from processes import ROOT
 
 _GENERATOR = "generator"
 _IDLE_GENERATOR_MS = 0.45
+_MEMORY = Path("/dev/shm")
 _COMMAND = "from antiphon.cli.main import main; raise SystemExit(main())"
 
 
-def run_bench(checkout: Path, sessions: int, seconds: float) -> dict[str, Any]:
-    """The report of one run."""
+def run_bench(checkout: Path, sessions: int, seconds: float, folder: Path) -> dict[str, Any]:
+    """The report of one run, whose recordings are in `folder`."""
     with tempfile.TemporaryDirectory() as out:
         asked = (f"--sessions={sessions}", f"--seconds={seconds}", f"--out={out}")
         subprocess.run(
             (sys.executable, "-c", _COMMAND, "bench", *asked),
             cwd=checkout,
-            env={**os.environ, "PYTHONPATH": str(checkout)},
+            env={**os.environ, "PYTHONPATH": str(checkout), "TMPDIR": str(folder)},
             stdout=subprocess.DEVNULL,
             check=True,
         )
@@ -69,12 +74,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--against", type=Path, help="another checkout, measured in turns")
+    anywhere = _MEMORY if _MEMORY.is_dir() else Path(tempfile.gettempdir())
+    parser.add_argument("--folder", type=Path, default=anywhere, help="where recordings are")
     options = parser.parse_args()
+    folder = options.folder.resolve()
     checkouts = [ROOT, options.against.resolve()] if options.against else [ROOT]
     reports: dict[Path, list[dict[str, Any]]] = {checkout: [] for checkout in checkouts}
     for number in range(options.rounds):
         for checkout in checkouts[:: -1 if number % 2 else 1]:
-            reports[checkout].append(run_bench(checkout, options.sessions, options.seconds))
+            report = run_bench(checkout, options.sessions, options.seconds, folder)
+            reports[checkout].append(report)
     for checkout, found in reports.items():
         show(checkout.name, found)
 

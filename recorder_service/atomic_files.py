@@ -16,14 +16,24 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
 
     Raises OSError, and leaves no temporary file then.
     """
-    with atomic_file(path, durable=durable) as temporary:
+    temporary = f"{path.parent}/{_temporary_name(path.name)}"
+    try:
+        # Without file and path objects, which cost more than the system calls.
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:  # without a file object, whose system calls each release the interpreter lock
+        try:
             left = memoryview(data)
             while left:
                 left = left[os.write(descriptor, left) :]
+            if durable:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        os.replace(temporary, path)  # noqa: PTH105
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    if durable:
+        sync(path.parent)
 
 
 def write_blocks_atomic(path: Path, blocks: Iterable[bytes]) -> None:
@@ -38,7 +48,7 @@ def atomic_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
     An exception leaves `path` as it was, and no temporary file.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_TEMPORARY}")
+    temporary = path.with_name(_temporary_name(path.name))
     try:
         yield temporary
         if durable:
@@ -49,6 +59,10 @@ def atomic_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
         raise
     if durable:
         sync(path.parent)
+
+
+def _temporary_name(name: str) -> str:
+    return f".{name}.{secrets.token_hex(4)}{_TEMPORARY}"
 
 
 def sync(path: Path) -> None:

@@ -6,6 +6,7 @@ A line names its stream and its entry's id, so an entry that was written twice c
 from __future__ import annotations
 
 import errno
+import functools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -177,15 +178,21 @@ def to_journal(
     side: Side, position: StreamPosition, entry: EntryT, media: SavedMedia
 ) -> JournalEntry[EntryT]:
     """A stream entry as the journal keeps it: without media bytes and the engine's memo."""
-    empty: dict[str, Any] = {
-        item.name: () if item.default == () else b""
-        for item in fields(entry)
-        if item.metadata.get("binary")
-    }
+    empty = _without_media(type(entry))
     if isinstance(entry, ResultOut | TurnDoneOut):
         text = user_transcript(entry)
-        empty["memo"] = {} if text is None else {"user": text}
+        empty = {**empty, "memo": {} if text is None else {"user": text}}
     return JournalEntry(side, position, replace(entry, **empty), media)
+
+
+@functools.cache
+def _without_media(kind: type[StreamEntry]) -> dict[str, Any]:
+    """Empty values for the fields that hold media bytes."""
+    return {
+        item.name: () if item.default == () else b""
+        for item in fields(kind)
+        if item.metadata.get("binary")
+    }
 
 
 def read_journal(path: Path) -> JournalContents:
