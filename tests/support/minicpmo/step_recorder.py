@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, Fidelity
@@ -92,6 +95,21 @@ def _row_of(step: EngineStep) -> TokenRow | None:
             return step.draw
         case _:
             return None
+
+
+@contextmanager
+def head_rows(network: MiniCPMO, rows: dict[str, int]) -> Iterator[None]:
+    """The reference wrote with these rows of the head replaced, so that answers end."""
+    weight = network.llm.lm_head.weight
+    kept = weight.detach().clone()
+    try:
+        with torch.no_grad():
+            for row, other in rows.items():
+                weight[int(row)] = kept[other]
+        yield
+    finally:
+        with torch.no_grad():
+            weight.copy_(kept)
 
 
 def sampling_of(spec: Any, **changed: Any) -> SamplingSettings:

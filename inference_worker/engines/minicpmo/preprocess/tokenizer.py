@@ -99,6 +99,10 @@ class Tokenizer:
         )
         return str(text)
 
+    def encoded_length(self, ids: Sequence[int]) -> int:
+        """How many ids the text of `ids` has, with special tokens. Other ids may write the same text."""
+        return len(self.encode(self._inner.decode(ids, clean_up_tokenization_spaces=False)))
+
     def plain(self, ids: Sequence[int]) -> list[int]:
         """`ids` without special tokens."""
         return [token for token in ids if token not in self._special]

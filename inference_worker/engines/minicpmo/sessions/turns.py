@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
-from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import TemplateMessage
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import (
+    TemplateMessage,
+    Tokenizer,
+)
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     FeedResult,
     RankTokens,
@@ -35,6 +38,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
     message_text,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
+from antiphon.inference_worker.engines.minicpmo.sessions.turn_window import TurnWindow
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
 
 NO_CALLS: Mapping[int, Sequence[dict[str, Any]]] = {}
@@ -43,33 +47,31 @@ USER_OPENING = "<|im_start|>user\n"
 NEXT_USER_OPENING = "<|tts_eos|><|im_end|>\n" + USER_OPENING
 """The token that ended the answer is not fed. The reference closes each answer in this way."""
 
-WINDOW_HIGH_TOKENS, WINDOW_LOW_TOKENS = 8000, 6000
-"""A cache that is longer than the first drops turns until it is no longer than the second."""
-
 GROUP_TOKENS = 10
 PENALTY_TOKENS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenAnswer:
-    """The text and tokens of an answer; `cut` if it was interrupted before its end. A searched answer
-    has the hidden `states` (width,) of its tokens.
+    """The text and tokens of an answer; `cut` if it did not end by itself, `stopped` if its reader ended
+    it. A searched answer has the hidden `states` (width,) of its tokens.
     """
 
     text: str
     tokens: tuple[int, ...]
     cut: bool
     states: tuple[Tensor, ...] = field(default=(), repr=False)
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """A position to roll back to. The cache only grows, so its length is sufficient."""
+    """A position to roll back to: the cache up to `length`, without what the window has dropped since."""
 
     length: int
     pending: Tensor | None
     opening: str
-    turns: tuple[int, ...]
+    window: TurnWindow
 
 
 def penalised(written: Sequence[int]) -> tuple[int, ...]:
@@ -89,8 +91,17 @@ class TurnConversation(TextContext):
     _opening = USER_OPENING
     """What the next part of the user turn begins with."""
 
-    _turns: tuple[int, ...] = ()
-    """Where each spoken user turn begins in the cache."""
+    def __init__(
+        self,
+        slot: int,
+        tokenizer: Tokenizer,
+        *,
+        capacity: int,
+        seed: int = 0,
+        window: TurnWindow = TurnWindow(),  # noqa: B008  # immutable
+    ) -> None:
+        super().__init__(slot, tokenizer, capacity=capacity, seed=seed)
+        self.window = window
 
     def chat(
         self,
@@ -130,30 +141,37 @@ class TurnConversation(TextContext):
         start = self.length
         text = self._opening + message_text(parts, joint="", first_image_id=None)
         fed = yield from self._feed_text(text, parts, full_attention=True)
-        self._opening, self._turns = "", (*self._turns, start)
+        self._opening = ""
+        self.window = self.window.add_user_turn(start, self.length - start)
+        if self.window.counts_as_reference:
+            yield from self.make_room(0)
         return fed
 
     def make_room(self, needed: int) -> Steps[None]:
-        """Drop the oldest turns if the window or the context is too full for `needed` tokens more.
+        """Drop the oldest tokens if the window or the context is too full for `needed` tokens more.
 
-        The system prompt remains. A rollback may not go back beyond this.
+        The system prompt and a greeting remain.
         """
-        high = min(WINDOW_HIGH_TOKENS, self._capacity - needed)
-        if self.length <= high or not self._turns:
+        gone = self.window.excess(self.length, self._capacity - needed)
+        if not gone:
             return
-        low, first = high * WINDOW_LOW_TOKENS // WINDOW_HIGH_TOKENS, self._turns[0]
-        kept = [start for start in self._turns if first + self.length - start <= low]
-        source = kept[0] if kept else self.length
-        if kept:
-            yield ShiftCache(self.slot, source, first, self.length - source)
-        self.length -= source - first
-        self._turns = tuple(start - (source - first) for start in kept)
+        target = self.window.protected
+        if count := self.length - target - gone:
+            yield ShiftCache(self.slot, target + gone, target, count)
+        self.length -= gone
+        self.window = self.window.without(gone)
 
     def system(self, parts: Sequence[PromptPart]) -> Steps[FeedResult]:
         """Feed the system prompt of a half-duplex conversation; its audio is encoded with full attention."""
         content = message_text(parts, joint="", first_image_id=None)
         text = f"<|im_start|>system\n{content}<|im_end|>\n"
-        return (yield from self._feed_text(text, parts, full_attention=True))
+        fed = yield from self._feed_text(text, parts, full_attention=True)
+        self.protect()
+        return fed
+
+    def protect(self) -> None:
+        """Keep what the context has now, whatever the window drops later."""
+        self.window = replace(self.window, protected=self.length)
 
     def open_answer(self) -> Steps[FeedResult]:
         """Close the user's turn and open the answer."""
@@ -163,11 +181,12 @@ class TurnConversation(TextContext):
         """Open a turn of the model that no user turn comes before."""
         return (yield from self._feed_text(ANSWER_OPENING, ()))
 
-    def replay_answer(self, tokens: tuple[int, ...]) -> Steps[None]:
-        """Feed an existing answer."""
-        yield from self._feed([tokens])
+    def replay_answer(self, tokens: tuple[int, ...], *, spoken: bool) -> Steps[None]:
+        """Feed an existing answer, which may be empty; `spoken` to its end or not."""
+        if tokens:
+            yield from self._feed([tokens])
         self._pending = None
-        self._opening = NEXT_USER_OPENING
+        self._end_answer(tokens, spoken=spoken)
 
     def generate(
         self,
@@ -211,8 +230,11 @@ class TurnConversation(TextContext):
             drawn = None if stopped() else fed.drawn
         if speech is not None:
             yield from speech.finish(text_ends=not cut)
-        self._opening = NEXT_USER_OPENING
-        return WrittenAnswer(self._tokenizer.decode(written), tuple(written), cut)
+        answer = WrittenAnswer(
+            self._tokenizer.decode(written), tuple(written), cut, stopped=stopped()
+        )
+        self._end_answer(written, spoken=speech is not None and not answer.stopped)
+        return answer
 
     def greet(
         self,
@@ -239,7 +261,13 @@ class TurnConversation(TextContext):
             yield from speech.finish(text_ends=not cut)
         self._pending = None
         self._opening = NEXT_USER_OPENING
+        self.protect()
         return WrittenAnswer(self._tokenizer.decode(written), tuple(written), cut)
+
+    def _end_answer(self, written: Sequence[int], *, spoken: bool) -> None:
+        self._opening = NEXT_USER_OPENING
+        if spoken and written:
+            self.window = self.window.add_spoken_answer(self._tokenizer.encoded_length(written))
 
     def _write(
         self,
@@ -300,11 +328,13 @@ class TurnConversation(TextContext):
         yield from speech.speak_text(list(answer.tokens[:end]), list(answer.states[:end]))
 
     def bookmark(self) -> Bookmark:
-        return Bookmark(self.length, self._pending, self._opening, self._turns)
+        return Bookmark(self.length, self._pending, self._opening, self.window)
 
     def rollback(self, mark: Bookmark) -> None:
-        self.length = mark.length
-        self._pending, self._opening, self._turns = mark.pending, mark.opening, mark.turns
+        gone = self.window.dropped - mark.window.dropped
+        self.window = mark.window.without(gone)
+        self.length = max(mark.length - gone, self.window.protected)
+        self._pending, self._opening = mark.pending, mark.opening
 
     def _feed_text(
         self, text: str, parts: Sequence[PromptPart], *, full_attention: bool = False

@@ -18,6 +18,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import (
     ANSWER_SPEECH,
     AnswerSpeech,
 )
+from antiphon.inference_worker.engines.minicpmo.sessions.turn_window import TurnWindow
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
     TurnConversation,
     WrittenAnswer,
@@ -164,6 +165,7 @@ class MiniCPMOAnsweringView(AnsweringView):
             parts.tokenizer,
             capacity=parts.options.context_tokens,
             seed=lease.seed,
+            window=TurnWindow(counts_as_reference=parts.options.fidelity == "upstream"),
         )
 
     def _write(

@@ -37,10 +37,13 @@ TURN_MARKS = 64
 
 
 class TurnMemo(BaseModel):
-    """What a half-duplex turn records for recovery. A `greeting` has no utterance before it."""
+    """What a half-duplex turn records for recovery. A `greeting` has no utterance before it; the user
+    `stopped` the answer or not.
+    """
 
     tokens: tuple[int, ...] = ()
     greeting: bool = False
+    stopped: bool = False
 
 
 class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
@@ -96,8 +99,12 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         return self._config.generation
 
     def memo(self) -> dict[str, Any]:
-        tokens = self._last.tokens if self._last is not None else ()
-        memo = TurnMemo(tokens=tokens, greeting=self._greeting)
+        last = self._last
+        memo = TurnMemo(
+            tokens=() if last is None else last.tokens,
+            greeting=self._greeting,
+            stopped=last is None or last.stopped,
+        )
         return memo.model_dump(mode="json")
 
     def rollback(self) -> None:
@@ -156,4 +163,7 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
             audio = np.zeros(INPUT_RATE, dtype=np.float32) if turn.audio is None else turn.audio
             yield from self._make_room(session, audio)
             yield from self._feed_utterance(session, audio)
-        yield from session.replay_answer(tokens)
+        spoken = self._voice is not None and not memo.stopped
+        yield from session.replay_answer(tokens, spoken=spoken and not memo.greeting)
+        if memo.greeting:
+            session.protect()

@@ -1,11 +1,9 @@
 """Written and spoken answers, compared with the tokens and codes of the reference."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
@@ -34,7 +32,7 @@ from antiphon.inference_worker.engines.minicpmo.views.answering import (
 )
 from antiphon.shared_schemas.config import GenerationConfig
 from support.minicpmo import golden_set
-from support.minicpmo.step_recorder import GREEDY, RecordedDraws, Recorder, session_of
+from support.minicpmo.step_recorder import GREEDY, RecordedDraws, Recorder, head_rows, session_of
 
 FACTS = golden_set.facts_if_recorded("i_answers")
 
@@ -47,21 +45,6 @@ def runner(network: MiniCPMO, tokenizer: Tokenizer) -> Runner:
 
 def collector(seconds: list[SpokenCodes]) -> Callable[[list[int], bool], None]:
     return lambda codes, last: seconds.append((codes, last))
-
-
-@contextmanager
-def head_rows(network: MiniCPMO, rows: dict[str, int]) -> Iterator[None]:
-    """The reference wrote with these rows of the head replaced, so that answers end."""
-    weight = network.llm.lm_head.weight
-    kept = weight.detach().clone()
-    try:
-        with torch.no_grad():
-            for row, other in rows.items():
-                weight[int(row)] = kept[other]
-        yield
-    finally:
-        with torch.no_grad():
-            weight.copy_(kept)
 
 
 def codes_by_condition(recorder: Recorder, end: int) -> list[dict[str, Any]]:

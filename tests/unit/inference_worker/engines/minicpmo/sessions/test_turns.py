@@ -26,6 +26,8 @@ from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
     USER_CLOSING,
     AudioClip,
 )
+from antiphon.inference_worker.engines.minicpmo.sessions.turn_window import TurnWindow
+from antiphon.inference_worker.engines.minicpmo.sessions.turns import TurnConversation
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CLOSE, LOGITS
@@ -135,9 +137,11 @@ def test_rollback_restores_everything(tokenizer: Tokenizer, runner: Runner) -> N
     assert first_text == second_text
 
 
-def test_the_oldest_turns_are_dropped(tokenizer: Tokenizer, runner: Runner) -> None:
+def test_whole_turns_are_dropped(tokenizer: Tokenizer, runner: Runner) -> None:
     """The cache holds the system prompt and the later turns, as if the first had not been."""
-    recorder, session = Recorder(runner), session_of(tokenizer, capacity=400)
+    window = TurnWindow(counts_as_reference=False)
+    session = TurnConversation(1, tokenizer, capacity=400, window=window)
+    recorder = Recorder(runner)
     recorder.run(session.system(["S"]))
     starts = []
     for _ in range(3):
@@ -146,7 +150,6 @@ def test_the_oldest_turns_are_dropped(tokenizer: Tokenizer, runner: Runner) -> N
         recorder.run(session.open_answer())
         recorder.run(session.generate(GREEDY, 3))
     system, second, whole = starts[0], starts[1], session.length
-    assert session._turns == tuple(starts)
     recorder.run(session.make_room(400 - whole))
     assert session.length == whole
     values = [cached[1, second:whole].clone() for cached in runner.text_cache.values]
@@ -154,16 +157,40 @@ def test_the_oldest_turns_are_dropped(tokenizer: Tokenizer, runner: Runner) -> N
     assert whole > high * 3 // 4 >= system + whole - second
     recorder.run(session.make_room(400 - high))
     assert session.length == system + whole - second
-    turns = (system, system + starts[2] - second)
-    assert session._turns == turns
     for cached, before in zip(runner.text_cache.values, values, strict=True):
         assert torch.equal(cached[1, system : session.length], before)
     mark = session.bookmark()
     recorder.run(session.user([clip("w_ref")]))
     session.rollback(mark)
-    assert session._turns == turns
+    assert session.bookmark() == mark
+    recorder.run(session.make_room(400 - (session.length - 1)))
+    assert session.length == system + whole - starts[2]
     recorder.run(session.make_room(400 - system))
-    assert (session.length, session._turns) == (system, ())
+    assert session.length == system
+
+
+def test_a_rollback_keeps_what_an_utterance_dropped(tokenizer: Tokenizer, runner: Runner) -> None:
+    """The cache is that before the utterance, without the tokens that left during its prefill."""
+    session = TurnConversation(1, tokenizer, capacity=512, window=TurnWindow(high=120, low=80))
+    recorder = Recorder(runner)
+    recorder.run(session.system(["S"]))
+    system = session.length
+    for _ in range(3):
+        recorder.run(session.user(["hello the world"]))
+        recorder.run(session.open_answer())
+        recorder.run(session.replay_answer((1, 2, 3), spoken=True))
+    before, mark = session.length, session.bookmark()
+    values = [cached[1, :before].clone() for cached in runner.text_cache.values]
+    recorder.run(session.user([clip("w_ref")]))
+    gone = session.window.dropped
+    assert 0 < gone < before - system
+    session.rollback(mark)
+    assert session.length == before - gone
+    for cached, old in zip(runner.text_cache.values, values, strict=True):
+        assert torch.equal(cached[1, :system], old[:system])
+        assert torch.equal(cached[1, system : session.length], old[system + gone :])
+    session.rollback(mark)
+    assert session.length == before - gone
 
 
 def test_a_prompt_that_does_not_fit_is_refused(tokenizer: Tokenizer, runner: Runner) -> None:

@@ -132,6 +132,44 @@ def test_a_long_conversation_forgets_its_oldest_turns(processor: MiniCPMOProcess
         view.cleanup()
 
 
+def test_another_worker_forgets_the_same_spoken_turns() -> None:
+    """Also after a greeting, and after an answer that the user stopped, which count differently."""
+    processor = MiniCPMOProcessor(CHECKPOINT, OPTIONS.model_copy(update={"speech_tokens": 64}))
+    processor.load(lambda _line: None)
+    assert processor._parts is not None
+    processor._parts = replace(processor._parts, vocoder=Tone())
+    config = HalfDuplexConfig(
+        generation=GenerationConfig(max_new_tokens=8, temperature=0.0), greeting="hello"
+    )
+    voice, long = golden_set.waves()["w_ref"], np.tile(utterance(), 3)
+    first, second = processor.set_half_duplex_mode(), processor.set_half_duplex_mode()
+    assert isinstance(first, MiniCPMOHalfDuplexView)
+    first.prepare(SYSTEM, config, ref_audio=voice)
+    text = "".join(delta.text for delta in first.greet(""))
+    past, lengths = [PastTurn(audio=None, text=text, memo=first.memo())], []
+    kept = first.kv_cache_length
+    for turn in range(7):
+        first.prefill(long)
+        if turn == 5:
+            first.set_break()
+        text = "".join(delta.text for delta in first.generate())
+        memo = first.memo()
+        assert memo["stopped"] == (turn == 5)
+        past.append(PastTurn(audio=long, text=text, memo=memo))
+        lengths.append(first.kv_cache_length)
+    assert lengths != sorted(lengths)
+    assert first._session.window.protected == kept
+    second.prepare(SYSTEM, config, ref_audio=voice)
+    second.replay(past)
+    assert second.kv_cache_length == first.kv_cache_length
+    for view in (first, second):
+        view.prefill(long)
+    assert second.kv_cache_length == first.kv_cache_length
+    answers = ["".join(delta.text for delta in view.generate()) for view in (first, second)]
+    assert answers[0] == answers[1]
+    processor.close()
+
+
 def test_a_break_keeps_the_spoken_text(processor: MiniCPMOProcessor) -> None:
     long = TEXT_ONLY.model_copy(update={"generation": GenerationConfig(max_new_tokens=400)})
     view = processor.set_half_duplex_mode()
