@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import NoReturn
 
+import structlog
 from prometheus_client import CollectorRegistry
 
 from antiphon.broker.connections.client import RedisClient, RedisClock, RedisNode
@@ -15,6 +16,7 @@ from antiphon.broker.errors import BrokerUnavailable, StoreFull
 from antiphon.broker.eta import EtaStore
 from antiphon.broker.events import EventLog
 from antiphon.broker.keys import Keys
+from antiphon.broker.malformed_rows import LogLimit
 from antiphon.broker.orphaned_keys import OrphanedKeys
 from antiphon.broker.queue import Queue
 from antiphon.broker.registry import Registry
@@ -29,12 +31,16 @@ from antiphon.broker.streams import SessionStreams
 from antiphon.broker.versions import check_schema_version, check_server
 from antiphon.broker.worker_connections import WorkerConnections
 
+log = structlog.get_logger()
+
 _SLOWEST_NODE_S = 1.0
 """A server of a cluster that does not report its memory for this long is left out."""
 
 _FOLLOW_EVERY_S = 0.5
 _LAST_EXPIRIES_S = 1.0
 """A process that ends tries for this long to let the streams of its ended sessions expire."""
+
+_LOG_LIMIT = LogLimit()
 
 
 class Broker:
@@ -94,14 +100,18 @@ class Broker:
             raise StoreFull(self._memory_share)
 
     async def follow_failovers(self) -> NoReturn:
-        """Repeats what keeps a failover from losing data."""
+        """Repeats what keeps a failover from losing data, also after an unexpected error."""
+        streams = self.streams
         while True:
             await asyncio.sleep(_FOLLOW_EVERY_S)
-            with suppress(BrokerUnavailable):
-                await self._redis.leave_former_masters()
-            await self.streams.restore()
-            with suppress(BrokerUnavailable):
-                await self.streams.expire_ended()
+            for step in (self._redis.leave_former_masters, streams.restore, streams.expire_ended):
+                try:
+                    await step()
+                except BrokerUnavailable:
+                    continue  # the calls of sessions report it
+                except Exception as error:
+                    if _LOG_LIMIT.permits(repr(error)):
+                        log.exception("failover_upkeep_failed")
 
 
 async def _memory_share(node: RedisNode, wait_s: float | None) -> float:

@@ -53,7 +53,8 @@ class ChatConnections:
         self._closing = True
         now = asyncio.get_running_loop().time()
         for limit in self._waits:
-            limit.reschedule(now)
+            if not limit.expired():
+                limit.reschedule(now)
 
     async def wait_until_empty(self) -> None:
         """Return once no connection is left."""
