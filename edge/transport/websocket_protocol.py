@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import logging
 import struct
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, ClassVar
@@ -16,11 +15,9 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets import frames
 from websockets.exceptions import InvalidState
-from websockets.frames import CTRL_OPCODES, CloseCode, Frame, Opcode
+from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import OPEN
-from websockets.server import ServerProtocol
-from websockets.streams import StreamReader
 
 from antiphon.broker.single_consumer_queue import SingleConsumerQueue
 from antiphon.edge.access.limits import (
@@ -33,19 +30,11 @@ from antiphon.edge.errors import BudgetExceeded, ClientGone, Close, NotJson
 from antiphon.edge.json_text import ClientFrame, Utf8Text
 from antiphon.edge.transport.connection import ServerFrame
 from antiphon.edge.transport.fair_queue import BULK_BYTES, FairQueue
+from antiphon.edge.transport.frame_parser import PIECE_BYTES, SMALL_FRAME_BYTES, FrameParser
 from antiphon.shared_schemas.wire import BINARY_PROTOCOL, TextParts
-
-FRAMES_PER_CALL = 64
-"""Frames of one socket that are parsed before other sockets are served: about 0.5 ms."""
-
-PIECE_BYTES = 256 * 1024
-"""Longer frames are parsed in pieces of this size: 64 MiB at once would delay other sockets for 0.1 s."""
 
 LONG_TEXT_BYTES = 1024 * 1024
 """Longer texts are not decoded, nor those in ASCII: the parser of JSON reads UTF-8."""
-
-SMALL_FRAME_BYTES = 1024
-"""Smaller frames are limited by their number; their cost does not depend on their size."""
 
 FRAMES_PER_S = 500.0
 FRAME_BURST = 2000
@@ -81,137 +70,25 @@ _SHORT_HEAD = 6
 """Bytes of the shortest head of a client's frame; its last four are the mask."""
 
 
-class _FrameReader(StreamReader):
-    """Stops the parser after a message, or after FRAMES_PER_CALL frames.
+def read_message(parser: FrameParser, data: bytes) -> tuple[str, bytes] | None:
+    """Kind and payload of data that are exactly one message; None, without an effect, of others.
 
-    Presents a frame of more than PIECE_BYTES to the parser as fragments.
+    Nearly all messages arrive like this. The parser would copy them twice more.
     """
-
-    def __init__(self, room: Callable[[], int]) -> None:
-        """`room`: the longest frame that the parser accepts now."""
-        super().__init__()
-        self.held = False
-        self.between_frames = False
-        """The parser waits for the first byte of a frame."""
-        self.room = room
-        self._rest = 0
-        """Bytes of the long frame that have no header yet."""
-        self._last = self._mask = b""
-
-    def at_eof(self) -> Generator[None, None, bool]:
-        """The parser calls it before each frame."""
-        head = self.buffer
-        while not self.eof:
-            to_judge = 1 if self._rest or not head else 14 if head[1:2] == b"\xff" else 2
-            if len(head) >= to_judge:
-                break
-            self.between_frames = not (self._rest or head)
-            yield
-        self.between_frames = False
-        if head and self._rest:
-            head[:0] = self._next_header()
-        elif len(head) >= 14 and head[1] == 0xFF:
-            size = int.from_bytes(head[2:10], "big")
-            if PIECE_BYTES < size <= self.room():  # the parser refuses a longer one
-                self._split()
-        return not head
-
-    def _split(self) -> None:
-        """Shortens the header to a first fragment."""
-        head = self.buffer
-        self._rest = int.from_bytes(head[2:10], "big") - PIECE_BYTES
-        self._last, self._mask = bytes([head[0] & 0x80]), bytes(head[10:14])
-        head[0] &= 0x7F
-        head[2:10] = PIECE_BYTES.to_bytes(8, "big")
-
-    def _next_header(self) -> bytes:
-        size = min(self._rest, PIECE_BYTES)
-        self._rest -= size
-        first = b"\0" if self._rest else self._last
-        return first + b"\xff" + size.to_bytes(8, "big") + self._mask
-
-    def read_exact(self, n: int) -> Generator[None, None, bytearray]:
-        while self.held or len(self.buffer) < n:
-            if self.eof:
-                raise EOFError("the stream ends within a frame")
-            yield
-        data = self.buffer[:n]
-        del self.buffer[:n]
-        return data
-
-
-class FrameParser(ServerProtocol):
-    """Parses a bounded number of frames, at most one message, per `receive_data`, and counts them."""
-
-    reader: _FrameReader
-
-    def __init__(self, max_size: int, logger: logging.Logger) -> None:
-        super().__init__(max_size=max_size, logger=logger)
-        self.reader = _FrameReader(self._room)
-        self.parser = self.parse()
-        next(self.parser)
-        self.fragments = 0
-        """Frames of the incomplete message."""
-        self.parsed = 0
-        self.small = 0
-        """Of the last call: all frames, and those below SMALL_FRAME_BYTES."""
-        self.unparsed = False
-        """Complete frames may be left for the next call."""
-
-    def _room(self) -> int:
-        return (self.max_message_size or 0) - (self.current_size or 0)
-
-    def receive_data(self, data: bytes | bytearray) -> None:
-        self.parsed = self.small = 0
-        self.reader.held = False
-        super().receive_data(data)
-        self.unparsed = self.reader.held and len(self.reader.buffer) > 1
-
-    def read_message(self, data: bytes | bytearray) -> tuple[str, bytes] | None:
-        """Kind and payload of data that are exactly one message; None, without an effect, of others.
-
-        Nearly all messages arrive like this. `receive_data` would copy them twice more.
-        """
-        if not self.reader.between_frames or self.state is not OPEN or len(data) < _SHORT_HEAD:
-            return None
-        first, second = data[0], data[1]
-        if first not in _MESSAGES or second < _MASKED or self.current_size is not None:
-            return None
-        size, start = second - _MASKED, _SHORT_HEAD
-        if size == 126:
-            size, start = int.from_bytes(data[2:4], "big"), _SHORT_HEAD + 2
-        elif size == 127:
-            size, start = int.from_bytes(data[2:10], "big"), _SHORT_HEAD + 8
-        if len(data) - start != size or size > min(self.max_message_size or 0, PIECE_BYTES):
-            return None
-        self.parsed, self.small, self.unparsed = 1, int(size < SMALL_FRAME_BYTES), False
-        return _MESSAGES[first], _UNMASK(memoryview(data)[start:], data[start - 4 : start])
-
-    def recv_frame(self, frame: Frame) -> None:
-        if frame.opcode is Opcode.CLOSE:
-            self.current_size = None  # a close between fragments is no error (RFC 6455, 5.4)
-        super().recv_frame(frame)
-        self.parsed += 1
-        self.small += len(frame.data) < SMALL_FRAME_BYTES
-        message = frame.opcode not in CTRL_OPCODES
-        if message:
-            self.fragments = 0 if frame.fin else self.fragments + 1
-        self.reader.held = (message and frame.fin) or self.parsed >= FRAMES_PER_CALL
-
-    @property
-    def incomplete_bytes(self) -> int:
-        """Bytes of the message that is not complete."""
-        return len(self.reader.buffer) + (self.current_size or 0)
-
-    def discard_input(self) -> None:
-        self.reader.buffer.clear()
-        self.reader.held = True
-        self.unparsed = False
-
-    def release(self) -> None:
-        """Break the reference cycles. The parser must not be used after that."""
-        self.parser.close()
-        self.reader.room = int
+    if not parser.reader.between_frames or parser.state is not OPEN or len(data) < _SHORT_HEAD:
+        return None
+    first, second = data[0], data[1]
+    if first not in _MESSAGES or second < _MASKED or parser.current_size is not None:
+        return None
+    size, start = second - _MASKED, _SHORT_HEAD
+    if size == 126:
+        size, start = int.from_bytes(data[2:4], "big"), _SHORT_HEAD + 2
+    elif size == 127:
+        size, start = int.from_bytes(data[2:10], "big"), _SHORT_HEAD + 8
+    if len(data) - start != size or size > min(parser.max_message_size or 0, PIECE_BYTES):
+        return None
+    parser.parsed, parser.small, parser.unparsed = 1, int(size < SMALL_FRAME_BYTES), False
+    return _MESSAGES[first], _UNMASK(memoryview(data)[start:], data[start - 4 : start])
 
 
 class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
@@ -301,7 +178,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
             self._cut_off("too many bytes", "too_many_bytes")
             return
         conn = self.conn
-        message = conn.read_message(data)
+        message = read_message(conn, data)
         if message is not None:
             self.curr_msg_data_type, payload = message  # type: ignore[assignment]
             self.frames = [payload]

@@ -23,12 +23,9 @@ from antiphon.edge.metrics import EdgeMetrics
 from antiphon.edge.transport.fair_queue import PER_ITERATION, FairQueue
 from antiphon.edge.transport.http_protocol import EdgeHttpProtocol
 from antiphon.edge.transport.websocket_protocol import EdgeWebSocketProtocol
+from support.raw_socket import HANDSHAKE
 
 CONNECTIONS = 100
-HANDSHAKE = (
-    b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-)
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
