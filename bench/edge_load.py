@@ -56,7 +56,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.registry import Claim, WorkerReport
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 from antiphon.shared_schemas.unit_result import UnitResult
-from antiphon.shared_schemas.wire import BINARY_PROTOCOL, Raw, to_frame, to_text
+from antiphon.shared_schemas.wire import BINARY_PROTOCOL, MediaBytes, to_frame, to_text
 from processes import ROOT, private_redis, process, wait_for
 
 PEER = "bench-peer"
@@ -157,11 +157,11 @@ async def weigh(url: str, form: AudioTransport) -> dict[str, int]:
     """Bytes of one chunk's message and of its result's, on a separate connection."""
     sound = recording(INPUT_RATE)[:INPUT_RATE]
     query, subprotocols = "", None
-    chunk: str | bytes = to_text({"type": "audio_chunk", "audio": Raw(float_bytes(sound))})
+    chunk: str | bytes = to_text({"type": "audio_chunk", "audio": MediaBytes(float_bytes(sound))})
     if form is not AudioTransport.TEXT:
         pcm = PcmFormat(form)
         data = float_bytes(sound) if pcm is PcmFormat.F32 else to_pcm16(sound).tobytes()
-        chunk = to_frame({"type": "audio_chunk", "audio": Raw(data, pcm)})
+        chunk = to_frame({"type": "audio_chunk", "audio": MediaBytes(data, pcm)})
         query, subprotocols = f"?pcm={pcm}", [Subprotocol(BINARY_PROTOCOL)]
     address = f"{url}/ws/duplex/adx_weigh{query}"
     async with connect(address, compression=None, max_size=None, subprotocols=subprotocols) as link:

@@ -16,11 +16,11 @@ from antiphon.broker.errors import BrokerUnavailable, StoreFull
 from antiphon.broker.eta import EtaStore
 from antiphon.broker.events import EventLog
 from antiphon.broker.keys import Keys
-from antiphon.broker.malformed_rows import LogLimit
 from antiphon.broker.orphaned_keys import OrphanedKeys
 from antiphon.broker.queue import Queue
 from antiphon.broker.registry import Registry
 from antiphon.broker.resume_registry import ResumeRegistry
+from antiphon.broker.rows import LogLimit
 from antiphon.broker.scripts import Scripts
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.sessions import Leases, Sessions
@@ -104,7 +104,11 @@ class Broker:
         streams = self.streams
         while True:
             await asyncio.sleep(_FOLLOW_EVERY_S)
-            for step in (self._redis.leave_former_masters, streams.restore, streams.expire_ended):
+            for step in (
+                self._redis.disconnect_former_masters,
+                streams.restore,
+                streams.expire_ended,
+            ):
                 try:
                     await step()
                 except BrokerUnavailable:

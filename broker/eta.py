@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.keys import Keys
-from antiphon.broker.malformed_rows import LARGEST_NUMBER, call_on_row, read_rows
-from antiphon.shared_schemas.registry import RunningSession, WorkerRow
+from antiphon.broker.rows import call_on_row, read_rows
+from antiphon.shared_schemas.registry import LARGEST_NUMBER, RunningSession, WorkerRow
 from antiphon.shared_schemas.states import SessionKind, WaitReason, WorkerState
 
 BASELINES = {

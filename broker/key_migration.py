@@ -12,8 +12,8 @@ from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.connections.connect import connect
 from antiphon.broker.errors import IncompatibleRedis, ServicesRunning
 from antiphon.broker.keys import STREAM_NAMES, Keys, shard_tag
-from antiphon.broker.malformed_rows import call_on_row
 from antiphon.broker.orphaned_keys import scan_keys
+from antiphon.broker.rows import call_on_row
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.versions import (
     MIGRATING,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.keys import Keys
-from antiphon.broker.malformed_rows import call_on_row, read_row, whole_number
+from antiphon.broker.rows import call_on_row, read_row, whole_number
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import expire_stream

@@ -10,8 +10,8 @@ from typing import Any
 from antiphon.broker.errors import QueueFull, SessionExists, TooManySessions
 from antiphon.broker.eta import SessionLengths, estimate_waits
 from antiphon.broker.keys import shard_tag
-from antiphon.broker.malformed_rows import read_rows, whole_number
 from antiphon.broker.registry import read_worker
+from antiphon.broker.rows import read_rows, whole_number
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.ids import ResumeToken

@@ -10,7 +10,7 @@ import orjson
 import structlog
 from pydantic import Field, TypeAdapter
 
-from antiphon.broker.malformed_rows import hash_fields, read_rows, whole_number
+from antiphon.broker.rows import hash_fields, read_rows, whole_number
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.settings import BrokerSettings

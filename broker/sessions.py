@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.keys import Keys
-from antiphon.broker.malformed_rows import call_on_row, hash_fields, read_row
+from antiphon.broker.rows import call_on_row, hash_fields, read_row
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import SessionStreams

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from antiphon.broker.connections.client import RedisClient, RedisClock
 from antiphon.broker.errors import SharesFull, VoicesFull
 from antiphon.broker.keys import OPEN_SESSION_TTL_S, Keys
-from antiphon.broker.malformed_rows import call_on_row, read_row, read_rows, whole_number
+from antiphon.broker.rows import call_on_row, read_row, read_rows, whole_number
 from antiphon.broker.scripts import Scripts, control_script
 from antiphon.shared_schemas.ids import new_share_token
 from antiphon.shared_schemas.voices import Voice

@@ -81,7 +81,7 @@ class WorkerConnections:
                 while len(connections) > 1:
                     await connections[0].aclose()  # again at the end if this is cancelled
                     connections.popleft()
-                await connections[0].stay(_RENEW_S)
+                await connections[0].keep_subscribed(_RENEW_S)
         except ResponseError as error:
             log.warning("subscription_refused", channel=channel, error=str(error))
         finally:
@@ -102,6 +102,6 @@ class WorkerConnections:
         BrokerUnavailable, also unless the `server` of the looks is the master: workers leave a former one.
         """
         with suppress(BrokerUnavailable):  # no Sentinel answers: the server counts as the master
-            await self._redis.leave_former_masters()
+            await self._redis.disconnect_former_masters()
         args = (worker_id, beat_at, is_lost)
         return await self._scripts.run_on(server, _worker_disconnected, *args)

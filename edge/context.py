@@ -169,7 +169,7 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
             upkeep.cancel()
             key_files.cancel()
             await asyncio.wait([upkeep, key_files])
-            await _sign_off(edge)
+            await _unregister(edge)
 
 
 async def _keep_up(events: SessionEvents, heartbeat: Heartbeat, watch: WorkerWatch) -> None:
@@ -198,7 +198,7 @@ async def _follow_key_files(edge: EdgeContext) -> None:
             log.info("keys_reloaded", open_to_everyone=access.open_to_everyone)
 
 
-async def _sign_off(edge: EdgeContext) -> None:
+async def _unregister(edge: EdgeContext) -> None:
     await edge.terminator.wait_until_done(_CLOSE_WITHIN_S)
     with suppress(BrokerUnavailable):  # the reaper notices the missing heartbeat
         await edge.broker.registry.edge_gone(edge.id)

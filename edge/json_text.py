@@ -68,7 +68,7 @@ _MAX_DIGITS = 308
 
 @dataclass(frozen=True, slots=True)
 class Utf8Text:
-    """Valid UTF-8. Decoding a long text takes long, and the parser reads UTF-8."""
+    """Text in UTF-8. Decoding a long text takes long, and the parser reads and checks UTF-8."""
 
     data: bytes | bytearray
 

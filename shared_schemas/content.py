@@ -30,12 +30,12 @@ class TextPart:
 class AudioPart:
     """Audio, mono 16 kHz."""
 
-    pcm: bytes = field(repr=False)
-    form: PcmFormat = PcmFormat.F32
+    data: bytes = field(repr=False)
+    pcm: PcmFormat = PcmFormat.F32
 
     def samples(self) -> Samples:
         """Float32, shape (n,)."""
-        return samples_from_bytes(self.pcm, self.form)
+        return samples_from_bytes(self.data, self.pcm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ def _flat(part: Part, blobs: list[bytes]) -> dict[str, Any]:
     match part:
         case TextPart(text):
             return {"type": "text", "text": text}
-        case AudioPart(pcm, form):
-            return {"type": "audio", "blob": _add(pcm, blobs), "pcm": str(form)}
+        case AudioPart(data, pcm):
+            return {"type": "audio", "blob": _add(data, blobs), "pcm": str(pcm)}
         case ImagePart(data):
             return {"type": "image", "blob": _add(data, blobs)}
         case VideoPart(data, stack_frames):

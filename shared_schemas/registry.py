@@ -17,8 +17,10 @@ from antiphon.shared_schemas.states import (
     WorkerState,
 )
 
-RowNumber = Annotated[int, Field(ge=0, le=253_402_300_799_999)]
-"""A number of a row. Times end with the year 9999; tickets and counts are not larger."""
+LARGEST_NUMBER = 253_402_300_799_999
+"""The last millisecond of the year 9999. Times, tickets and counts of rows are not larger."""
+
+RowNumber = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

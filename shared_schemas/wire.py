@@ -44,7 +44,7 @@ _FORMATS = ", ".join(PcmFormat)
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class MediaBytes:
     """Media as bytes; `pcm` is the encoding of audio and has no meaning for an image."""
 
     data: bytes = field(repr=False)
@@ -58,7 +58,7 @@ class Payload:
         self._data = data
         self._used = 0
 
-    def part(self, reference: Mapping[Any, Any]) -> Raw:
+    def part(self, reference: Mapping[Any, Any]) -> MediaBytes:
         """The bytes of `{at, bytes, format?}`. Raises ValueError with the reason.
 
         Bytes may be used once only: a small frame must not grow into a large request.
@@ -71,7 +71,9 @@ class Payload:
         self._used += size
         if self._used > len(self._data):
             raise ValueError("shares bytes with another field")
-        return Raw(copy_bytes(self._data[at : at + size]), _format(reference.get("format", "f32")))
+        return MediaBytes(
+            copy_bytes(self._data[at : at + size]), _format(reference.get("format", "f32"))
+        )
 
 
 def _count(reference: Mapping[Any, Any], name: str) -> int:
@@ -89,7 +91,7 @@ def _format(name: Any) -> PcmFormat:
 
 def _validate_media(
     value: Any, read_text: ValidatorFunctionWrapHandler, info: ValidationInfo
-) -> str | Raw | LongText:
+) -> str | MediaBytes | LongText:
     """Accept a reference only if the message has a payload."""
     if isinstance(value, LongText):
         return value
@@ -104,7 +106,7 @@ def _validate_media(
 
 
 Media = Annotated[
-    str | Raw | LongText,
+    str | MediaBytes | LongText,
     GetPydanticSchema(
         lambda _source, _handler: core_schema.with_info_wrap_validator_function(
             _validate_media, core_schema.str_schema(strict=True)
@@ -115,26 +117,26 @@ Media = Annotated[
 
 
 def to_text(message: Mapping[str, Any]) -> str:
-    """JSON text; `bytes` and `Raw` values become base64."""
+    """JSON text; `bytes` and `MediaBytes` values become base64."""
     return orjson.dumps(message, encode_media, orjson.OPT_PASSTHROUGH_DATACLASS).decode()
 
 
 def to_frame(message: Mapping[str, Any]) -> str | bytes:
     """A binary frame, or text when the message has no bytes.
 
-    Audio is a `Raw` value and sent with its format; an image is `bytes`.
+    Audio is a `MediaBytes` value and sent with its format; an image is `bytes`.
     """
     payload = bytearray()
 
     def refer(value: object) -> Any:
-        data = value.data if isinstance(value, Raw) else value
+        data = value.data if isinstance(value, MediaBytes) else value
         if not isinstance(data, bytes):
             raise TypeError(f"{type(data).__name__} does not belong in a message")
         if not data:
             return ""
         reference: dict[str, Any] = {"at": len(payload), "bytes": len(data)}
         payload.extend(data)
-        return reference | ({"format": str(value.pcm)} if isinstance(value, Raw) else {})
+        return reference | ({"format": str(value.pcm)} if isinstance(value, MediaBytes) else {})
 
     header = orjson.dumps(message, refer, orjson.OPT_PASSTHROUGH_DATACLASS)
     if not payload:
@@ -159,8 +161,8 @@ def split_frame(frame: bytes | bytearray) -> tuple[bytes, Payload]:
 
 
 def encode_media(value: object) -> str:
-    """Base64 of `bytes` or `Raw`, for an encoder of JSON. Raises TypeError for any other value."""
-    data = value.data if isinstance(value, Raw) else value
+    """Base64 of `bytes` or `MediaBytes`, for an encoder of JSON. Raises TypeError for any other value."""
+    data = value.data if isinstance(value, MediaBytes) else value
     if not isinstance(data, bytes):
         raise TypeError(f"{type(data).__name__} does not belong in a message")
     return pybase64.b64encode_as_string(data)
@@ -321,10 +323,10 @@ def encode_binary(message: ServerMessage, pcm: PcmFormat) -> str | bytes:
     )
 
 
-def _in_format(sound: bytes, pcm: PcmFormat) -> Raw:
+def _in_format(sound: bytes, pcm: PcmFormat) -> MediaBytes:
     if pcm is PcmFormat.F32:
-        return Raw(sound)
-    return Raw(to_pcm16(samples_from_bytes(sound, PcmFormat.F32)).tobytes(), pcm)
+        return MediaBytes(sound)
+    return MediaBytes(to_pcm16(samples_from_bytes(sound, PcmFormat.F32)).tobytes(), pcm)
 
 
 class MessageReader(Generic[Message]):

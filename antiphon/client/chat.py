@@ -32,7 +32,7 @@ from antiphon.shared_schemas.messages.chat import (
     PrefillProgress,
     UnstreamedChatDone,
 )
-from antiphon.shared_schemas.wire import Queued, Raw
+from antiphon.shared_schemas.wire import MediaBytes, Queued
 
 __all__ = ["Answer", "Piece", "ask"]
 
@@ -177,8 +177,8 @@ def _part(part: Part) -> dict[str, Any]:
     match part:
         case TextPart(text):
             return {"type": "text", "text": text}
-        case AudioPart(pcm, form):
-            return {"type": "audio", "data": Raw(pcm, form)}
+        case AudioPart(data, pcm):
+            return {"type": "audio", "data": MediaBytes(data, pcm)}
         case ImagePart(data):
             return {"type": "image", "data": data}
         case VideoPart(data, stack_frames):

@@ -25,7 +25,7 @@ from antiphon.client.errors import CannotConnect, Unauthorized, connection_error
 from antiphon.client.sound import check_samples
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.ids import is_session_id
-from antiphon.shared_schemas.wire import BINARY_PROTOCOL, Raw, split_frame, to_frame, to_text
+from antiphon.shared_schemas.wire import BINARY_PROTOCOL, MediaBytes, split_frame, to_frame, to_text
 
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _ROUTES = ("/ws/", "/v1/")
@@ -166,12 +166,12 @@ class Link:
         self._pcm = pcm if self.binary else PcmFormat.F32
         self.on_change: Callable[[bool], None] = lambda _: None
 
-    def sound(self, samples: Samples, longest_s: float | None = None) -> Raw:
+    def sound(self, samples: Samples, longest_s: float | None = None) -> MediaBytes:
         """Audio (float32 mono 16 kHz) as a field of a message. Raises InvalidAudio."""
         check_samples(samples, longest_s=longest_s)
         if self._pcm is PcmFormat.S16:
-            return Raw(to_pcm16(samples).tobytes(), self._pcm)
-        return Raw(float_bytes(samples))
+            return MediaBytes(to_pcm16(samples).tobytes(), self._pcm)
+        return MediaBytes(float_bytes(samples))
 
     async def frames(self) -> AsyncIterator[str | bytes]:
         """Received frames until the socket closes. Raises ConnectionClosed after an abnormal close."""
@@ -179,7 +179,7 @@ class Link:
             yield frame
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Send one message; its media are `Raw` sound or `bytes`. Raises ConnectionClosed."""
+        """Send one message; its media are `MediaBytes` sound or `bytes`. Raises ConnectionClosed."""
         await self._send_on(self.socket, message)
 
     async def request(self, message: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from antiphon.client.errors import UnreadableMessage
 from antiphon.shared_schemas.audio import float_bytes, samples_from_bytes
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.wire import Payload, Raw, ServerMessage, split_frame
+from antiphon.shared_schemas.wire import MediaBytes, Payload, ServerMessage, split_frame
 
 _BLANKS: dict[Any, Any] = {str: "", int: 0, float: 0.0, bool: False, bytes: b""}
 _SOUND = (bytes, bytes | None)
@@ -66,5 +66,5 @@ def _sound(value: Any, payload: Payload | None) -> bytes:
     if isinstance(value, dict) and payload is not None:
         raw = payload.part(value)
     else:
-        raw = Raw(pybase64.b64decode(value, validate=True))
+        raw = MediaBytes(pybase64.b64decode(value, validate=True))
     return float_bytes(samples_from_bytes(raw.data, raw.pcm))

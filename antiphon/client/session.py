@@ -40,7 +40,14 @@ from antiphon.shared_schemas.messages.realtime import (
 )
 from antiphon.shared_schemas.messages.realtime_v2 import ResponseDone, SessionClosedV2
 from antiphon.shared_schemas.states import WaitReason, wait_reason_text
-from antiphon.shared_schemas.wire import Error, Queued, QueueDone, Raw, ServerMessage, Stopped
+from antiphon.shared_schemas.wire import (
+    Error,
+    MediaBytes,
+    Queued,
+    QueueDone,
+    ServerMessage,
+    Stopped,
+)
 
 UNREAD_ITEMS = 256
 """Items that wait for a caller. With more, reading from the socket stops until the caller reads."""
@@ -206,7 +213,7 @@ class Session(ABC, Generic[Place, Item]):
     async def _end(self) -> None:
         await self.stop()
 
-    def _sound(self, samples: Samples, limit: str = "reference_audio_s") -> Raw:
+    def _sound(self, samples: Samples, limit: str = "reference_audio_s") -> MediaBytes:
         """Audio (float32 mono 16 kHz) as a field of a message; `limit` is its name in `capabilities`.
 
         Raises InvalidAudio.

@@ -265,7 +265,7 @@ class BlockingConnection:
             reply = await self._pipeline.call(*command)
             if self._locate is not None and time.monotonic() - began > _LATE_READ_S:
                 with suppress(BrokerUnavailable):  # no other master is known: the reply is used
-                    self.leave_others(await self._locate())
+                    self.disconnect_others(await self._locate())
                 if self._pipeline.connection is None:
                     raise BrokerUnavailable("another server is the master now")
             if not reply:
@@ -292,7 +292,7 @@ class BlockingConnection:
         except FAILURES as error:
             raise outage(error) from error
 
-    async def stay(self, for_s: float) -> None:
+    async def keep_subscribed(self, for_s: float) -> None:
         """Keep a subscription for this time, or until the connection is lost."""
         for _ in range(round(for_s / _PING_S)):
             if await self._pipeline.is_lost_within(_PING_S):
@@ -302,9 +302,9 @@ class BlockingConnection:
             except FAILURES:
                 return
 
-    def leave_others(self, endpoint: Endpoint) -> None:
+    def disconnect_others(self, endpoint: Endpoint) -> None:
         """Disconnect unless this is the server. A read in progress fails."""
-        self._pipeline.leave_others(endpoint)
+        self._pipeline.disconnect_others(endpoint)
 
     async def interrupt(self) -> None:
         """End the read in progress, if Redis has received it. Raises BrokerUnavailable."""
@@ -339,7 +339,7 @@ class RedisClient(ABC):
         It may lack the newest writes: replication is asynchronous. Raises BrokerUnavailable.
         """
 
-    async def leave_former_masters(self) -> None:  # noqa: B027 - only Sentinel needs it
+    async def disconnect_former_masters(self) -> None:  # noqa: B027 - only Sentinel needs it
         """Close the connections to a server that was the master, and does not know yet that it is not.
 
         What it still accepts is lost. To be called twice a second. Raises BrokerUnavailable.

@@ -63,7 +63,7 @@ class HashSlotMap:
 
     async def master_of(self, slot: int) -> Endpoint:
         """Raises BrokerUnavailable when no node answers, or when no node has the slot."""
-        await self._keep_fresh()
+        await self._refresh_if_stale()
         try:
             return self._masters[slot]
         except KeyError:
@@ -72,7 +72,7 @@ class HashSlotMap:
 
     async def masters(self) -> list[Endpoint]:
         """Every master that has slots."""
-        await self._keep_fresh()
+        await self._refresh_if_stale()
         return list(dict.fromkeys(self._masters.values()))
 
     def suspect(self, endpoint: Endpoint | None = None) -> None:
@@ -85,7 +85,7 @@ class HashSlotMap:
         self._masters[slot] = endpoint
         self._is_stale = True
 
-    async def _keep_fresh(self) -> None:
+    async def _refresh_if_stale(self) -> None:
         if self._is_stale and time.monotonic() - self._refreshed > _REFRESH_S:
             await self._refreshing()
 

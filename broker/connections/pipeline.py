@@ -19,7 +19,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from antiphon.broker.connections.pool import ReportsLoss, leads_to, leave_other
+from antiphon.broker.connections.pool import RedisConnection, disconnect_other, leads_to
 from antiphon.broker.connections.shared_call import SharedCall
 from antiphon.broker.errors import MasterChanged
 from antiphon.broker.redis_address import Endpoint
@@ -48,7 +48,7 @@ class Pipeline:
 
     def __init__(
         self,
-        new_connection: Callable[[], ReportsLoss],
+        new_connection: Callable[[], RedisConnection],
         timeout_s: float,
         *,
         in_pieces: bool = False,
@@ -57,11 +57,11 @@ class Pipeline:
         self._timeout_s = timeout_s
         self._in_pieces = in_pieces
         self._link: _Link | None = None
-        self._opening: ReportsLoss | None = None
+        self._opening: RedisConnection | None = None
         self._open = SharedCall(self._connect)
 
     @property
-    def connection(self) -> ReportsLoss | None:
+    def connection(self) -> RedisConnection | None:
         """The open connection. Its transport belongs to the pipeline."""
         return self._link.connection if self._link and self._link.is_open else None
 
@@ -126,12 +126,12 @@ class Pipeline:
                 await link.lost.wait()
         return not link.is_open
 
-    def leave_others(self, endpoint: Endpoint) -> None:
+    def disconnect_others(self, endpoint: Endpoint) -> None:
         """Disconnect unless this is the server, also from one that has not answered yet."""
         if self.connection is not None and not leads_to(self.connection, endpoint):
             self.disconnect()
         if self._opening is not None:
-            leave_other(self._opening, endpoint)
+            disconnect_other(self._opening, endpoint)
 
     def disconnect(self) -> None:
         """The calls in progress fail. The next call connects again."""
@@ -160,7 +160,7 @@ class Pipeline:
 class _Link(asyncio.Protocol):
     """An open connection and the callers that wait for a reply, oldest first."""
 
-    def __init__(self, connection: ReportsLoss) -> None:
+    def __init__(self, connection: RedisConnection) -> None:
         self.connection = connection
         self.is_open = True
         self.lost = asyncio.Event()

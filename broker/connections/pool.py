@@ -116,18 +116,18 @@ class ShrinkingPool(BlockingConnectionPool):
     _unneeded = 0
     """The smallest number of idle connections in this period."""
 
-    def new_connection(self) -> ReportsLoss:
+    def new_connection(self) -> RedisConnection:
         """A connection outside the pool that is not open."""
-        connection: ReportsLoss = self.connection_class(**self.connection_kwargs)  # type: ignore[assignment]
+        connection: RedisConnection = self.connection_class(**self.connection_kwargs)  # type: ignore[assignment]
         return connection
 
-    def leave_others(self, endpoint: Endpoint) -> None:
+    def disconnect_others(self, endpoint: Endpoint) -> None:
         """Close the connections that do not lead to this server.
 
         The calls in progress fail: a server that was suspended would answer them when it continues.
         """
         for connection in (*self._available_connections, *self._in_use_connections):
-            leave_other(connection, endpoint)
+            disconnect_other(connection, endpoint)
 
     def get_available_connection(self) -> AbstractConnection:
         connection: AbstractConnection = super().get_available_connection()  # type: ignore[no-untyped-call]
@@ -159,7 +159,7 @@ class ShrinkingPool(BlockingConnectionPool):
             self._wait()
 
 
-class ReportsLoss(AbstractConnection):
+class RedisConnection(AbstractConnection):
     """Reports a lost connection as ConnectionError on every event loop.
 
     uvloop raises RuntimeError when a command is written to a connection that a reset has closed.
@@ -215,7 +215,7 @@ class ReportsLoss(AbstractConnection):
         self._reader = self._writer = None
 
 
-class _Tcp(ReportsLoss, Connection):
+class _Tcp(RedisConnection, Connection):
     """`locate` finds the server whenever the connection is opened. All connections share `tls`."""
 
     def __init__(
@@ -238,7 +238,7 @@ class _Tcp(ReportsLoss, Connection):
         return {"host": self.host, "port": self.port, "ssl": self._tls}
 
 
-class _Unix(ReportsLoss, UnixDomainSocketConnection): ...
+class _Unix(RedisConnection, UnixDomainSocketConnection): ...
 
 
 def leads_to(connection: AbstractConnection, endpoint: Endpoint) -> bool:
@@ -246,9 +246,9 @@ def leads_to(connection: AbstractConnection, endpoint: Endpoint) -> bool:
     return isinstance(connection, Connection) and (connection.host, connection.port) == endpoint
 
 
-def leave_other(connection: AbstractConnection, endpoint: Endpoint) -> None:
+def disconnect_other(connection: AbstractConnection, endpoint: Endpoint) -> None:
     """Close a connection unless it leads to this server."""
-    if isinstance(connection, ReportsLoss) and not leads_to(connection, endpoint):
+    if isinstance(connection, RedisConnection) and not leads_to(connection, endpoint):
         connection.abort()
 
 
@@ -278,5 +278,5 @@ async def _identify(connection: AbstractConnection) -> None:
     """Set a blocking connection up, and store its CLIENT ID, with which a read is interrupted."""
     await _refuse_replica(connection)
     await connection.send_command("CLIENT", "ID")
-    assert isinstance(connection, ReportsLoss)
+    assert isinstance(connection, RedisConnection)
     connection.client_id = int(await connection.read_response())

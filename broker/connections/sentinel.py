@@ -60,19 +60,19 @@ class SentinelClient(SingleServer):
         reply = await super().call(*command, **options)
         if time.monotonic() - began > _LATE_S:
             with suppress(BrokerUnavailable):  # no other master is known: the reply is used
-                await self.leave_former_masters()
+                await self.disconnect_former_masters()
             if master not in (None, self._master):
                 raise BrokerUnavailable("another server became the master during the call")
         return reply
 
-    async def leave_former_masters(self) -> None:
+    async def disconnect_former_masters(self) -> None:
         """A master that was cut off accepts writes until a Sentinel has demoted it, for ten seconds."""
         master = await self._locating()
-        self._pipeline.leave_others(master)
-        self._long_commands.leave_others(master)
+        self._pipeline.disconnect_others(master)
+        self._long_commands.disconnect_others(master)
         for connection in self._blocking:
-            connection.leave_others(master)
-        self._pool.leave_others(master)
+            connection.disconnect_others(master)
+        self._pool.disconnect_others(master)
 
     async def _outage(self, error: Exception) -> BrokerUnavailable:
         """Connections to a master that hangs stay open: none is used once one has failed."""

@@ -24,7 +24,7 @@ from antiphon.shared_schemas.audio import (
 from antiphon.shared_schemas.entries import ChunkIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.long_bytes import PIECE_BYTES, pieces
-from antiphon.shared_schemas.wire import Media, Payload, Raw, split_frame
+from antiphon.shared_schemas.wire import Media, MediaBytes, Payload, split_frame
 
 MAX_PEAK = 8.0
 """Largest float32 sample; full scale is 1. 16-bit numbers and other data have far larger ones."""
@@ -40,17 +40,17 @@ _USE_UNIT_SCALE = ": use values between -1 and 1"
 _SAMPLE_NAMES = {PcmFormat.F32: "float32", PcmFormat.S16: "16-bit"}
 
 
-def read_media(media: Media, field: str) -> Raw:
+def read_media(media: Media, field: str) -> MediaBytes:
     """Media as bytes, from a binary frame or strict base64. Raises InvalidInput."""
-    if isinstance(media, Raw):
+    if isinstance(media, MediaBytes):
         return media
     try:
         if isinstance(media, str):
-            return Raw(pybase64.b64decode(media, validate=True))
+            return MediaBytes(pybase64.b64decode(media, validate=True))
         if len(media.data) <= PIECE_BYTES:
             with suppress(ValueError):  # it may have escape sequences
-                return Raw(pybase64.b64decode(media.data, validate=True))
-        return Raw(b"".join(list(_decode_pieces(media.data))))
+                return MediaBytes(pybase64.b64decode(media.data, validate=True))
+        return MediaBytes(b"".join(list(_decode_pieces(media.data))))
     except ValueError:
         raise InvalidInput(f"{field}: not valid base64", field=field) from None
 
@@ -91,7 +91,7 @@ def _unescape(text: bytes) -> bytes:
     return unescaped.encode("ascii")
 
 
-def read_audio(media: Media, field: str, max_s: float, *, min_samples: int = 1) -> Raw:
+def read_audio(media: Media, field: str, max_s: float, *, min_samples: int = 1) -> MediaBytes:
     """PCM at 16 kHz: whole samples, no larger than MAX_PEAK, not too short, not too long.
 
     Raises InvalidInput.
@@ -123,7 +123,7 @@ def read_audio(media: Media, field: str, max_s: float, *, min_samples: int = 1) 
     return audio
 
 
-def as_float32(audio: Raw) -> bytes:
+def as_float32(audio: MediaBytes) -> bytes:
     """Checked audio as float32 PCM."""
     if audio.pcm is PcmFormat.F32:
         return audio.data

@@ -25,7 +25,7 @@ from antiphon.edge.settings import MIB, EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.voices import UPLOADED, VoiceInfo, VoiceSound
-from antiphon.shared_schemas.wire import Media, Raw
+from antiphon.shared_schemas.wire import Media, MediaBytes
 
 log = structlog.get_logger()
 
@@ -75,10 +75,6 @@ def voice_sound(name: str, pcm: bytes) -> VoiceSound:
         samples=samples,
         base64=pybase64.b64encode_as_string(pcm),
     )
-
-
-async def no_uploaded_voices(_: str) -> bytes | None:
-    return None
 
 
 async def load_named_voice(
@@ -158,7 +154,7 @@ async def _load_uploaded(
     pcm = await uploaded(voice_id) if voice_id.isalnum() and voice_id.isascii() else None
     if pcm is None:
         raise InvalidInput(f"{field}: no such uploaded voice", field=field)
-    voice = Raw(pcm, PcmFormat.S16)
+    voice = MediaBytes(pcm, PcmFormat.S16)
     return as_float32(read_audio(voice, field, max_s))
 
 

@@ -13,21 +13,15 @@ from typing import Any, ClassVar
 import pybase64
 
 from antiphon.edge.errors import Close, Fault, error_message, worker_error
-from antiphon.edge.json_text import ClientFrame, load_json
+from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.decode import (
     InputReader,
     decode_frame,
     read_audio,
     read_image,
     read_video,
-    too_large,
 )
-from antiphon.edge.media.voices import (
-    UploadedVoices,
-    decode_voice,
-    load_named_voice,
-    no_uploaded_voices,
-)
+from antiphon.edge.media.voices import UploadedVoices, decode_voice, load_named_voice
 from antiphon.edge.protocols.machine import (
     Action,
     Deadline,
@@ -106,35 +100,30 @@ PHASE_TEXT = {
 
 
 async def decode_request(
-    frame: ClientFrame, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
+    frame: ClientFrame,
+    settings: EdgeSettings,
+    uploads: UploadedVoices,
+    *,
+    streaming: bool | None = None,
 ) -> ChatIn:
-    """The first frame of a WebSocket. Raises InvalidInput or NotJson."""
-    request, tts = await asyncio.to_thread(
-        lambda: _decode(*decode_frame(frame, settings.max_chat_bytes), settings, streaming=None)
-    )
-    return replace(request, ref_audio=await _voice(tts, settings, uploads))
+    """The first frame of a WebSocket, or the body of an HTTP request. Raises InvalidInput or NotJson.
+
+    `streaming` overrides what the request says.
+    """
+    data, payload = await asyncio.to_thread(decode_frame, frame, settings.max_chat_bytes)
+    return await decode_input(data, payload, settings, uploads, streaming=streaming)
 
 
 async def decode_input(
     data: object,
     payload: Payload | None,
     settings: EdgeSettings,
-    uploads: UploadedVoices = no_uploaded_voices,
+    uploads: UploadedVoices,
+    *,
+    streaming: bool | None = None,
 ) -> ChatIn:
-    """A request that is part of another message. Raises InvalidInput."""
-    request, tts = await asyncio.to_thread(_decode, data, payload, settings, streaming=None)
-    return replace(request, ref_audio=await _voice(tts, settings, uploads))
-
-
-async def decode_body(
-    body: bytes | bytearray, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
-) -> ChatIn:
-    """An HTTP body, whose answer is not streamed. Raises InvalidInput or NotJson."""
-    if len(body) > settings.max_chat_bytes:
-        raise too_large(len(body), settings.max_chat_bytes)
-    request, tts = await asyncio.to_thread(
-        lambda: _decode(load_json(body), None, settings, streaming=False)
-    )
+    """The JSON value of a request. Raises InvalidInput."""
+    request, tts = await asyncio.to_thread(_decode, data, payload, settings, streaming=streaming)
     return replace(request, ref_audio=await _voice(tts, settings, uploads))
 
 

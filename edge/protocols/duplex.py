@@ -10,7 +10,7 @@ import orjson
 
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.decode import InputReader
-from antiphon.edge.media.voices import UploadedVoices, load_named_voice, no_uploaded_voices
+from antiphon.edge.media.voices import UploadedVoices, load_named_voice
 from antiphon.edge.protocols.machine import (
     Action,
     Actions,
@@ -105,9 +105,7 @@ LEGAL: dict[Phase, frozenset[type[DuplexCommand]]] = {
 class DuplexDecoder:
     """Decodes the frames of one client."""
 
-    def __init__(
-        self, settings: EdgeSettings, uploads: UploadedVoices = no_uploaded_voices
-    ) -> None:
+    def __init__(self, settings: EdgeSettings, uploads: UploadedVoices) -> None:
         self._settings = settings
         self._uploads = uploads
         self._reader = InputReader(settings)
@@ -254,7 +252,7 @@ class DuplexMachine(ConversationMachine[DuplexCommand]):
             case ResultOut():
                 timing, transcript = self._timing, self._transcript
                 result = result_message(entry, now_ms, timing=timing, transcript=transcript)
-                if self._forecast.silent or (left_s := self._forecast.seconds_left(entry)) is None:
+                if self._forecast.off or (left_s := self._forecast.seconds_left(entry)) is None:
                     return [Send(result)]
                 return [Send(result), Send(Notice(limit="context", seconds_left=left_s))]
             case PreparedOut(prompt_length=length):

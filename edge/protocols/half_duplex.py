@@ -125,7 +125,7 @@ class HalfDuplexDecoder:
 
 def _first_audio(parts: tuple[Part, ...]) -> bytes:
     """The first voice of the prompt is the default for the answers."""
-    return next((part.pcm for part in parts if isinstance(part, AudioPart)), b"")
+    return next((part.data for part in parts if isinstance(part, AudioPart)), b"")
 
 
 class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
@@ -182,7 +182,9 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
             case StoppedOut():
                 return self._stopped()
             case TimeoutOut(reason=reason, elapsed_s=elapsed_s):
-                return self._silent(self._timeout_s if elapsed_s is None else elapsed_s, reason)
+                return self._without_audio(
+                    self._timeout_s if elapsed_s is None else elapsed_s, reason
+                )
             case ErrorOut():
                 return self._failed(entry)
             case _:
@@ -190,10 +192,10 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
 
     def ended(self, reason: EndReason | None) -> Actions:
         if reason is EndReason.PAUSE_TIMEOUT:
-            return self._silent(self._timeout_s, "no audio")
+            return self._without_audio(self._timeout_s, "no audio")
         return super().ended(reason)
 
-    def _silent(self, elapsed_s: float, reason: str) -> list[Action]:
+    def _without_audio(self, elapsed_s: float, reason: str) -> list[Action]:
         return self._timed_out(HalfDuplexTimeout(elapsed_s=round(elapsed_s, 1), reason=reason))
 
     def _prepared_message(self, prompt_length: int) -> HalfDuplexPrepared:

@@ -367,27 +367,27 @@ class ContextForecast:
     """
 
     def __init__(self, *, wanted: bool) -> None:
-        self.silent = not wanted
+        self.off = not wanted
         """No notification is wanted, or none is wanted any more."""
         self._samples: list[tuple[int, int]] = []
 
     def seconds_left(self, unit: ResultOut) -> float | None:
-        """How long the context lasts; None unless the client must be notified now. Not if `silent`."""
+        """How long the context lasts; None unless the client must be notified now. Not if `off`."""
         self._samples = [*self._samples, (unit.current_time, unit.kv_cache_length)][-_MAX_SAMPLES:]
         (begin_ms, begin), (end_ms, end) = self._samples[0], self._samples[-1]
         if len(self._samples) > 1 and end < self._samples[-2][1]:
-            self.silent = True
+            self.off = True
             return None
         if len(self._samples) < _MIN_SAMPLES or end <= begin or end_ms <= begin_ms:
             return None
         left_s = (CONTEXT_TOKENS - end) * (end_ms - begin_ms) / 1000 / (end - begin)
-        self.silent = left_s <= NOTICE_S
-        return round(max(0.0, left_s), 1) if self.silent else None
+        self.off = left_s <= NOTICE_S
+        return round(max(0.0, left_s), 1) if self.off else None
 
     def snapshot(self) -> dict[str, Any]:
         """The state as JSON."""
-        return {"silent": self.silent, "seen": [list(pair) for pair in self._samples]}
+        return {"silent": self.off, "seen": [list(pair) for pair in self._samples]}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        self.silent = snapshot["silent"]
+        self.off = snapshot["silent"]
         self._samples = [(at_ms, tokens) for at_ms, tokens in snapshot["seen"]]

@@ -168,8 +168,8 @@ class RealtimeDecoder:
     async def decode(self, frame: ClientFrame) -> RealtimeCommand:
         """The command in one frame. Raises InvalidInput, NotJson or ChatRequested."""
         data, payload = self._reader.read_frame(frame)
-        second = self._negotiation.is_second(data)
-        parse = parse_v2_event if second else parse_realtime_event
+        is_v2 = self._negotiation.is_version_2(data)
+        parse = parse_v2_event if is_v2 else parse_realtime_event
         event = parse(data, payload, playback_ack=self._playback_ack)
         if isinstance(event, SessionClose):
             return StopIn()
@@ -247,26 +247,26 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         self._warned = False
 
     @property
-    def _second(self) -> bool:
+    def _is_v2(self) -> bool:
         return self._negotiation.version == 2
 
     @property
     def phase_text(self) -> str:
-        return realtime_v2.PHASE_TEXT[self.phase] if self._second else super().phase_text
+        return realtime_v2.PHASE_TEXT[self.phase] if self._is_v2 else super().phase_text
 
     @property
     def legal(self) -> frozenset[Any]:
-        if not self._second:
+        if not self._is_v2:
             return super().legal
         legal = realtime_v2.LEGAL[self.phase]
         return legal | {PrepareIn} if self._resumable and legal else legal
 
     @property
     def wire_names(self) -> Mapping[Any, str]:
-        return realtime_v2.WIRE_NAMES if self._second else super().wire_names
+        return realtime_v2.WIRE_NAMES if self._is_v2 else super().wire_names
 
     def snapshot(self) -> dict[str, Any]:
-        second = {"version": 2, "response": self._responses.snapshot()} if self._second else {}
+        version_2 = {"version": 2, "response": self._responses.snapshot()} if self._is_v2 else {}
         said = {"user_text": self._user_text} if self._user_text else {}
         return {
             **super().snapshot(),
@@ -274,7 +274,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
             "forecast": self._forecast.snapshot(),
             "warned": self._warned,
             **said,
-            **second,
+            **version_2,
         }
 
     def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
@@ -293,7 +293,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         A client that resumes repeats an unanswered `session.init`, which may have arrived.
         """
         if isinstance(command, PrepareIn):
-            repeated = self._second and PrepareIn not in realtime_v2.LEGAL[self.phase]
+            repeated = self._is_v2 and PrepareIn not in realtime_v2.LEGAL[self.phase]
             return [] if repeated else self._prepare(command)
         if self.waiting:
             return self._close(EndReason.STOPPED)
@@ -346,7 +346,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
 
     def _created(self, entry: PreparedOut) -> ServerMessage:
         length, recording = entry.prompt_length, self._recording if self._notices else None
-        if not self._second:
+        if not self._is_v2:
             return SessionCreated(
                 session_id=self._sid, prompt_length=length, recording_session_id=recording
             )
@@ -359,7 +359,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
 
     def report(self, fault: Fault) -> Actions:
         """Every error ends a session of version 2; audio that comes too fast is dropped in both."""
-        if not self._second:
+        if not self._is_v2:
             return super().report(fault)
         if fault.message.code == ErrorCode.INPUT_BACKPRESSURE:
             return []
@@ -370,20 +370,18 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         return [*actions, Finish(fault.close or Close.POLICY, reason)]
 
     def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
-        if not self._second:
+        if not self._is_v2:
             return encode_realtime_error(fault)
         return encode_v2_error(fault, self._recording)
 
     def _result(self, entry: ResultOut, now_ms: float) -> list[Action]:
         messages: Sequence[Delta] = (
-            self._responses.messages(entry, now_ms)
-            if self._second
-            else self._deltas.messages(entry)
+            self._responses.messages(entry, now_ms) if self._is_v2 else self._deltas.messages(entry)
         )
         actions: list[Action] = [
             Send(message) for message in self._with_transcript(entry, messages)
         ]
-        left_s = None if self._forecast.silent else self._forecast.seconds_left(entry)
+        left_s = None if self._forecast.off else self._forecast.seconds_left(entry)
         if left_s is not None:
             actions.append(Send(SessionNotice(limit="context", seconds_left=left_s)))
         if entry.kv_cache_length >= CONTEXT_TOKENS:
@@ -405,7 +403,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         if entry.code == ErrorCode.CONTEXT_FULL:
             return self._close(EndReason.CONTEXT_FULL)
         error = Send(_error_event(entry.code, entry.message))
-        if entry.fatal or self._second:
+        if entry.fatal or self._is_v2:
             return [error, *self._close(EndReason.ERROR, entry.message)]
         if self.phase is Phase.PREPARING:
             self.phase = Phase.ASSIGNED
@@ -414,7 +412,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
     def _close(self, reason: EndReason, diagnostic: str = "") -> list[Action]:
         closed, code = CLOSED_AS[reason]
         message: ServerMessage = SessionClosed(reason=closed)
-        if self._second:
+        if self._is_v2:
             why, text = _ENDS_V2[reason]
             used = self._responses.count(None)
             message = SessionClosedV2.of(why, diagnostic or text, self._recording, used)

@@ -56,7 +56,7 @@ def phase_text(prepare: str) -> Mapping[Phase, str]:
 
 PHASE_TEXT = phase_text(WIRE_NAMES[PrepareIn])
 
-Kind = Literal["listen", "text", "audio"]
+OutputKind = Literal["listen", "text", "audio"]
 
 _VERSIONS = {
     "session.update": 1,
@@ -77,7 +77,7 @@ class Negotiation:
         self.version: int | None = None
         self.may_chat = may_chat
 
-    def is_second(self, message: object) -> bool:
+    def is_version_2(self, message: object) -> bool:
         """Whether this message of the client belongs to version 2."""
         if self.version is None and isinstance(message, dict):
             kind = message.get("type")
@@ -187,7 +187,7 @@ class ResponseDeltas:
         A unit with text and audio is two events, and one with neither is an empty text. `listen` ends a
         turn, as in the demo. The first event of a unit has its counts.
         """
-        outputs: list[tuple[Kind, dict[str, Any]]] = []
+        outputs: list[tuple[OutputKind, dict[str, Any]]] = []
         if not entry.is_listen:
             self._number += not self._speaking
             if entry.text or not entry.audio:
@@ -209,7 +209,9 @@ class ResponseDeltas:
             *(self._delta(entry, now_ms, kind, **fields) for kind, fields in others),
         ]
 
-    def _delta(self, entry: ResultOut, now_ms: float, kind: Kind, **fields: Any) -> OutputDelta:
+    def _delta(
+        self, entry: ResultOut, now_ms: float, kind: OutputKind, **fields: Any
+    ) -> OutputDelta:
         metrics = {
             "kv_cache_length": entry.kv_cache_length,
             "wall_clock_ms": entry.wall_clock_ms,

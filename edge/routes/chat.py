@@ -16,11 +16,12 @@ from antiphon.edge.access.guards import client_owner, remembered_chat
 from antiphon.edge.access.limits import Reservation
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import ClientGone, Close, Fault, error_message
+from antiphon.edge.json_text import Utf8Text
 from antiphon.edge.media.decode import too_large
 from antiphon.edge.protocols.chat import (
     ChatDecoder,
     ChatHttpMachine,
-    decode_body,
+    decode_request,
     encode_http_error,
 )
 from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep
@@ -194,8 +195,9 @@ async def stop_half_duplex(edge: EdgeDep, stop: StopRequest, request: Request) -
     Only the browser that opened the session (by its cookie) and administrators may do so.
     """
     owner = "" if edge.access.is_admin(request) else client_owner(request) or "unknown"
-    interrupt = partial(edge.broker.sessions.send_command, stop.session_id, owner=owner)
-    if await interrupt(SessionKind.HALF_DUPLEX, SessionCommand.INTERRUPT):
+    if await edge.broker.sessions.send_command(
+        stop.session_id, SessionKind.HALF_DUPLEX, SessionCommand.INTERRUPT, owner=owner
+    ):
         return StopAnswer(success=True, message="stop signal sent")
     return StopAnswer(success=False, message="this client has no such active half-duplex session")
 
@@ -203,7 +205,8 @@ async def stop_half_duplex(edge: EdgeDep, stop: StopRequest, request: Request) -
 async def _read_request(request: Request, edge: EdgeContext, reservation: Reservation) -> ChatIn:
     """Raises InvalidInput, NotJson or BudgetExceeded."""
     body = await _read_body(request, edge.settings, reservation)
-    return await decode_body(body, edge.settings, edge.broker.voices.sound)
+    uploads = edge.broker.voices.sound
+    return await decode_request(Utf8Text(body), edge.settings, uploads, streaming=False)
 
 
 async def _read_body(request: Request, limits: EdgeSettings, reservation: Reservation) -> bytearray:

@@ -94,7 +94,7 @@ class RealtimeCode(StrEnum):
     INFERENCE_ERROR = "inference_error"
 
     @property
-    def blames(self) -> str:
+    def error_type(self) -> str:
         """The error's `type`: client or server."""
         return "client_error" if self in _CLIENT_CODES else "server_error"
 
@@ -196,7 +196,7 @@ class ErrorEvent(ServerMessage, type="error"):
     @classmethod
     def of(cls, code: RealtimeCode, message: str) -> ErrorEvent:
         """An error with its `type`, client or server."""
-        return cls(error={"code": str(code), "message": message, "type": code.blames})
+        return cls(error={"code": str(code), "message": message, "type": code.error_type})
 
 
 RealtimeServerEvent = (

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import orjson
 
 from antiphon.edge.errors import Close, NotJson
-from antiphon.edge.media.voices import no_uploaded_voices
 from antiphon.edge.protocols.machine import Action, Finish, Forward, Phase, Send
 from antiphon.edge.protocols.realtime import encode_v2_error
 from antiphon.edge.protocols.realtime_chat import (
@@ -22,6 +21,7 @@ from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.messages.realtime import SessionClose
 from antiphon.shared_schemas.messages.realtime_v2 import SessionCreatedV2, SessionInit
 from antiphon.shared_schemas.states import EndReason
+from support.edge_harness import no_uploaded_voices
 from support.protocol_driver import DrivenConnection, Frame, Protocol
 from support.protocol_samples import BROKEN, FULL, GRANTED, MISTAKES, SETTINGS
 

@@ -44,6 +44,11 @@ WITHIN_S = 45.0
 """Longest wait; only a failing test reaches it."""
 
 
+async def no_uploaded_voices(_voice_id: str) -> bytes | None:
+    """For decoders: nothing was uploaded."""
+    return None
+
+
 def base64_audio(samples: int = 16_000, value: float = 0.0) -> str:
     return pybase64.b64encode_as_string(np.full(samples, value, dtype="<f4").tobytes())
 

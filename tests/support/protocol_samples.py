@@ -32,7 +32,7 @@ from antiphon.shared_schemas.entries import (
     VadOut,
 )
 from antiphon.shared_schemas.errors import InvalidInput
-from support.edge_harness import base64_audio, picture, result
+from support.edge_harness import base64_audio, no_uploaded_voices, picture, result
 from support.protocol_driver import DrivenConnection, Frame, Granted, Protocol, Step
 
 SETTINGS = EdgeSettings()
@@ -70,7 +70,7 @@ _PREPARE = _frame("prepare", prefix_system_prompt="Be brief.", config={"chunk_ms
 _PAUSE = _frame("pause", timeout=5)
 DUPLEX = Protocol(
     path="/ws/duplex/{session_id}",
-    open=lambda: (DuplexDecoder(SETTINGS), DuplexMachine("adx_1", "rec")),
+    open=lambda: (DuplexDecoder(SETTINGS, no_uploaded_voices), DuplexMachine("adx_1", "rec")),
     setup={
         DuplexMachine.PHASE_TEXT[Phase.QUEUED]: (),
         DuplexMachine.PHASE_TEXT[Phase.QUEUED_PREPARED]: (_PREPARE,),
@@ -235,7 +235,7 @@ class ChatConnection(DrivenConnection):
         if self._machine:
             return await super()._send(frame)
         try:
-            request = await decode_request(frame, SETTINGS)
+            request = await decode_request(frame, SETTINGS, no_uploaded_voices)
         except (InvalidInput, NotJson) as error:
             return self._refuse(error, Close.POLICY)
         self._machine = ChatMachine(request, "rec")

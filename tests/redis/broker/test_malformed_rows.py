@@ -7,7 +7,7 @@ import pytest
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
-from antiphon.broker import events, malformed_rows
+from antiphon.broker import events, rows
 from antiphon.broker.client import Broker
 from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.registry import SessionCommand, WorkerCommand
@@ -60,7 +60,7 @@ async def prepared(broker: Broker) -> ResumeToken:
     return token
 
 
-def rows(broker: Broker) -> dict[str, tuple[str, ...]]:
+def damaged_rows(broker: Broker) -> dict[str, tuple[str, ...]]:
     keys = broker.keys
     session = (
         *(
@@ -149,7 +149,7 @@ async def is_served(broker: Broker) -> None:
 
 
 async def poison_each(broker: Broker, raw: Redis, poison: bytes | None) -> None:
-    for key, fields in rows(broker).items():
+    for key, fields in damaged_rows(broker).items():
         for name in fields:
             await forget_everything(broker, raw)
             token = await prepared(broker)
@@ -172,7 +172,7 @@ async def forget_everything(broker: Broker, raw: Redis) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_logged_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(malformed_rows.LIMIT, "_since", 0.0)
+    monkeypatch.setattr(rows.LIMIT, "_since", 0.0)
     monkeypatch.setattr(events._LOG_LIMIT, "_since", 0.0)
 
 
@@ -184,7 +184,7 @@ async def test_a_malformed_field_stops_no_call(
 
 
 async def test_a_row_of_another_type_stops_no_call(broker: Broker, raw: Redis) -> None:
-    for key in rows(broker):
+    for key in damaged_rows(broker):
         await forget_everything(broker, raw)
         token = await prepared(broker)
         await raw.set(key, "zzz")

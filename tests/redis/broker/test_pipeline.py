@@ -19,7 +19,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from antiphon.broker.connections.client import RedisNode
 from antiphon.broker.connections.pipeline import COPIED_BYTES, LONG_BYTES, Pipeline
-from antiphon.broker.connections.pool import ReportsLoss, shared_pool
+from antiphon.broker.connections.pool import RedisConnection, shared_pool
 from antiphon.broker.errors import BrokerUnavailable, MasterChanged
 from antiphon.broker.redis_address import RedisAddress
 from antiphon.broker.redis_server.embedded import free_port
@@ -390,7 +390,7 @@ async def test_a_reply_that_is_not_of_redis_fails_the_call(wire: Wire) -> None:
     address = RedisAddress.parse(f"redis://127.0.0.1:{port_of(server)}")
     pool = shared_pool(BrokerSettings(), address)
 
-    def without_handshake() -> ReportsLoss:
+    def without_handshake() -> RedisConnection:
         connection = pool.new_connection()
         connection.redis_connect_func = lambda _: None
         return connection

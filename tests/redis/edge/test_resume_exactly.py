@@ -32,6 +32,7 @@ from antiphon.shared_schemas.states import EndReason, SessionKind
 from antiphon.shared_schemas.wire import TextParts
 from support.chat_mode_samples import CHAT_MODE
 from support.control_plane import report
+from support.edge_harness import no_uploaded_voices
 from support.protocol_driver import Protocol
 from support.protocol_samples import FINAL_ENTRIES, PROTOCOLS, REALTIME_V2, SETTINGS
 
@@ -125,7 +126,11 @@ class ResumedSession:
             decoder, machine = self.protocol.open()
             if kind is SessionKind.CHAT:
                 text = PROTOCOLS["/ws/chat"].messages["the request"]
-                request = None if options.resumed else await decode_request(text, SETTINGS)
+                request = (
+                    None
+                    if options.resumed
+                    else await decode_request(text, SETTINGS, no_uploaded_voices)
+                )
                 machine = (
                     RealtimeChatMachine(request, "chat_7", 1, resumable=True)
                     if self.protocol is CHAT_MODE

@@ -17,7 +17,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes, to_pcm16
 from antiphon.shared_schemas.content import AudioPart
 from antiphon.shared_schemas.entries import ChatDoneOut, ChatIn, ChunkIn, DeltaOut, PrefillDoneOut
-from antiphon.shared_schemas.wire import BINARY_PROTOCOL, Raw, split_frame, to_frame
+from antiphon.shared_schemas.wire import BINARY_PROTOCOL, MediaBytes, split_frame, to_frame
 from support.edge_harness import (
     SPEECH,
     WITHIN_S,
@@ -33,11 +33,11 @@ from support.edge_harness import (
 OFFER = {"subprotocols": [Subprotocol("antiphon.v1"), Subprotocol(BINARY_PROTOCOL)]}
 SOUND = float_bytes(SPEECH)
 SECOND = np.linspace(-0.5, 0.5, INPUT_RATE, dtype=np.float32)
-S16 = Raw(to_pcm16(SECOND).tobytes(), PcmFormat.S16)
+S16 = MediaBytes(to_pcm16(SECOND).tobytes(), PcmFormat.S16)
 
 
 class BinaryClient(Client):
-    """Sends media as bytes, and returns received audio as `Raw`."""
+    """Sends media as bytes, and returns received audio as `MediaBytes`."""
 
     async def send(self, type_: str, **fields: Any) -> None:
         await self.socket.send(to_frame({"type": type_, **fields}))
@@ -84,7 +84,7 @@ async def test_a_second_of_duplex_both_ways(edge: RunningEdge, worker: PlayedWor
         assert (chunk.audio, chunk.pcm) == (S16.data, PcmFormat.S16)  # Redis stores it unchanged
         assert (chunk.frames, chunk.force_listen) == ((jpeg,), True)
         result = await client.expect("result")
-        assert result["audio_data"] == Raw(SOUND)
+        assert result["audio_data"] == MediaBytes(SOUND)
         assert result["text"] == "hi"
 
         await Client(client.socket).send("audio_chunk", audio=base64_audio())  # text stays allowed
@@ -97,7 +97,7 @@ async def test_audio_is_16_bit_on_request(edge: RunningEdge, worker: PlayedWorke
         await client.send("audio_chunk", audio=S16)
         await session.answer()
         sound = (await client.expect("result"))["audio_data"]
-        assert sound == Raw(to_pcm16(SPEECH).tobytes(), PcmFormat.S16)
+        assert sound == MediaBytes(to_pcm16(SPEECH).tobytes(), PcmFormat.S16)
 
 
 async def test_an_invalid_frame_is_rejected_and_the_next_one_accepted(
@@ -137,7 +137,7 @@ async def test_a_resuming_client_may_choose_other_options(
     async with running_edge(settings) as other, connected(other, f"{back}&pcm=s16") as client:
         await client.expect("resumed")
         result = await client.expect("result")
-        assert result["audio_data"] == Raw(to_pcm16(SPEECH).tobytes(), PcmFormat.S16)
+        assert result["audio_data"] == MediaBytes(to_pcm16(SPEECH).tobytes(), PcmFormat.S16)
         assert result["seq"] == prepared["seq"] + 1
 
 
@@ -151,7 +151,7 @@ async def test_half_duplex(edge: RunningEdge, worker: PlayedWorker) -> None:
         await client.send("audio_chunk", audio_base64=S16)
         assert (await session.expect(ChunkIn)).pcm is PcmFormat.S16
         await session.publish(DeltaOut(text_delta="Hi", audio=SOUND))
-        assert (await client.expect("chunk"))["audio_data"] == Raw(SOUND)
+        assert (await client.expect("chunk"))["audio_data"] == MediaBytes(SOUND)
 
 
 async def test_chat(edge: RunningEdge, worker: PlayedWorker) -> None:
@@ -202,7 +202,7 @@ async def test_realtime(edge: RunningEdge, worker: PlayedWorker) -> None:
         assert (await client.expect("error"))["error"]["code"] == "invalid_payload"
         await client.send("input_audio_buffer.append", audio=S16, video_frames=[picture()])
         assert len((await session.answer()).frames) == 1
-        assert (await client.expect("response.output_audio.delta"))["audio"] == Raw(SOUND)
+        assert (await client.expect("response.output_audio.delta"))["audio"] == MediaBytes(SOUND)
 
 
 @pytest.mark.parametrize("query", ["?pcm=mp3", "?pcm="])

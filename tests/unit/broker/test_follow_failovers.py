@@ -25,7 +25,7 @@ class _Redis(RedisClient):
         self._errors = errors
         self.answered = asyncio.Event()
 
-    async def leave_former_masters(self) -> None:
+    async def disconnect_former_masters(self) -> None:
         if self._errors:
             raise self._errors.pop(0)
         self.answered.set()

@@ -26,7 +26,7 @@ from antiphon.client.link import ClientOptions
 from antiphon.client.realtime import connect_realtime
 from antiphon.shared_schemas.audio import PcmFormat, Samples
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.wire import Raw, to_frame
+from antiphon.shared_schemas.wire import MediaBytes, to_frame
 from support.scripted_server import SPOKEN, Scripted, Wire, speaking, talking_to
 
 
@@ -359,8 +359,8 @@ async def test_unknown_messages_are_ignored() -> None:
         '{"type": "result", "is_listen": false, "audio_data": {"at": 0, "bytes": 0}}',
         b"\1",
         b"\x02\0\0\0{]",
-        to_frame({"type": "result", "audio_data": Raw(bytes(3))}),
-        to_frame({"type": "result", "audio_data": Raw(bytes(8))})[:-1],
+        to_frame({"type": "result", "audio_data": MediaBytes(bytes(3))}),
+        to_frame({"type": "result", "audio_data": MediaBytes(bytes(8))})[:-1],
     ],
 )
 async def test_unreadable_messages_are_refused(raw: str | bytes) -> None:

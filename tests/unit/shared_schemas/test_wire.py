@@ -17,8 +17,8 @@ from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.messages.half_duplex import TurnChunk
 from antiphon.shared_schemas.wire import (
     Media,
+    MediaBytes,
     Payload,
-    Raw,
     encode_binary,
     encode_text,
     split_frame,
@@ -26,7 +26,7 @@ from antiphon.shared_schemas.wire import (
     to_text,
 )
 
-MEDIA: TypeAdapter[str | Raw] = TypeAdapter(Media)
+MEDIA: TypeAdapter[str | MediaBytes] = TypeAdapter(Media)
 
 
 def frame(header: bytes, payload: bytes = b"", length: int | None = None) -> bytes:
@@ -34,7 +34,7 @@ def frame(header: bytes, payload: bytes = b"", length: int | None = None) -> byt
     return size.to_bytes(4, "little") + header + payload
 
 
-def read(value: Any, payload: bytes) -> str | Raw:
+def read(value: Any, payload: bytes) -> str | MediaBytes:
     return MEDIA.validate_python(value, context=Payload(memoryview(payload)))
 
 
@@ -47,18 +47,20 @@ def read(value: Any, payload: bytes) -> str | Raw:
 def test_a_frame_is_read_back_unchanged(
     sound: bytes, pictures: list[bytes], pcm: PcmFormat, text: str
 ) -> None:
-    packed = to_frame({"type": "x", "text": text, "audio": Raw(sound, pcm), "frames": pictures})
+    packed = to_frame(
+        {"type": "x", "text": text, "audio": MediaBytes(sound, pcm), "frames": pictures}
+    )
     assert isinstance(packed, bytes)
     header, payload = split_frame(packed)
     message = orjson.loads(header)
     assert (message["type"], message["text"]) == ("x", text)
-    assert payload.part(message["audio"]) == Raw(sound, pcm)
+    assert payload.part(message["audio"]) == MediaBytes(sound, pcm)
     assert [payload.part(reference).data for reference in message["frames"]] == pictures
     assert (4 + len(header)) % 4 == 0  # so that floats may be viewed in place
 
 
 def test_text_contains_the_same_as_base64() -> None:
-    message = {"audio": Raw(b"\0\1\2\3"), "frames": [b"jpeg"]}
+    message = {"audio": MediaBytes(b"\0\1\2\3"), "frames": [b"jpeg"]}
     expected = [pybase64.b64encode_as_string(b"\0\1\2\3"), pybase64.b64encode_as_string(b"jpeg")]
     text = orjson.loads(to_text(message))
     assert [text["audio"], *text["frames"]] == expected
@@ -67,7 +69,10 @@ def test_text_contains_the_same_as_base64() -> None:
 
 
 def test_a_message_without_media_stays_text() -> None:
-    assert to_frame({"type": "chunk", "audio_data": Raw(b"")}) == '{"type":"chunk","audio_data":""}'
+    assert (
+        to_frame({"type": "chunk", "audio_data": MediaBytes(b"")})
+        == '{"type":"chunk","audio_data":""}'
+    )
 
 
 def test_audio_is_sent_in_the_requested_format() -> None:

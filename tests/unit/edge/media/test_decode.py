@@ -19,7 +19,7 @@ from antiphon.edge.media.decode import read_audio, read_image
 from antiphon.edge.media.file_types import image_size
 from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.wire import Raw
+from antiphon.shared_schemas.wire import MediaBytes
 from support.edge_harness import picture
 
 
@@ -48,7 +48,7 @@ def test_f15_loud_audio_is_accepted() -> None:
 
 def test_f15_text_is_no_16_bit_audio() -> None:
     with pytest.raises(InvalidInput, match="audio: text is not 16-bit audio"):
-        read_audio(Raw(b"0123456789012345" * 40, PcmFormat.S16), "audio", 5.0)
+        read_audio(MediaBytes(b"0123456789012345" * 40, PcmFormat.S16), "audio", 5.0)
 
 
 @pytest.mark.parametrize("level", [0.0, 1e-6, 0.1, 0.25, 0.5, 0.75, 1.0])
@@ -59,7 +59,7 @@ def test_f15_silence_and_constant_sound_are_accepted(level: float) -> None:
 
 @pytest.mark.parametrize("data", [b"text", b"0123456789012345" * 3])
 def test_f15_a_few_samples_are_no_text(data: bytes) -> None:
-    read_audio(Raw(data, PcmFormat.S16), "audio", 5.0)
+    read_audio(MediaBytes(data, PcmFormat.S16), "audio", 5.0)
 
 
 def test_five_seconds_are_the_limit() -> None:

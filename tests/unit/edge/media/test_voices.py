@@ -16,7 +16,7 @@ from antiphon.edge.media.voices import (
 )
 from antiphon.edge.settings import SHIPPED_ASSETS, EdgeSettings
 from antiphon.shared_schemas.errors import InvalidInput
-from antiphon.shared_schemas.wire import Raw
+from antiphon.shared_schemas.wire import MediaBytes
 
 HALF = (np.full(16_000, 0.5) * 32767).astype("<i2").tobytes()
 
@@ -51,7 +51,7 @@ def test_f15_a_float_file_with_other_numbers_is_no_voice(loudest: float, reason:
     samples = np.full(16_000, loudest, np.float32)
     soundfile.write(file, samples, 16_000, subtype="FLOAT", format="WAV")
     with pytest.raises(InvalidInput, match=f"field: .*{reason}") as refused:
-        read_voice(Raw(file.getvalue()), "field", 5.0)
+        read_voice(MediaBytes(file.getvalue()), "field", 5.0)
     assert refused.value.field == "field"
 
 

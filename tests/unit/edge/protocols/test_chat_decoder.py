@@ -13,7 +13,8 @@ import soundfile
 from pydantic import ValidationError
 
 from antiphon.edge.errors import NotJson
-from antiphon.edge.protocols.chat import ChatDecoder, decode_body, decode_request
+from antiphon.edge.json_text import Utf8Text
+from antiphon.edge.protocols.chat import ChatDecoder, decode_request
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.config import ChatOptions
 from antiphon.shared_schemas.content import (
@@ -27,7 +28,7 @@ from antiphon.shared_schemas.content import (
 from antiphon.shared_schemas.entries import ChatIn, StopIn, pack, unpack
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.messages.chat import ChatRequest
-from support.edge_harness import picture
+from support.edge_harness import no_uploaded_voices, picture
 from support.tools import WEATHER, asks_weather, calls_weather, weather_result
 
 MP4 = b"\0\0\0\x20ftypisom" + bytes(40)
@@ -45,7 +46,9 @@ def _pcm(samples: int) -> bytes:
 
 
 async def _read(request: object, **settings: Any) -> ChatIn:
-    return await decode_request(orjson.dumps(request).decode(), EdgeSettings(**settings))
+    return await decode_request(
+        orjson.dumps(request).decode(), EdgeSettings(**settings), no_uploaded_voices
+    )
 
 
 def _user(*parts: object, **fields: Any) -> dict[str, Any]:
@@ -71,9 +74,9 @@ async def test_a_thousand_messages_with_long_texts_are_accepted() -> None:
 
 async def test_a_request_of_only_structure_is_refused_before_it_is_parsed() -> None:
     text = f'{{"messages":[{{"role":"user","content":"a"}}],"x":[{",".join(["[]"] * 1_000_000)}]}}'
-    for asked in (decode_request(text, EdgeSettings()), decode_body(text.encode(), EdgeSettings())):
+    for frame in (text, Utf8Text(text.encode())):
         with pytest.raises(InvalidInput, match="brackets and commas; send less") as refused:
-            await asked
+            await decode_request(frame, EdgeSettings(), no_uploaded_voices)
         assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
@@ -86,8 +89,9 @@ def test_checking_stops_at_the_first_wrong_part() -> None:
 
 
 async def test_over_http_nothing_is_streamed() -> None:
-    body = orjson.dumps({**HELLO, "streaming": True})
-    assert not (await decode_body(body, EdgeSettings())).options.streaming
+    body = Utf8Text(orjson.dumps({**HELLO, "streaming": True}))
+    request = await decode_request(body, EdgeSettings(), no_uploaded_voices, streaming=False)
+    assert not request.options.streaming
 
 
 async def test_a_request_with_everything() -> None:
@@ -345,9 +349,9 @@ async def test_requests_that_are_too_long_or_not_json() -> None:
     with pytest.raises(InvalidInput, match="the limit is 1024"):
         await _read(_user({"type": "text", "text": "a" * 1024}), max_chat_bytes=1024)
     with pytest.raises(NotJson):
-        await decode_request("{", EdgeSettings())
+        await decode_request("{", EdgeSettings(), no_uploaded_voices)
     with pytest.raises(NotJson):
-        await decode_body(b"\xff", EdgeSettings())
+        await decode_request(Utf8Text(b"\xff"), EdgeSettings(), no_uploaded_voices)
 
 
 async def test_after_the_request_only_a_stop_is_accepted() -> None:

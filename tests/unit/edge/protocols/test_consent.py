@@ -7,12 +7,14 @@ from typing import Any
 import orjson
 import pytest
 
-from antiphon.edge.protocols.chat import decode_body, decode_request
+from antiphon.edge.json_text import Utf8Text
+from antiphon.edge.protocols.chat import decode_request
 from antiphon.edge.protocols.duplex import DuplexDecoder
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder
 from antiphon.edge.protocols.realtime import RealtimeDecoder
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.errors import InvalidInput
+from support.edge_harness import no_uploaded_voices
 
 LIMITS = EdgeSettings()
 PREPARE = {"type": "prepare"}
@@ -21,7 +23,9 @@ CHAT = {"messages": [{"role": "user", "content": "Hello"}]}
 
 
 async def _duplex(**fields: Any) -> bool:
-    entry: Any = await DuplexDecoder(LIMITS).decode(orjson.dumps({**PREPARE, **fields}).decode())
+    entry: Any = await DuplexDecoder(LIMITS, no_uploaded_voices).decode(
+        orjson.dumps({**PREPARE, **fields}).decode()
+    )
     return bool(entry.config.record)
 
 
@@ -39,11 +43,14 @@ async def _realtime(**fields: Any) -> bool:
 
 
 async def _chat(**fields: Any) -> bool:
-    return (await decode_request(orjson.dumps({**CHAT, **fields}).decode(), LIMITS)).options.record
+    text = orjson.dumps({**CHAT, **fields}).decode()
+    return (await decode_request(text, LIMITS, no_uploaded_voices)).options.record
 
 
 async def _http_chat(**fields: Any) -> bool:
-    return (await decode_body(orjson.dumps({**CHAT, **fields}), LIMITS)).options.record
+    body = Utf8Text(orjson.dumps({**CHAT, **fields}))
+    request = await decode_request(body, LIMITS, no_uploaded_voices, streaming=False)
+    return request.options.record
 
 
 @pytest.mark.parametrize("ask", [_duplex, _half_duplex, _realtime, _chat, _http_chat])

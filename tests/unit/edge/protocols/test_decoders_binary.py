@@ -26,13 +26,13 @@ from antiphon.shared_schemas.audio import (
 from antiphon.shared_schemas.content import AudioPart, ImagePart, TextPart
 from antiphon.shared_schemas.entries import ChunkIn, HalfDuplexPrepareIn, PrepareIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.wire import Raw, to_frame
-from support.edge_harness import picture
+from antiphon.shared_schemas.wire import MediaBytes, to_frame
+from support.edge_harness import no_uploaded_voices, picture
 
 SETTINGS = EdgeSettings()
 SECOND = np.linspace(-1, 1, INPUT_RATE, dtype=np.float32)
-F32 = Raw(float_bytes(SECOND))
-S16 = Raw(to_pcm16(SECOND).tobytes(), PcmFormat.S16)
+F32 = MediaBytes(float_bytes(SECOND))
+S16 = MediaBytes(to_pcm16(SECOND).tobytes(), PcmFormat.S16)
 JPEG = picture()
 
 
@@ -47,7 +47,7 @@ def chat(*content: dict[str, Any], **more: Any) -> bytes:
 
 
 async def test_duplex_keeps_audio_unchanged_and_accepts_pictures() -> None:
-    decoder = DuplexDecoder(SETTINGS)
+    decoder = DuplexDecoder(SETTINGS, no_uploaded_voices)
     for sound in (F32, S16):
         entry = await decoder.decode(
             frame(type="audio_chunk", audio=sound, frame_base64_list=[JPEG, JPEG])
@@ -59,7 +59,9 @@ async def test_duplex_keeps_audio_unchanged_and_accepts_pictures() -> None:
 
 
 async def test_references_become_float32() -> None:
-    prepare = await DuplexDecoder(SETTINGS).decode(frame(type="prepare", ref_audio_base64=S16))
+    prepare = await DuplexDecoder(SETTINGS, no_uploaded_voices).decode(
+        frame(type="prepare", ref_audio_base64=S16)
+    )
     assert isinstance(prepare, PrepareIn)
     assert np.allclose(np.frombuffer(prepare.ref_audio, "<f4"), SECOND, atol=1e-4)
     half = await HalfDuplexDecoder(SETTINGS).decode(
@@ -93,6 +95,7 @@ async def test_chat_accepts_them_in_parts() -> None:
             tts={"enabled": True, "ref_audio_data": F32},
         ),
         SETTINGS,
+        no_uploaded_voices,
     )
     [message] = request.messages()
     assert message.parts == (
@@ -105,17 +108,17 @@ async def test_chat_accepts_them_in_parts() -> None:
 
 BAD: dict[str, tuple[bytes, str, str]] = {
     "half a sample": (
-        frame(type="audio_chunk", audio=Raw(b"abc", PcmFormat.S16)),
+        frame(type="audio_chunk", audio=MediaBytes(b"abc", PcmFormat.S16)),
         "audio",
         "3 bytes is not a whole number of 16-bit samples",
     ),
     "a NaN": (
-        frame(type="audio_chunk", audio=Raw(b"\0\0\xc0\x7f")),
+        frame(type="audio_chunk", audio=MediaBytes(b"\0\0\xc0\x7f")),
         "audio",
         "holds NaN or infinite samples",
     ),
     "six seconds": (
-        frame(type="audio_chunk", audio=Raw(bytes(12 * INPUT_RATE), PcmFormat.S16)),
+        frame(type="audio_chunk", audio=MediaBytes(bytes(12 * INPUT_RATE), PcmFormat.S16)),
         "audio",
         "96000 samples, the limit is 80000",
     ),
@@ -143,18 +146,18 @@ BAD: dict[str, tuple[bytes, str, str]] = {
 async def test_a_refusal_names_the_field(name: str) -> None:
     data, field, reason = BAD[name]
     with pytest.raises(InvalidInput, match=reason) as refused:
-        await DuplexDecoder(SETTINGS).decode(data)
+        await DuplexDecoder(SETTINGS, no_uploaded_voices).decode(data)
     assert refused.value.field == field
 
 
 async def test_a_short_append_is_refused_by_its_samples() -> None:
-    event = frame(type="input_audio_buffer.append", audio=Raw(bytes(7998), PcmFormat.S16))
+    event = frame(type="input_audio_buffer.append", audio=MediaBytes(bytes(7998), PcmFormat.S16))
     with pytest.raises(InvalidInput, match="3999 samples, at least 4000"):
         await RealtimeDecoder(SETTINGS, video=False).decode(event)
 
 
 async def test_16_bit_audio_is_charged_by_its_duration() -> None:
-    decoder = DuplexDecoder(EdgeSettings(input_ahead_s=2))
+    decoder = DuplexDecoder(EdgeSettings(input_ahead_s=2), no_uploaded_voices)
     for _ in range(2):
         await decoder.decode(frame(type="audio_chunk", audio=S16))
     with pytest.raises(InvalidInput) as refused:
@@ -164,7 +167,9 @@ async def test_16_bit_audio_is_charged_by_its_duration() -> None:
 
 async def test_a_long_frame_is_refused_before_it_is_read() -> None:
     with pytest.raises(InvalidInput) as refused:
-        await DuplexDecoder(EdgeSettings(max_message_bytes=1024)).decode(bytes(1025))
+        await DuplexDecoder(EdgeSettings(max_message_bytes=1024), no_uploaded_voices).decode(
+            bytes(1025)
+        )
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
@@ -172,7 +177,9 @@ async def test_one_payload_cannot_be_a_thousand_parts() -> None:
     part = {"type": "audio", "data": {"at": 0, "bytes": 64}}
     header = orjson.dumps({"messages": [{"role": "user", "content": [part] * 2}]})
     with pytest.raises(InvalidInput, match="shares bytes") as refused:
-        await decode_request(len(header).to_bytes(4, "little") + header + bytes(64), SETTINGS)
+        await decode_request(
+            len(header).to_bytes(4, "little") + header + bytes(64), SETTINGS, no_uploaded_voices
+        )
     assert refused.value.field == "messages.0.content.1.data"
 
 
@@ -195,7 +202,7 @@ async def test_any_frame_is_a_command_or_refused(
     packed = orjson.dumps(header)
     data = len(packed).to_bytes(4, "little") + packed + payload
     for decoder in (
-        DuplexDecoder(SETTINGS),
+        DuplexDecoder(SETTINGS, no_uploaded_voices),
         HalfDuplexDecoder(SETTINGS),
         RealtimeDecoder(SETTINGS, video=True),
     ):

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from antiphon.edge.errors import NotJson
 from antiphon.edge.json_text import ClientFrame, Utf8Text
-from antiphon.edge.media.voices import no_uploaded_voices
 from antiphon.edge.protocols.chat import ChatDecoder, decode_request
 from antiphon.edge.protocols.duplex import DuplexDecoder
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder
@@ -19,6 +18,7 @@ from antiphon.edge.protocols.realtime import RealtimeDecoder
 from antiphon.edge.protocols.realtime_chat import RealtimeChatDecoder, decode_chat_event
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.errors import InvalidInput
+from support.edge_harness import no_uploaded_voices
 
 SETTINGS = EdgeSettings()
 TYPES = st.sampled_from(
@@ -97,7 +97,7 @@ async def _decode(decoder: str, frame: ClientFrame) -> None:
             case "realtime":
                 await RealtimeDecoder(SETTINGS, video=True).decode(frame)
             case "chat":
-                await decode_request(frame, SETTINGS)
+                await decode_request(frame, SETTINGS, no_uploaded_voices)
             case "chat mode":
                 await decode_chat_event(frame, SETTINGS, no_uploaded_voices)
                 await RealtimeChatDecoder(SETTINGS).decode(frame)

@@ -29,11 +29,11 @@ from antiphon.shared_schemas.entries import (
     StopIn,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from support.edge_harness import picture
+from support.edge_harness import no_uploaded_voices, picture
 
 
 def _decoder(**settings: object) -> DuplexDecoder:
-    return DuplexDecoder(EdgeSettings(**settings))  # type: ignore[arg-type]
+    return DuplexDecoder(EdgeSettings(**settings), no_uploaded_voices)  # type: ignore[arg-type]
 
 
 async def _read(message: object, **settings: object) -> object:

@@ -12,14 +12,14 @@ import pybase64
 import pytest
 
 from antiphon.edge.json_text import MAX_OTHER_BYTES, Utf8Text
-from antiphon.edge.media.voices import no_uploaded_voices
-from antiphon.edge.protocols.chat import decode_body, decode_request
+from antiphon.edge.protocols.chat import decode_request
 from antiphon.edge.protocols.realtime_chat import decode_chat_event
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.entries import ChatIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.long_bytes import PIECE_BYTES
 from antiphon.shared_schemas.wire import to_frame
+from support.edge_harness import no_uploaded_voices
 
 MIB = 1024 * 1024
 VIDEO = b"\0\0\0\x20ftypisom" + bytes(20 * MIB)
@@ -30,11 +30,11 @@ Read = Callable[[bytearray], Awaitable[Any]]
 
 
 async def _socket(data: bytearray) -> Any:
-    return await decode_request(Utf8Text(data), SETTINGS)
+    return await decode_request(Utf8Text(data), SETTINGS, no_uploaded_voices)
 
 
 async def _http(data: bytearray) -> Any:
-    return await decode_body(data, SETTINGS)
+    return await decode_request(Utf8Text(data), SETTINGS, no_uploaded_voices, streaming=False)
 
 
 async def _realtime(data: bytearray) -> Any:
@@ -42,7 +42,7 @@ async def _realtime(data: bytearray) -> Any:
 
 
 async def _binary(data: bytearray) -> Any:
-    return await decode_request(data, SETTINGS)
+    return await decode_request(data, SETTINGS, no_uploaded_voices)
 
 
 ROUTES = {"socket": _socket, "http": _http, "realtime": _realtime}

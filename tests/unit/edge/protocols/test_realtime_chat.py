@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.edge.errors import BudgetExceeded, Close, Draining, explain
-from antiphon.edge.media.voices import no_uploaded_voices
 from antiphon.edge.protocols.machine import Action, Actions, Finish, Forward, Phase, QueuePlace
 from antiphon.edge.protocols.realtime_chat import (
     RealtimeChatDecoder,
@@ -35,7 +34,7 @@ from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.unit_result import TokenUsage
 from support.chat_mode_samples import CHAT_MODE
-from support.edge_harness import base64_audio
+from support.edge_harness import base64_audio, no_uploaded_voices
 from support.protocol_driver import Step, wires_of
 from support.protocol_samples import GRANTED
 from support.realtime_schema import CLIENT_V2, SERVER_V2, is_valid

@@ -75,7 +75,7 @@ def test_client_classes_have_the_fields_of_the_schema() -> None:
 def test_codes_and_reasons_equal_those_of_the_document() -> None:
     error = SCHEMA["$defs"]["server"]["error"]["properties"]["error"]["properties"]
     assert set(error["code"]["enum"]) == set(RealtimeCode)
-    assert {code.blames for code in RealtimeCode} == set(error["type"]["enum"])
+    assert {code.error_type for code in RealtimeCode} == set(error["type"]["enum"])
     closed = SCHEMA["$defs"]["server"]["session.closed"]["properties"]
     assert set(closed["reason"]["enum"]) == set(ClosedReason)
 

@@ -1,4 +1,4 @@
-"""Rows in Redis that cannot be read: they are skipped, with a few log lines.
+"""Reads rows in Redis. Malformed ones are skipped, with a few log lines.
 
 The services trust Redis, so this is not a check of input. A row that an operator, another program or
 a bug has changed must not end the processes that read it every second.
@@ -14,6 +14,7 @@ import structlog
 from redis.exceptions import ResponseError
 
 from antiphon.broker.connections.client import RedisClient
+from antiphon.shared_schemas.registry import LARGEST_NUMBER
 
 log = structlog.get_logger()
 
@@ -21,9 +22,6 @@ T = TypeVar("T")
 
 MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 """What reading a malformed row raises; decoding, JSON and validation raise ValueErrors."""
-
-LARGEST_NUMBER = 253_402_300_799_999
-"""The last millisecond of the year 9999. Times, tickets and counts of rows are not larger."""
 
 _PERIOD_S = 60.0
 _LINES_PER_PERIOD = 20
@@ -98,8 +96,6 @@ async def call_on_row(redis: RedisClient, *command: Any) -> Any:
     except ResponseError as error:
         if "WRONGTYPE" not in str(error):
             raise
-        key, family, _ = str(command[1]).partition(
-            ":share"
-        )  # tokens and ids of recordings are secret
-        note_malformed(key + family, error)
+        key, share, _ = str(command[1]).partition(":share")  # what follows is secret
+        note_malformed(key + share, error)
         return None
