@@ -172,9 +172,9 @@ class RecordingFolder:
         self._limits = RecordingLimits(contents)
         self._noted = list(contents.outages)
         self._make_folders()
-        self._journal = Journal.resume(journal, contents.size)
         if self._state.first_at is not None:
             self._write_meta()
+        self._journal = Journal.resume(journal, contents.size)  # last, or a failure leaves it open
 
     def _begin(self) -> Journal:
         self._make_folders()

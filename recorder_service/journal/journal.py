@@ -299,11 +299,10 @@ class Journal:
 
     @classmethod
     def resume(cls, path: Path, size: int) -> Self:
-        """Continue after the first `size` bytes and cut off the rest."""
-        journal = cls(path)
-        if os.fstat(journal._descriptor).st_size > size:
-            os.ftruncate(journal._descriptor, size)
-        return journal
+        """Continue after the first `size` bytes and cut off the rest. Raises OSError."""
+        if path.stat().st_size > size:
+            os.truncate(path, size)
+        return cls(path)
 
     def append(self, entry: JournalLine) -> int:
         """Add one line; returns its bytes. Raises OSError; open the journal again after that."""

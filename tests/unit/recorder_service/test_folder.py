@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
 from pathlib import Path
 
 import orjson
+import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -176,6 +178,29 @@ def test_concurrent_writers_count_once(tmp_path: Path) -> None:
         second.finish(ENDING)
     assert RecordingFolder(tmp_path, JOB).complete
     assert_same(tree(first.path), expected)
+
+
+@pytest.mark.parametrize("failing", ["write_atomic", "truncate"])
+def test_no_descriptor_is_left_after_each_try_on_a_full_disk(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outage of hours repeats the opening every half minute."""
+    folder = RecordingFolder(tmp_path, JOB)
+    feed(folder, script(3))
+    folder.close()
+    with (folder.path / "timeline.jsonl").open("ab") as journal:
+        journal.write(b"torn")
+
+    def refuse(*_args: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    module = "os" if failing == "truncate" else "antiphon.recorder_service.folder"
+    monkeypatch.setattr(f"{module}.{failing}", refuse)
+    before = psutil.Process().num_fds()
+    for _ in range(3):
+        with pytest.raises(OSError, match="No space left"):
+            RecordingFolder(tmp_path, JOB)
+    assert psutil.Process().num_fds() == before
 
 
 def test_a_session_without_entries_leaves_nothing(tmp_path: Path) -> None:
