@@ -8,7 +8,9 @@ import platform
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from typing import IO
 
 from antiphon.broker.redis_server.embedded import tether
 from antiphon.broker.settings import CONFIG_STATUS, PRIVATE_UMASK
@@ -128,33 +130,56 @@ class Service:
             _signal_group(self._process.pid, signal.SIGKILL)
 
     async def _run_once(self) -> int:
-        self._process = await asyncio.create_subprocess_exec(
+        """The exit status. Children that the process leaves behind are killed."""
+        # Not asyncio's pipe: `wait` would last until these children have closed it, too.
+        read_end, write_end = os.pipe()
+        output = os.fdopen(read_end, "rb", buffering=0)
+        try:
+            self._process = await self._start(write_end)
+        except BaseException:
+            output.close()
+            raise
+        finally:
+            os.close(write_end)
+        if self._stopping.is_set():  # stopped during the start
+            self.kill()
+        forwarding = asyncio.create_task(self._forward_lines(output))
+        try:
+            status = await self._process.wait()
+            _signal_group(self._process.pid, signal.SIGKILL)
+            await forwarding
+        finally:
+            forwarding.cancel()
+        return status
+
+    async def _start(self, output: int) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
             *self.spec.command,
             env=self._env,
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
+            stdout=output,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C in a terminal must not stop it out of order
             preexec_fn=_child_setup(),
         )
-        if self._stopping.is_set():  # stopped during the start
-            self.kill()
-        assert self._process.stdout is not None
-        await self._forward_lines(self._process.stdout)
-        return await self._process.wait()
 
-    async def _forward_lines(self, output: asyncio.StreamReader) -> None:
+    async def _forward_lines(self, output: IO[bytes]) -> None:
+        """Pass on the lines of a pipe until its end, and close it."""
+        reader, loop = asyncio.StreamReader(), asyncio.get_running_loop()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        pipe, _ = await loop.connect_read_pipe(lambda: protocol, output)
         line, dropped = bytearray(), 0
-        while piece := await output.read(_READ_SIZE):
-            for part in piece.splitlines(keepends=True):
-                room = _LONGEST_LINE - len(line)
-                line += part[:room]
-                dropped += len(part[room:])
-                if part.endswith(b"\n"):
-                    self._forward_line(line, dropped)
-                    line, dropped = bytearray(), 0
-        if line:
-            self._forward_line(line, dropped)
+        with closing(pipe):
+            while piece := await reader.read(_READ_SIZE):
+                for part in piece.splitlines(keepends=True):
+                    room = _LONGEST_LINE - len(line)
+                    line += part[:room]
+                    dropped += len(part[room:])
+                    if part.endswith(b"\n"):
+                        self._forward_line(line, dropped)
+                        line, dropped = bytearray(), 0
+            if line:
+                self._forward_line(line, dropped)
 
     def _forward_line(self, line: bytearray, dropped: int) -> None:
         note = f" … {dropped} more bytes" if dropped else ""

@@ -6,10 +6,12 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
+import uvloop
 
 from antiphon.cli.stack.processes import (
     Service,
@@ -136,6 +138,34 @@ async def test_a_service_that_exits_is_reported_and_restarted() -> None:
     assert thing.pid not in (None, first)
     await thing.stop()
     await running
+
+
+LEAVES_A_CHILD = (
+    "import subprocess, sys;"
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
+    "print('left', child.pid, flush=True); raise SystemExit(1)"
+)
+
+
+@pytest.mark.parametrize("loop", [asyncio.run, uvloop.run])
+def test_a_service_that_leaves_a_child_is_restarted(
+    loop: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The child has the output of the service open. An engine of another package may start processes."""
+    monkeypatch.setattr("antiphon.cli.stack.processes.RESTART_PAUSES_S", (60.0,))
+
+    async def fail_once() -> None:
+        log = Log()
+        thing = service(LEAVES_A_CHILD, log)
+        running = asyncio.create_task(thing.run())
+        child = psutil.Process(int((await log.until("left")).split()[1]))
+        await log.until("ended with exit status 1; starting it again")
+        gone, _ = await asyncio.to_thread(psutil.wait_procs, [child], 60)
+        assert gone
+        await thing.stop()
+        await running
+
+    loop(fail_once())
 
 
 async def test_a_service_that_keeps_failing_is_abandoned() -> None:
