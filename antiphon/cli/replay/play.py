@@ -81,6 +81,8 @@ async def _play_half_duplex(plan: HalfDuplexPlan, options: ReplayOptions) -> lis
         await session.wait_for_turn(no_worker_s=options.patience_s)
         await session.prepare(plan.system, plan.config, ref_audio=plan.ref_audio)
         player = _HalfDuplexPlayer(session, options, silence_s)
+        if plan.config.greeting.strip():
+            await player.wait_for_greeting()
         return [
             OutcomePair(step.index, step.at_s, step.recorded, await player.play(step))
             for step in plan.steps
@@ -98,6 +100,12 @@ class _HalfDuplexPlayer:
         self._silence_s = silence_s
         self._pace_s = 0.0 if options.fast else _PIECE_S
 
+    async def wait_for_greeting(self) -> None:
+        """The server discards sound that arrives before the end of the greeting. Raises ClientError."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._patience_s) as limit:
+                await self._read_answer(limit)
+
     async def play(self, step: ReplayStep) -> ReplayOutcome | None:
         """Speak the utterance; returns the answer, or None if none follows within the patience.
 
@@ -107,7 +115,7 @@ class _HalfDuplexPlayer:
         with suppress(TimeoutError):
             async with asyncio.timeout(None) as limit:
                 async with in_background(self._speak(speech, limit)) as speaking:
-                    return await self._read_answer(speaking, limit)
+                    return await self._read_answer(limit, speaking)
         return None
 
     async def _speak(self, speech: Samples, limit: asyncio.Timeout) -> None:
@@ -119,7 +127,7 @@ class _HalfDuplexPlayer:
         self._wait_from_now(limit)
 
     async def _read_answer(
-        self, speaking: asyncio.Task[None], limit: asyncio.Timeout
+        self, limit: asyncio.Timeout, speaking: asyncio.Task[None] | None = None
     ) -> ReplayOutcome:
         began = 0.0
         while True:
@@ -127,7 +135,8 @@ class _HalfDuplexPlayer:
                 async for event in self._session.events():
                     if isinstance(event, Generating):
                         began = time.monotonic()
-                        speaking.cancel()
+                        if speaking is not None:
+                            speaking.cancel()
                         self._wait_from_now(limit)
                     elif isinstance(event, TurnDone):
                         return ReplayOutcome(True, event.text, _ms_since(began))

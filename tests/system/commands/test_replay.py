@@ -124,26 +124,28 @@ async def test_half_duplex_and_chats_are_compared_too(local_stack: Stack) -> Non
     sessions = stack.data_dir / "sessions"
     before = set(sessions.iterdir())
     config = HalfDuplexConfig(
-        vad=VadConfig(threshold=0.6), generation=GenerationConfig(temperature=0.0)
+        vad=VadConfig(threshold=0.6),
+        generation=GenerationConfig(temperature=0.0),
+        greeting="Good morning.",
     )
     async with connect_half_duplex(stack.ws_url) as session:
         await session.wait_for_turn()
         prepared = await session.prepare("You are a helpful assistant.", config)
+        turns = (event async for event in session.events() if isinstance(event, TurnDone))
+        assert (await anext(turns)).text == "Good morning."
         await session.send_audio(np.concatenate(seconds(0.7, say(ITALY), 1.6)))
-        async for event in session.events():
-            if isinstance(event, TurnDone):
-                break
+        await anext(turns)
         await session.stop()
-    turns = await finished(stack, prepared.recording_session_id)
+    spoken = await finished(stack, prepared.recording_session_id)
     question = [ConversationMessage(Role.USER, (TextPart("What is the capital of Italy?"),))]
     async with ask(stack.ws_url, question, generation=ChatGeneration(temperature=0.0)) as answer:
         chat = await finished(stack, (await answer.whole()).recording_session_id)
 
-    for recording in (turns, chat):
+    for recording in (spoken, chat):
         status, report = await replay(stack, recording, "--fast", "--slower", "1000")
         assert (status, report["reasons"]) == (0, []), report
         [row] = report["rows"]
         assert "Rome" in row["before"]["text"]
         assert row["after"]["text"] == row["before"]["text"]
     added = set(sessions.iterdir()) - before
-    assert {folder.name for folder in added} == {turns, chat}  # replays are not recorded
+    assert {folder.name for folder in added} == {spoken, chat}  # replays are not recorded
