@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import zipfile
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +13,9 @@ from pathlib import Path
 import soundfile
 
 from antiphon.cli.common import CannotLoad
-from antiphon.edge.recordings.download import zip_blocks
+from antiphon.edge.recordings.download import is_text
 from antiphon.edge.recordings.index import RecordingIndex
-from antiphon.edge.recordings.store import RecordingStore, StoreUnavailable
+from antiphon.edge.recordings.store import RecordingStore, StoreUnavailable, is_asset_path
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes
 from antiphon.shared_schemas.ids import is_recording_id, is_session_id
@@ -38,51 +41,83 @@ class LoadedRecording:
     timeline: DuplexRecording | TurnRecording | None
 
 
-def sessions_folder(data_dir: Path | None) -> Path:
-    """The folder of all recordings: below the flag's folder, else below the recorder's."""
-    return (data_dir or RecorderSettings().data_dir) / "sessions"
+class LocalRecordings:
+    """The recordings below the folder of the flag, else of the recorder. Raises CannotLoad.
 
-
-def find_recording(name: str, root: Path) -> Path:
-    """The folder of a recording below `root`, given its id, that of its session, or the folder.
-
-    A session's id names its newest recording: clients may use an id again. Raises CannotLoad.
+    A name is the id of a recording or of its session, or a recording's folder. A session's id names its
+    newest recording: clients may use an id again.
     """
-    for folder in (root / name, Path(name)):
-        if (folder / META_FILE).is_file():
-            return folder
-    remedy = f"{root}; --data-dir names another folder"
-    if is_recording_id(name):
-        raise CannotLoad(f"no recording {name} in {remedy}")
-    if not is_session_id(name):
-        text = "is no id of a recording or session, and no folder of a recording"
-        raise CannotLoad(f"{name!r} {text}")
-    with suppress(StoreUnavailable):
-        if found := RecordingIndex(RecordingStore(root)).of_session(name):
-            return root / found
-    raise CannotLoad(f"no recording of session {name} in {remedy}")
+
+    def __init__(self, data_dir: Path | None) -> None:
+        self._root = (data_dir or RecorderSettings().data_dir) / "sessions"
+
+    def list(self, query: RecordingQuery) -> RecordingPage:
+        try:
+            return RecordingIndex(RecordingStore(self._root)).page(query)
+        except StoreUnavailable:
+            remedy = "--data-dir names another folder, --url an edge"
+            raise CannotLoad(f"there are no recordings in {self._root}; {remedy}") from None
+
+    def folder(self, name: str) -> Path:
+        for folder in (self._root / name, Path(name)):
+            if (folder / META_FILE).is_file():
+                return folder
+        remedy = f"{self._root}; --data-dir names another folder"
+        if is_recording_id(name):
+            raise CannotLoad(f"no recording {name} in {remedy}")
+        if not is_session_id(name):
+            text = "is no id of a recording or session, and no folder of a recording"
+            raise CannotLoad(f"{name!r} {text}")
+        with suppress(StoreUnavailable):
+            if found := RecordingIndex(RecordingStore(self._root)).of_session(name):
+                return self._root / found
+        raise CannotLoad(f"no recording of session {name} in {remedy}")
+
+    def load(self, name: str) -> LoadedRecording:
+        return LoadedRecording(self.folder(name), self.meta(name), self.timeline(name))
+
+    def meta(self, name: str) -> Meta:
+        path = self.folder(name) / META_FILE
+        try:
+            return parse_meta(read_file(path))
+        except ValueError as error:
+            raise CannotLoad(f"{path} cannot be read: {error}") from error
+
+    def timeline(self, name: str) -> DuplexRecording | TurnRecording | None:
+        """None while the session runs."""
+        path = self.folder(name) / RECORDING_FILE
+        try:
+            return parse_recording(read_file(path)) if path.exists() else None
+        except ValueError as error:
+            raise CannotLoad(f"{path} cannot be read: {error}") from error
+
+    def files(self, name: str) -> dict[str, int]:
+        """The bytes of each file that `download` writes, by its path in the recording."""
+        sizes = sorted(file_sizes(self.folder(name)))
+        return {file.as_posix(): size for file, size in sizes if is_asset_path(file.parts)}
+
+    def save(self, name: str, path: Path, file: str = REPLAY_WAV) -> None:
+        """Copy one file to `path`. Raises OSError."""
+        source = self.folder(name) / file
+        if not source.is_file():
+            raise CannotLoad(f"the recording has no file {file}")
+        shutil.copyfile(source, path)
+
+    def download(self, name: str, path: Path) -> None:
+        """Write all files to a ZIP. Raises OSError."""
+        folder, top = self.folder(name), self.meta(name).recording_id
+        with zipfile.ZipFile(path, "w", strict_timestamps=False) as archive:
+            for file in self.files(name):
+                packing = zipfile.ZIP_DEFLATED if is_text(file) else zipfile.ZIP_STORED
+                archive.write(folder / file, f"{top}/{file}", packing)
 
 
-def load_recording(folder: Path) -> LoadedRecording:
-    """Raises CannotLoad."""
-    return LoadedRecording(folder, load_meta(folder), load_timeline(folder))
-
-
-def load_meta(folder: Path) -> Meta:
-    """Raises CannotLoad."""
-    try:
-        return parse_meta(read_file(folder / META_FILE))
-    except ValueError as error:
-        raise CannotLoad(f"{folder / META_FILE} cannot be read: {error}") from error
-
-
-def load_timeline(folder: Path) -> DuplexRecording | TurnRecording | None:
-    """None while the session runs. Raises CannotLoad."""
-    path = folder / RECORDING_FILE
-    try:
-        return parse_recording(read_file(path)) if path.exists() else None
-    except ValueError as error:
-        raise CannotLoad(f"{path} cannot be read: {error}") from error
+def file_sizes(folder: Path) -> Iterator[tuple[Path, int]]:
+    """Files below a folder, relative to it, and their bytes. Those that are deleted meanwhile are left out."""
+    for place, _, names in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            with suppress(FileNotFoundError):
+                yield path.relative_to(folder), path.lstat().st_size
 
 
 def load_pcm(path: Path) -> Samples:
@@ -102,41 +137,3 @@ def read_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise CannotLoad(f"{path} cannot be read: {error.strerror}") from error
-
-
-class LocalRecordings:
-    """A name is the id of a recording or session, or a recording's folder. Raises CannotLoad."""
-
-    def __init__(self, data_dir: Path | None) -> None:
-        self.root = sessions_folder(data_dir)
-
-    def list(self, query: RecordingQuery) -> RecordingPage:
-        try:
-            return RecordingIndex(RecordingStore(self.root)).page(query)
-        except StoreUnavailable:
-            remedy = "--data-dir names another folder, --url an edge"
-            raise CannotLoad(f"there are no recordings in {self.root}; {remedy}") from None
-
-    def folder(self, name: str) -> Path:
-        return find_recording(name, self.root)
-
-    def meta(self, name: str) -> Meta:
-        return load_meta(self.folder(name))
-
-    def timeline(self, name: str) -> DuplexRecording | TurnRecording | None:
-        """None while the session runs."""
-        return load_timeline(self.folder(name))
-
-    def save(self, name: str, path: Path, file: str = REPLAY_WAV) -> None:
-        """Copy one file to `path`. Raises OSError."""
-        source = self.folder(name) / file
-        if not source.is_file():
-            raise CannotLoad(f"the recording has no file {file}")
-        shutil.copyfile(source, path)
-
-    def download(self, name: str, path: Path) -> None:
-        """Write all files to a ZIP. Raises OSError."""
-        folder = self.folder(name)
-        store = RecordingStore(folder.parent)
-        with path.open("wb") as file:
-            file.writelines(zip_blocks(store, folder.name, store.files(folder.name), folder.name))

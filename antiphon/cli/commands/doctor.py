@@ -28,6 +28,7 @@ from antiphon.broker.settings import InvalidSettings
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import broker_settings
 from antiphon.cli.common import AsJson, DataDir, RedisUrl, fail, given, print_table
+from antiphon.cli.local_recordings import file_sizes
 from antiphon.cli.settings import Engine, ModelPath, Quantize
 from antiphon.cli.stack.stack import StackPlan, serves_http
 from antiphon.cli.stack.stack_file import StackFile
@@ -147,11 +148,15 @@ def examine_disk(
     if free < min_free_gb:
         text = f"{found}: recording waits below {min_free_gb:g} GiB"
         yield failure("disk space", text, "make room, or name another disk: ANTIPHON_DATA_DIR")
-    elif free < kept and free + _size(sessions) / GIB < kept:
+    elif free < kept and free + _size_gib(sessions) < kept:
         remedy = "lower ANTIPHON_MAX_STORAGE_GB, so that cleanup acts before the disk is full"
         yield warning("disk space", f"{found}, but cleanup keeps up to {kept:g} GiB", remedy)
     else:
         yield ok("disk space", found)
+
+
+def _size_gib(folder: Path) -> float:
+    return sum(size for _, size in file_sizes(folder)) / GIB
 
 
 def examine_privacy(data_dir: Path) -> Finding:
@@ -177,10 +182,6 @@ def _writable(place: Path, sessions: Path) -> Finding:
         return failure("recordings", f"cannot write in {place}: {error.strerror}", remedy)
     made = "" if sessions.is_dir() else " (to be made)"
     return ok("recordings", f"{sessions}{made}")
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def examine_ports(plan: StackPlan) -> Iterator[Finding]:

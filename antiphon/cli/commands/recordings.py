@@ -139,8 +139,9 @@ def show(
     with _source(url, api_key, data_dir) as source:
         meta = source.meta(name)
         timeline = None if meta.state is RecordingState.RECORDING else source.timeline(name)
-        folder = None if isinstance(source, Recordings) else source.folder(name)
-    files = file_sizes(folder) if folder else None
+        local = None if isinstance(source, Recordings) else source
+        files = local.files(name) if local else None
+        folder = local.folder(name) if local else None
     rows = recording_rows(timeline)
     if as_json:
         document: dict[str, Any] = {"meta": meta.model_dump(mode="json"), "rows": rows}
@@ -305,15 +306,6 @@ def summary(meta: Meta) -> list[tuple[str, str]]:
     ]
     lines += [("degraded", f"{one.at:%H:%M:%S}: {one.error}") for one in meta.degraded]
     return lines
-
-
-def file_sizes(folder: Path) -> dict[str, int]:
-    """Bytes of every file that is not hidden."""
-    return {
-        path.relative_to(folder).as_posix(): path.stat().st_size
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.startswith(".")
-    }
 
 
 def recording_rows(timeline: DuplexRecording | TurnRecording | None) -> list[Row]:

@@ -26,7 +26,7 @@ from antiphon.cli.common import (
     print_table,
     rows_table,
 )
-from antiphon.cli.local_recordings import find_recording, load_recording, sessions_folder
+from antiphon.cli.local_recordings import LocalRecordings
 from antiphon.cli.replay.compare import Comparison, OutcomePair, ReplayOutcome, Tolerance, compare
 from antiphon.cli.replay.plan import plan_replay
 from antiphon.cli.replay.play import ReplayFailed, ReplayOptions, play
@@ -65,7 +65,7 @@ def replay(
     tolerance = Tolerance(decisions=decisions, text=text, slower=slower)
     url = url or usual_edge()
     try:
-        recording = load_recording(find_recording(session, sessions_folder(data_dir)))
+        recording = LocalRecordings(data_dir).load(session)
         plan = plan_replay(recording)
         options = ReplayOptions(url=url, fast=fast, patience_s=patience, api_key=api_key)
         pairs = asyncio.run(play(plan, options))

@@ -178,7 +178,7 @@ class LogTail:
                 self._read[path] = inode, file.tell() - len(rest)
         except FileNotFoundError:  # it is being replaced
             return []
-        return complete.decode(errors="replace").splitlines() if complete else []
+        return complete.decode(errors="replace").split("\n") if complete else []
 
 
 def _time_of(line: str) -> str:

@@ -139,6 +139,24 @@ async def test_an_export_is_a_zip_or_a_folder(tmp_path: Path, old: str) -> None:
     assert {Path(name).relative_to(old) for name in names} == written
     shown = await antiphon("show", "call", folder=tmp_path)
     assert f"recording  {old}" in shown.stdout
+    done = await antiphon("export", "call", "-o", "again.zip", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(tmp_path / "again.zip") as archive:
+        assert sorted(archive.namelist()) == sorted(names)
+
+
+async def test_files_of_an_unfinished_recording_are_those_of_its_export(
+    tmp_path: Path, sessions: Path, old: str
+) -> None:
+    (sessions / old / ".pieces").mkdir()
+    (sessions / old / ".pieces" / "in_000001.pcm").write_bytes(bytes(1000))
+    (sessions / old / "timeline.jsonl").write_bytes(b"{}")
+    shown = await antiphon("show", old, "--json", folder=tmp_path)
+    files = orjson.loads(shown.stdout)["files"]
+    assert "meta.json" in files
+    assert (await antiphon("export", old, folder=tmp_path)).returncode == 0
+    with zipfile.ZipFile(tmp_path / f"{old}.zip") as archive:
+        assert {f"{old}/{name}" for name in files} == set(archive.namelist())
 
 
 async def test_the_merged_audio_can_be_written(tmp_path: Path, old: str) -> None:

@@ -32,6 +32,7 @@ from antiphon.cli.commands.doctor import (
     show_findings,
 )
 from antiphon.cli.commands.up import plan_from, run_stack
+from antiphon.cli.local_recordings import file_sizes
 from antiphon.cli.stack.stack import StackPlan
 from antiphon.cli.stack.stack_file import StackFile, published_stack
 from antiphon.edge.settings import EdgeSettings
@@ -85,6 +86,19 @@ def test_recordings_that_other_users_can_read(tmp_path: Path) -> None:
     (data / "sessions").chmod(0o755)
     data.chmod(0o700)
     assert examine_privacy(data).verdict is FindingStatus.OK
+
+
+def test_files_that_are_deleted_while_their_sizes_are_read(tmp_path: Path) -> None:
+    """A recorder deletes its working files."""
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        for name in ("1", "2"):
+            (tmp_path / folder / name).write_bytes(bytes(10))
+    sizes = file_sizes(tmp_path)
+    first = next(sizes)
+    for folder in ("a", "b"):
+        shutil.rmtree(tmp_path / folder)
+    assert [first, *sizes] == [first]
 
 
 def test_a_size_limit_larger_than_the_disk(tmp_path: Path) -> None:

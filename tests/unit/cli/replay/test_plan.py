@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from antiphon.cli.common import CannotLoad
-from antiphon.cli.local_recordings import find_recording, load_pcm, load_recording
+from antiphon.cli.local_recordings import LocalRecordings, load_pcm
 from antiphon.cli.replay.plan import DuplexPlan, plan_replay
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, samples_from_bytes, to_pcm16
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE
@@ -41,7 +41,7 @@ def antiphon(data: Path, *args: str) -> tuple[int, str, str]:
 
 
 def planned(data: Path, recording: str) -> DuplexPlan:
-    plan = plan_replay(load_recording(find_recording(recording, data / "sessions")))
+    plan = plan_replay(LocalRecordings(data).load(recording))
     assert isinstance(plan, DuplexPlan)
     return plan
 

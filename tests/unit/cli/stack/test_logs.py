@@ -104,3 +104,12 @@ def test_a_tail_orders_the_lines_of_all_services_and_follows_replaced_files(tmp_
         logs.take("edge", at(5))
     assert tail.fresh() == [("edge", at(5))]
     assert LogTail(tmp_path, "worker").fresh() == expected[1:]
+
+
+def test_only_a_newline_ends_a_line(tmp_path: Path) -> None:
+    """JSON may contain other characters that end lines for Python, such as U+2028 in a user's words."""
+    line = '{"event": "said", "text": "one\u2028two\x85three"}'
+    with LogFiles(tmp_path) as logs:
+        logs.take("edge", line)
+        logs.take("edge", "next")
+    assert LogTail(tmp_path).fresh() == [("edge", line), ("edge", "next")]
