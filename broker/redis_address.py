@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 _REDIS_PORT = 6379
 _SENTINEL_PORT = 26379
@@ -36,8 +36,16 @@ _TLS_OPTIONS = (
     "ssl_cert_reqs",
 )
 
-_URL = re.compile(r"[^:]+://(?P<servers>[^/?#]*)(?P<path>[^?#]*)(\?(?P<query>[^#]*))?", re.DOTALL)
+_URL = re.compile(
+    r"[^:]+://(?P<servers>[^/?#]*)(?P<path>[^?#]*)(\?(?P<query>[^#]*))?(?P<rest>#.*)?", re.DOTALL
+)
 """From Python 3.14 on, `urlsplit` refuses a list of hosts that has an IPv6 address."""
+
+_HOST = re.compile(r"(\[(?P<v6>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(:(?P<port>[^:]*))?")
+_V6 = re.compile(r"\[.*|.*\].*|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%.*)?")
+"""An IPv6 address in a place where it is wrong."""
+
+_ESCAPES = "write / ? # in a user or password as %2F %3F %23, and @ as %40"
 
 Endpoint = tuple[str, int]
 """Host and port."""
@@ -71,22 +79,37 @@ class RedisAddress:
     @classmethod
     def parse(cls, url: str) -> Self:
         """Raises ValueError with the right form. The message never contains the password."""
+        url = url.strip()
         scheme = url.partition("://")[0].lower()
-        parts = _URL.match(url)
+        parts = _URL.fullmatch(url)
         if scheme not in _FORMS or not parts:
-            others = ", ".join(f"{name}://" for name in _FORMS if name != "redis")
-            raise ValueError(f"must be a URL of the form {_FORMS['redis']}, or with {others}")
+            meant = _nearest(scheme)
+            others = ", ".join(f"{name}://" for name in _FORMS if name != meant)
+            raise ValueError(f"must be a URL of the form {_FORMS[meant]}, or with {others}")
         try:
             return cls(**dict(_fields(scheme, parts)))
         except ValueError as error:
             raise ValueError(f"{error}; the form is {_FORMS[scheme]}, {_LOGIN}") from None
 
 
+def _nearest(scheme: str) -> str:
+    """The scheme that a wrong one stands for. The text may be anything, also a password."""
+    secure = "s" if scheme.startswith("rediss") else ""
+    kinds = (kind for kind in ("sentinel", "cluster") if kind in scheme)
+    if kind := next(kinds, None):
+        return f"redis{secure}+{kind}"
+    return "unix" if "unix" in scheme else "redis"
+
+
 def _fields(scheme: str, parts: re.Match[str]) -> Iterator[tuple[str, Any]]:
     """The fields of an address. Raises ValueError."""
     base, _, kind = scheme.partition("+")
-    options = _options(parts["query"] or "")
     login, _, hosts = parts["servers"].rpartition("@")
+    if parts["rest"] or ("@" in parts["path"] and (hosts or base != "unix")):
+        raise ValueError(_ESCAPES)
+    if "://" in parts["path"] or (kind and "//" in parts["path"]):
+        raise ValueError("the scheme is written once, before the first host")
+    options = _options(parts["query"] or "")
     user, _, password = login.partition(":")
     yield "kind", RedisKind(kind or "single")
     yield "user", unquote(user) or None
@@ -104,8 +127,10 @@ def _fields(scheme: str, parts: re.Match[str]) -> Iterator[tuple[str, Any]]:
         yield from _place(kind, hosts, path.strip("/"), options)
     if base == "rediss":
         yield "tls", _tls({name: options.pop(name) for name in _TLS_OPTIONS if name in options})
-    if options:
-        raise ValueError(f"the option {min(options)} is unknown or not for {scheme}://")
+    for name in options:
+        if name in _TLS_OPTIONS and base == "redis":
+            raise ValueError(f"the option {name} needs {scheme.replace('redis', 'rediss')}://")
+        raise ValueError(f"the option {name} is unknown or not for {scheme}://")
 
 
 def _place(kind: str, hosts: str, path: str, options: dict[str, str]) -> Iterator[tuple[str, Any]]:
@@ -120,33 +145,46 @@ def _place(kind: str, hosts: str, path: str, options: dict[str, str]) -> Iterato
             raise ValueError("the name of the service is missing")
         yield "service", service
     elif "," in hosts:
-        raise ValueError("several hosts need redis+sentinel:// or redis+cluster://")
-    yield "db", _db(options.pop("db", "") or path or "0")
+        forms = f"{_FORMS['redis+sentinel']} or {_FORMS['redis+cluster']}"
+        raise ValueError(f"several hosts need {forms}")
+    db = options.pop("db", "")
+    if db and path:
+        raise ValueError("the database is given twice")
+    yield "db", _db(db or path or "0")
 
 
 def _options(query: str) -> dict[str, str]:
-    pairs = parse_qsl(query, keep_blank_values=True)
-    for name, value in pairs:
+    """Raises ValueError. Names are shown only if they cannot be a part of a password."""
+    options: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if "@" in query and name not in ("db", *_TLS_OPTIONS):
+            raise ValueError(_ESCAPES)
         if not value:
             raise ValueError(f"the option {name} has no value")
-    return dict(pairs)
+        if name in options:
+            raise ValueError(f"the option {name} is given twice")
+        options[name] = value
+    return options
 
 
 def _endpoint(text: str, default_port: int) -> Endpoint:
-    parts = urlsplit(f"//{text}")
-    try:
-        port = parts.port
-    except ValueError:
-        raise ValueError(f"a port is a number up to {_HIGHEST_PORT}") from None
-    if port == 0 or parts.path or parts.query:
-        raise ValueError("a host or a port is wrong; write / and @ in a password as %2F and %40")
-    if not parts.hostname:
+    if re.search(r"\s", text):
+        raise ValueError("a host has no spaces")
+    found = _HOST.fullmatch(text)
+    if not found and _V6.fullmatch(text):
+        raise ValueError("an IPv6 address is in brackets, such as [::1]:6379")
+    port = found["port"] or str(default_port) if found else ""
+    if not (port.isascii() and port.isdecimal() and 0 < int(port) <= _HIGHEST_PORT):
+        raise ValueError(f"a port is a number from 1 to {_HIGHEST_PORT}")
+    assert found
+    host = unquote(found["v6"] or found["name"])
+    if not host:
         raise ValueError("a host is missing")
-    return unquote(parts.hostname), port or default_port
+    return host.lower(), int(port)
 
 
 def _db(text: str) -> int:
-    if not text.isdecimal():
+    if not (text.isascii() and text.isdecimal()):
         raise ValueError("the database is a number")
     return int(text)
 
@@ -181,6 +219,17 @@ def _choice(options: Mapping[str, str], name: str, values: Mapping[str, bool]) -
 def _reading(name: str, file: str | None) -> Iterator[None]:
     try:
         yield
-    except OSError as error:  # ssl.SSLError as well
-        reason = error.strerror or error
+    except ssl.SSLError as error:
+        reason = _WRONG_FILES.get(error.reason) or _NOT_PEM[name]
         raise ValueError(f"{name} {file} cannot be used ({reason})") from error
+    except OSError as error:
+        raise ValueError(f"{name} {file} cannot be used ({error.strerror})") from error
+
+
+_WRONG_FILES = {"KEY_VALUES_MISMATCH": "the key does not belong to the certificate"}
+_NOT_PEM = {
+    "ssl_ca_certs": "it has no certificate in PEM format",
+    "ssl_certfile": "a certificate and its private key without a password are needed, in PEM "
+    "format; ssl_keyfile names the file of the key",
+}
+"""OpenSSL does not say which of the two files it could not read."""

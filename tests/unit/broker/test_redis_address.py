@@ -19,6 +19,7 @@ SINGLE, SENTINEL, CLUSTER = RedisKind
         ("redis://r", RedisAddress(kind=SINGLE, endpoints=(("r", 6379),))),
         ("redis://", RedisAddress(kind=SINGLE, endpoints=(("localhost", 6379),))),
         ("redis://r:1/2", RedisAddress(kind=SINGLE, endpoints=(("r", 1),), db=2)),
+        (" redis://r:1/2/\n", RedisAddress(kind=SINGLE, endpoints=(("r", 1),), db=2)),
         ("redis://r?db=3", RedisAddress(kind=SINGLE, endpoints=(("r", 6379),), db=3)),
         ("redis://[::1]:7", RedisAddress(kind=SINGLE, endpoints=(("::1", 7),))),
         (
@@ -61,23 +62,35 @@ def test_every_form_is_read(url: str, address: RedisAddress) -> None:
     [
         ("r:6379", "must be a URL of the form redis://host", "redis+cluster://"),
         ("http://r", "must be a URL of the form redis://host", "redis+cluster://"),
-        (
-            "redis+sentinels://r/m",
-            "must be a URL of the form redis://host",
-            "redis+sentinel://",
-        ),
+        ("redis+sentinels://r/m", "must be a URL of the form redis.sentinel://", "/service[/db]"),
+        ("redis-sentinel://r/m", "must be a URL of the form redis.sentinel://", "/service[/db]"),
+        ("sentinel://r/m", "must be a URL of the form redis.sentinel://", "/service[/db]"),
+        ("redis-cluster://r", "must be a URL of the form redis.cluster://", "host[:port],host"),
+        ("redis+unix:///r", "must be a URL of the form unix:///path", "unix:///path/of/socket"),
         ("redis://r:six", "a port is a number", "redis://host[:port][/db]"),
-        ("redis://r:0", "a port is wrong", "redis://host[:port][/db]"),
+        ("redis://r:0", "a port is a number from 1", "redis://host[:port][/db]"),
         ("redis://r:70000", "a port is a number", "redis://host[:port][/db]"),
-        ("redis://[::1", "Invalid IPv6", "redis://host[:port][/db]"),
+        ("redis://[::1", "an IPv6 address is in brackets", "redis://host[:port][/db]"),
         ("redis://r/zero", "the database is a number", "redis://host[:port][/db]"),
         ("redis://r?db=x", "the database is a number", "redis://host[:port][/db]"),
         ("redis://r?db=", "db has no value", "redis://host[:port][/db]"),
         ("redis://a,b", r"several hosts need redis\+sentinel", "redis://host[:port][/db]"),
+        ("redis://a,b", "/service", "redis+cluster://host[:port],host[:port]"),
+        ("redis://[::1]7", "an IPv6 address is in brackets", "redis://host[:port][/db]"),
+        ("redis://::1:7", "an IPv6 address is in brackets", "redis://host[:port][/db]"),
+        ("redis://fe80::1%eth0", "an IPv6 address is in brackets", "redis://host[:port][/db]"),
+        ("redis://r/2?db=3", "the database is given twice", "redis://host[:port][/db]"),
+        ("redis://r?db=2&db=3", "db is given twice", "redis://host[:port][/db]"),
+        ("redis://r/\u0663", "the database is a number", "redis://host[:port][/db]"),
+        ("redis://r :7", "a host has no spaces", "redis://host[:port][/db]"),
+        ("redis://r\t:7", "a host has no spaces", "redis://host[:port][/db]"),
+        ("redis://r#0", r"write / \? # in a user or password as", "redis://host[:port][/db]"),
+        ("redis+sentinel://a, b/m", "a host has no spaces", "host[:port]/service[/db]"),
+        ("redis+cluster://a,redis://b", "the scheme is written once", "redis+cluster://host"),
         ("redis://r?max_connections=3", "max_connections is unknown", "redis://host[:port][/db]"),
         (
             "redis://r?ssl_ca_certs=f",
-            "ssl_ca_certs is unknown or not for redis://",
+            "ssl_ca_certs needs rediss://",
             "redis://host[:port][/db]",
         ),
         ("unix://run/r.sock", "absolute", "unix:///path/of/socket"),
@@ -102,14 +115,35 @@ def test_a_wrong_url_is_refused_with_the_right_form(url: str, reason: str, form:
     assert hide_in_text(str(refused.value)) == str(refused.value)  # logs show the form as it is
 
 
+ILLEGIBLE = (
+    "redis://:sec/ret@host",
+    "redis://:sec/ret@host:6379",
+    "redis://:sec?ret@host:6379",
+    "redis://:sec#ret@host:6379",
+    "redis://:sec?ret=1@host:6379",
+    "redis://user:1/sec?ret@host:6379",
+    "redis://sec#ret:1@host:6379",
+    "redis+sentinel://:sec/ret@host/mymaster",
+    "unix://:sec/ret@/run/redis.sock",
+)
+
+
+@pytest.mark.parametrize("url", ILLEGIBLE)
+def test_a_password_that_ends_the_host_is_explained(url: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"write / \? # in a user or password as %2F %3F %23, and @"
+    ):
+        RedisAddress.parse(url)
+
+
 @pytest.mark.parametrize(
     "url",
     [
-        "redis://:sec/ret@host",
         "redis://:sec@ret@ho:st",
         "redis://anna:secret@host:port",
         "secret@host",
         "redis+cluster://a:secret@b,c:secret",
+        *ILLEGIBLE,
     ],
 )
 def test_a_refusal_does_not_show_the_password(url: str) -> None:
@@ -138,8 +172,13 @@ def test_tls_verifies_with_the_named_authority(tmp_path: Path) -> None:
     blind = RedisAddress.parse("rediss://a?ssl_cert_reqs=none").tls
     assert blind is not None
     assert (blind.check_hostname, blind.verify_mode) == (False, ssl.CERT_NONE)
-    with pytest.raises(ValueError, match=f"ssl_certfile {ca} cannot be used"):
+    without_key = f"ssl_certfile {ca} cannot be used .*private key"
+    with pytest.raises(ValueError, match=without_key):
         RedisAddress.parse(f"rediss://a?ssl_certfile={ca}")
+    with pytest.raises(ValueError, match=f"ssl_ca_certs {key} cannot be used .*no certificate"):
+        RedisAddress.parse(f"rediss://a?ssl_ca_certs={key}")
+    with pytest.raises(ValueError, match="does not belong to the certificate"):
+        RedisAddress.parse(f"rediss://a?ssl_certfile={ca}&ssl_keyfile={key}")
 
 
 def test_the_settings_refuse_a_wrong_url_and_name_the_variable(
