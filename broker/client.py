@@ -28,7 +28,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.stores import AppSwitches, RecorderProgress, ShareStore, VoiceStore
 from antiphon.broker.stream_reader import StreamReader
 from antiphon.broker.streams import SessionStreams
-from antiphon.broker.versions import check_schema_version, check_server
+from antiphon.broker.versions import check_schema_version, check_server, first_calls
 from antiphon.broker.worker_connections import WorkerConnections
 
 log = structlog.get_logger()
@@ -136,12 +136,13 @@ async def open_broker(
     """
     redis = connect(settings)
     try:
-        await check_server(redis)
         broker = Broker(
             redis, settings, metrics or BrokerMetrics(CollectorRegistry()), read_pause_s
         )
-        await check_schema_version(redis, broker.keys)
-        await broker.clock.sync()
+        with first_calls():
+            await check_server(redis, broker.keys)
+            await check_schema_version(redis, broker.keys)
+            await broker.clock.sync()
         following = asyncio.create_task(broker.follow_failovers(), name="follow-failovers")
         try:
             yield broker

@@ -20,6 +20,7 @@ from antiphon.broker.versions import (
     SCHEMA_VERSION,
     check_schema_version,
     check_server,
+    first_calls,
     read_schema_version,
     remedy_for,
     store_schema_version,
@@ -49,8 +50,9 @@ async def migrate_keys(
     """
     redis, keys = connect(settings), Keys(settings.key_prefix)
     try:
-        await check_server(redis)
-        found = await read_schema_version(redis, keys)
+        with first_calls():
+            await check_server(redis, keys)
+            found = await read_schema_version(redis, keys)
         if found in (None, str(SCHEMA_VERSION)):
             return MigratedKeys(found)
         if found not in ("1", MIGRATING):

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from antiphon.broker.connections.client import RedisClient, RedisNode
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+from redis.exceptions import RedisError
+
+from antiphon.broker.connections.client import RedisClient, RedisNode, reason_of
 from antiphon.broker.errors import IncompatibleRedis
 from antiphon.broker.keys import STREAM_SHARDS, Keys
+from antiphon.broker.redis_rights import check_rights
+
+log = structlog.get_logger()
 
 _OLDEST_REDIS = (6, 2)
 
@@ -14,8 +23,18 @@ def is_supported(version: str) -> bool:
     return tuple(int(part) for part in version.split(".")[:2]) >= _OLDEST_REDIS
 
 
-async def check_server(redis: RedisClient) -> None:
-    """Raises IncompatibleRedis for a server that is too old, or one of several of a cluster."""
+@contextmanager
+def first_calls() -> Iterator[None]:
+    """Raises IncompatibleRedis for every refusal that is no outage, such as a missing database."""
+    try:
+        yield
+    except RedisError as error:
+        raise IncompatibleRedis(f"Redis refuses: {reason_of(error)}") from error
+
+
+async def check_server(redis: RedisClient, keys: Keys) -> None:
+    """Raises IncompatibleRedis for a server that is too old, one of several of a cluster, or a user
+    without rights. A server that deletes keys under pressure is logged."""
     masters = await redis.masters()
     for node in masters:
         info = await node.call("INFO", "server")
@@ -26,6 +45,15 @@ async def check_server(redis: RedisClient) -> None:
         if mode == "cluster" and await _cluster_size(node) > len(masters):
             raise IncompatibleRedis(
                 "this server is one master of a cluster: use redis+cluster:// in ANTIPHON_REDIS_URL"
+            )
+        await check_rights(node, keys, in_cluster=mode == "cluster")
+        policy = (await node.call("INFO", "memory"))["maxmemory_policy"]
+        if policy != "noeviction":
+            log.warning(
+                "redis_evicts",
+                server=node.name,
+                policy=policy,
+                remedy="set maxmemory-policy noeviction: a full Redis deletes parts of conversations",
             )
 
 

@@ -11,6 +11,7 @@ import typer
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
+from antiphon.broker.redis_remedies import remedy_of
 from antiphon.broker.service.logs import configure_logging
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.common import fail
@@ -45,6 +46,7 @@ def call_broker(call: Callable[[Broker], Awaitable[T]], redis_url: str | None) -
     try:
         return asyncio.run(connect_and_call())
     except BrokerError as error:
-        fail(f"{error}\nIs `antiphon up` running in this folder? --redis-url names another Redis.")
+        default = "Is `antiphon up` running in this folder? --redis-url names another Redis."
+        fail(f"{error}\n{remedy_of(str(error)) or default}")
     except KeyboardInterrupt:
         raise typer.Exit from None

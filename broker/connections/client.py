@@ -16,11 +16,13 @@ from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import (
     AskError,
+    AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
     MasterDownError,
     OutOfMemoryError,
     ReadOnlyError,
+    RedisError,
     ResponseError,
     TryAgainError,
 )
@@ -34,7 +36,7 @@ from antiphon.broker.connections.pool import (
     ShrinkingPool,
     require_master,
 )
-from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.errors import BrokerError, BrokerUnavailable
 from antiphon.broker.redis_address import Endpoint
 
 log = structlog.get_logger()
@@ -70,6 +72,15 @@ _REFUSED_AT = re.compile(
 )
 """Where nothing listens; the rest of the text repeats the address."""
 
+_NOT_CONNECTED = re.compile(r"Error \S+ connecting to (\S+?)\. (.*)")
+_LOST = re.compile(r"Error while \w+ \w+ (\S+) : \(\S+, [\"'](.*)[\"']\)")
+_IN_PIPELINE = re.compile(
+    r"Command # \d+ \(.*\) of pipeline caused error: \([\"'](.*)[\"'],\)", re.DOTALL
+)
+_SILENT = re.compile(r"handshake is taking longer.* connecting to (\S+)")
+_UNKNOWN_HOST = re.compile(r"Name or service not known|name resolution|No address associated")
+"""What redis-py and the system write around the reason."""
+
 _DEMOTED = re.compile(r"\b(MASTERDOWN|NOREPLICAS|READONLY|UNBLOCKED)\b")
 """Replies of a server that is no longer the master, or whose replicas have left it. Its address may
 lead to the new master: every open connection is closed, so that the next call connects again."""
@@ -83,12 +94,35 @@ def outage(error: Exception) -> BrokerUnavailable:
     if isinstance(error, ResponseError) and not isinstance(error, BusyLoadingError):
         if not isinstance(error, _REFUSALS) and not _REFUSED.search(str(error)):
             raise error
-        return BrokerUnavailable(f"Redis refuses for now: {error}")
+        return BrokerUnavailable(f"Redis refuses for now: {reason_of(error)}")
+    if isinstance(error, AuthenticationError):
+        return BrokerUnavailable(f"Redis refuses the login: {reason_of(error)}")
     if isinstance(error, TimeoutError | RedisTimeoutError):
         return BrokerUnavailable("Redis does not answer in time")
-    if refused := _REFUSED_AT.search(str(error)):
-        return BrokerUnavailable(f"Redis does not answer: nothing listens at {refused[1]}")
-    return BrokerUnavailable(f"Redis does not answer: {error}")
+    if isinstance(error.__cause__, BrokerError):  # of the search for the server
+        return BrokerUnavailable(str(error.__cause__))
+    return BrokerUnavailable(f"Redis does not answer: {reason_of(error)}")
+
+
+def reason_of(error: Exception) -> str:
+    """The text of an error without what redis-py adds to it."""
+    text = str(error).strip(". ")
+    if found := _IN_PIPELINE.fullmatch(text):
+        return found[1].strip(". ")
+    if found := _REFUSED_AT.search(text):
+        return f"nothing listens at {found[1]}"
+    if found := _LOST.fullmatch(text):
+        return f"the connection to {found[1]} was lost ({found[2]})"
+    if found := _NOT_CONNECTED.fullmatch(text):
+        where, why = found[1], found[2]
+        if _UNKNOWN_HOST.search(why):
+            return f"no address of {where.rpartition(':')[0]} is known ({why})"
+        return f"cannot connect to {where} ({why})"
+    if text.startswith("DENIED"):  # followed by a page about protected mode
+        return text.partition(". ")[0]
+    if found := _SILENT.search(text):
+        return f"{found[1]} is silent in the TLS handshake"
+    return text
 
 
 def is_demotion(error: Exception) -> bool:
@@ -205,6 +239,22 @@ class RedisNode:
                 raise answer
             return answer
 
+    async def refusals(self, commands: Sequence[Sequence[str]]) -> list[RedisError | None]:
+        """How the server would refuse these commands, which it does not execute.
+
+        They are parts of a transaction that ends with its connection. Raises BrokerUnavailable.
+        """
+        async with self._translate_outages():
+            connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+            try:
+                packed = [connection.pack_command(*command) for command in (("MULTI",), *commands)]
+                await connection.send_packed_command([part for parts in packed for part in parts])
+                answers = [await _reply_of(connection) for _ in packed]
+            finally:
+                await connection.disconnect(nowait=True)
+                await self._pool.release(connection)
+        return answers[1:]
+
     async def aclose(self) -> None:
         """Close every connection."""
         await self._pipeline.aclose()
@@ -236,6 +286,15 @@ class RedisNode:
         self._pipeline.disconnect()
         self._long_commands.disconnect()
         await self._pool.disconnect(inuse_connections=False)
+
+
+async def _reply_of(connection: AbstractConnection) -> RedisError | None:
+    """None if the command would be executed."""
+    try:
+        await connection.read_response()
+    except ResponseError as error:
+        return error
+    return None
 
 
 StreamEntries = list[tuple[bytes, dict[bytes, bytes]]]

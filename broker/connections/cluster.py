@@ -159,8 +159,8 @@ class ClusterClient(RedisClient):
         try:
             return await node.call("CLUSTER", "SLOTS")
         except ResponseError as error:
-            hint = "use redis:// in ANTIPHON_REDIS_URL for a single server"
-            raise IncompatibleRedis(f"{node.name}: {error}: {hint}") from error
+            hint = "use redis:// for a single server, or redis+sentinel:// for Sentinels"
+            raise IncompatibleRedis(f"{node.name} has no cluster ({error}): {hint}") from error
 
     def _node_of(self, connection: AbstractConnection) -> RedisNode:
         assert isinstance(connection, Connection)

@@ -39,6 +39,9 @@ _BLOCKING_TIMEOUT_S = LONGEST_BLOCK_MS / 1000 + 2.5
 """A blocking read without a reply for this long means that the network failed. Clients notice a
 half-open connection within five seconds."""
 
+_HANDSHAKE_SHARE, _HANDSHAKE_S = 0.9, 60.0
+"""A server without TLS never answers a handshake. It fails before the call does, with its own error."""
+
 _MANY_PARTS = 32
 """Of a command. redis-py packs each in Python."""
 
@@ -235,7 +238,11 @@ class _Tcp(RedisConnection, Connection):
         await super()._connect()  # type: ignore[no-untyped-call]
 
     def _connection_arguments(self) -> Mapping[str, Any]:
-        return {"host": self.host, "port": self.port, "ssl": self._tls}
+        place = {"host": self.host, "port": self.port}
+        if self._tls is None:
+            return place
+        timeout_s = _HANDSHAKE_SHARE * float(self.socket_connect_timeout or _HANDSHAKE_S)
+        return {**place, "ssl": self._tls, "ssl_handshake_timeout": timeout_s}
 
 
 class _Unix(RedisConnection, UnixDomainSocketConnection): ...
@@ -271,7 +278,8 @@ async def require_master(asked: Awaitable[Any]) -> None:
     if role[0] == b"sentinel":
         raise IncompatibleRedis("this is a Sentinel: use redis+sentinel:// in ANTIPHON_REDIS_URL")
     if role[0] != b"master":
-        raise ReadOnlyError("this server is a read only replica")
+        master = f"{role[1].decode()}:{int(role[2])}" if role[0] == b"slave" else "another server"
+        raise ReadOnlyError(f"this server is a read only replica of {master}")
 
 
 async def _identify(connection: AbstractConnection) -> None:

@@ -15,7 +15,7 @@ from antiphon.broker.connections.client import BlockingConnection, RedisNode
 from antiphon.broker.connections.pool import shared_pool
 from antiphon.broker.connections.shared_call import SharedCall
 from antiphon.broker.connections.single import SingleServer, read_password
-from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
+from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.redis_address import Endpoint, RedisAddress
 from antiphon.broker.settings import BrokerSettings
 
@@ -97,16 +97,31 @@ class SentinelClient(SingleServer):
         raise BrokerUnavailable(f"no Sentinel knows the master of {self.service!r}: {reasons}")
 
     async def read_state(self, sentinel: RedisNode) -> dict[str, str]:
-        """What a Sentinel knows about the master. Raises BrokerUnavailable or IncompatibleRedis."""
+        """What a Sentinel knows about the master. Raises BrokerUnavailable."""
         try:
-            reply = await sentinel.call("SENTINEL", "MASTER", self.service)
+            return _fields(await sentinel.call("SENTINEL", "MASTER", self.service))
         except ResponseError as error:
             if "unknown command" in str(error).lower():
-                hint = "use redis:// in ANTIPHON_REDIS_URL"
-                raise IncompatibleRedis(f"this server is not a Sentinel: {hint}") from error
-            raise BrokerUnavailable(str(error)) from error
-        text = [part.decode() for part in reply]
-        return dict(zip(text[::2], text[1::2], strict=True))
+                raise BrokerUnavailable(f"{sentinel.name} is not a Sentinel") from error
+            reason = str(error)
+            if "no such master" in reason.lower():
+                reason = await _other_masters(sentinel)
+            raise BrokerUnavailable(reason) from error
+
+
+def _fields(reply: list[bytes]) -> dict[str, str]:
+    text = [part.decode() for part in reply]
+    return dict(zip(text[::2], text[1::2], strict=True))
+
+
+async def _other_masters(sentinel: RedisNode) -> str:
+    """What a Sentinel knows that does not know the service."""
+    try:
+        known = [_fields(master)["name"] for master in await sentinel.call("SENTINEL", "MASTERS")]
+    except ResponseError:  # its user may not ask
+        known = []
+    names = ", ".join(map(repr, sorted(known)))
+    return f"{sentinel.name} knows {'only ' + names if known else 'no such master'}"
 
 
 def _master_in(state: Mapping[str, str]) -> Endpoint:

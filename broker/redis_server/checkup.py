@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from antiphon.broker.connections.client import RedisClient, RedisNode
 from antiphon.broker.connections.cluster import ClusterClient
 from antiphon.broker.connections.connect import connect, connect_to
 from antiphon.broker.connections.sentinel import SentinelClient
-from antiphon.broker.errors import BrokerError, BrokerUnavailable
+from antiphon.broker.errors import (
+    BadPasswordFile,
+    BrokerError,
+    BrokerUnavailable,
+    IncompatibleRedis,
+)
 from antiphon.broker.keys import Keys
 from antiphon.broker.redis_address import Endpoint
+from antiphon.broker.redis_remedies import remedy_of
+from antiphon.broker.redis_rights import check_rights
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.versions import (
     SCHEMA_VERSION,
     cluster_state,
+    first_calls,
     is_supported,
     read_schema_version,
     remedy_for,
@@ -39,8 +46,6 @@ _FIXED_VALKEY = {(7, 2): 11, (8, 0): 6, (8, 1): 4}
 """The first patch release of each series in which a script cannot run code. Redis 7.0 has none: its
 distributions fix it without a new number."""
 
-_CLOSED = re.compile(r"while (reading|writing)|closed by server|certificate required")
-
 _SEVERITY = (FindingStatus.OK, FindingStatus.WARNING, FindingStatus.FAILURE)
 
 
@@ -51,27 +56,21 @@ async def examine_redis(settings: BrokerSettings) -> list[Finding]:
         try:
             redis = connect(settings, only_master=False)
             closing.push_async_callback(redis.aclose)
-            await _Checkup(redis, settings, closing, findings).run()
+            with first_calls():
+                await _Checkup(redis, settings, closing, findings).run()
         except BrokerError as error:
-            findings.append(failure("redis", str(error), _remedy(str(error).lower())))
+            findings.append(failure("redis", str(error), _remedy(error)))
     return findings
 
 
-def _remedy(error: str) -> str:
-    """A server that needs TLS, or a certificate, often only closes the connection."""
-    if "certificate is not valid for" in error:
-        return (
-            "let the servers announce a name in their certificates (Cluster: cluster-announce-hostname "
-            "and cluster-preferred-endpoint-type), or add ssl_check_hostname=false to ANTIPHON_REDIS_URL"
-        )
-    if "certificate verify failed" in error:
-        return "correct ssl_ca_certs in ANTIPHON_REDIS_URL, or the certificates of the servers"
-    if _CLOSED.search(error):
-        return (
-            "a server with TLS needs rediss:// in ANTIPHON_REDIS_URL, and ssl_certfile and "
-            "ssl_keyfile if it asks for a certificate"
-        )
-    return "start it, or name another with ANTIPHON_REDIS_URL (`antiphon up` brings its own)"
+def _remedy(error: BrokerError) -> str:
+    if isinstance(error, BadPasswordFile):
+        return "correct the file, or the setting that names it"
+    if isinstance(error, IncompatibleRedis):
+        return remedy_of(str(error)) or "correct ANTIPHON_REDIS_URL"
+    return remedy_of(str(error)) or (
+        "start it, or name another with ANTIPHON_REDIS_URL (`antiphon up` brings its own)"
+    )
 
 
 class _Checkup:
@@ -98,25 +97,53 @@ class _Checkup:
         masters = await redis.masters()
         for node in masters:
             await self._add(node)
-        in_cluster = bool(int(self._infos[masters[0].name].get("cluster_enabled", 0)))
+        info = self._infos[first := masters[0].name]
+        if "role" not in info:
+            raise IncompatibleRedis(
+                "this is a Sentinel: use redis+sentinel:// in ANTIPHON_REDIS_URL"
+            )
+        in_cluster = bool(int(info.get("cluster_enabled", 0)))
         if isinstance(redis, ClusterClient | SentinelClient):
             await self._add_replicas()
         else:
-            findings.append(_role(self._infos[masters[0].name]))
+            findings.append(_role(info))
             if not in_cluster:
                 findings.append(ok("redis cluster", "a single server"))
         if in_cluster:
-            findings.append(await examine_cluster(masters[0], len(masters)))
+            views = {node.name: await examine_cluster(node, len(masters)) for node in masters}
+            worst = _worst(views)
+            findings.append(worst if worst.verdict is FindingStatus.FAILURE else views[first])
+        findings.append(rights := await self._rights(masters, in_cluster=in_cluster))
+        if rights.verdict is FindingStatus.FAILURE:
+            return
         for check in (_version, _eviction, _memory, _connections, _persistence):
             findings.append(_worst({name: check(info) for name, info in self._infos.items()}))
         times = {node.name: await _times(node) for node in self._servers}
         findings.append(_worst({name: _clock(skew_s) for name, (skew_s, _) in times.items()}))
         findings.append(_worst({name: _speed(trip_ms) for name, (_, trip_ms) in times.items()}))
-        findings.append(await _contract(redis, self._settings))
+        if all(finding.verdict is not FindingStatus.FAILURE for finding in findings):
+            findings.append(await _contract(redis, self._settings))
 
     async def _add(self, node: RedisNode) -> None:
-        self._infos[node.name] = await node.call("INFO", "everything")
+        try:
+            self._infos[node.name] = await node.call("INFO", "everything")
+        except NoPermissionError as error:
+            text = f"the user of {node.name} has no permissions for info"
+            raise IncompatibleRedis(text) from error
+        except BrokerUnavailable as error:
+            if node.name in str(error):
+                raise
+            raise BrokerUnavailable(f"{node.name}: {error}") from error
         self._servers.append(node)
+
+    async def _rights(self, masters: Sequence[RedisNode], *, in_cluster: bool) -> Finding:
+        keys = Keys(self._settings.key_prefix)
+        try:
+            for node in masters:
+                await check_rights(node, keys, in_cluster=in_cluster)
+        except IncompatibleRedis as error:
+            return failure("redis rights", str(error), _remedy(error))
+        return ok("redis rights", "all that sessions need")
 
     async def _add_replicas(self) -> None:
         self._findings.append(examine_replicas(self._infos))
@@ -166,7 +193,17 @@ def _role(info: Info) -> Finding:
     if info["role"] != "master":
         remedy = f"name its master, {info.get('master_host')}:{info.get('master_port')}"
         return failure("redis role", f"{info['role']}: it takes no writes", remedy)
+    if _refuses_writes(info):
+        return failure("redis role", "a master that refuses writes without its replicas", _REPLICAS)
     return ok("redis role", "master")
+
+
+_REPLICAS = "start the replicas, or lower min-replicas-to-write"
+
+
+def _refuses_writes(info: Info) -> bool:
+    """`min-replicas-to-write` is set, and no replica is there. INFO does not say how many are needed."""
+    return info.get("min_slaves_good_slaves") == 0
 
 
 def _eviction(info: Info) -> Finding:
@@ -264,13 +301,15 @@ async def examine_sentinels(redis: SentinelClient) -> list[Finding]:
         try:
             states[sentinel] = await redis.read_state(sentinel)
         except BrokerUnavailable as error:
-            lost.append(f"{sentinel.name} ({error})")
+            named = sentinel.name in str(error)
+            lost.append(str(error) if named else f"{sentinel.name}: {error}")
     if not states:
-        raise BrokerUnavailable(f"no Sentinel answers: {'; '.join(lost)}")
+        reasons = "; ".join(lost)
+        raise BrokerUnavailable(f"no Sentinel knows the master of {redis.service!r}: {reasons}")
     findings = []
     if lost:
         remedy = "start them, or correct ANTIPHON_REDIS_URL"
-        findings.append(warning(about, f"without an answer: {'; '.join(lost)}", remedy))
+        findings.append(warning(about, "; ".join(lost), remedy))
     masters = {f"{state['ip']}:{state['port']}" for state in states.values()}
     if len(masters) > 1:
         remedy = "wait for the end of the election, or repair the network between the Sentinels"
@@ -321,6 +360,9 @@ def replicas_of(masters: Mapping[str, Info]) -> list[Endpoint]:
 def examine_replicas(masters: Mapping[str, Info]) -> Finding:
     """Whether each master can be replaced, and stops when it is cut off from its replicas."""
     about = "redis replicas"
+    if closed := [name for name, info in masters.items() if _refuses_writes(info)]:
+        text = f"{', '.join(closed)} refuses writes without its replicas"
+        return failure(about, text, _REPLICAS)
     alone = [name for name, info in masters.items() if not int(info["connected_slaves"])]
     if alone:
         text = f"none for {', '.join(alone)}: its loss ends the service until it is started again"

@@ -19,6 +19,7 @@ from antiphon.broker.errors import (
     BrokerUnavailable,
     IncompatibleRedis,
 )
+from antiphon.broker.redis_remedies import remedy_of
 from antiphon.broker.service.logs import configure_logging
 from antiphon.broker.settings import CONFIG_STATUS, InvalidSettings
 from antiphon.interrupts import INTERRUPTED
@@ -48,16 +49,23 @@ def run_service(
     except KeyboardInterrupt:
         return INTERRUPTED
     except needs_change as error:
-        status, reason = CONFIG_STATUS, str(error)
-    except BrokerUnavailable as error:
-        remedy = "ANTIPHON_REDIS_URL names the server, and `antiphon up` starts one"
-        status, reason = 1, f"{error}; {remedy}"
+        status, reason = CONFIG_STATUS, why_it_cannot_start(error)
     except (BrokerError, OSError) as error:
-        status, reason = 1, str(error)
+        status, reason = 1, why_it_cannot_start(error)
     else:
         return 0
     structlog.get_logger().critical(f"{name}_cannot_start", error=reason)
     return status
+
+
+def why_it_cannot_start(error: Exception) -> str:
+    """The error, and what to do about it if it is about Redis."""
+    if not isinstance(error, IncompatibleRedis | BrokerUnavailable):
+        return str(error)
+    remedy = remedy_of(str(error))
+    if remedy is None and isinstance(error, BrokerUnavailable):
+        remedy = "ANTIPHON_REDIS_URL names the server, and `antiphon up` starts one"
+    return f"{error}; {remedy}" if remedy else str(error)
 
 
 def freeze_heap() -> None:

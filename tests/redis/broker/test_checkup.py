@@ -50,6 +50,7 @@ async def test_a_healthy_server_passes_every_check(sound: BrokerSettings) -> Non
     assert set(findings) == {
         *("redis version", "redis role", "redis eviction", "redis memory", "redis persistence"),
         *("redis connections", "redis cluster", "redis keys", "clock", "redis round trip"),
+        "redis rights",
     }
     assert findings["redis keys"].found == "contract version 2"
 

@@ -10,6 +10,13 @@ import pytest
 from redis.exceptions import ResponseError
 
 from antiphon.broker.client import open_broker
+from antiphon.broker.redis_rights import (
+    ON_A_CLUSTER,
+    ON_A_ROW,
+    ON_A_STREAM,
+    WITHOUT_KEYS,
+    right_for,
+)
 from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import StopIn, StoppedOut, StreamPosition
@@ -24,7 +31,7 @@ from support.stack import until
 BY_OTHER_MEANS = {"CONFIG", "QUIT", "SENTINEL", "SHUTDOWN"}
 """Sent to the private server of `antiphon up`, or to a Sentinel."""
 
-IN_ALL_CONNECTIONS = {"EXEC", "MULTI", "SELECT"}
+IN_ALL_CONNECTIONS = {"EXEC", "SELECT"}
 """Sent by redis-py. It is not named in the sources."""
 
 
@@ -47,6 +54,13 @@ def test_the_rights_are_the_commands_that_the_sources_name(redis_url: str) -> No
     }
     allowed = {re.split(r"[+|]", rule)[1].upper() for rule in documented_rules() if rule[0] == "+"}
     assert (named & known) - BY_OTHER_MEANS - {"DEBUG"} == allowed - IN_ALL_CONNECTIONS
+
+
+def test_services_check_the_rights_that_sessions_need() -> None:
+    commands = (*WITHOUT_KEYS, *ON_A_CLUSTER, *ON_A_ROW, *ON_A_STREAM)
+    documented = {rule[1:] for rule in documented_rules() if rule[0] == "+"}
+    optional = {"role", "subscribe", "pubsub|numsub", "select", "multi", "exec"}
+    assert {right_for(command.split()) for command in commands} == documented - optional
 
 
 async def test_the_rights_are_enough_for_a_session(limited: BrokerSettings) -> None:

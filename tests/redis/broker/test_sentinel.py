@@ -177,7 +177,7 @@ async def test_a_url_of_another_kind_is_refused(
     server = settings.model_copy(
         update={"redis_url": f"redis+sentinel://127.0.0.1:{group.master.port}/mymaster"}
     )
-    with pytest.raises(BrokerUnavailable, match="is not a Sentinel: use redis://"):
+    with pytest.raises(BrokerUnavailable, match="is not a Sentinel"):
         async with open_broker(server):
             pass
 
@@ -223,7 +223,7 @@ async def test_doctor_reports_a_missing_quorum(
             ):
                 await asyncio.sleep(0.2)
         assert found[0].verdict is FindingStatus.WARNING
-        assert f"127.0.0.1:{group.sentinels[0].port} (Redis does not answer" in found[0].found
+        assert f"nothing listens at 127.0.0.1:{group.sentinels[0].port}" in found[0].found
         assert "NOQUORUM" in found[1].found
     finally:
         for sentinel in group.sentinels[:2]:

@@ -108,7 +108,7 @@ async def test_a_cluster_of_servers_with_tls(
         bare = url.partition("?")[0]
         for refused, remedy in (
             (bare, "correct ssl_ca_certs"),
-            (f"{bare}?ssl_ca_certs={authority.ca}", "ssl_keyfile if it asks for a certificate"),
+            (f"{bare}?ssl_ca_certs={authority.ca}", "ssl_certfile and ssl_keyfile"),
             (plain, "needs rediss://"),
         ):
             (finding,) = await examine_redis(BrokerSettings(redis_url=refused))
@@ -178,11 +178,11 @@ async def test_sentinels(authority: TestAuthority, binary: Path, tmp_path: Path)
         bare = url.partition("?")[0]
         for refused, remedy in (
             (bare, "correct ssl_ca_certs"),
-            (f"{bare}?ssl_ca_certs={authority.ca}", "ssl_keyfile if it asks for a certificate"),
+            (f"{bare}?ssl_ca_certs={authority.ca}", "ssl_certfile and ssl_keyfile"),
             (plain, "needs rediss://"),
         ):
             (finding,) = await examine_redis(BrokerSettings(redis_url=refused))
-            assert finding.found.startswith("no Sentinel answers")
+            assert finding.found.startswith("no Sentinel knows the master of")
             assert remedy in finding.remedy
         async with open_broker(settings) as broker:
             group.master.kill()
