@@ -35,7 +35,7 @@ _KEY_FILES_S = 2.0
 """How often the files of keys are read."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EdgeContext:
     """Holds no session state: another edge can rebuild all of it from Redis."""
 
@@ -130,9 +130,6 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
     Raises BrokerUnavailable, IncompatibleRedis, and what AccessPolicy raises on bad settings.
     """
     access = AccessPolicy(settings, settings.host)
-    connection_limiter = ConnectionLimiter(
-        settings.max_sockets_per_address, settings.max_connects_per_minute
-    )
     metrics = EdgeMetrics(edge_id := new_process_id("edge"))
     bind_contextvars(instance=edge_id)
     async with (
@@ -147,20 +144,22 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
         watch = WorkerWatch(broker, events.is_empty, heartbeat.beat)
         upkeep = asyncio.create_task(_keep_up(events, heartbeat, watch), name="edge-upkeep")
         edge = EdgeContext(
-            edge_id,
-            settings,
-            broker,
-            events,
-            terminator,
-            access,
-            connection_limiter,
-            ConnectionLimiter(settings.max_sockets_per_address, 0),
-            ByteBudget(settings.max_chats_bytes),
-            ChatConnections(),
-            upkeep,
-            metrics,
-            AdminFeed(broker, events),
-            tracing,
+            id=edge_id,
+            settings=settings,
+            broker=broker,
+            events=events,
+            terminator=terminator,
+            access=access,
+            connection_limiter=ConnectionLimiter(
+                settings.max_sockets_per_address, settings.max_connects_per_minute
+            ),
+            request_limiter=ConnectionLimiter(settings.max_sockets_per_address, 0),
+            chat_budget=ByteBudget(settings.max_chats_bytes),
+            chats=ChatConnections(),
+            upkeep=upkeep,
+            metrics=metrics,
+            admin_feed=AdminFeed(broker, events),
+            tracing=tracing,
         )
         key_files = asyncio.create_task(_follow_key_files(edge), name="key-files")
         try:

@@ -14,7 +14,8 @@ MAX_TOOLS = 128
 MAX_CALLS = 128
 MAX_TOOL_BYTES = 64 * 1024
 """Of all definitions of a request together, as JSON."""
-_MAX_DEPTH = 32
+MAX_JSON_DEPTH = 32
+"""Of objects that are stored inside other JSON, whose encoder accepts 254 levels."""
 
 
 def are_arguments(text: str) -> bool:
@@ -26,14 +27,14 @@ def are_arguments(text: str) -> bool:
 
 
 def is_usable_object(value: object) -> bool:
-    """Whether this is a JSON object that is not nested too deep."""
-    return isinstance(value, dict) and _fits(value, _MAX_DEPTH)
+    """Whether this is a JSON object that is not nested too deep and has no LongText."""
+    return isinstance(value, dict) and _fits(value, MAX_JSON_DEPTH)
 
 
 def _check_arguments(text: str) -> str:
     if not are_arguments(text):
         raise ValueError(
-            f"must be the text of a JSON object, nested at most {_MAX_DEPTH} deep; "
+            f"must be the text of a JSON object, nested at most {MAX_JSON_DEPTH} deep; "
             "send the arguments back as they came"
         )
     return text
@@ -44,7 +45,7 @@ def _check_parameters(schema: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("must be a JSON Schema whose `type` is `object`")
     if not is_usable_object(schema):
         raise ValueError(
-            f"nested more than {_MAX_DEPTH} deep, or a text is too long; send a flatter schema"
+            f"nested more than {MAX_JSON_DEPTH} deep, or a text is too long; send a flatter schema"
         )
     if len(orjson.dumps(schema)) > MAX_TOOL_BYTES:  # pydantic takes 20 ms to write a large one
         raise ValueError(f"more than {MAX_TOOL_BYTES} bytes of JSON; send a smaller schema")

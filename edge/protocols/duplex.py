@@ -59,11 +59,10 @@ from antiphon.shared_schemas.messages.duplex import (
     parse_duplex_message,
 )
 from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.tools import MAX_JSON_DEPTH, is_usable_object
 from antiphon.shared_schemas.wire import Notice, Resumed
 
 _MAX_DIAGNOSTIC_BYTES = 64 * 1024
-_MAX_DIAGNOSTIC_DEPTH = 32
-"""It is stored inside other JSON, whose encoder accepts 254 levels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,21 +180,14 @@ def _diagnostic(message: ClientDiagnostic) -> DiagnosticIn:
             field="metrics",
             code=ErrorCode.MESSAGE_TOO_LARGE,
         )
-    if _deeper_than(_MAX_DIAGNOSTIC_DEPTH, metrics):
+    if not is_usable_object(metrics):
         raise _too_deep()
     return DiagnosticIn(metrics=metrics)
 
 
 def _too_deep(or_else: str = "") -> InvalidInput:
-    text = f"metrics: nested more than {_MAX_DIAGNOSTIC_DEPTH} deep{or_else}"
+    text = f"metrics: nested more than {MAX_JSON_DEPTH} deep{or_else}"
     return InvalidInput(text, field="metrics")
-
-
-def _deeper_than(limit: int, value: Any) -> bool:
-    inner = list(value.values()) if isinstance(value, dict) else value
-    if not isinstance(inner, list):
-        return False
-    return limit == 0 or any(_deeper_than(limit - 1, item) for item in inner)
 
 
 class DuplexMachine(ConversationMachine[DuplexCommand]):

@@ -1,6 +1,6 @@
 """`/v1/realtime`: decoding of its events, the table of legal commands, and the events it sends.
 
-The tables and events of version 2 are in `realtime_v2`.
+The tables and events of version 2 are in `realtime_v2`, errors and ends in `realtime_reports`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,14 @@ from antiphon.edge.protocols.machine import (
     Send,
     SessionMachine,
 )
+from antiphon.edge.protocols.realtime_reports import (
+    CLOSED_AS,
+    CLOSED_AS_V2,
+    encode_realtime_error,
+    encode_v2_error,
+    error_event,
+    report_place,
+)
 from antiphon.edge.protocols.realtime_v2 import Negotiation, ResponseDeltas, read_init, read_input
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import OUTPUT_RATE
@@ -53,29 +61,27 @@ from antiphon.shared_schemas.messages.realtime import (
     MIN_SAMPLES,
     Append,
     AudioDelta,
-    ClosedReason,
-    ErrorEvent,
     Listen,
     PlaybackEvent,
-    RealtimeCode,
+    RealtimeClientEvent,
     SessionClose,
     SessionClosed,
     SessionCreated,
     SessionNotice,
-    SessionQueued,
     SessionQueueDone,
-    SessionQueueUpdate,
     SessionUpdate,
+    parse_event_or_playback,
     parse_realtime_event,
 )
 from antiphon.shared_schemas.messages.realtime_v2 import (
-    ClosedReasonV2,
     InputAppend,
     OutputDelta,
+    RealtimeV2Event,
     SessionClosedV2,
     SessionCreatedV2,
     SessionInit,
     parse_v2_event,
+    parse_v2_event_or_playback,
 )
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.wire import ServerMessage
@@ -102,46 +108,6 @@ LEGAL: dict[Phase, frozenset[type[RealtimeCommand]]] = {
 
 PHASE_TEXT = realtime_v2.phase_text(WIRE_NAMES[PrepareIn])
 
-_NOT_REPORTED = frozenset({ErrorCode.INPUT_BACKPRESSURE, ErrorCode.INVALID_JSON})
-"""Excess audio is dropped without an error; in version 1, the close code alone reports invalid JSON."""
-
-_CODES: dict[str, RealtimeCode] = {
-    ErrorCode.NOT_READY: RealtimeCode.NOT_READY,
-    ErrorCode.UNKNOWN_TYPE: RealtimeCode.UNKNOWN_EVENT,
-    ErrorCode.MISSING_FIELD: RealtimeCode.MISSING_FIELD,
-    ErrorCode.INVALID_FIELD: RealtimeCode.INVALID_PAYLOAD,
-    ErrorCode.MESSAGE_TOO_LARGE: RealtimeCode.INVALID_PAYLOAD,
-    ErrorCode.TOO_COMPLEX: RealtimeCode.INVALID_PAYLOAD,
-    ErrorCode.QUEUE_FULL: RealtimeCode.QUEUE_FULL,
-    ErrorCode.STORE_FULL: RealtimeCode.SERVICE_UNAVAILABLE,
-    ErrorCode.WORKER_LOST: RealtimeCode.WORKER_CONNECT_FAILED,
-    ErrorCode.BROKER_UNAVAILABLE: RealtimeCode.SERVICE_UNAVAILABLE,
-    ErrorCode.SERVER_SHUTDOWN: RealtimeCode.SERVICE_UNAVAILABLE,
-    ErrorCode.RATE_LIMITED: RealtimeCode.SERVICE_UNAVAILABLE,
-    ErrorCode.PAGE_OFF: RealtimeCode.SERVICE_UNAVAILABLE,
-    ErrorCode.INFERENCE_ERROR: RealtimeCode.INFERENCE_ERROR,
-}
-
-CLOSED_AS: dict[EndReason, tuple[ClosedReason, Close]] = {
-    EndReason.STOPPED: (ClosedReason.STOPPED, Close.NORMAL),
-    EndReason.PAUSE_TIMEOUT: (ClosedReason.TIMEOUT, Close.NORMAL),
-    EndReason.CONTEXT_FULL: (ClosedReason.CONTEXT_FULL, Close.NORMAL),
-    EndReason.SERVER_SHUTDOWN: (ClosedReason.SERVER_SHUTDOWN, Close.RESTART),
-    EndReason.CANCELLED: (ClosedReason.ERROR, Close.POLICY),
-    EndReason.ERROR: (ClosedReason.ERROR, Close.INTERNAL),
-}
-"""Ends that `session.closed` reports. Other ends are an `error` and close code 1013."""
-
-_ENDS_V2 = {
-    EndReason.STOPPED: (ClosedReasonV2.CLIENT_CLOSED, ""),
-    EndReason.PAUSE_TIMEOUT: (ClosedReasonV2.TIMEOUT, "the session lasted too long without audio"),
-    EndReason.CONTEXT_FULL: (ClosedReasonV2.CONTEXT_FULL, "the context is full"),
-    EndReason.SERVER_SHUTDOWN: (ClosedReasonV2.SERVER_SHUTDOWN, "the server shuts down; reconnect"),
-    EndReason.CANCELLED: (ClosedReasonV2.ERROR, "the session was cancelled"),
-    EndReason.ERROR: (ClosedReasonV2.ERROR, "the session failed"),
-}
-"""Reasons in version 2, and diagnostics."""
-
 _DEFAULTS = DuplexConfig()
 
 SILENCE_10MS = bytes(4 * OUTPUT_RATE // 100)
@@ -162,15 +128,18 @@ class RealtimeDecoder:
         self._negotiation = negotiation or Negotiation()
         self._max_reference_s = settings.max_reference_s
         self._video = video
-        self._playback_ack = playback_ack
+        self._parse_v1 = parse_event_or_playback if playback_ack else parse_realtime_event
+        self._parse_v2 = parse_v2_event_or_playback if playback_ack else parse_v2_event
         self._reader = InputReader(settings)
 
     async def decode(self, frame: ClientFrame) -> RealtimeCommand:
         """The command in one frame. Raises InvalidInput, NotJson or ChatRequested."""
         data, payload = self._reader.read_frame(frame)
-        is_v2 = self._negotiation.is_version_2(data)
-        parse = parse_v2_event if is_v2 else parse_realtime_event
-        event = parse(data, payload, playback_ack=self._playback_ack)
+        event: RealtimeClientEvent | RealtimeV2Event
+        if self._negotiation.is_version_2(data):
+            event = self._parse_v2(data, payload)
+        else:
+            event = self._parse_v1(data, payload)
         if isinstance(event, SessionClose):
             return StopIn()
         self._reader.charge_message()
@@ -402,7 +371,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
     def _failed(self, entry: ErrorOut) -> list[Action]:
         if entry.code == ErrorCode.CONTEXT_FULL:
             return self._close(EndReason.CONTEXT_FULL)
-        error = Send(_error_event(entry.code, entry.message))
+        error = Send(error_event(entry.code, entry.message))
         if entry.fatal or self._is_v2:
             return [error, *self._close(EndReason.ERROR, entry.message)]
         if self.phase is Phase.PREPARING:
@@ -413,34 +382,10 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         closed, code = CLOSED_AS[reason]
         message: ServerMessage = SessionClosed(reason=closed)
         if self._is_v2:
-            why, text = _ENDS_V2[reason]
+            why, text = CLOSED_AS_V2[reason]
             used = self._responses.count(None)
             message = SessionClosedV2.of(why, diagnostic or text, self._recording, used)
         return self._finish(message, code, reason)
-
-
-def report_place(place: QueuePlace, *, notices: bool) -> list[Action]:
-    """The document knows no mark, no position 0 and no reason, so clients must ask for them."""
-    if not notices and (place.stale or place.position == 0):
-        return []
-    reason = place.reason if notices else None
-    if place.first:
-        queued = SessionQueued(
-            position=place.position,
-            estimated_wait_s=place.eta_s,
-            ticket_id=place.ticket_id,
-            queue_length=place.queue_length,
-            reason=reason,
-        )
-        return [Send(queued)]
-    update = SessionQueueUpdate(
-        position=place.position,
-        estimated_wait_s=place.eta_s,
-        queue_length=place.queue_length,
-        stale=place.stale or None,
-        reason=reason,
-    )
-    return [Send(update)]
 
 
 class DeltaBuffer:
@@ -464,32 +409,3 @@ class DeltaBuffer:
         return AudioDelta(
             text=text, audio=audio, end_of_turn=ends, kv_cache_length=entry.kv_cache_length
         )
-
-
-def _error_event(code: str, text: str) -> ErrorEvent:
-    """An unknown code is an error of the engine."""
-    return ErrorEvent.of(_CODES.get(code, RealtimeCode.INFERENCE_ERROR), text)
-
-
-def encode_realtime_error(fault: Fault) -> Sequence[ServerMessage]:
-    """A realtime client knows nine codes of errors and five reasons of an end."""
-    code = fault.message.code
-    if code in _NOT_REPORTED:
-        return []
-    if fault.close is Close.RESTART:
-        return [SessionClosed(reason=ClosedReason.SERVER_SHUTDOWN)]
-    if fault.close is None or code in _CODES:
-        return [_error_event(code, fault.message.message)]
-    return [SessionClosed(reason=ClosedReason.ERROR)]
-
-
-def encode_v2_error(fault: Fault, sid: str | None = None) -> Sequence[ServerMessage]:
-    """An `error`, then `session.closed`. A shutdown is no error."""
-    text, code = fault.message.message, fault.message.code
-    if fault.close is Close.RESTART:
-        return [SessionClosedV2.of(ClosedReasonV2.SERVER_SHUTDOWN, text, sid)]
-    known = _CODES.get(code, RealtimeCode.SERVICE_UNAVAILABLE)
-    if code in _NOT_REPORTED:
-        known = RealtimeCode.INVALID_PAYLOAD
-    closed = SessionClosedV2.of(ClosedReasonV2.ERROR, text, sid)
-    return [ErrorEvent.of(known, text), closed]

@@ -13,7 +13,7 @@ from antiphon.edge.media.voices import UploadedVoices
 from antiphon.edge.protocols import chat
 from antiphon.edge.protocols.chat import ChatMachine, decode_input
 from antiphon.edge.protocols.machine import Action, Actions, Finish, Phase, QueuePlace, Send
-from antiphon.edge.protocols.realtime import encode_v2_error, report_place
+from antiphon.edge.protocols.realtime_reports import encode_v2_error, report_place
 from antiphon.edge.protocols.realtime_v2 import usage_fields
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.entries import (

@@ -14,7 +14,6 @@ from antiphon.edge.context import EdgeContext
 from antiphon.edge.errors import SHUTDOWN, ClientGone, Close, Draining, ResumeExpired
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.protocols.machine import Phase
-from antiphon.edge.protocols.realtime import encode_v2_error
 from antiphon.edge.protocols.realtime_chat import (
     RealtimeChatDecoder,
     RealtimeChatMachine,
@@ -22,6 +21,7 @@ from antiphon.edge.protocols.realtime_chat import (
     closed_by_client,
     decode_chat_event,
 )
+from antiphon.edge.protocols.realtime_reports import encode_v2_error
 from antiphon.edge.session.admission import (
     AdmittedSession,
     ConnectOptions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import structlog
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -75,6 +75,7 @@ from antiphon.shared_schemas.recording_list import RecordingPage, RecordingQuery
 
 log = structlog.get_logger()
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _PREFIX = "/api/sessions"
@@ -343,10 +344,10 @@ async def recordings(edge: EdgeDep, query: Annotated[RecordingQuery, Query()]) -
     return await run_blocking(index_of(edge.settings.recordings_root).page, query)
 
 
-async def run_blocking(call: Callable[..., T], *args: Any) -> T:
+async def run_blocking(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Runs a call to the store in a thread. Raises HttpError."""
     with _http_errors():
-        return await run_in_threadpool(call, *args)
+        return await run_in_threadpool(call, *args, **kwargs)
 
 
 @contextmanager

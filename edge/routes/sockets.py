@@ -23,8 +23,8 @@ from antiphon.edge.protocols.machine import Command
 from antiphon.edge.protocols.realtime import (
     RealtimeDecoder,
     RealtimeMachine,
-    encode_realtime_error,
 )
+from antiphon.edge.protocols.realtime_reports import encode_realtime_error
 from antiphon.edge.protocols.realtime_v2 import Negotiation
 from antiphon.edge.routes.realtime_chat import continue_as_chat, serve_chat_mode
 from antiphon.edge.session.admission import (

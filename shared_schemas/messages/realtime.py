@@ -13,7 +13,6 @@ from antiphon.shared_schemas.wire import (
     Media,
     MessageReader,
     Notice,
-    Payload,
     ServerMessage,
 )
 
@@ -66,18 +65,11 @@ class PlaybackEvent(ClientMessage):
 
 RealtimeClientEvent = SessionUpdate | Append | SessionClose | PlaybackEvent
 
-_READER = MessageReader[RealtimeClientEvent](SessionUpdate | Append | SessionClose)
-_EXTENDED = MessageReader[RealtimeClientEvent](RealtimeClientEvent)
-
-
-def parse_realtime_event(
-    data: object, payload: Payload | None = None, *, playback_ack: bool = False
-) -> RealtimeClientEvent:
-    """Check one decoded JSON value; `playback_ack` is known only if it was requested.
-
-    Raises InvalidInput naming the field and the remedy.
-    """
-    return (_EXTENDED if playback_ack else _READER).parse(data, payload)
+parse_realtime_event = MessageReader[RealtimeClientEvent](
+    SessionUpdate | Append | SessionClose
+).parse
+parse_event_or_playback = MessageReader[RealtimeClientEvent](RealtimeClientEvent).parse
+"""For clients that asked for `playback_ack`."""
 
 
 class RealtimeCode(StrEnum):

@@ -18,7 +18,7 @@ from antiphon.shared_schemas.messages.realtime import (
     SessionQueueDone,
     SessionQueueUpdate,
 )
-from antiphon.shared_schemas.wire import ClientMessage, Media, MessageReader, Payload, ServerMessage
+from antiphon.shared_schemas.wire import ClientMessage, Media, MessageReader, ServerMessage
 
 MAX_PROMPT_CHARS = 20_000
 
@@ -87,18 +87,9 @@ class InputAppend(ClientMessage):
 
 RealtimeV2Event = SessionInit | InputAppend | SessionClose | PlaybackEvent
 
-_READER = MessageReader[RealtimeV2Event](SessionInit | InputAppend | SessionClose)
-_EXTENDED = MessageReader[RealtimeV2Event](RealtimeV2Event)
-
-
-def parse_v2_event(
-    data: object, payload: Payload | None = None, *, playback_ack: bool = False
-) -> RealtimeV2Event:
-    """Check one decoded JSON value; `playback_ack` is known only if it was requested.
-
-    Raises InvalidInput naming the field and the remedy.
-    """
-    return (_EXTENDED if playback_ack else _READER).parse(data, payload)
+parse_v2_event = MessageReader[RealtimeV2Event](SessionInit | InputAppend | SessionClose).parse
+parse_v2_event_or_playback = MessageReader[RealtimeV2Event](RealtimeV2Event).parse
+"""For clients that asked for `playback_ack`."""
 
 
 class ChatAppend(ClientMessage):
@@ -110,12 +101,8 @@ class ChatAppend(ClientMessage):
 
 ChatModeEvent = SessionInit | ChatAppend | SessionClose
 
-_CHAT_READER = MessageReader[ChatModeEvent](ChatModeEvent)
-
-
-def parse_chat_mode_event(data: object, payload: Payload | None = None) -> ChatModeEvent:
-    """Check one decoded JSON value; the request in it is not checked. Raises InvalidInput."""
-    return _CHAT_READER.parse(data, payload)
+parse_chat_mode_event = MessageReader[ChatModeEvent](ChatModeEvent).parse
+"""Does not check the request in a ChatAppend."""
 
 
 class SessionCreatedV2(SessionCreated, type="session.created", bears_token=True):

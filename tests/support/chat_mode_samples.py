@@ -8,7 +8,6 @@ import orjson
 
 from antiphon.edge.errors import Close, NotJson
 from antiphon.edge.protocols.machine import Action, Finish, Forward, Phase, Send
-from antiphon.edge.protocols.realtime import encode_v2_error
 from antiphon.edge.protocols.realtime_chat import (
     RealtimeChatDecoder,
     RealtimeChatMachine,
@@ -16,6 +15,7 @@ from antiphon.edge.protocols.realtime_chat import (
     closed_by_client,
     decode_chat_event,
 )
+from antiphon.edge.protocols.realtime_reports import encode_v2_error
 from antiphon.shared_schemas.entries import ChatDoneOut, DeltaOut
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.messages.realtime import SessionClose

@@ -14,7 +14,8 @@ from antiphon.edge.protocols.chat import ChatDecoder, ChatMachine, decode_reques
 from antiphon.edge.protocols.duplex import DuplexDecoder, DuplexMachine
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder, HalfDuplexMachine
 from antiphon.edge.protocols.machine import Action, Forward, Phase
-from antiphon.edge.protocols.realtime import RealtimeDecoder, RealtimeMachine, encode_realtime_error
+from antiphon.edge.protocols.realtime import RealtimeDecoder, RealtimeMachine
+from antiphon.edge.protocols.realtime_reports import encode_realtime_error
 from antiphon.edge.protocols.realtime_v2 import Negotiation
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.entries import (

@@ -21,8 +21,8 @@ from antiphon.edge.protocols.realtime import (
     Phase,
     RealtimeCommand,
     RealtimeMachine,
-    encode_realtime_error,
 )
+from antiphon.edge.protocols.realtime_reports import encode_realtime_error
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
     ChunkIn,
