@@ -28,7 +28,7 @@ errors name. Written by `PYTHONPATH=tests python -m support.message_table`; a te
 - `not_ready` and other codes: an `error` with that code, after which the session continues, unless a close code
   follows.
 - `stopped`, 1000: that message (or an `error` with that code), then the connection closes with this number
-  and nothing follows. A number alone closes without a word.
+  and nothing follows. A number alone closes without a message.
 
 A binary frame that was not agreed on (subprotocol `antiphon.binary.v1`) closes with 1003 in every state.
 
