@@ -26,10 +26,11 @@ class WorkerHeartbeat:
     `state` overrides the state of the sessions while the worker loads, drains or has failed.
     """
 
-    def __init__(self, context: WorkerContext, pool: SessionPool, address: str = "") -> None:
+    def __init__(self, context: WorkerContext, pool: SessionPool) -> None:
         self._context = context
         self._pool = pool
-        self.address = address
+        self.address = ""
+        """Of the health page."""
         self.state: WorkerState | None = WorkerState.LOADING
         self.detail = ""
         self.drain_asked = asyncio.Event()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.client import open_broker
 from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.service.metrics import BrokerMetrics, new_registry
@@ -111,7 +111,7 @@ class _Worker:
             finally:
                 beating.cancel()
                 await asyncio.wait([beating])
-                await self._leave(self._context.broker)
+                await self._leave()
 
     async def _load(self) -> None:
         log.info("engine_loading", engine=self._context.processor.info.name)
@@ -191,9 +191,9 @@ class _Worker:
         await stop.wait()
         await asyncio.sleep(grace_s - min(_HAND_OVER_S, grace_s / 2))
 
-    async def _leave(self, broker: Broker) -> None:
+    async def _leave(self) -> None:
         try:
-            await broker.registry.worker_gone(self._context.worker_id)
+            await self._context.broker.registry.worker_gone(self._context.worker_id)
         except BrokerUnavailable as error:
             log.warning("leave_unannounced", error=str(error))
         log.info("worker_stopped")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 
 import structlog
@@ -104,9 +104,14 @@ class SpeechTranscript:
 
 async def utterance_text(transcript: Future[str]) -> str:
     """The text of an utterance; empty if it is not ready in time or the recogniser has failed."""
-    await asyncio.to_thread(wait, [transcript], _PATIENCE_S)
-    ready = transcript.done() and not transcript.cancelled() and transcript.exception() is None
-    return transcript.result() if ready else ""
+    waiting = asyncio.wrap_future(transcript)
+    waiting.add_done_callback(_failed)  # else the event loop reports a failure that comes later
+    await asyncio.wait([waiting], timeout=_PATIENCE_S)
+    return waiting.result() if waiting.done() and not _failed(waiting) else ""
+
+
+def _failed(future: asyncio.Future[str] | Future[str]) -> bool:
+    return future.cancelled() or future.exception() is not None
 
 
 def _log_failure(future: Future[str]) -> None:

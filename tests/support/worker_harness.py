@@ -158,7 +158,7 @@ async def worker_loops(
     engine = EngineExecutor(settings.slots)
     context = WorkerContext(worker_id, broker, processor, engine, settings, transcriber=transcriber)
     pool = SessionPool(context)
-    heartbeat = WorkerHeartbeat(context, pool, "")
+    heartbeat = WorkerHeartbeat(context, pool)
     heartbeat.state = None
     await heartbeat.beat()
     claimer = Claimer(context, pool)
