@@ -33,9 +33,9 @@ from antiphon.cli.conversation.sound import load_speech
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
 from antiphon.cli.load.report import report_of
 from antiphon.cli.load.run import run_load
-from antiphon.cli.load.usage import ProcessUsage, with_generator
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.stack.processes import huge_pages
+from antiphon.cli.stack.usage import ProcessUsage, with_generator
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     OUTPUT_RATE,

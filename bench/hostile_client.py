@@ -39,8 +39,8 @@ from antiphon.broker.service.logs import configure_logging
 from antiphon.cli.load.plan import LoadPlan
 from antiphon.cli.load.report import report_of
 from antiphon.cli.load.run import run_load
-from antiphon.cli.load.usage import ProcessUsage
 from antiphon.cli.load.users import LoadInputs
+from antiphon.cli.stack.usage import ProcessUsage
 from antiphon.client.link import ClientOptions
 from antiphon.edge.service import run as run_edge
 from antiphon.edge.settings import EdgeSettings

@@ -16,75 +16,59 @@ from antiphon.cli.help import Command, Group, examples
 from antiphon.interrupts import INTERRUPTED
 
 _COMMANDS = {
-    "up": {
-        "up": "Run Redis, an edge, a worker, the recorder and the cleanup job, also in the background."
+    "Start and stop": {
+        "up.up": "Run Redis, an edge, a worker, the recorder and the cleanup job, also in the background.",
+        "background.down": "Stop the `antiphon up` of this folder, in the foreground or the background.",
+        "background.status": "Show the services of this folder's `antiphon up`, its engine, "
+        "sessions and address.",
+        "background.logs": "Show the logs of the services of this folder's `antiphon up`, or of its last one.",
+        "demo.demo": "Start everything, ask one spoken question in real time, show and save the answer.",
+        "doctor.doctor": "Check Redis, clock, disk, ports, certificate, GPU and model; "
+        "status 1 if a check fails.",
     },
-    "background": {
-        "down": "Stop the `antiphon up` of this folder, in the foreground or the background.",
-        "status": "Show the services of this folder's `antiphon up`, its engine, sessions and address.",
-        "logs": "Show the logs of the services of this folder's `antiphon up`, or of its last one.",
+    "Talk and listen": {
+        "talk.talk": "Hold a spoken conversation with a running edge and save the reply.",
+        "recordings.recordings": "List, show, export and play recorded sessions.",
+        "replay.replay": "Send a recorded session to an edge again; compare decisions, words and latency.",
+        "bench.bench": "Simulate many users in real time; print latency, lost and late answers, and "
+        "resource use.",
     },
-    "talk": {"talk": "Hold a spoken conversation with a running edge and save the reply."},
-    "demo": {
-        "demo": "Start everything, ask one spoken question in real time, show and save the answer."
+    "Look inside": {
+        "live.queue": "Show waiting sessions; `cancel` removes one.",
+        "live.sessions": "Show the sessions that run or wait now.",
+        "live.workers": "Show the live workers, the kinds of sessions they serve and their load.",
+        "live.edges": "Show the live edges and the number of sessions on each.",
+        "live.events": "Show state changes of sessions, oldest first.",
     },
-    "bench": {
-        "bench": "Simulate many users in real time; print latency, lost and late answers, and "
-        "resource use."
+    "Single services": {
+        "serve.edge": "Run one edge: the WebSockets and HTTP routes that clients use.",
+        "serve.worker": "Run one inference worker; `drain` stops one.",
+        "serve.recorder": "Run one recorder: it writes every session to disk.",
+        "serve.cleanup": "Keep recordings within their age and size limits, as a loop or once.",
     },
-    "recordings": {"recordings": "List, show, export and play recorded sessions."},
-    "replay": {
-        "replay": "Send a recorded session to an edge again; compare decisions, words and latency."
-    },
-    "serve": {
-        "edge": "Run one edge: the WebSockets and HTTP routes that clients use.",
-        "worker": "Run one inference worker; `drain` stops one.",
-        "recorder": "Run one recorder: it writes every session to disk.",
-        "cleanup": "Keep recordings within their age and size limits, as a loop or once.",
-    },
-    "live": {
-        "queue": "Show waiting sessions; `cancel` removes one.",
-        "sessions": "Show the sessions that run or wait now.",
-        "workers": "Show the live workers, the kinds of sessions they serve and their load.",
-        "edges": "Show the live edges and the number of sessions on each.",
-        "events": "Show state changes of sessions, oldest first.",
-    },
-    "admin": {
-        "migrate-keys": "Move the keys of version 1 in Redis to version 2, while no service runs.",
-        "make-secrets": "Create the passwords that a stack needs and that are missing. Prints none "
-        "of them.",
-    },
-    "doctor": {
-        "doctor": "Check Redis, clock, disk, ports, certificate, GPU and model; status 1 if a check "
-        "fails."
+    "Maintenance": {
+        "admin.migrate_keys": "Move the keys of version 1 in Redis to version 2, while no service runs.",
+        "admin.make_secrets": "Create the passwords that a stack needs and that are missing. "
+        "Prints none of them.",
     },
 }
-"""Modules with the name and summary of each of their commands: a function or group of that name."""
-
+"""By panel of `antiphon --help`, in its order: functions or groups of `commands`, and the summary of each."""
 
 _EX_CONFIG = 78
 """The same command fails again until the installation or a setting changes."""
 
-_PANELS = {
-    "Start and stop": ("up", "down", "status", "logs", "demo", "doctor"),
-    "Talk and listen": ("talk", "recordings", "replay", "bench"),
-    "Look inside": ("queue", "sessions", "workers", "edges", "events"),
-    "Single services": ("edge", "worker", "recorder", "cleanup"),
-    "Maintenance": ("migrate-keys", "make-secrets"),
-}
-"""The groups of `antiphon --help`, and their commands in order."""
-
 
 class LazyCommand(Command):
-    """A command by name and summary, imported when it is called."""
+    """A command of `_COMMANDS`, whose module is imported when it is called."""
 
-    def __init__(self, module: str, name: str, summary: str, panel: str) -> None:
+    def __init__(self, source: str, summary: str, panel: str) -> None:
+        self._module, _, self._function = source.partition(".")
+        name = self._function.replace("_", "-")
         super().__init__(name, help=summary, rich_help_panel=panel)
-        self._module = module
 
     def loaded(self) -> Any:
         module = import_module(f"antiphon.cli.commands.{self._module}")
-        found = getattr(module, str(self.name).replace("-", "_"))
+        found = getattr(module, self._function)
         group = found if isinstance(found, typer.Typer) else typer.Typer(add_completion=False)
         if group is not found:
             group.command(self.name, cls=Command)(found)
@@ -102,15 +86,9 @@ class LazyGroup(Group):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        found = {
-            name: (module, summary)
-            for module, summaries in _COMMANDS.items()
-            for name, summary in summaries.items()
-        }
-        for panel, names in _PANELS.items():
-            for name in names:
-                module, summary = found[name]
-                self.add_command(LazyCommand(module, name, summary, panel))
+        for panel, commands in _COMMANDS.items():
+            for source, summary in commands.items():
+                self.add_command(LazyCommand(source, summary, panel))
 
 
 app = typer.Typer(

@@ -17,9 +17,9 @@ from rich.console import Console
 from antiphon.broker.client import Broker
 from antiphon.cli.broker_access import call_broker
 from antiphon.cli.common import AsJson, DataDir, Row, fail, print_table, program, rows_table
-from antiphon.cli.load.usage import processes_of
 from antiphon.cli.stack.logs import COLOURS, LOGS_FOLDER, UP_LOG, LogTail, render
 from antiphon.cli.stack.stack_file import StackFile
+from antiphon.cli.stack.usage import processes_of
 from antiphon.recorder_service.settings import RecorderSettings
 
 SERVICES = ("redis", "edge", "worker", "recorder", "cleanup")
@@ -33,7 +33,6 @@ def down(
     ] = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Stop the `antiphon up` of this folder, in the foreground or the background."""
     folder = _folder(data_dir)
     stack = _running(folder)
     os.kill(stack.pid, signal.SIGTERM)
@@ -51,7 +50,6 @@ def down(
 
 
 def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
-    """Show the services of this folder's `antiphon up`, its engine, sessions and address."""
     folder = _folder(data_dir)
     stack = _running(folder)
     found = call_broker(_live_state, stack.redis_url)
@@ -89,7 +87,6 @@ def logs(
     last: Annotated[int, typer.Option("--last", "-n", help="Number of past lines.", min=0)] = 100,
     data_dir: DataDir = None,
 ) -> None:
-    """Show the logs of the services of this folder's `antiphon up`, or of its last one."""
     if service is not None and service not in _LOGS:
         fail(f"there is no service {service!r}; choose one of: {', '.join(_LOGS)}", status=2)
     folder = _folder(data_dir)

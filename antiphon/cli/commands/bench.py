@@ -19,8 +19,7 @@ from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail
 from antiphon.cli.conversation.sound import UnusableAudio, load_speech
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
 from antiphon.cli.load.report import report_of, show
-from antiphon.cli.load.run import LoadResult, NobodyServed, progress_bar, run_load
-from antiphon.cli.load.usage import ProcessUsage, processes_of, with_generator
+from antiphon.cli.load.run import LoadResult, NoUserServed, progress_bar, run_load
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.stack.logs import LogFiles
 from antiphon.cli.stack.stack import (
@@ -28,10 +27,11 @@ from antiphon.cli.stack.stack import (
     Stack,
     StackPlan,
     exit_status,
-    opened_stack,
+    open_stack,
     run_guarded,
 )
 from antiphon.cli.stack.stack_file import StackFile
+from antiphon.cli.stack.usage import ProcessUsage, processes_of, with_generator
 from antiphon.client.link import ClientOptions
 from antiphon.inference_worker.engines.registry import engine_names
 from antiphon.recorder_service.settings import RecorderSettings
@@ -142,7 +142,7 @@ def run_bench(
                 result = uvloop.run(load(url, usage=_usage_of_running(url)))
             else:
                 result = _load_temporary_stack(load, engine, plan)
-    except (NobodyServed, UnusableAudio, *START_ERRORS) as error:
+    except (NoUserServed, UnusableAudio, *START_ERRORS) as error:
         console.print(Text(f"\nNothing was measured: {error}", style="bold red"))
         return exit_status(error)
     about = {"url": url, "engine": None if url else engine}
@@ -183,7 +183,7 @@ def _load_temporary_stack(load: Load, engine: str, plan: LoadPlan) -> LoadResult
     with (
         tempfile.TemporaryDirectory(prefix="antiphon-") as folder,
         LogFiles(Path(folder) / "logs") as logs,
-        opened_stack(stack_plan(Path(folder), engine, plan), logs.take) as stack,
+        open_stack(stack_plan(Path(folder), engine, plan), logs.take) as stack,
     ):
         return uvloop.run(run(stack))
 

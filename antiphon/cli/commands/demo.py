@@ -28,7 +28,7 @@ from antiphon.cli.stack.stack import (
     StackPlan,
     exit_status,
     make_data_folder,
-    opened_stack,
+    open_stack,
     run_guarded,
 )
 from antiphon.client.errors import ClientError
@@ -36,7 +36,6 @@ from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.recording import META_FILE, Meta, RecordingState, parse_meta
 
-PROMPT = "You are a helpful assistant."
 GREEDY = DuplexConfig(temperature=0.0)
 """Greedy decoding: the same question gets the same answer."""
 
@@ -73,7 +72,7 @@ def run_demo(question: Path, data_dir: Path, api_key: str | None = None) -> int:
             load_speech(question)  # fails before anything is started
             folder = tempfile.TemporaryDirectory(prefix="antiphon-")
             plan = _plan(data_dir, Path(resources.enter_context(folder)))
-            stack = resources.enter_context(opened_stack(plan, logs.take))
+            stack = resources.enter_context(open_stack(plan, logs.take))
             asyncio.run(_run(stack, question, console, api_key))
         except (DemoFailed, ClientError, UnusableAudio, *START_ERRORS) as error:
             console.print(Text(f"\nThe demo failed: {error}", style="bold red"))
@@ -124,7 +123,7 @@ async def _converse(
     console.print()
     plan = stack.plan
     reply = plan.data_dir / "reply.wav"
-    call = Call(url=plan.edge_url, prompt=PROMPT, out=reply, api_key=api_key, config=GREEDY)
+    call = Call(url=plan.edge_url, out=reply, api_key=api_key, config=GREEDY)
     result = await ask_file(call, question, PATIENCE_S, Transcript(console))
     if not result.answered:
         raise DemoFailed(f"no complete answer within {PATIENCE_S:.0f} s after the question")

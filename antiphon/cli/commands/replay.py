@@ -30,7 +30,7 @@ from antiphon.cli.local_recordings import LocalRecordings
 from antiphon.cli.replay.compare import Comparison, OutcomePair, ReplayOutcome, Tolerance, compare
 from antiphon.cli.replay.plan import plan_replay
 from antiphon.cli.replay.play import ReplayFailed, ReplayOptions, play
-from antiphon.cli.stack.stack_file import usual_edge
+from antiphon.cli.stack.stack_file import default_edge_url
 from antiphon.client.errors import ClientError
 
 _CANNOT = 2
@@ -63,7 +63,7 @@ def replay(
     Exit status: 0 if all is within the tolerances, 1 if not, 2 if it cannot be played.
     """
     tolerance = Tolerance(decisions=decisions, text=text, slower=slower)
-    url = url or usual_edge()
+    url = url or default_edge_url()
     try:
         recording = LocalRecordings(data_dir).load(session)
         plan = plan_replay(recording)

@@ -36,11 +36,11 @@ def talk(
 
     from antiphon.cli.conversation.dialogue import Call, Transcript, ask_file, talk_live
     from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file
-    from antiphon.cli.stack.stack_file import usual_edge
+    from antiphon.cli.stack.stack_file import default_edge_url
     from antiphon.client.errors import ClientError
 
     transcript = Transcript(Console(highlight=False))
-    call = Call(url=url or usual_edge(), prompt=prompt, out=out, api_key=api_key)
+    call = Call(url=url or default_edge_url(), prompt=prompt, out=out, api_key=api_key)
     try:
         check_reply_file(out)
         if mic:

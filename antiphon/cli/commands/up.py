@@ -62,10 +62,10 @@ from antiphon.cli.stack.stack import (
     StackPlan,
     exit_status,
     make_data_folder,
-    opened_stack,
+    open_stack,
     run_guarded,
 )
-from antiphon.cli.stack.stack_file import StackFile, StackRuns, published_stack
+from antiphon.cli.stack.stack_file import StackFile, StackRuns, publish_stack
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -135,7 +135,7 @@ def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan
     return StackPlan.of(edge, worker, recorder, cleanup, redis_port)
 
 
-def refuse_second(plan: StackPlan) -> None:
+def check_folder_is_free(plan: StackPlan) -> None:
     """Raises StackRuns if the folder has a running stack."""
     running = StackFile.read(plan.data_dir)
     if running is not None:
@@ -147,11 +147,11 @@ def refuse_second(plan: StackPlan) -> None:
 
 
 def start_in_background(plan: StackPlan) -> None:
-    """Start this command again as a process of its own, and wait until it is ready.
+    """Start this command again in a separate process, and wait until it is ready.
 
     Raises StackRuns, InvalidSettings.
     """
-    refuse_second(plan)
+    check_folder_is_free(plan)
     make_data_folder(plan.data_dir)
     folder = plan.data_dir / LOGS_FOLDER
     folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
@@ -193,13 +193,13 @@ def run_stack(plan: StackPlan, *, in_background: bool = False) -> int:
     Raises EmbeddedRedisError, EngineLoadError, CannotListen, StackRuns; in the background also
     ServiceFailed and NotReady.
     """
-    refuse_second(plan)
+    check_folder_is_free(plan)
     for address in plan.addresses:
         address.check()
     make_data_folder(plan.data_dir)
     view = BackgroundView() if in_background else TerminalView()
     folder = plan.data_dir / LOGS_FOLDER
-    with published_stack(plan.data_dir) as publish, LogFiles(folder) as logs:
+    with publish_stack(plan.data_dir) as publish, LogFiles(folder) as logs:
         if not in_background:
             (folder / f"{UP_LOG}.log").unlink(missing_ok=True)
 
@@ -207,7 +207,7 @@ def run_stack(plan: StackPlan, *, in_background: bool = False) -> int:
             logs.take(service, line)
             view.take(service, line)
 
-        with opened_stack(plan, take) as stack:
+        with open_stack(plan, take) as stack:
             file = StackFile(pid=os.getpid(), redis_url=stack.redis_url, edge_url=plan.edge_url)
             publish(file)
             return asyncio.run(_Run(stack, view, lambda: publish(replace(file, ready=True))).run())

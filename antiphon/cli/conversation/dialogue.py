@@ -25,7 +25,7 @@ from antiphon.client.errors import ServerError
 from antiphon.client.link import ClientOptions
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.messages.duplex import Prepared
+from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT, Prepared
 from antiphon.shared_schemas.states import wait_reason_text
 from antiphon.shared_schemas.wire import Queued, QueueUpdate
 
@@ -134,8 +134,8 @@ class Call:
     """A conversation to hold: where, with what settings, and the file for the reply."""
 
     url: str
-    prompt: str
     out: Path
+    prompt: str = DEFAULT_SYSTEM_PROMPT
     api_key: str | None = None
     config: DuplexConfig | None = None
 

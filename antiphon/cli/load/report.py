@@ -15,7 +15,7 @@ from rich.console import Console
 from antiphon.cli.common import Row, print_table, rows_table
 from antiphon.cli.load.plan import LATE_S, PERCENTILES, LoadSummary, UserKind, percentiles
 from antiphon.cli.load.run import LoadResult
-from antiphon.cli.load.usage import GENERATOR
+from antiphon.cli.stack.usage import GENERATOR
 
 Report = dict[str, Any]
 

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from antiphon.cli.load.plan import LoadLog, LoadPlan, LoadRequest, LoadTimes
-from antiphon.cli.load.usage import ProcessUsage
 from antiphon.cli.load.users import LoadInputs, SimulatedUser
+from antiphon.cli.stack.usage import ProcessUsage
 from antiphon.client.errors import ClientError
 from antiphon.client.link import ClientOptions
 
@@ -53,7 +53,7 @@ _START_DELAY_S = 0.2
 _REPORT_S = 0.5
 
 
-class NobodyServed(Exception):
+class NoUserServed(Exception):
     """No user had a turn, so there is nothing to measure; the message says why."""
 
 
@@ -96,13 +96,13 @@ class StartBarrier:
             self._complete.set()
 
     async def open(self, plan: LoadPlan) -> LoadTimes:
-        """Plan the requests and start all users. Raises NobodyServed."""
+        """Plan the requests and start all users. Raises NoUserServed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(plan.patience_s):
                 await self._complete.wait()
         if not self.served:
             why = "; ".join(self._log.failures)
-            raise NobodyServed(why or f"no user had a turn within {plan.patience_s:g} s")
+            raise NoUserServed(why or f"no user had a turn within {plan.patience_s:g} s")
         times = LoadTimes.of(plan, time.monotonic() + _START_DELAY_S)
         self._log.plan_requests(plan, times)
         self._opened.set()
@@ -117,7 +117,7 @@ async def run_load(
     usage: Callable[[], ProcessUsage],
     report: ReportStage = lambda _stage, _done, _total: None,
 ) -> LoadResult:
-    """Put the load on an edge. Raises NobodyServed."""
+    """Put the load on an edge. Raises NoUserServed."""
     log = LoadLog()
     barrier = StartBarrier(plan.sessions, log, report)
     tasks: list[asyncio.Task[None]] = []

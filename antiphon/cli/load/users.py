@@ -32,8 +32,6 @@ _TURN_PATIENCE_S = 30.0
 _NO_WORKER_S = 10.0
 """How long a service may be without a worker before its user fails."""
 
-PROMPT = "You are a helpful assistant."
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadInputs:
@@ -113,7 +111,7 @@ class SimulatedUser:
 async def _converse(user: SimulatedUser) -> None:
     async with connect_duplex(user.url, video=user.kind is UserKind.OMNI, **user.how) as session:
         await session.wait_for_turn(no_worker_s=_NO_WORKER_S)
-        await session.prepare(PROMPT)
+        await session.prepare()
         await user.ready()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_read_units(user, session))
@@ -146,7 +144,7 @@ def _note_unit(user: SimulatedUser, unit: Unit) -> None:
 async def _take_turns(user: SimulatedUser) -> None:
     async with connect_half_duplex(user.url, **user.how) as session:
         await session.wait_for_turn(no_worker_s=_NO_WORKER_S)
-        await session.prepare(PROMPT)
+        await session.prepare()
         await user.ready()
         await _ask_all(user, partial(_take_turn, user, session))
 

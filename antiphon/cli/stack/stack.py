@@ -211,7 +211,7 @@ def make_data_folder(folder: Path) -> None:
 
 
 @contextmanager
-def opened_stack(plan: StackPlan, sink: LineSink) -> Iterator[Stack]:
+def open_stack(plan: StackPlan, sink: LineSink) -> Iterator[Stack]:
     """A stack that is not started yet, with its Redis until the block ends.
 
     Raises EmbeddedRedisError, and EngineLoadError for a worker that could not start.

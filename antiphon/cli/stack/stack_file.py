@@ -55,7 +55,7 @@ class StackFile:
 
 
 @contextmanager
-def published_stack(data_dir: Path) -> Iterator[Callable[[StackFile], None]]:
+def publish_stack(data_dir: Path) -> Iterator[Callable[[StackFile], None]]:
     """Have the folder until the block ends; the yielded function writes the file.
 
     Raises StackRuns, and OSError.
@@ -105,7 +105,7 @@ def _lock(file: BinaryIO, *, shared: bool = False) -> bool:
     return True
 
 
-def usual_edge() -> str:
+def default_edge_url() -> str:
     """The edge of `antiphon up` in this folder, else the default address."""
     try:
         from antiphon.recorder_service.settings import RecorderSettings

@@ -14,7 +14,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.cleanup_job.report import RedisReport, SweepReport, SweepStatus
 from antiphon.cleanup_job.service import run_once
 from antiphon.cleanup_job.settings import CleanupSettings
-from antiphon.cli.stack.stack_file import StackFile, published_stack
+from antiphon.cli.stack.stack_file import StackFile, publish_stack
 from antiphon.shared_schemas.states import SessionState
 from support.control_plane import join
 from support.fork_server import run_antiphon
@@ -107,7 +107,7 @@ async def test_the_command_finds_the_redis_of_the_stack_in_its_folder(
     for name, value in rules.items():
         monkeypatch.setenv(f"ANTIPHON_{name}", value)
     stack = StackFile(pid=os.getpid(), redis_url=settings.redis_url, edge_url="ws://e")
-    with published_stack(data) as publish:
+    with publish_stack(data) as publish:
         publish(stack)
         done = await asyncio.to_thread(
             run_antiphon,

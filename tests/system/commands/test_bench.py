@@ -16,8 +16,8 @@ import pytest
 
 from antiphon.cli.load.plan import LoadPlan, LoadSummary, UserKind
 from antiphon.cli.load.run import LoadResult, run_load
-from antiphon.cli.load.usage import ProcessUsage
 from antiphon.cli.load.users import LoadInputs
+from antiphon.cli.stack.usage import ProcessUsage
 from antiphon.client.link import ClientOptions
 from support.redis_server import RedisServer
 from support.stack import Stack, until

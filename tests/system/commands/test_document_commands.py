@@ -22,7 +22,7 @@ import pytest
 import trustme
 import yaml
 
-from antiphon.cli.stack.stack_file import StackFile, published_stack
+from antiphon.cli.stack.stack_file import StackFile, publish_stack
 from support.document_commands import (
     SHELLS,
     Command,
@@ -195,7 +195,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         stack.recorder(recorder_settle_s=0.1)
         stack.worker("simulated", slots=8, engine_options='{"cycle_units": 4, "listen_ms": 500}')
         _files(stack, folder)
-        with published_stack(stack.data_dir) as publish:
+        with publish_stack(stack.data_dir) as publish:
             publish(StackFile(pid=os.getpid(), redis_url=stack.redis.url, edge_url=stack.ws_url))
             unfilled = Place(stack, folder, "")
             _run(Command("antiphon talk", ""), unfilled)

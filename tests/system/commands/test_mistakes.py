@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from antiphon.cli.stack.stack_file import StackFile, published_stack
+from antiphon.cli.stack.stack_file import StackFile, publish_stack
 from support.fork_server import fork_server, run_antiphon
 from support.redis_server import free_port
 from support.stack import Stack, new_stack
@@ -412,7 +412,7 @@ def _help_to(output: int, folder: Path, unbuffered: str) -> subprocess.Completed
 def test_a_second_stack_in_a_folder_is_shown_the_first(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     first = StackFile(pid=os.getpid(), redis_url="", edge_url="ws://127.0.0.1:8123")
-    with published_stack(tmp_path / "data") as publish:
+    with publish_stack(tmp_path / "data") as publish:
         publish(first)
         ended = run(tmp_path, "up", "--port", "8123", prefix="antiphon")
     assert ended.returncode == 1

@@ -23,7 +23,7 @@ async def test_a_stack_waits_for_as_long_as_its_engine_loads(
         engine_options={"load_ms": 15_000},
     )
     stages: list[tuple[str, str]] = []
-    with stack.opened_stack(plan, lambda *_: None) as opened:
+    with stack.open_stack(plan, lambda *_: None) as opened:
         async with opened.running():
             worker = await opened.wait_until_ready(lambda *stage: stages.append(stage))
     assert worker.state is WorkerState.IDLE

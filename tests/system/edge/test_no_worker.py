@@ -13,9 +13,9 @@ import pytest
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.load.plan import LoadPlan, UserKind
-from antiphon.cli.load.run import NobodyServed, run_load
-from antiphon.cli.load.usage import ProcessUsage
+from antiphon.cli.load.run import NoUserServed, run_load
 from antiphon.cli.load.users import LoadInputs
+from antiphon.cli.stack.usage import ProcessUsage
 from antiphon.client.assistant import Client as AntiphonClient
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import NoAnswer
@@ -137,7 +137,7 @@ async def test_a_benchmark_reports_why_it_measures_nothing(
     kinds = (UserKind.AUDIO, UserKind.OMNI, UserKind.HALF_DUPLEX)
     plan = LoadPlan(sessions=3, kinds=kinds, seconds=1.0, patience_s=WITHIN_S)
     inputs = LoadInputs.of([SECOND], plan.speak_ratio)
-    with pytest.raises(NobodyServed) as refused:
+    with pytest.raises(NoUserServed) as refused:
         await run_load(edge.ws, ClientOptions(), plan, inputs, lambda: ProcessUsage.of({}))
     assert set(str(refused.value).split("; ")) == {
         f"{kind}: no worker is connected" for kind in kinds

@@ -17,8 +17,8 @@ import yaml
 
 from antiphon.cli.load.plan import LoadPlan, UserKind
 from antiphon.cli.load.run import run_load
-from antiphon.cli.load.usage import ProcessUsage
 from antiphon.cli.load.users import LoadInputs
+from antiphon.cli.stack.usage import ProcessUsage
 from antiphon.client.link import ClientOptions
 from support.dashboards import ALERTS, DEPLOY, drawn, watched
 from support.redis_server import RedisServer, free_port

@@ -9,15 +9,15 @@ import orjson
 import pytest
 
 from antiphon.cli.common import DEFAULT_URL
-from antiphon.cli.stack.stack_file import StackFile, StackRuns, published_stack, usual_edge
+from antiphon.cli.stack.stack_file import StackFile, StackRuns, default_edge_url, publish_stack
 
 
 def test_stack_file_lasts_as_long_as_the_stack(tmp_path: Path) -> None:
     file = StackFile(pid=os.getpid(), redis_url="redis://r", edge_url="ws://e")
-    with published_stack(tmp_path) as publish:
+    with publish_stack(tmp_path) as publish:
         publish(file)
         assert StackFile.read(tmp_path) == file
-        with pytest.raises(StackRuns, match="antiphon down"), published_stack(tmp_path):
+        with pytest.raises(StackRuns, match="antiphon down"), publish_stack(tmp_path):
             pass
         assert StackFile.read(tmp_path) == file
     assert StackFile.read(tmp_path) is None
@@ -37,10 +37,10 @@ def test_commands_use_the_edge_of_the_stack_in_this_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert usual_edge() == DEFAULT_URL
+    assert default_edge_url() == DEFAULT_URL
     Path("data").mkdir()
-    with published_stack(Path("data")) as publish:
-        assert usual_edge() == DEFAULT_URL
+    with publish_stack(Path("data")) as publish:
+        assert default_edge_url() == DEFAULT_URL
         publish(StackFile(pid=os.getpid(), redis_url="redis://r", edge_url="ws://127.0.0.1:9"))
-        assert usual_edge() == "ws://127.0.0.1:9"
-    assert usual_edge() == DEFAULT_URL
+        assert default_edge_url() == "ws://127.0.0.1:9"
+    assert default_edge_url() == DEFAULT_URL

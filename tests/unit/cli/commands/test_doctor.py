@@ -34,7 +34,7 @@ from antiphon.cli.commands.doctor import (
 from antiphon.cli.commands.up import plan_from, run_stack
 from antiphon.cli.local_recordings import file_sizes
 from antiphon.cli.stack.stack import StackPlan
-from antiphon.cli.stack.stack_file import StackFile, published_stack
+from antiphon.cli.stack.stack_file import StackFile, publish_stack
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.factory import examine_engine
 from antiphon.shared_schemas.findings import Finding, FindingStatus, ok, warning
@@ -166,7 +166,7 @@ def test_a_port_on_which_the_stack_of_this_folder_listens(
     tmp_path: Path, service_port: int
 ) -> None:
     plan = StackPlan(data_dir=tmp_path, host="127.0.0.1", port=0, health_port=service_port)
-    with published_stack(tmp_path) as publish:
+    with publish_stack(tmp_path) as publish:
         publish(StackFile(pid=os.getpid(), redis_url="redis://127.0.0.1:1", edge_url=plan.edge_url))
         finding = port_finding(plan)
     assert finding.verdict is FindingStatus.OK
@@ -203,7 +203,7 @@ def test_the_stack_of_this_folder_is_named(
     (tmp_path / "data").mkdir()
     url = "ws://127.0.0.1:8123"
     with (
-        published_stack(tmp_path / "data") as publish,
+        publish_stack(tmp_path / "data") as publish,
         suppress(typer.Exit),
     ):
         publish(StackFile(pid=os.getpid(), redis_url="redis://127.0.0.1:1", edge_url=url))

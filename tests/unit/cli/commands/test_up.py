@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from antiphon.cli.commands.up import _on_signals, plan_from, status_table
-from antiphon.cli.stack.stack import opened_stack
+from antiphon.cli.stack.stack import open_stack
 from antiphon.shared_schemas.registry import WorkerRow
 from antiphon.shared_schemas.states import WorkerState
 
@@ -60,7 +60,7 @@ def test_the_table_does_not_show_the_password_of_redis(monkeypatch: pytest.Monke
         memory=None,
         latency={},
     )
-    with opened_stack(plan_from(redis_url=None, redis_port=0), lambda *_: None) as stack:
+    with open_stack(plan_from(redis_url=None, redis_port=0), lambda *_: None) as stack:
         table = status_table(stack, worker)
     shown = io.StringIO()
     Console(file=shown, width=200).print(table)

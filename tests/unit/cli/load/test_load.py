@@ -20,7 +20,6 @@ from antiphon.cli.load.plan import (
     percentiles,
 )
 from antiphon.cli.load.report import show
-from antiphon.cli.load.usage import ProcessUsage, processes_of, with_generator
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.main import app
 from antiphon.shared_schemas.audio import INPUT_RATE
@@ -132,17 +131,6 @@ def test_silence_fills_the_gaps_between_speech(ratio: float, chunks: int) -> Non
     assert inputs.questions[0].speech_end_s == pytest.approx(2.5)
     assert inputs.chunk(1, 2) is inputs.chunks[3 % chunks]
     assert inputs.image[:2] == b"\xff\xd8"
-
-
-def test_usage_is_of_processes_that_ran_all_the_time() -> None:
-    pids = with_generator({})
-    before = ProcessUsage.of({**pids, "gone": 2**22 + 1})
-    assert set(before.cpu_s) == {"generator"}
-    sum(n * n for n in range(200_000))
-    used = ProcessUsage.of(pids).since(before)
-    assert 0 <= used["generator"] < 30
-    assert ProcessUsage.of({}).since(before) == {}
-    assert processes_of(2**22 + 1) == {}
 
 
 @pytest.mark.parametrize(
