@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from edge_load import load_of, run_edge_with
+from edge_load import load_plan, run_edge_with
 from processes import private_redis
 
 redis_cluster = import_module("support.redis_cluster").redis_cluster
@@ -25,7 +25,7 @@ redis_cluster = import_module("support.redis_cluster").redis_cluster
 
 @contextmanager
 def servers(masters: int) -> Iterator[tuple[str, dict[str, int]]]:
-    """URL and process ids; 0 masters: a single server. The first master has the control keys' slot."""
+    """URL and process ids of a cluster, whose first master has the control keys; 0 masters: a single server."""
     if not masters:
         with private_redis() as (url, pid):
             yield url, {"redis-1": pid}
@@ -56,7 +56,7 @@ def row(masters: int, report: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print a line of JSON for each cluster."""
+    """Measure, and print a line of JSON for each cluster."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--masters", type=int, nargs="+", default=[0, 1, 3, 6])
     parser.add_argument("--sessions", type=int, default=100)
@@ -64,7 +64,7 @@ def main() -> None:
     options = parser.parse_args()
     for masters in options.masters:
         with servers(masters) as (url, pids):
-            report = run_edge_with(url, pids, load_of(options.sessions, options.seconds))
+            report = run_edge_with(url, pids, load_plan(options.sessions, options.seconds))
         print(json.dumps(row(masters, report)), flush=True)
 
 

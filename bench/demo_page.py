@@ -94,8 +94,8 @@ def demo_server(static: Path, edge: str) -> FastAPI:
     return app
 
 
-class Recorder:
-    """The messages of the page's sockets, and what goes wrong."""
+class PageLog:
+    """The messages of the page's sockets, and its errors."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.counts: Counter[str] = Counter()
@@ -183,7 +183,7 @@ async def share(page: Page, edge: str, timeout_ms: float) -> None:
             print(f"{route}: {answer.raise_for_status().text}")
 
 
-async def chat(page: Page, question: str, recorder: Recorder, timeout_s: float) -> str:
+async def chat(page: Page, question: str, log: PageLog, timeout_s: float) -> str:
     """The answers, after the page has closed their sockets: only then has it seen every event."""
     texts = []
     for number in range(2):
@@ -195,34 +195,34 @@ async def chat(page: Page, question: str, recorder: Recorder, timeout_s: float) 
         await answer.locator(".meta-line").first.wait_for(
             timeout=timeout_s * 1000
         )  # it is complete
-        await recorder.wait_until_closed(timeout_s)
+        await log.wait_until_closed(timeout_s)
         texts.append(await answer.locator(".content").inner_text())
     errors = await page.locator(CHAT_ERROR).all_inner_texts()
-    recorder.problems.extend(f"the page shows: {text}" for text in errors)
+    log.problems.extend(f"the page shows: {text}" for text in errors)
     return " | ".join(texts)
 
 
-async def visit(options: argparse.Namespace, url: str, recorder: Recorder) -> None:
+async def visit(options: argparse.Namespace, url: str, log: PageLog) -> None:
     flags = list(FLAGS)
     if options.say is not None:
         flags.append(f"--use-file-for-fake-audio-capture={options.say.resolve()}%noloop")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=options.chromium, args=flags)
         page = await browser.new_page()
-        recorder.watch(page)
+        log.watch(page)
         await page.goto(url + options.page)
         await page.wait_for_load_state("networkidle")
         timeout_ms = options.timeout_s * 1000
         try:
             if options.page == "/turnbased":
-                text = await chat(page, options.ask, recorder, options.timeout_s)
+                text = await chat(page, options.ask, log, options.timeout_s)
             else:
                 text = await call(page, timeout_ms)
             print(f"answer: {text}")
             if options.share:
                 await share(page, options.url, timeout_ms)
         except (Error, TimeoutError, httpx.HTTPStatusError) as error:
-            recorder.problems.append(f"{type(error).__name__}: {error}")
+            log.problems.append(f"{type(error).__name__}: {error}")
         await page.wait_for_timeout(1000)
         if options.log:
             print(await page.locator("body").inner_text())
@@ -238,15 +238,15 @@ async def run(options: argparse.Namespace) -> int:
                 f"{options.url} does not answer: start an edge (antiphon up -d), or name it with --url"
             )
             return 1
-    recorder = Recorder(answer.raise_for_status().json())
+    log = PageLog(answer.raise_for_status().json())
     app, port = demo_server(options.checkout / "static", options.url), free_port()
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     serving = asyncio.create_task(server.serve())
-    await visit(options, f"http://127.0.0.1:{port}", recorder)
+    await visit(options, f"http://127.0.0.1:{port}", log)
     server.should_exit = True
     await serving
-    recorder.report(samples=options.samples)
-    return 1 if recorder.problems else 0
+    log.report(samples=options.samples)
+    return 1 if log.problems else 0
 
 
 def main() -> int:

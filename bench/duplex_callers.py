@@ -1,4 +1,4 @@
-"""Sessions of the unit bench: what they say is scripted, and all that the engine computes is real."""
+"""Sessions of `bench/gpu_duplex.py`: their tokens are scripted, and the engine computes everything else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 TURN_UNITS = 4
-"""A session speaks or listens for so many units at a time."""
+"""Units that a session speaks or listens for at a time."""
 
 BUFFERED_S = 20
 """Seconds of audio before the first unit. From then on the log-mel covers 20 to 30 s."""
@@ -54,7 +54,7 @@ class ScriptedSampler(Sampler):
 
 @dataclass
 class Script:
-    """When a session speaks, and which tokens.
+    """Which units of a session speak, and their tokens.
 
     Turns of TURN_UNITS units are spoken or not, so that the share of spoken ones is `speaking`, from
     a random start. Words are different tokens of the whole vocabulary.
@@ -106,7 +106,7 @@ class Caller:
     synthesis_ms: list[float] = field(default_factory=list)
 
     def prepare(self) -> Steps[None]:
-        """Feed a prompt and tokens up to half of the context. The session has said other tokens."""
+        """Fill half of the context with a prompt and tokens, and the history with other tokens."""
         one, words = self.conversation, self.script.words
         yield from one.prepare("system", "end", [])
         past = self.script.random.choices(words, k=self.capacity // 2 - one.length)
@@ -138,7 +138,7 @@ class Caller:
 
 
 def _fill_audio(one: DuplexConversation) -> None:
-    """Give the session the audio buffer and the encoder position of one that has lasted."""
+    """Fill the audio buffer and move the encoder's position, as in a session that runs for a while."""
     source = np.random.default_rng(one.slot)
     for _ in range(BUFFERED_S + one.slot % 10):
         one.audio_input.push(noise(source))

@@ -2,11 +2,11 @@
 
     python bench/edge_load.py --sessions 100 --seconds 15 --form text
 
-It is `antiphon bench` without an engine. Three processes stand beside the edge: redis-server (no
-persistence), a peer that plays the worker and answers each chunk at once with a second of speech, and
-this one, which plays the clients. The latency is from when a chunk was due to the whole result, so it
-contains the peer's and the client's own share. The bytes are those of the WebSocket messages, without
-the 6 to 14 of each frame's head.
+It is `antiphon bench` without an engine. Three processes run beside the edge: redis-server without
+persistence, a peer that takes the place of the worker and answers each chunk at once with a second of
+speech, and this process with the clients. The latency is from the due time of a chunk to its whole
+result, so it includes the time of the peer and of the client. The bytes are those of the WebSocket
+messages, without the header of 6 to 14 bytes of each frame.
 """
 
 from __future__ import annotations
@@ -64,16 +64,13 @@ KINDS = frozenset({SessionKind.AUDIO_DUPLEX})
 
 
 def recording(rate: int) -> Samples:
-    """The bundled question at `rate` Hz: real speech, since compression costs what it finds in it."""
+    """The bundled question at `rate` Hz. Real speech, because the cost of compression depends on the sound."""
     speech: Samples = soxr.resample(load_speech(BUNDLED_QUESTION), INPUT_RATE, rate)
     return speech
 
 
-# --- the worker's part ---------------------------------------------------------------------------
-
-
-async def play_worker(settings: BrokerSettings, slots: int) -> None:
-    """Claim everything and answer every chunk at once, until killed."""
+async def run_peer(settings: BrokerSettings, slots: int) -> None:
+    """Claim all sessions and answer every chunk at once, until killed."""
     async with open_broker(settings) as broker, asyncio.TaskGroup() as tasks:
         held: dict[str, int] = {}
         await _beat(broker, slots, held)
@@ -119,7 +116,7 @@ SPEECH = UnitResult(
 
 async def _serve(broker: Broker, claim: Claim, held: dict[str, int]) -> None:
     writer = await broker.streams.output_writer(claim.sid, claim.ticket, claim.epoch)
-    start, heard_ms = StreamPosition.before(claim.ticket), 0
+    start, received_ms = StreamPosition.before(claim.ticket), 0
     async with broker.reader.subscribe(broker.keys.inbound(claim.sid), start) as inputs:
         async for position, entry in inputs:
             match entry:
@@ -129,8 +126,8 @@ async def _serve(broker: Broker, claim: Claim, held: dict[str, int]) -> None:
                     await broker.leases.move(claim.sid, PEER, claim.epoch, SessionState.ACTIVE)
                 case ChunkIn(at=at):
                     read_at = broker.clock.now_ms()
-                    heard_ms += 1000
-                    await writer.append(answer(position.n, heard_ms, at, read_at))
+                    received_ms += 1000
+                    await writer.append(answer(position.n, received_ms, at, read_at))
                 case StopIn():
                     await writer.append(StoppedOut())
                     break
@@ -138,10 +135,10 @@ async def _serve(broker: Broker, claim: Claim, held: dict[str, int]) -> None:
     await broker.sessions.end(claim.sid, EndReason.STOPPED, ticket=claim.ticket)
 
 
-def answer(n: int, heard_ms: int, received_at: float, read_at: float) -> ResultOut:
+def answer(n: int, received_ms: int, received_at: float, read_at: float) -> ResultOut:
     """A second of speech for chunk `n`."""
     return ResultOut.of(
-        replace(SPEECH, current_time=heard_ms),
+        replace(SPEECH, current_time=received_ms),
         input_n=n,
         received_at=received_at,
         read_at=read_at,
@@ -150,10 +147,7 @@ def answer(n: int, heard_ms: int, received_at: float, read_at: float) -> ResultO
     )
 
 
-# --- the run -------------------------------------------------------------------------------------
-
-
-async def weigh(url: str, form: AudioTransport) -> dict[str, int]:
+async def message_sizes(url: str, form: AudioTransport) -> dict[str, int]:
     """Bytes of one chunk's message and of its result's, on a separate connection."""
     sound = recording(INPUT_RATE)[:INPUT_RATE]
     query, subprotocols = "", None
@@ -163,7 +157,7 @@ async def weigh(url: str, form: AudioTransport) -> dict[str, int]:
         data = float_bytes(sound) if pcm is PcmFormat.F32 else to_pcm16(sound).tobytes()
         chunk = to_frame({"type": "audio_chunk", "audio": MediaBytes(data, pcm)})
         query, subprotocols = f"?pcm={pcm}", [Subprotocol(BINARY_PROTOCOL)]
-    address = f"{url}/ws/duplex/adx_weigh{query}"
+    address = f"{url}/ws/duplex/adx_sizes{query}"
     async with connect(address, compression=None, max_size=None, subprotocols=subprotocols) as link:
         for request, answer in (
             (None, '"queue_done"'),
@@ -181,28 +175,30 @@ async def weigh(url: str, form: AudioTransport) -> dict[str, int]:
 async def measure(url: str, plan: LoadPlan, pids: dict[str, int]) -> dict[str, Any]:
     """The load, with the CPU time of the edge and of Redis."""
     inputs = LoadInputs.of([recording(INPUT_RATE)], plan.speak_ratio)
-    everyone = with_generator(pids)
+    measured = with_generator(pids)
     how = client_options(plan.form)
-    result = await run_load(url, how, plan, inputs, lambda: ProcessUsage.of(everyone))
-    weight = await weigh(url, plan.form)
-    return report_of(result, {"engine": PEER, **weight})
+    result = await run_load(url, how, plan, inputs, lambda: ProcessUsage.of(measured))
+    sizes = await message_sizes(url, plan.form)
+    return report_of(result, {"engine": PEER, **sizes})
 
 
-def load_of(sessions: int, seconds: float, form: AudioTransport = AudioTransport.TEXT) -> LoadPlan:
-    """Everybody speaks all the time and is answered with speech."""
+def load_plan(
+    sessions: int, seconds: float, form: AudioTransport = AudioTransport.TEXT
+) -> LoadPlan:
+    """All users speak all the time, and each second is answered with a second of speech."""
     return LoadPlan(
         kinds=(UserKind.AUDIO,), sessions=sessions, seconds=seconds, speak_ratio=1.0, form=form
     )
 
 
 def run_edge(plan: LoadPlan) -> dict[str, Any]:
-    """Start everything, measure, stop everything."""
+    """Start the processes, measure, and stop them."""
     with private_redis() as (redis_url, redis_pid):
         return run_edge_with(redis_url, {"redis": redis_pid}, plan)
 
 
 def run_edge_with(redis_url: str, redis_pids: dict[str, int], plan: LoadPlan) -> dict[str, Any]:
-    """Measure an edge and these servers, which run."""
+    """Measure an edge with a Redis that runs."""
     port = free_port()
     with ExitStack() as stack:
         edge_pid = stack.enter_context(
@@ -223,7 +219,7 @@ def run_edge_with(redis_url: str, redis_pids: dict[str, int], plan: LoadPlan) ->
 
 
 def main() -> None:
-    """Measure, print JSON."""
+    """Measure and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=15.0)
@@ -233,9 +229,9 @@ def main() -> None:
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peer:
-        uvloop.run(play_worker(BrokerSettings(redis_url=options.peer), options.sessions))
+        uvloop.run(run_peer(BrokerSettings(redis_url=options.peer), options.sessions))
         return
-    plan = load_of(options.sessions, options.seconds, options.form)
+    plan = load_plan(options.sessions, options.seconds, options.form)
     print(json.dumps(run_edge(plan), indent=2))
 
 

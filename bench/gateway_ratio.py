@@ -1,13 +1,14 @@
-"""Our edge against the gateway of the public upstream demo, under the same load, in turns.
+"""Compares the CPU time of the edge with that of the public demo's gateway, under the same load, in turns.
 
     python bench/gateway_ratio.py --gateway ../MiniCPM-o-Demo --sessions 100 --rounds 3
 
-`--gateway` is a checkout of github.com/OpenBMB/MiniCPM-o-Demo with a config.json. Its gateway.py runs as
-it is, by `--python`: an interpreter with what its requirements.txt names for the web service. Behind it
-runs one process that plays all of its workers, each on its own address in 127.0.0.0/8, and
-answers every chunk at once with a second of speech. As shipped the gateway compresses what it sends to
-its workers; with `--plain` they refuse that: its best case. The clients never compress. What counts is
-the CPU of the gateway or the edge itself, for each session and second, without Redis, workers, clients.
+`--gateway` is a checkout of github.com/OpenBMB/MiniCPM-o-Demo with a config.json. Its gateway.py runs
+unchanged. `--python` is an interpreter with the packages that its requirements.txt names for the web
+service. One more process takes the place of all its workers, each at a separate address in 127.0.0.0/8,
+and answers every chunk at once with a second of speech. By default the gateway compresses messages to its
+workers. With `--plain` the workers refuse compression, which is the best case of the gateway. Clients never
+compress. The figures are the CPU time of the gateway or the edge per session and second, without Redis,
+workers and clients.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from antiphon.cli.load.plan import LoadPlan
 from antiphon.edge.protocols.duplex import result_message
 from antiphon.shared_schemas.messages.duplex import Prepared
 from antiphon.shared_schemas.wire import Stopped, encode_text
-from edge_load import answer, load_of, measure, run_edge
+from edge_load import answer, load_plan, measure, run_edge
 from processes import ROOT, process, wait_for
 
 SPOKEN = result_message(answer(1, 0, 0.0, 0.0), 0.0, timing=False)
@@ -38,12 +39,12 @@ STOPPED = encode_text(Stopped(session_id="bench")).text()
 
 
 def address(number: int) -> str:
-    """The worker's own: the gateway gives each of its workers one session."""
+    """The address of one worker. The gateway gives each of its workers one session."""
     return f"127.{1 + number // 250}.0.{1 + number % 250}"
 
 
-async def play_workers(scope: Any, receive: Any, send: Any) -> None:
-    """An ASGI application: /health says idle, any WebSocket gets the answers of a worker."""
+async def worker_app(scope: Any, receive: Any, send: Any) -> None:
+    """An ASGI application: /health reports idle, and every WebSocket gets the answers of a worker."""
     if scope["type"] == "http":
         body = b'{"worker_status": "idle", "model_loaded": true}'
         headers = [(b"content-type", b"application/json")]
@@ -54,20 +55,20 @@ async def play_workers(scope: Any, receive: Any, send: Any) -> None:
         return
     await receive()
     await send({"type": "websocket.accept"})
-    heard_ms = 0
+    received_ms = 0
     while (event := await receive())["type"] == "websocket.receive":
         if '"audio_chunk"' in event["text"][:40]:
-            heard_ms += 1000
-            text = f'{BEFORE_TIME}"current_time":{heard_ms},{AFTER_TIME}'
+            received_ms += 1000
+            text = f'{BEFORE_TIME}"current_time":{received_ms},{AFTER_TIME}'
         else:
             text = PREPARED if '"prepare"' in event["text"][:40] else STOPPED
         await send({"type": "websocket.send", "text": text})
 
 
 def serve_workers(port: int, *, compress: bool) -> None:
-    """Until killed, on every address of this machine's loopback network."""
+    """Serve on every address of the loopback network, until killed."""
     config = uvicorn.Config(
-        play_workers,
+        worker_app,
         host="0.0.0.0",  # all of 127.0.0.0/8
         port=port,
         log_level="warning",
@@ -100,7 +101,7 @@ def run_gateway(plan: LoadPlan, folder: Path, python: str, *, compress: bool) ->
 
 
 def figures(report: dict[str, Any], name: str) -> dict[str, Any]:
-    """What is compared: CPU milliseconds for each session and second, latency, what got lost."""
+    """The figures to compare: CPU milliseconds per session and second, latency, lost and late results."""
     audio = report["kinds"]["audio"]
     return {
         "cpu_ms": report["cpu_ms_per_session_s"][name],
@@ -111,10 +112,10 @@ def figures(report: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure in turns; print every round, the medians and their ratio as JSON."""
+    """Measure in turns, and print every round, the medians and their ratio as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gateway", type=Path, required=True, help="the folder of gateway.py")
-    parser.add_argument("--python", default=sys.executable, help="what runs gateway.py")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter for gateway.py")
     parser.add_argument("--sessions", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--rounds", type=int, default=3)
@@ -124,7 +125,7 @@ def main() -> None:
     if options.serve:
         serve_workers(options.serve, compress=not options.plain)
         return
-    plan, rounds = load_of(options.sessions, options.seconds), []
+    plan, rounds = load_plan(options.sessions, options.seconds), []
     for _ in range(options.rounds):
         theirs = run_gateway(plan, options.gateway, options.python, compress=not options.plain)
         ours = run_edge(plan)

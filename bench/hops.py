@@ -1,4 +1,4 @@
-"""Counts the functions of our code on the path of one audio chunk and its result.
+"""Counts the functions of this repository on the path of one audio chunk and its result.
 
     python bench/hops.py [--list] [--resume]
 
@@ -40,18 +40,18 @@ _COMPREHENSIONS = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>")
 AUDIO = pybase64.b64encode_as_string(bytes(4 * 16_000))
 
 
-class Recorder:
-    """The calls into our code in all threads, in order of their time."""
+class CallRecorder:
+    """Records the calls of this repository's functions in all threads, with their times."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[float, CodeType]] = []
         self.background: set[asyncio.Task[Any]] = set()
-        """Their calls are not recorded."""
-        self._ours: dict[str, bool] = {}
+        """Tasks whose calls are not recorded."""
+        self._known: dict[str, bool] = {}
         self.on = False
 
     def install(self) -> None:
-        """Later threads record, too. Threads that run already do not."""
+        """Record this thread and those that start later."""
         threading.setprofile(self._event)
         sys.setprofile(self._event)
 
@@ -65,7 +65,7 @@ class Recorder:
         return task
 
     def _event(self, frame: FrameType, event: str, _argument: Any) -> None:
-        if self.on and event == "call" and self._is_ours(frame.f_code.co_filename):
+        if self.on and event == "call" and self._is_here(frame.f_code.co_filename):
             try:
                 task = asyncio.current_task()
             except RuntimeError:  # on an engine's thread
@@ -73,17 +73,17 @@ class Recorder:
             if task not in self.background:
                 self.calls.append((time.perf_counter(), frame.f_code))
 
-    def _is_ours(self, file: str) -> bool:
-        if file not in self._ours:
+    def _is_here(self, file: str) -> bool:
+        if file not in self._known:
             path = Path(file).resolve()
-            self._ours[file] = path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in (
+            self._known[file] = path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in (
                 "antiphon",
                 "broker",
                 "edge",
                 "inference_worker",
                 "shared_schemas",
             )
-        return self._ours[file]
+        return self._known[file]
 
 
 async def receive(socket: ClientConnection, type_: str) -> dict[str, Any]:
@@ -93,7 +93,7 @@ async def receive(socket: ClientConnection, type_: str) -> dict[str, Any]:
     return message  # type: ignore[no-any-return]
 
 
-async def measure(recorder: Recorder, url: str, query: str) -> list[list[CodeType]]:
+async def measure(recorder: CallRecorder, url: str, query: str) -> list[list[CodeType]]:
     """The calls of each chunk."""
     chunk = json.dumps({"type": "audio_chunk", "audio": AUDIO})
     runs: list[list[CodeType]] = []
@@ -122,8 +122,8 @@ def common(runs: list[list[CodeType]]) -> list[CodeType]:
 
 
 async def run(query: str) -> list[list[CodeType]]:
-    """Start everything, measure, stop."""
-    recorder = Recorder()
+    """Start the services, measure, and stop them."""
+    recorder = CallRecorder()
     recorder.install()
     stop = asyncio.Event()
     with private_redis() as (redis, _):

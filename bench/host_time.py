@@ -1,12 +1,11 @@
-"""Host time of the engine thread for SPEAK units of many sessions in step, without a GPU.
+"""Measures the CPU time of the engine thread for SPEAK units of many sessions in step, without a GPU.
 
     python bench/host_time.py --sessions 32
 
-Sessions, engine and tables are the real ones, with the small vocabulary of the tests.
-The transformers and the draws, which are in the graphs of a GPU, return constants. What
-remains is Python and the calls of torch: what the host must do while a GPU computes. The sessions
-have said `--history` different tokens. CPU time of the engine thread, so other programs disturb it
-little. Prints Markdown.
+Sessions, engine and tables are the real ones, with the small vocabulary of the tests. The transformers and
+the draws, which are CUDA graphs on a GPU, return constants. The rest is Python and the calls of torch, which
+the host executes while a GPU computes. The sessions have a history of `--history` different tokens. Other
+programs change the figures little, because they are CPU times. Prints Markdown.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
     python bench/hostile_client.py --sessions 50 --seconds 8 [--kinds empty-pings,json]
 
 For each kind of attack it starts a private Redis, an edge, and a peer that answers each second of
-audio at once. Clients of `bench/edge_load.py` talk; their latency is from when a chunk was due to the
-whole result. Another process attacks as fast as it can and connects again when it is cut off. It sends
-`X-Forwarded-For`, so that the limits of one address apply to it.
+audio at once. The other clients are those of `bench/edge_load.py`. Their latency is from the due time of a
+chunk to its whole result. Another process attacks as fast as it can, and connects again when it is cut off.
+It sends `X-Forwarded-For`, so that the limits of one address apply to it.
 
 The longest iteration is that of the edge's event loop, in CPU time: other clients wait for it. The longest wait
 is the CPU time of the edge's other threads between two iterations: the loop waits for the interpreter's lock
-while a thread has it. Unlike the latency, both say something on a busy machine, too.
+while a thread has it. Unlike the latency, both are meaningful on a busy machine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from antiphon.client.link import ClientOptions
 from antiphon.edge.service import run as run_edge
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE
-from edge_load import load_of, recording
+from edge_load import load_plan, recording
 from processes import ROOT, private_redis, process, spent, wait_for
 
 MIB = 1024 * 1024
@@ -79,9 +79,6 @@ CHAT = b'{"messages":[{"role":"user","content":[{"type":"video","data":"%s"}]}]}
 """A request that the edge accepts."""
 
 
-# --- one connection of the attacker ----------------------------------------------------------------
-
-
 class Attack:
     """The connections of one attacker to the edge at `port`."""
 
@@ -107,7 +104,7 @@ class Attack:
             self.outcome[ended] += 1
 
     async def flood(self, start: bytes, piece: bytes) -> str:
-        """Frames without end on a WebSocket."""
+        """Send frames on a WebSocket until the server closes it."""
         reader, writer = await self._socket(f"/ws/duplex/adx_{secrets.token_hex(8)}")
         block = piece * BLOCK_FRAMES
         closed = asyncio.create_task(_close_of(reader))
@@ -124,7 +121,7 @@ class Attack:
             writer.transport.abort()
 
     async def unfinished(self) -> str:
-        """Most of a message of 16 MiB, and then nothing."""
+        """Send most of a message of 16 MiB, and then nothing."""
         reader, writer = await self._socket(f"/ws/duplex/adx_{secrets.token_hex(8)}")
         try:
             writer.write(frame(TEXT, length=16 * MIB) + bytes(15 * MIB))
@@ -133,7 +130,7 @@ class Attack:
             writer.transport.abort()
 
     async def long_message(self) -> str:
-        """A chat of 60 MiB in one frame, and its refusal."""
+        """Send a chat of 60 MiB in one frame, and read its refusal."""
         reader, writer = await self._socket("/ws/chat")
         try:
             writer.write(LONG_MESSAGE)
@@ -142,7 +139,7 @@ class Attack:
             writer.transport.abort()
 
     async def chat(self) -> str:
-        """A chat of 59 MiB that the edge accepts and keeps until a worker takes it."""
+        """Send a chat of 59 MiB, which the edge accepts and keeps until a worker takes it."""
         reader, writer = await self._socket("/ws/chat?resume=1")
         try:
             writer.write(frame(TEXT, CHAT))
@@ -212,9 +209,6 @@ async def _close_of(reader: asyncio.StreamReader) -> str:
             return f"{code} {reason}".strip()
 
 
-# --- the kinds of attacks --------------------------------------------------------------------------
-
-
 async def many(attack: Attack, count: int, one: Callable[[], Awaitable[str]]) -> None:
     await asyncio.gather(*(attack.again(one) for _ in range(count)))
 
@@ -243,11 +237,8 @@ KINDS: dict[str, Callable[[Attack], Awaitable[None]]] = {
 }
 
 
-# --- the edge --------------------------------------------------------------------------------------
-
-
 async def measured_edge() -> str:
-    """An edge until SIGTERM. Its longest iteration and its longest wait since SIGUSR1, in ms."""
+    """Run an edge until SIGTERM. Returns its longest iteration and longest wait since SIGUSR1, in ms."""
     longest, loop = [0.0, 0.0], asyncio.get_running_loop()
     last = time.thread_time(), time.process_time()
     loop.add_signal_handler(signal.SIGUSR1, lambda: longest.__setitem__(slice(2), (0.0, 0.0)))
@@ -264,9 +255,6 @@ async def measured_edge() -> str:
     return " ".join(str(seconds * 1000) for seconds in longest)
 
 
-# --- the run -------------------------------------------------------------------------------------
-
-
 async def watch_memory(edge: psutil.Process, seen: list[int]) -> None:
     while True:
         seen.append(edge.memory_info().rss)
@@ -274,7 +262,7 @@ async def watch_memory(edge: psutil.Process, seen: list[int]) -> None:
 
 
 async def measure(port: int, edge: psutil.Process, kind: str, plan: LoadPlan) -> dict[str, Any]:
-    """The load with an attack from its first second to its last."""
+    """Put the load on the edge, with an attack from its first second to its last."""
     before, seen, attackers = list[int](), list[float](), list[subprocess.Popen[bytes]]()
 
     def usage() -> ProcessUsage:
@@ -307,7 +295,7 @@ async def measure(port: int, edge: psutil.Process, kind: str, plan: LoadPlan) ->
 
 
 def run(kind: str, plan: LoadPlan) -> dict[str, Any]:
-    """Start everything, measure, stop everything."""
+    """Start the processes, measure, and stop them."""
     port = free_port()
     with tempfile.TemporaryDirectory() as temporary:
         folder, times = Path(temporary), Path(temporary) / "times"
@@ -362,7 +350,7 @@ def row_of(result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure, print the table."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=8.0)
@@ -391,7 +379,7 @@ def main() -> None:
     print(f"| {' | '.join(columns)} | RSS growth MiB | the attacker |")
     print("|---" * (len(columns) + 2) + "|", flush=True)
     for kind in options.kinds.split(","):
-        print(row_of(run(kind, load_of(options.sessions, options.seconds))), flush=True)
+        print(row_of(run(kind, load_plan(options.sessions, options.seconds))), flush=True)
 
 
 if __name__ == "__main__":

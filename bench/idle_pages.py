@@ -1,4 +1,4 @@
-"""CPU time of Chromium while a page rests, for each page.
+"""Measures the CPU time of Chromium while a page is idle, for each page.
 
     antiphon up -d                                            # or any other edge
     python bench/idle_pages.py --url http://127.0.0.1:8006 --seconds 20 --recording RECORDING

@@ -2,9 +2,9 @@
 
     python bench/local_latency.py --questions 40
 
-Synthesised questions begin at random places in the one-second grid. As in a real conversation a
-chunk is handed over when its second has ended, and what the engine does in the background has the
-rest of the second. The latency counts from the utterance's last audible sample to the result.
+Synthesised questions begin at random places in the one-second grid. As in a real conversation, the engine
+gets a chunk when its second has ended, and has the rest of the second for work in the background. The
+latency is from the last audible sample of the utterance to the result.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import argparse
 import random
 import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from antiphon.cli.conversation.latency import percentile
 from antiphon.inference_worker.engines.factory import build_processor
 from antiphon.inference_worker.engines.local.tts import espeak
 from antiphon.inference_worker.engines.processor import DuplexView
@@ -61,7 +61,7 @@ def synthesise(text: str, voice: str) -> Samples:
 
 
 def run_unit(view: DuplexView, audio: Samples, measured: Measured) -> tuple[UnitResult, float]:
-    """One unit; returns its result and when it was there, a value of time.perf_counter()."""
+    """Run one unit; returns its result and the time of it (`time.perf_counter`)."""
     begun = time.perf_counter()
     view.prefill(audio)
     result = view.generate()
@@ -72,7 +72,7 @@ def run_unit(view: DuplexView, audio: Samples, measured: Measured) -> tuple[Unit
 
 
 def ask(view: DuplexView, question: Samples, lead: int, chunk: int, measured: Measured) -> str:
-    """Ask after `lead` samples of silence and hear the reply out; returns its text."""
+    """Ask after `lead` samples of silence, and run units until the end of the reply; returns its text."""
     end = lead + len(question)
     audio = np.zeros((MAX_UNITS + len(question) // chunk + 2) * chunk, dtype=np.float32)
     audio[lead:end] = question
@@ -94,13 +94,7 @@ def ask(view: DuplexView, question: Samples, lead: int, chunk: int, measured: Me
     return "".join(said)
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The value that `share` of `values` do not exceed."""
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
-
-
 def report(measured: Measured) -> None:
-    """Print what was measured."""
     for name, values in (("utterance end to speech", measured.latency), ("unit", measured.units)):
         print(
             f"{name:24} n={len(values):4}  p50 {statistics.median(values):7.1f} ms"
@@ -110,7 +104,7 @@ def report(measured: Measured) -> None:
 
 
 def main() -> None:
-    """Load the engine, ask, report."""
+    """Load the engine, ask the questions, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--questions", type=int, default=40)
     parser.add_argument("--per-session", type=int, default=5, help="questions in one session")
@@ -118,7 +112,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quiet", action="store_true", help="do not print the conversations")
     arguments = parser.parse_args()
-    dice = random.Random(arguments.seed)
+    source = random.Random(arguments.seed)
     chunk = arguments.chunk_ms * INPUT_RATE // 1000
     processor = build_processor("local", slots=1)
     processor.load(lambda _: None)
@@ -128,9 +122,9 @@ def main() -> None:
             view = processor.set_duplex_mode()
             config = DuplexConfig(force_listen_count=0, chunk_ms=arguments.chunk_ms)
             view.prepare("You are a helpful voice assistant.", config)
-        text = dice.choice(QUESTIONS)
-        lead = chunk // 2 + dice.randrange(INPUT_RATE)
-        reply = ask(view, synthesise(text, dice.choice(VOICES)), lead, chunk, measured)
+        text = source.choice(QUESTIONS)
+        lead = chunk // 2 + source.randrange(INPUT_RATE)
+        reply = ask(view, synthesise(text, source.choice(VOICES)), lead, chunk, measured)
         if not arguments.quiet:
             print(f"> {text}\n  {reply}")
         if (number + 1) % arguments.per_session == 0 or number + 1 == arguments.questions:

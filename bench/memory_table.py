@@ -1,8 +1,8 @@
-"""How many slots of the engine `minicpmo` fit cards, by arithmetic: no GPU is used or measured.
+"""Computes how many slots of the engine `minicpmo` fit on a card. No GPU is used.
 
     python bench/memory_table.py
 
-Prints Markdown. The estimate is the one of the check at load.
+Prints Markdown. The estimate is that of the check when the engine loads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from antiphon.inference_worker.engines.minicpmo.model.memory import GIB, estimat
 from random_model import config_of
 
 FREE: Mapping[int, float] = {12: 11.5, 16: 15.5, 24: 23.5, 40: 39.0, 80: 79.0, 141: 139.0}
-"""GiB that a card of so many GB is assumed to have free without a display."""
+"""By GB of a card: the GiB that are assumed to be free without a display."""
 
 WEIGHTS = ("bfloat16", "int8", "4 bits")
 
@@ -28,7 +28,6 @@ COLUMNS: Mapping[str, dict[str, Any]] = {
 
 
 def table() -> Iterator[str]:
-    """The lines of the table."""
     yield f"| card | free | weights | {' | '.join(COLUMNS)} |"
     yield "|---" * (3 + len(COLUMNS)) + "|"
     for card, free in FREE.items():

@@ -1,4 +1,4 @@
-"""CPU time of each process of the pipeline, comparable on a machine that also runs other programs.
+"""Measures the CPU time of each process of the pipeline, also on a machine that runs other programs.
 
     python bench/pipeline_cpu.py --sessions 200 --seconds 10 --rounds 3
     python bench/pipeline_cpu.py --against ../other-checkout
@@ -68,7 +68,7 @@ def show(name: str, reports: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Measure in turns, print a table of each checkout."""
+    """Measure in turns, and print a table for each checkout."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sessions", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=10.0)

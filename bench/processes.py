@@ -25,7 +25,7 @@ _START_S = 300.0  # a busy machine loads the modules slowly
 
 @contextmanager
 def process(*command: str, folder: Path = ROOT, **environment: str) -> Iterator[int]:
-    """A child process in `folder`, by its id; ended at the end."""
+    """The id of a child process in `folder`, which is stopped when the block ends."""
     child = subprocess.Popen(
         command, cwd=folder, env={**os.environ, **environment}, stdout=subprocess.DEVNULL
     )
@@ -41,11 +41,11 @@ def process(*command: str, folder: Path = ROOT, **environment: str) -> Iterator[
 
 @contextmanager
 def private_redis() -> Iterator[tuple[str, int]]:
-    """URL and process id of a Redis without persistence."""
+    """The URL and the process id of a Redis without persistence."""
     port = free_port()
     server = (str(find_redis_server().path), "--port", str(port), "--save", "")
     url = f"redis://127.0.0.1:{port}/0"
-    # Connections that are refused are tried again.
+    # The server may not listen yet.
     patience = Retry(ConstantBackoff(0.1), retries=round(_START_S / 0.1))
     with process(*server, "--appendonly", "no") as pid:
         with redis.Redis.from_url(url, retry=patience) as client:
@@ -54,7 +54,7 @@ def private_redis() -> Iterator[tuple[str, int]]:
 
 
 def wait_for(url: str) -> None:
-    """Return when it answers 200. Raises httpx.HTTPError when it does not in time."""
+    """Return when the URL answers 200. Raises httpx.HTTPError if it does not in time."""
     deadline = time.monotonic() + _START_S
     while True:
         try:
@@ -68,6 +68,6 @@ def wait_for(url: str) -> None:
 
 
 def spent(process: psutil.Process) -> float:
-    """Seconds of processor time."""
+    """CPU seconds so far."""
     times = process.cpu_times()
     return float(times.user + times.system)

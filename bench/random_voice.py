@@ -1,7 +1,7 @@
 """Token2wav with random weights: the package's networks, at their real sizes or small.
 
-Uses the package where `make test` installs it, or the installed one. The audio is noise, but its
-cost does not depend on that.
+Uses the package that `make test` installs, or an installed one. The audio is noise, which costs as much as
+speech.
 """
 
 from __future__ import annotations

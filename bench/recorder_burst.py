@@ -19,22 +19,28 @@ from antiphon.broker.client import open_broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.states import SessionKind
 from processes import private_redis
-from recorder_peer import SPEECH, Recorder, Session, announce_worker, until_recorded
+from recorder_peer import (
+    SPEECH,
+    RecorderProcess,
+    WrittenSession,
+    announce_worker,
+    wait_until_recorded,
+)
 
 
-async def wave(sessions: list[Session], units: int, data: Path) -> None:
+async def wave(sessions: list[WrittenSession], units: int, data: Path) -> None:
     for session in sessions:
         await session.begin()
     for _ in range(units):
         await asyncio.gather(*(session.unit(SPEECH) for session in sessions))
     for session in sessions:
         await session.end()
-    await until_recorded(data, sessions, merged=True)
+    await wait_until_recorded(data, sessions, merged=True)
 
 
 async def burst(options: argparse.Namespace, url: str, data: Path) -> None:
-    """Prints JSON."""
-    recorder = Recorder(url, data)
+    """Run the burst and print JSON."""
+    recorder = RecorderProcess(url, data)
     readings: dict[str, dict[str, float]] = {}
 
     def note(name: str) -> None:
@@ -47,11 +53,13 @@ async def burst(options: argparse.Namespace, url: str, data: Path) -> None:
     async with open_broker(BrokerSettings(redis_url=url)) as broker:
         await announce_worker(broker)
         kind = SessionKind.AUDIO_DUPLEX
-        await wave([Session(broker, -1, kind)], 1, data)
+        await wave([WrittenSession(broker, -1, kind)], 1, data)
         note("before")
         for first in range(0, options.sessions, options.at_once):
             numbers = range(first, min(first + options.at_once, options.sessions))
-            await wave([Session(broker, number, kind) for number in numbers], options.units, data)
+            await wave(
+                [WrittenSession(broker, number, kind) for number in numbers], options.units, data
+            )
         note("burst")
         await asyncio.sleep(options.idle)
         note("idle")
@@ -60,7 +68,7 @@ async def burst(options: argparse.Namespace, url: str, data: Path) -> None:
 
 
 def main() -> None:
-    """Start everything, measure."""
+    """Start Redis and measure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sessions", type=int, default=600)
     parser.add_argument("--at-once", type=int, default=200)

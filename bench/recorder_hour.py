@@ -1,9 +1,9 @@
-"""One session of 3600 units as fast as a recorder takes them, with its memory on the way.
+"""Records one session of 3600 units as fast as the recorder takes them, and prints the recorder's memory.
 
     python bench/recorder_hour.py
     python bench/recorder_hour.py --frames
 
-The memory is printed for every ten minutes, while the session is finished, and while its replay is merged.
+The memory is that of each ten minutes, while the session is finished, and while its replay is merged.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from processes import private_redis, spent
 from recorder_peer import (
     SILENT,
     SPEECH,
-    Recorder,
-    Session,
+    RecorderProcess,
+    WrittenSession,
     announce_worker,
     meta_of,
-    until_recorded,
+    wait_until_recorded,
 )
 
 UNITS = 3600
@@ -45,7 +45,7 @@ AHEAD = 48
 
 
 class Peak:
-    """The most memory a process had since it was last asked (MiB)."""
+    """The peak memory of a process since the last call of `taken`, in MiB."""
 
     def __init__(self, process: psutil.Process) -> None:
         self._process = process
@@ -61,58 +61,62 @@ class Peak:
             time.sleep(0.02)
 
     def taken(self) -> float:
-        """Resets them."""
+        """Returns the peak and resets it."""
         most, self._most = self._most, 0.0
         return round(most, 1)
 
 
 class Stopwatch:
-    """Wall and processor time of the recorder since it was last asked."""
+    """Wall time and CPU time of the recorder since the last lap."""
 
     def __init__(self, process: psutil.Process) -> None:
         self._process = process
         self._at, self._used = time.monotonic(), spent(process)
 
     def lap(self) -> tuple[float, float]:
-        """Both in seconds; resets them."""
+        """Returns both in seconds and resets them."""
         at, used = time.monotonic(), spent(self._process)
         passed = at - self._at, used - self._used
         self._at, self._used = at, used
         return passed
 
 
-def frame(number: int) -> bytes:
-    """A camera's picture: 640 by 480, with some noise in it."""
+def camera_picture(number: int) -> bytes:
+    """A JPEG of 640 by 480 with noise, as from a camera."""
     rough = np.random.default_rng(number).integers(0, 255, (48, 64, 3), dtype=np.uint8)
     file = io.BytesIO()
     Image.fromarray(rough).resize((640, 480)).save(file, "JPEG", quality=80)
     return file.getvalue()
 
 
-async def feed(session: Session, recorder: Recorder, units: range, *, frames: bool) -> None:
-    """As fast as the recorder takes them."""
-    pictures = [(frame(number),) if frames else () for number in range(20)]
+async def feed(
+    session: WrittenSession, recorder: RecorderProcess, units: range, *, frames: bool
+) -> None:
+    """Write units as fast as the recorder takes them."""
+    pictures = [(camera_picture(number),) if frames else () for number in range(20)]
     for unit in units:
         while 2 * unit - recorder.counters()["entries_total"] > AHEAD:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         await session.unit(SPEECH if unit % 4 >= 2 else SILENT, pictures[unit % len(pictures)])
 
 
-async def merge_an_hour(broker: Broker, recorder: Recorder, data: Path) -> None:
-    """Returns when that has begun."""
-    session = Session(broker, 1_000_000, SessionKind.OMNI_DUPLEX)
+async def merge_an_hour(broker: Broker, recorder: RecorderProcess, data: Path) -> None:
+    """Record an hour with pictures; returns when its merge has begun."""
+    session = WrittenSession(broker, 1_000_000, SessionKind.OMNI_DUPLEX)
     await session.begin()
     await feed(session, recorder, range(UNITS), frames=True)
     await session.end()
-    await until_recorded(data, [session], merged=False)
+    await wait_until_recorded(data, [session], merged=False)
 
 
 async def record_an_hour(
-    broker: Broker, recorder: Recorder, data: Path, *, frames: bool
+    broker: Broker, recorder: RecorderProcess, data: Path, *, frames: bool
 ) -> dict[str, Any]:
-    """From the first unit to the merged replay."""
+    """Record an hour and merge it; returns the figures."""
     await announce_worker(broker)
-    session = Session(broker, 0, SessionKind.OMNI_DUPLEX if frames else SessionKind.AUDIO_DUPLEX)
+    session = WrittenSession(
+        broker, 0, SessionKind.OMNI_DUPLEX if frames else SessionKind.AUDIO_DUPLEX
+    )
     await session.begin()
     folder = data / "sessions" / session.recording
     peak, memory, watch = Peak(recorder.process), {}, Stopwatch(recorder.process)
@@ -122,10 +126,10 @@ async def record_an_hour(
     fed_s, feeding = watch.lap()
     journal = (folder / TIMELINE_FILE).stat().st_size
     await session.end()
-    await until_recorded(data, [session], merged=False)
+    await wait_until_recorded(data, [session], merged=False)
     memory["while_finishing"] = peak.taken()
     watch.lap()
-    await until_recorded(data, [session], merged=True)
+    await wait_until_recorded(data, [session], merged=True)
     memory["while_merging"] = peak.taken()
     merge_s, merging = watch.lap()
     meta = meta_of(data, session)
@@ -156,8 +160,7 @@ def _outcome(folder: Path, meta: Meta) -> dict[str, Any]:
 
 
 async def measure(url: str, data: Path, *, frames: bool) -> dict[str, Any]:
-    """Starts a recorder."""
-    recorder = Recorder(url, data)
+    recorder = RecorderProcess(url, data)
     async with open_broker(BrokerSettings(redis_url=url)) as broker:
         report = await record_an_hour(broker, recorder, data, frames=frames)
     recorder.stop()
@@ -165,7 +168,7 @@ async def measure(url: str, data: Path, *, frames: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Start everything, measure, print JSON."""
+    """Start Redis, measure, and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", action="store_true", help="a picture a second")
     options = parser.parse_args()

@@ -1,10 +1,10 @@
-"""Loads one recorder process: N duplex sessions of a second's chunk and a result each, on a real Redis.
+"""Loads one recorder process with N duplex sessions: each second has a chunk and a result.
 
     python bench/recorder_load.py --sessions 200 --seconds 30 --speak 0.5 --pin
 
-Beside the recorder stand redis-server (no persistence) and this process, which writes what edges and
-workers would. With `--pin` the recorder has a core to itself and the others share the rest. CPU is
-process time over the measured window; the lag is from an entry's stamp to its being on disk, as the
+Two processes run beside the recorder: redis-server without persistence, and this process, which writes the
+entries of edges and workers. With `--pin` the recorder has one core, and the others share the rest. The
+figures are CPU times of the measured window. The lag is from the time of an entry to its write, as the
 recorder counts it. After the window every session ends, and every chunk must be in its recording.
 With `--merging`, an hour with pictures is merged at the same time.
 """
@@ -30,22 +30,27 @@ from antiphon.shared_schemas.recording import RecordingState
 from antiphon.shared_schemas.states import SessionKind
 from processes import private_redis, spent
 from recorder_hour import merge_an_hour
-from recorder_peer import Recorder, Session, announce_worker, meta_of, until_recorded
+from recorder_peer import (
+    RecorderProcess,
+    WrittenSession,
+    announce_worker,
+    meta_of,
+    wait_until_recorded,
+)
 
 WARM_UP_S = 5.0
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What the recorder has counted, and seconds of processor time, at one moment."""
+    """The recorder's counters, and CPU seconds, at one moment."""
 
     counters: dict[str, float]
     recorder_s: float
     redis_s: float
 
     @classmethod
-    def of(cls, recorder: Recorder, server: psutil.Process) -> Reading:
-        """Now."""
+    def of(cls, recorder: RecorderProcess, server: psutil.Process) -> Reading:
         return cls(recorder.counters(), spent(recorder.process), spent(server))
 
 
@@ -59,17 +64,20 @@ def lag_below_ms(was: dict[str, float], now: dict[str, float], share: float) -> 
     return float("inf")
 
 
-def pin(recorder: Recorder, server: psutil.Process) -> None:
-    """The recorder alone on core 0."""
+def pin(recorder: RecorderProcess, server: psutil.Process) -> None:
+    """Keep the recorder on core 0, and the others off it."""
     recorder.process.cpu_affinity([0])
     for process in (server, psutil.Process()):
         process.cpu_affinity(list(range(1, psutil.cpu_count() or 2)) or [0])
 
 
 async def talk(
-    sessions: list[Session], options: argparse.Namespace, recorder: Recorder, server: psutil.Process
+    sessions: list[WrittenSession],
+    options: argparse.Namespace,
+    recorder: RecorderProcess,
+    server: psutil.Process,
 ) -> tuple[Reading, Reading]:
-    """All of them, spread over the second; readings around the measured window."""
+    """Run all sessions, spread over the second; returns readings before and after the measured window."""
     loop = asyncio.get_running_loop()
     first = loop.time() + 1.0
     begin, stop = first + WARM_UP_S, first + WARM_UP_S + options.seconds
@@ -84,12 +92,12 @@ async def talk(
 
 
 def costs(options: argparse.Namespace, before: Reading, after: Reading) -> dict[str, Any]:
-    """Of the measured window."""
+    """The figures of the measured window."""
     was, now = before.counters, after.counters
     busy, redis_busy = after.recorder_s - before.recorder_s, after.redis_s - before.redis_s
     session_seconds = options.seconds * options.sessions
     return {
-        "merges_meanwhile": now["merges_waiting"],
+        "merges_waiting": now["merges_waiting"],
         "recorder_cpu_ms_per_session_s": round(busy * 1e3 / session_seconds, 3),
         "recorder_core_share": round(busy / options.seconds, 3),
         "redis_cpu_ms_per_session_s": round(redis_busy * 1e3 / session_seconds, 3),
@@ -101,16 +109,16 @@ def costs(options: argparse.Namespace, before: Reading, after: Reading) -> dict[
 
 
 async def finish(
-    sessions: list[Session], recorder: Recorder, data: Path, *, merged: bool
+    sessions: list[WrittenSession], recorder: RecorderProcess, data: Path, *, merged: bool
 ) -> dict[str, Any]:
-    """End them all; what that took, `merged` or not, and whether all of it is there."""
+    """End all sessions; returns how long their recordings took, `merged` or not, and what they contain."""
     used, ended, report = spent(recorder.process), time.monotonic(), dict[str, Any]()
     for session in sessions:
         await session.end()
-    await until_recorded(data, sessions, merged=False)
+    await wait_until_recorded(data, sessions, merged=False)
     report["finished_s"] = round(time.monotonic() - ended, 1)
     if merged:
-        await until_recorded(data, sessions, merged=True)
+        await wait_until_recorded(data, sessions, merged=True)
         report["merged_s"] = round(time.monotonic() - ended, 1)
         merging = (spent(recorder.process) - used) / sum(s.units for s in sessions)
         report["merge_cpu_ms_per_session_s"] = round(merging * 1e3, 3)
@@ -122,8 +130,8 @@ async def finish(
 
 
 async def load(options: argparse.Namespace, url: str, server: psutil.Process, data: Path) -> None:
-    """N paced sessions; prints JSON."""
-    recorder = Recorder(url, data)
+    """Run the load and print JSON."""
+    recorder = RecorderProcess(url, data)
     if options.pin:
         pin(recorder, server)
     async with open_broker(BrokerSettings(redis_url=url)) as broker:
@@ -131,7 +139,7 @@ async def load(options: argparse.Namespace, url: str, server: psutil.Process, da
         if options.merging:
             await merge_an_hour(broker, recorder, data)
         kind = SessionKind.AUDIO_DUPLEX
-        sessions = [Session(broker, number, kind) for number in range(options.sessions)]
+        sessions = [WrittenSession(broker, number, kind) for number in range(options.sessions)]
         for session in sessions:
             await session.begin()
         report = costs(options, *await talk(sessions, options, recorder, server))
@@ -141,11 +149,11 @@ async def load(options: argparse.Namespace, url: str, server: psutil.Process, da
     asked = {name: getattr(options, name) for name in ("sessions", "seconds", "speak", "pin")}
     print(json.dumps(asked | report, indent=2))
     if report["incomplete"] or report["chunks_sent"] != report["chunks_recorded"]:
-        sys.exit("something was lost")
+        sys.exit("chunks are missing in the recordings")
 
 
 def main() -> None:
-    """Start everything, measure."""
+    """Start Redis and measure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sessions", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=30.0)

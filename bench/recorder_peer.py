@@ -1,4 +1,4 @@
-"""A recorder process, and the conversations that edges and workers would write for it."""
+"""A recorder process, and sessions that are written to Redis in place of edges and workers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from antiphon.shared_schemas.unit_result import UnitResult
 from processes import ROOT
 
 _DICE = np.random.default_rng(1)
-_HEARD = float_bytes(_DICE.uniform(-0.5, 0.5, 16_000).astype(np.float32))
+_USER_AUDIO = float_bytes(_DICE.uniform(-0.5, 0.5, 16_000).astype(np.float32))
 SPEECH = UnitResult(
     is_listen=False,
     text="one second of speech",
@@ -45,8 +45,8 @@ SPEECH = UnitResult(
 SILENT = UnitResult(is_listen=True)
 
 
-class Recorder:
-    """Runs this file as a process, which answers with its counters."""
+class RecorderProcess:
+    """Runs this file as a recorder, which prints its counters for each line of input."""
 
     def __init__(self, redis_url: str, data_dir: Path) -> None:
         settings = {"ANTIPHON_REDIS_URL": redis_url, "ANTIPHON_DATA_DIR": str(data_dir)}
@@ -69,7 +69,6 @@ class Recorder:
         self.process = psutil.Process(self._child.pid)
 
     def counters(self) -> dict[str, float]:
-        """The recorder's metrics now."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._child.stdin.write("\n")
@@ -78,13 +77,12 @@ class Recorder:
         return counted
 
     def stop(self) -> None:
-        """In order."""
         self._child.send_signal(signal.SIGTERM)
         self._child.wait(timeout=30)
 
 
-class Session:
-    """One conversation, written as its edge and its worker would."""
+class WrittenSession:
+    """One session, written to Redis as its edge and its worker write it."""
 
     def __init__(self, broker: Broker, number: int, kind: SessionKind) -> None:
         self._broker = broker
@@ -95,28 +93,28 @@ class Session:
         self.units = 0
 
     async def begin(self) -> None:
-        """Queued, claimed, prepared."""
+        """Queue, claim and prepare it."""
         broker, kind = self._broker, self._kind
         ticket = await broker.queue.join(self._sid, kind, edge="bench", recording=self.recording)
         claim = await broker.leases.claim("bench")
         assert claim is not None
         self._ticket = ticket.number
-        self._into = await broker.streams.input_writer(self._sid, ticket.number)
-        self._out = await broker.streams.output_writer(self._sid, ticket.number, claim.epoch)
-        await self._into.append(PrepareIn(system_prompt="Be brief.", config=DuplexConfig()))
-        await self._out.append(PreparedOut(input_n=1, prompt_length=12))
+        self._input = await broker.streams.input_writer(self._sid, ticket.number)
+        self._output = await broker.streams.output_writer(self._sid, ticket.number, claim.epoch)
+        await self._input.append(PrepareIn(system_prompt="Be brief.", config=DuplexConfig()))
+        await self._output.append(PreparedOut(input_n=1, prompt_length=12))
 
     async def unit(self, result: UnitResult, frames: tuple[bytes, ...] = ()) -> None:
-        """A chunk and what the model makes of it."""
-        chunk = ChunkIn(audio=_HEARD, frames=frames)
-        position = await retry_until_available(lambda: self._into.append(chunk), "append")
+        """Write a chunk and its result."""
+        chunk = ChunkIn(audio=_USER_AUDIO, frames=frames)
+        position = await retry_until_available(lambda: self._input.append(chunk), "append")
         times = {"received_at": 0.0, "read_at": 0.0, "prefill_ms": 30.0, "wall_clock_ms": 80.0}
         out = ResultOut.of(result, input_n=position.n, **times)
-        await retry_until_available(lambda: self._out.append(out), "append")
+        await retry_until_available(lambda: self._output.append(out), "append")
         self.units += 1
 
     async def talk(self, start: float, stop: float, speak: float) -> None:
-        """A unit a second."""
+        """Write a unit each second."""
         loop = asyncio.get_running_loop()
         dice, due = np.random.default_rng(self._ticket), start
         while due < stop:
@@ -125,12 +123,11 @@ class Session:
             due += 1.0
 
     async def end(self) -> None:
-        """Stopped."""
         await self._broker.sessions.end(self._sid, EndReason.STOPPED, ticket=self._ticket)
 
 
 async def announce_worker(broker: Broker) -> None:
-    """Someone to claim for."""
+    """Register a worker, in whose name the sessions are claimed."""
     report = WorkerReport(
         engine="bench",
         model="none",
@@ -144,16 +141,18 @@ async def announce_worker(broker: Broker) -> None:
     await broker.registry.worker_beat("bench", 0, report)
 
 
-def meta_of(data_dir: Path, session: Session) -> Meta | None:
-    """How far its recording has come."""
+def meta_of(data_dir: Path, session: WrittenSession) -> Meta | None:
+    """The `meta.json` of its recording; None before it exists."""
     path = data_dir / "sessions" / session.recording / META_FILE
     return parse_meta(path.read_bytes()) if path.exists() else None
 
 
-async def until_recorded(data_dir: Path, sessions: list[Session], *, merged: bool) -> None:
-    """All of them whole on disk."""
+async def wait_until_recorded(
+    data_dir: Path, sessions: list[WrittenSession], *, merged: bool
+) -> None:
+    """Return when all recordings are complete on disk, and `merged`."""
 
-    def done(session: Session) -> bool:
+    def done(session: WrittenSession) -> bool:
         meta = meta_of(data_dir, session)
         if meta is None or meta.state is RecordingState.RECORDING:
             return False
@@ -164,7 +163,7 @@ async def until_recorded(data_dir: Path, sessions: list[Session], *, merged: boo
 
 
 def samples(registry: CollectorRegistry) -> dict[str, float]:
-    """Every sample by its name and labels, without the common prefix."""
+    """The value of each sample, by its name without the common prefix and its labels."""
     return {
         sample.name.removeprefix("antiphon_recorder_")
         + "".join(sample.labels.values()): sample.value
@@ -173,7 +172,7 @@ def samples(registry: CollectorRegistry) -> dict[str, float]:
     }
 
 
-def be_recorder() -> None:
+def run_recorder() -> None:
     """Record until SIGTERM; print the counters for every line on stdin."""
     configure_logging("recorder")
     registry = CollectorRegistry()
@@ -188,4 +187,4 @@ def be_recorder() -> None:
 
 
 if __name__ == "__main__":
-    be_recorder()
+    run_recorder()

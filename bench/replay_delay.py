@@ -1,4 +1,4 @@
-"""From the end of a call to its playable recording, through a complete server.
+"""Measures the time from the end of a call to its playable recording, on a complete stack.
 
     python bench/replay_delay.py --seconds 30 --calls 5
     python bench/replay_delay.py --seconds 12 --video
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import io
 import json
 import sys
 import tempfile
@@ -19,7 +18,6 @@ import time
 from statistics import median
 
 import numpy as np
-from PIL import Image
 
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.client.duplex import connect_duplex
@@ -27,27 +25,21 @@ from antiphon.client.recordings import Recordings
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.recording import ReplayState
 from processes import process, wait_for
+from recorder_hour import camera_picture
 
 _LOOK_S = 0.05
 _PATIENCE_S = 60.0
 
 
-def picture(dice: np.random.Generator) -> bytes:
-    rough = dice.integers(0, 255, (48, 64, 3), dtype=np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(rough).resize((640, 480)).save(file, "JPEG", quality=80)
-    return file.getvalue()
-
-
 async def call(url: str, seconds: int, *, video: bool) -> str:
-    """The id of the call's recording."""
+    """Hold a call; returns the id of its recording."""
     dice = np.random.default_rng(1)
     async with connect_duplex(url, video=video, resume=True) as session:
         await session.wait_for_turn()
         await session.prepare()
-        for _ in range(seconds):
+        for second in range(seconds):
             sound: Samples = dice.uniform(-0.3, 0.3, INPUT_RATE).astype(np.float32)
-            await session.send_audio(sound, frames=[picture(dice)] if video else ())
+            await session.send_audio(sound, frames=[camera_picture(second)] if video else ())
             await asyncio.sleep(1)
         await session.stop()
         assert session.recording_id is not None
@@ -64,7 +56,7 @@ def playable_after(recordings: Recordings, name: str) -> float:
 
 
 def main() -> None:
-    """Print the seconds of each call as JSON."""
+    """Measure the calls, and print the seconds of each as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--calls", type=int, default=5)

@@ -42,17 +42,17 @@ def stages(network: MiniCPMO, *, text: int, sound: int, speech: int) -> list[Sta
     config = network.config
     audio, tts = config.audio_config, config.tts_config
     body, head = _size(network.llm.model.layers), _size(network.llm.lm_head)
-    held = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * text
-    heard_flops = 2 * audio.encoder_layers * audio.d_model * sound
-    spoken = 2 * tts.num_hidden_layers * tts.hidden_size * speech
+    text_cache = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * text
+    audio_cache = 2 * audio.encoder_layers * audio.d_model * sound
+    speech_cache = 2 * tts.num_hidden_layers * tts.hidden_size * speech
     encoder = _size(network.apm) + _size(network.audio_projection_layer)
     speaker = _size(network.tts.model.layers) + network.tts.head_weight.numel()
     return [
-        Stage("audio encoder", encoder, 1, 50, heard_flops),
-        Stage("prefill", body + head, 1, 11, held),
-        Stage("decode", body + head, 19, 19, held, speaks=True),
-        Stage("speech", speaker, 26, 44, spoken, speaks=True),
-        Stage("close", body, 1, 2, held),
+        Stage("audio encoder", encoder, 1, 50, audio_cache),
+        Stage("prefill", body + head, 1, 11, text_cache),
+        Stage("decode", body + head, 19, 19, text_cache, speaks=True),
+        Stage("speech", speaker, 26, 44, speech_cache, speaks=True),
+        Stage("close", body, 1, 2, text_cache),
     ]
 
 

@@ -59,7 +59,7 @@ from random_model import TINY, WORD
 
 DEADLINE_MS = 1000
 TURN_UNITS = 4
-"""A session speaks or listens for so many units at a time."""
+"""Units that a session speaks or listens for at a time."""
 
 WARM_UP_UNITS = 3
 """Units at the start of a run that are not counted."""
@@ -402,14 +402,14 @@ def _unit(conversation: DuplexConversation) -> Steps[UnitOutcome]:
 
 
 def simulate(scenario: Scenario, costs: dict[str, Cost] | None = None) -> Simulation:
-    """Run a scenario with the assumed costs, or others."""
+    """Run a scenario with `costs`, by default the assumed ones."""
     simulation = Simulation(scenario, costs or ASSUMED)
     simulation.run()
     return simulation
 
 
 def read_costs(path: Path) -> dict[str, Cost]:
-    """The assumed costs, with those of a JSON file in their place: {"Feed": {"fixed": 4.9}}."""
+    """The assumed costs, with those of a JSON file in their place: {"Feed": {"floor": 4.9}}."""
     return ASSUMED | {kind: Cost(**cost) for kind, cost in json.loads(path.read_text()).items()}
 
 
