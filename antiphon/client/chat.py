@@ -149,6 +149,8 @@ def _messages(history: History) -> list[Mapping[str, Any]]:
         return [{"role": "user", "content": history}]
     if isinstance(history, Mapping):
         raise TypeError("history is one message, a list of messages is needed: [message]")
+    if not isinstance(history, Iterable):
+        raise TypeError(f"history is a {type(history).__name__}, a text or messages are needed")
     return [_wire_message(each, number) for number, each in enumerate(history)]
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from urllib.parse import urlsplit
 
 import orjson
-from websockets.exceptions import InvalidMessage, InvalidStatus
+from websockets.exceptions import (
+    InvalidMessage,
+    InvalidProxy,
+    InvalidProxyMessage,
+    InvalidStatus,
+)
 
 from antiphon.shared_schemas.wire import Error
 
@@ -77,14 +83,22 @@ _REFUSALS = {401: Unauthorized, 403: Forbidden, 503: ServiceUnavailable}
 _REMEDIES = {401: "; pass `api_key`, `--api-key` or ANTIPHON_API_KEY"}
 
 
-def connection_error(address: str, error: Exception) -> CannotConnect:
-    """The error for the user. It names the server without the path and the query of the address."""
+def connection_error(address: str, error: Exception, proxy: str | None = None) -> CannotConnect:
+    """The error for the user. It names the server without the path and the query of the address.
+
+    `proxy` is the address of the proxy through which the client connects, if any.
+    """
     if isinstance(error, InvalidStatus):
         response = error.response
         status = response.status_code
         said = server_words(status, bytes(response.body or b""), response.reason_phrase)
         return refusal_error(address, status, said)
     host = urlsplit(address).hostname
+    if proxy is not None:
+        return CannotConnect(
+            f"cannot connect to {_server(address)} through the proxy {without_password(proxy)}: "
+            f"{_proxy_cause(error)}; NO_PROXY={host} connects without it"
+        )
     return CannotConnect(f"cannot connect to {_server(address)}: {_cause(error, host)}")
 
 
@@ -109,12 +123,37 @@ def _server(address: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
+def without_password(address: str) -> str:
+    """The address without the user and password that it may contain."""
+    return re.sub(r"(?<=//)[^/]*@", "", address)
+
+
+def _proxy_cause(error: Exception) -> str:
+    if isinstance(error, ImportError):
+        return "a SOCKS proxy needs a package, run: pip install 'python-socks[asyncio]'"
+    if isinstance(error, InvalidProxy):
+        return f"its address is not valid ({error.msg})"
+    if isinstance(error, InvalidProxyMessage):
+        return "what listens there is not a proxy"
+    if _is_refused(error):
+        return "nothing listens at the address of the proxy"
+    if isinstance(error, socket.gaierror):
+        return "the host name of the proxy is unknown"
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    return str(error)
+
+
+def _is_refused(error: Exception) -> bool:
+    return isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error)
+
+
 def _cause(error: Exception, host: str | None) -> str:
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
         return "the server does not use TLS there; use ws:// instead of wss://"
     if isinstance(error, InvalidMessage):
         return "what listens there is not an edge, or it needs wss://"
-    if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
+    if _is_refused(error):
         return "nothing listens there; is `antiphon up` running?"
     if isinstance(error, socket.gaierror):
         return f"the host name {host} is unknown"

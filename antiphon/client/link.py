@@ -18,8 +18,10 @@ from urllib.parse import SplitResult, urlencode, urlsplit, urlunsplit
 
 import orjson
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidProxy, InvalidURI
+from websockets.proxy import get_proxy
 from websockets.typing import Subprotocol
+from websockets.uri import parse_uri
 
 from antiphon.client.errors import CannotConnect, Unauthorized, connection_error
 from antiphon.client.sound import check_samples
@@ -53,10 +55,14 @@ def edge_address(url: str, path: str, **query: str | None) -> str:
     """
     if not isinstance(url, str):
         raise TypeError(f"the edge's address is a {type(url).__name__}, a str is needed")
+    url = url.strip()
+    if "//" not in url and _is_ipv6(url):
+        url = f"[{url}]"
     try:
         parts = urlsplit(url if "//" in url else f"ws://{url}")
         port = parts.port
-    except ValueError as error:  # a port that is no port, or an unclosed bracket
+        (parts.hostname or "").encode("idna")
+    except ValueError as error:  # no port, an unclosed bracket, or a host such as `.`
         raise CannotConnect(f"{url!r} {_NO_ADDRESS} ({error})") from None
     if parts.scheme not in _SCHEMES or not parts.hostname:
         raise CannotConnect(f"{url!r} {_NO_ADDRESS}")
@@ -70,6 +76,13 @@ def edge_address(url: str, path: str, **query: str | None) -> str:
     joined = "&".join(part for part in (parts.query, added) if part)
     whole = f"{parts.path.rstrip('/')}{path}"
     return urlunsplit(SplitResult(_SCHEMES[parts.scheme], netloc, whole, joined, ""))
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).version == 6
+    except ValueError:
+        return False
 
 
 def is_loopback_url(address: str) -> bool:
@@ -412,7 +425,10 @@ async def open_socket(address: str, how: ClientOptions) -> ClientConnection:
     key, tls = chosen["api_key"], chosen["tls"]
     check_key(key)
     trust: dict[str, Any] = {} if tls is None else {"ssl": tls}  # ssl=None would disable TLS
+    proxy = None
     try:
+        if not is_loopback_url(address):
+            proxy = get_proxy(parse_uri(address))
         return await connect(
             address,
             **trust,
@@ -422,7 +438,7 @@ async def open_socket(address: str, how: ClientOptions) -> ClientConnection:
             max_size=_MAX_MESSAGE,
             open_timeout=chosen["open_timeout_s"],
             close_timeout=CLOSE_TIMEOUT_S,
-            proxy=None if is_loopback_url(address) else True,
+            proxy=proxy,
         )
-    except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
-        raise connection_error(address, error) from error
+    except (OSError, InvalidHandshake, InvalidURI, InvalidProxy, ImportError) as error:
+        raise connection_error(address, error, proxy) from error

@@ -8,7 +8,14 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
-from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
+from urllib.request import (
+    HTTPSHandler,
+    ProxyHandler,
+    Request,
+    build_opener,
+    getproxies,
+    proxy_bypass,
+)
 
 from pydantic import ValidationError
 
@@ -94,8 +101,9 @@ class Recordings:
         check_key(self._api_key)
         headers = {"X-Api-Key": self._api_key} if self._api_key else {}
         request = Request("http" + address.removeprefix("ws"), headers=headers)  # noqa: S310
-        proxy = [ProxyHandler({})] if is_loopback_url(address) else []
-        opener = build_opener(*proxy, HTTPSHandler(context=self._tls))
+        proxy = _proxy(request)
+        proxies = ProxyHandler({request.type: proxy} if proxy else {})
+        opener = build_opener(proxies, HTTPSHandler(context=self._tls))
         try:
             response: HTTPResponse = opener.open(request, timeout=_TIMEOUT_S)
         except HTTPError as error:
@@ -106,10 +114,17 @@ class Recordings:
             raise refusal_error(address, error.code, said) from None
         except URLError as error:
             cause = error.reason if isinstance(error.reason, OSError) else error
-            raise connection_error(address, cause) from None
+            raise connection_error(address, cause, proxy) from None
         except (OSError, HTTPException) as error:
-            raise connection_error(address, error) from None
+            raise connection_error(address, error, proxy) from None
         return response
+
+
+def _proxy(request: Request) -> str | None:
+    """The proxy of this machine's settings for a request."""
+    if is_loopback_url(request.full_url) or proxy_bypass(request.host):
+        return None
+    return getproxies().get(request.type)
 
 
 def _blocks(response: HTTPResponse) -> Iterator[bytes]:

@@ -24,6 +24,7 @@ _AS_ARRAY = {
     Path: ": antiphon.client.sound.load_wav reads a file",
     bytes: ": numpy.frombuffer(audio, '<i2').astype(numpy.float32) / 32768 for 16-bit samples",
     list: ": numpy.array(audio, dtype=numpy.float32)",
+    Iterator: ": pieces come from an asynchronous generator (async def)",
 }
 """How to make an array of each type."""
 

@@ -21,7 +21,7 @@ from antiphon.cli.conversation.conversation import (
 from antiphon.cli.conversation.latency import UnitLatency, hop_spread
 from antiphon.cli.conversation.sound import Headset, load_speech, save_reply
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
-from antiphon.client.errors import ServerError
+from antiphon.client.errors import ServerError, without_password
 from antiphon.client.link import ClientOptions
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
@@ -150,7 +150,7 @@ class Call:
         options: ClientOptions = {"api_key": self.api_key, "resume": True}
         async with connect_duplex(self.url, timing=True, **options) as session:
             session.watch_connection(transcript.connection)
-            transcript.connected(self.url, session.session_id)
+            transcript.connected(without_password(self.url), session.session_id)
             await session.wait_for_turn(transcript.place, no_worker_s=no_worker_s)
             async with in_background(_report_waits(session, transcript)):
                 transcript.prepared(await session.prepare(self.prompt, self.config))

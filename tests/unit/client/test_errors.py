@@ -10,6 +10,7 @@ import pytest
 
 from antiphon.client.errors import CannotConnect, Forbidden, ServiceUnavailable, Unauthorized
 from antiphon.client.link import open_socket
+from antiphon.client.recordings import Recordings
 
 
 @asynccontextmanager
@@ -83,3 +84,44 @@ async def test_an_unknown_host() -> None:
 async def test_a_port_without_a_server() -> None:
     with pytest.raises(CannotConnect, match="nothing listens there; is `antiphon up` running"):
         await open_socket("ws://localhost:1/", {})
+
+
+FAR = "ws://192.0.2.1:8006"
+
+
+@pytest.mark.parametrize(
+    ("proxy", "words"),
+    [
+        ("http://user:secret@127.0.0.1:1", "http://127.0.0.1:1: nothing listens at the address of"),
+        ("http://host.invalid:1", "the host name of the proxy is unknown"),
+        ("socks5://127.0.0.1:1", r"run: pip install 'python-socks\[asyncio\]'"),
+        ("ftp://127.0.0.1", r"its address is not valid \(scheme ftp isn't supported\)"),
+    ],
+)
+async def test_an_unusable_proxy_is_named(
+    proxy: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ws_proxy", proxy)
+    with pytest.raises(CannotConnect, match=f"{words}.*; NO_PROXY=192.0.2.1 connects") as refused:
+        await open_socket(f"{FAR}/", {})
+    assert "secret" not in str(refused.value)
+
+
+async def test_a_proxy_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with _server(b"-ERR unknown command 'CONNECT'\r\n") as port:
+        monkeypatch.setenv("ws_proxy", f"http://127.0.0.1:{port}")
+        with pytest.raises(CannotConnect, match="what listens there is not a proxy; NO_PROXY="):
+            await open_socket(f"{FAR}/", {})
+
+
+async def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with _server(_refusal(407, "Proxy Authentication Required", b"")) as port:
+        monkeypatch.setenv("ws_proxy", f"http://127.0.0.1:{port}")
+        with pytest.raises(CannotConnect, match="proxy rejected connection: HTTP 407; NO_PROXY="):
+            await open_socket(f"{FAR}/", {})
+
+
+def test_an_unusable_proxy_of_recordings_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with pytest.raises(CannotConnect, match=r"through the proxy http://127\.0\.0\.1:1: nothing"):
+        Recordings(FAR).list()

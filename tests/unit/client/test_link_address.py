@@ -17,6 +17,8 @@ from antiphon.shared_schemas.states import SessionKind
         ("h:8006", "ws://h:8006/ws/duplex/s"),
         ("localhost", "ws://localhost:8006/ws/duplex/s"),
         ("[::1]", "ws://[::1]:8006/ws/duplex/s"),
+        ("::1", "ws://[::1]:8006/ws/duplex/s"),
+        (" ws://h:8006/\n", "ws://h:8006/ws/duplex/s"),
         ("https://h/voice/", "wss://h/voice/ws/duplex/s"),
         ("wss://h?key=1", "wss://h/ws/duplex/s?key=1"),
     ],
@@ -29,7 +31,9 @@ def test_options_are_added_to_the_query() -> None:
     assert edge_address("ws://h?key=1", "/s", timing="1", pcm=None).endswith("/s?key=1&timing=1")
 
 
-@pytest.mark.parametrize("url", ["", "ftp://h", "ws://", "ws://h:99999", "h:x", "ws://[::1"])
+@pytest.mark.parametrize(
+    "url", ["", "ftp://h", "ws://", "ws://h:99999", "h:x", "ws://[::1", ".", "a..b"]
+)
 def test_invalid_edge_addresses_are_refused(url: str) -> None:
     with pytest.raises(CannotConnect, match="no address of an edge"):
         edge_address(url, "/s")

@@ -37,6 +37,7 @@ def test_good_audio_passes() -> None:
         (TONE * 3000, "values up to 3000, .*: divide 16-bit values by 32768"),
         (np.full(10, np.nan, np.float32), "has NaN or infinite samples"),
         (np.full(10, -np.inf, np.float32), "has NaN or infinite samples"),
+        (iter([TONE]), "is a list_iterator, .*: pieces come from an asynchronous generator"),
         (TONE[:0], "no samples"),
         (TONE.tobytes(), "is a bytes, a numpy array is needed: numpy.frombuffer"),
         (TONE.tolist(), "is a list, a numpy array is needed: numpy.array"),
@@ -152,6 +153,7 @@ async def test_a_session_id_that_no_edge_accepts_is_refused() -> None:
 @pytest.mark.parametrize(
     ("history", "words"),
     [
+        (None, "history is a NoneType, a text or messages are needed"),
         ({"role": "user", "content": "Hello"}, r"a list of messages is needed: \[message\]"),
         (["Hello"], r"history\[0\] is a str, a message is needed"),
     ],
