@@ -54,8 +54,10 @@ class LocalRecordings:
     def list(self, query: RecordingQuery) -> RecordingPage:
         try:
             return RecordingIndex(RecordingStore(self._root)).page(query)
-        except StoreUnavailable:
+        except StoreUnavailable as error:
             remedy = "--data-dir names another folder, --url an edge"
+            if isinstance(error.__cause__, PermissionError):
+                raise CannotLoad(f"{self._root} belongs to another user; {remedy}") from None
             raise CannotLoad(f"there are no recordings in {self._root}; {remedy}") from None
 
     def folder(self, name: str) -> Path:

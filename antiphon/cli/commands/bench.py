@@ -167,7 +167,7 @@ def write_report(result: LoadResult, about: dict[str, Any], out: Path, console: 
 
 def _usage_of_running(url: str) -> MeasureUsage:
     """The processes of an edge are known if it belongs to an `antiphon up` in this folder."""
-    stack = StackFile.read(RecorderSettings().data_dir)
+    stack = StackFile.readable(RecorderSettings().data_dir)
     pids = processes_of(stack.pid) if stack is not None and stack.edge_url == url else {}
     return partial(ProcessUsage.of, with_generator(pids))
 

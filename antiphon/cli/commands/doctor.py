@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,13 +86,13 @@ def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
     edge, worker = EdgeSettings(**flags, **given(redis_url=redis_url)), WorkerSettings(**flags)
     recorder, cleanup = RecorderSettings(**flags), CleanupSettings(**flags)
     yield examine_python()
-    yield from _examine_redis(redis_url)
+    yield from _examine_redis(redis_url, recorder.data_dir)
     yield from examine_disk(recorder.data_dir, cleanup.max_storage_gb, recorder.min_free_disk_gb)
     yield examine_privacy(recorder.data_dir)
     yield from examine_ports(StackPlan.of(edge, worker, recorder, cleanup))
     yield examine_access(edge)
     yield examine_open_files()
-    if (stack := StackFile.read(recorder.data_dir)) is not None:
+    if (stack := StackFile.readable(recorder.data_dir)) is not None:
         yield ok("antiphon up", f"runs in this folder at {stack.edge_url} (process {stack.pid})")
     if worker.transcribe:
         yield examine_recogniser()
@@ -99,9 +100,13 @@ def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
     yield from examine_engine(worker.engine, worker.slots, worker.model_path, options)
 
 
-def _examine_redis(redis_url: str | None) -> list[Finding]:
+def _examine_redis(redis_url: str | None, data_dir: Path) -> list[Finding]:
     """Checks the named or configured Redis, else that of `antiphon up`, else its program."""
-    settings = broker_settings(redis_url)
+    try:
+        settings = broker_settings(redis_url, data_dir)
+    except PermissionError as error:
+        remedy = "run doctor as that user, or name another folder: --data-dir"
+        return [failure("redis", f"{error.filename}: {error.strerror}", remedy)]
     findings = asyncio.run(examine_redis(settings))
     if len(findings) > 1 or "redis_url" in settings.model_fields_set:
         return findings
@@ -141,7 +146,7 @@ def examine_disk(
 ) -> Iterator[Finding]:
     """Whether recordings can be written, and the disk holds as many as cleanup keeps."""
     sessions = data_dir / "sessions"
-    place = next(path for path in (sessions, *sessions.resolve().parents) if path.exists())
+    place = next(path for path in (sessions, *sessions.resolve().parents) if _can_be_seen(path))
     yield _writable(place, sessions)
     free, kept = shutil.disk_usage(place).free / GIB, max(0.0, max_storage_gb)
     found = f"{free:.1f} GiB free for {sessions}"
@@ -153,6 +158,13 @@ def examine_disk(
         yield warning("disk space", f"{found}, but cleanup keeps up to {kept:g} GiB", remedy)
     else:
         yield ok("disk space", found)
+
+
+def _can_be_seen(path: Path) -> bool:
+    """True if it exists, and no folder above it is closed to this user."""
+    with suppress(PermissionError):
+        return path.exists()
+    return False
 
 
 def _size_gib(folder: Path) -> float:
@@ -186,7 +198,7 @@ def _writable(place: Path, sessions: Path) -> Finding:
 
 def examine_ports(plan: StackPlan) -> Iterator[Finding]:
     """Whether `antiphon up` can listen on its ports, or its services already do."""
-    runs_here = StackFile.read(plan.data_dir) is not None
+    runs_here = StackFile.readable(plan.data_dir) is not None
     for address in plan.addresses:
         about = f"port of the {address.service}"
         try:

@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from antiphon.broker.redis_server.embedded import EmbeddedRedisError
+from antiphon.broker.redis_server.embedded import EmbeddedRedisError, free_port
 from antiphon.broker.service.listening import CannotListen
 from antiphon.broker.service.logs import hide_in_text
 from antiphon.broker.settings import PRIVATE_FOLDER
@@ -114,6 +114,8 @@ def up(
     flags |= given(quantize=quantize, health_port=health_port, data_dir=data_dir)
     try:
         plan = plan_from(redis_url, redis_port, **flags)
+        if not plan.port:  # the services and the greeting need the number
+            plan = replace(plan, port=free_port())
         if detach and not in_background:
             start_in_background(plan)
             return
@@ -157,7 +159,11 @@ def start_in_background(plan: StackPlan) -> None:
     folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
     with fresh_log(folder, UP_LOG) as output:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "antiphon", *sys.argv[1:], "--in-background"],
+            # The port again: if any was asked for, this process has chosen it.
+            [
+                *(sys.executable, "-P", "-m", "antiphon", *sys.argv[1:], "--in-background"),
+                *("--port", str(plan.port)),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -144,10 +144,10 @@ class StackPlan:
     @property
     def addresses(self) -> tuple[Address, ...]:
         """Where the services listen."""
-        host = self.health_host
+        host, any_free = self.health_host, "; 0: any free ports"
         return (
             Address("edge", "--host, --port", self.host, self.port),
-            Address("worker", "--health-port", host, self.health_port),
+            Address("worker", f"--health-port{any_free}", host, self.health_port),
             Address("recorder", "ANTIPHON_RECORDER_HEALTH_PORT", host, self.recorder_health_port),
             Address("cleanup", "ANTIPHON_CLEANUP_HEALTH_PORT", host, self.cleanup_health_port),
         )
@@ -203,7 +203,8 @@ def make_data_folder(folder: Path) -> None:
         folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         cause = "" if os.access(folder, os.W_OK) else "Permission denied"
     except OSError as error:
-        cause = "it is a file" if folder.is_file() else str(error.strerror)
+        is_file = isinstance(error, FileExistsError) and folder.is_file()
+        cause = "it is a file" if is_file else str(error.strerror)
     if cause:
         raise InvalidSettings(
             f"the data folder {folder} cannot be used ({cause}); choose another with --data-dir"

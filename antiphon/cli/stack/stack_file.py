@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -46,12 +46,23 @@ class StackFile:
         """The stack that runs over this folder now; None if there is none.
 
         The running process holds a lock on the file, so that `pid` is never that of another program.
+        Raises PermissionError for a folder of another user: a stack may run there.
         """
         try:
             with (data_dir / STACK_FILE).open("rb") as file:
                 return None if _lock(file, shared=True) else cls(**orjson.loads(file.read()))
+        except PermissionError as error:
+            error.strerror = f"{error.strerror}: the folder of another user"
+            raise
         except (OSError, TypeError, orjson.JSONDecodeError):
             return None
+
+    @classmethod
+    def readable(cls, data_dir: Path) -> StackFile | None:
+        """The same, and None also for a folder of another user."""
+        with suppress(PermissionError):
+            return cls.read(data_dir)
+        return None
 
 
 @contextmanager
@@ -111,5 +122,5 @@ def default_edge_url() -> str:
         from antiphon.recorder_service.settings import RecorderSettings
     except ModuleNotFoundError:  # without the services
         return DEFAULT_URL
-    stack = StackFile.read(RecorderSettings().data_dir)
+    stack = StackFile.readable(RecorderSettings().data_dir)
     return stack.edge_url if stack else DEFAULT_URL

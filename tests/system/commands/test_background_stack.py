@@ -17,7 +17,6 @@ import pytest
 
 from antiphon.cli.stack.stack_file import StackFile
 from support.fork_server import run_antiphon
-from support.redis_server import free_port
 
 ROOT = Path(__file__).parents[3]
 SERVICES = ["redis", "edge", "worker", "recorder", "cleanup"]
@@ -53,10 +52,14 @@ def all_end(processes: list[psutil.Process]) -> bool:
 
 
 def test_a_stack_in_the_background_is_shown_and_stopped(folder: Path) -> None:
-    port = free_port()
-    flags = ("--engine", "simulated", "-p", str(port), "--health-port", "0")
-    started = antiphon(folder, "up", "-d", *flags)
+    flags = ("--engine", "simulated", "--health-port", "0")
+    started = antiphon(folder, "up", "-d", *flags, "-p", "0")
     assert started.returncode == 0, started
+    stack = StackFile.read(folder / "data")
+    assert stack is not None
+    assert stack.ready
+    port = int(stack.edge_url.rpartition(":")[2])
+    assert port
     for words in (
         f"Open in a browser:   http://127.0.0.1:{port}\n",
         f"antiphon talk --url ws://127.0.0.1:{port}\n",
@@ -65,11 +68,8 @@ def test_a_stack_in_the_background_is_shown_and_stopped(folder: Path) -> None:
         "worker: ready after",
     ):
         assert words in started.stdout, started
-    stack = StackFile.read(folder / "data")
-    assert stack is not None
-    assert stack.ready
 
-    second = antiphon(folder, "up", "-d", *flags)
+    second = antiphon(folder, "up", "-d", *flags, "-p", str(port))
     assert (second.returncode, second.stdout, second.stderr.count("\n")) == (1, "", 1)
     assert f"runs in this folder already, at http://127.0.0.1:{port} (process" in second.stderr
     assert "antiphon down" in second.stderr

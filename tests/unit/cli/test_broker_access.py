@@ -8,8 +8,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from antiphon.cli.common import DEFAULT_URL
+from antiphon.broker.settings import InvalidSettings
+from antiphon.cli.broker_access import broker_settings
+from antiphon.cli.common import DEFAULT_URL, CannotLoad
+from antiphon.cli.local_recordings import LocalRecordings
+from antiphon.cli.stack.stack import make_data_folder
 from antiphon.cli.stack.stack_file import StackFile, StackRuns, default_edge_url, publish_stack
+from antiphon.shared_schemas.recording_list import RecordingQuery
+from support.users import folder_of_another_user
 
 
 def test_stack_file_lasts_as_long_as_the_stack(tmp_path: Path) -> None:
@@ -31,6 +37,24 @@ def test_the_stack_file_of_a_dead_stack_is_ignored(tmp_path: Path) -> None:
     assert StackFile.read(tmp_path) is None
     (tmp_path / "stack.json").write_text('{"pid": 1}')
     assert StackFile.read(tmp_path) is None
+
+
+def test_the_folder_of_another_user_is_no_folder_without_a_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stack may run there, and its address is not the default one."""
+    monkeypatch.chdir(tmp_path)
+    with folder_of_another_user(Path("data")):
+        assert StackFile.readable(Path("data")) is None
+        assert default_edge_url() == DEFAULT_URL
+        with pytest.raises(PermissionError, match="Permission denied: the folder of another user"):
+            broker_settings(None)
+        with pytest.raises(CannotLoad, match="data/sessions belongs to another user; --data-dir"):
+            LocalRecordings(None).list(RecordingQuery())
+        with pytest.raises(
+            InvalidSettings, match=r"data/demo cannot be used \(Permission denied\)"
+        ):
+            make_data_folder(Path("data/demo"))
 
 
 def test_commands_use_the_edge_of_the_stack_in_this_folder(

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import orjson
 import pytest
 import trustme
 import typer
@@ -39,6 +40,7 @@ from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.factory import examine_engine
 from antiphon.shared_schemas.findings import Finding, FindingStatus, ok, warning
 from support.minicpmo.golden_set import CHECKPOINT
+from support.users import folder_of_another_user
 
 
 def by_name(findings: Iterator[Finding] | list[Finding]) -> dict[str, Finding]:
@@ -60,6 +62,18 @@ def test_a_folder_without_write_access() -> None:
     finding = by_name(examine_disk(Path("/proc"), 0))["recordings"]  # not even for root
     assert finding.verdict is FindingStatus.FAILURE
     assert "ANTIPHON_DATA_DIR" in finding.remedy
+
+
+def test_the_folder_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with folder_of_another_user(Path("data")), pytest.raises(typer.Exit):
+        doctor(engine="simulated", as_json=True)
+    findings = {one["about"]: one for one in orjson.loads(capsys.readouterr().out)}
+    for about, words in (("redis", "data/stack.json: Permission denied"), ("recordings", "/data:")):
+        assert findings[about]["verdict"] == FindingStatus.FAILURE
+        assert words in findings[about]["found"]
 
 
 def test_a_file_at_the_path_of_the_folder(tmp_path: Path) -> None:
