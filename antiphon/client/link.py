@@ -327,20 +327,21 @@ class ResumingLink(Link):
             if self._request is not None:
                 self._request_repeated = True
                 await self._send_on(socket, self._request)
+            self.socket = socket
+            self._connected.set()
         except CannotConnect:
             return None
         except TimeoutError:
             self._abandoned = True
-            if socket is not None:
-                socket.transport.abort()
             return None
         except ConnectionClosed:
             if socket is None or socket.close_code != _EXPIRED:
                 return None
             self.socket = socket
             return False
-        self.socket = socket
-        self._connected.set()
+        finally:
+            if socket is not None and socket is not self.socket:  # also after a cancellation
+                socket.transport.abort()
         return True
 
 

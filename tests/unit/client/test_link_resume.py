@@ -213,6 +213,27 @@ async def test_retries_end_at_the_time_limit() -> None:
             await anext(session.results())
 
 
+async def test_an_attempt_without_an_answer_at_the_time_limit_is_disconnected() -> None:
+    """Otherwise the edge could resume the session later, and hold its worker without a client."""
+    server = Server()
+    closed = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        if server.count(wire) == 1:
+            await server.begin(wire)
+            await _break(wire)
+        else:
+            await wire.socket.wait_closed()
+            closed.set()
+
+    async with talking_to(script, resume=True, resume_for_s=0.5) as session:
+        await session.prepare()
+        with pytest.raises(SessionOver):
+            await anext(session.results())
+        async with asyncio.timeout(20):
+            await closed.wait()
+
+
 async def test_without_resume_a_broken_connection_names_the_remedy() -> None:
     async def script(wire: Wire) -> None:
         await wire.begin()
