@@ -41,7 +41,7 @@ from antiphon.cli.load.report import report_of
 from antiphon.cli.load.run import run_load
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.stack.usage import ProcessUsage
-from antiphon.client.link import ClientOptions
+from antiphon.client.options import ClientOptions
 from antiphon.edge.service import run as run_edge
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE

@@ -13,7 +13,7 @@ import numpy as np
 
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import NoAnswer
-from antiphon.client.link import ClientOptions, check_options, check_seconds, with_options
+from antiphon.client.options import ClientOptions, check_options, check_seconds, with_options
 from antiphon.client.recordings import Recordings
 from antiphon.client.sound import check_samples, load_wav, save_wav
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples

@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Unpack, assert_never
 
-from antiphon.client.link import ClientOptions, Link, open_link, with_options
+from antiphon.client.link import Link, open_link
+from antiphon.client.options import ClientOptions, with_options
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Piece
 from antiphon.client.session import Session, run_session

@@ -24,14 +24,8 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from antiphon.client.errors import SessionOver
-from antiphon.client.link import (
-    ClientOptions,
-    Link,
-    checked_session_id,
-    new_session_id,
-    open_link,
-    with_options,
-)
+from antiphon.client.link import Link, checked_session_id, new_session_id, open_link
+from antiphon.client.options import ClientOptions, with_options
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Unit
 from antiphon.client.session import Session, check_frames, config_fields, run_session

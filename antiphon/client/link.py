@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import ipaddress
-import re
 import secrets
-import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from itertools import cycle
-from typing import Any, ForwardRef, Literal, TypedDict, TypeVar
+from typing import Any
 from urllib.parse import SplitResult, urlencode, urlsplit, urlunsplit
 
 import orjson
@@ -23,7 +19,8 @@ from websockets.proxy import get_proxy
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
-from antiphon.client.errors import CannotConnect, Unauthorized, connection_error
+from antiphon.client.errors import CannotConnect, connection_error
+from antiphon.client.options import ClientOptions, check_key, check_options, with_defaults
 from antiphon.client.sound import check_samples
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.ids import is_session_id
@@ -94,8 +91,6 @@ def is_loopback_url(address: str) -> bool:
         return host == "localhost"
 
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
 CLOSE_TIMEOUT_S = 2.0
 _MAX_MESSAGE = 16 * 1024 * 1024
 
@@ -111,61 +106,8 @@ _ATTEMPT_S = 4.0
 
 _DUPLICATE_CODES = ("not_ready", "paused")
 
-OPTION_DEFAULTS: dict[str, Any] = {
-    "api_key": None,
-    "tls": None,
-    "open_timeout_s": 10.0,
-    "binary": False,
-    "pcm": PcmFormat.F32,
-    "transcript": False,
-    "resume": False,
-    "resume_for_s": 15.0,
-    "other_edges": (),
-}
-"""Of ClientOptions."""
-
-_FLAG = (bool, "True or False")
-_SECONDS = ((int, float), "a number of seconds")
-_KINDS: dict[str, tuple[Any, str]] = {
-    "api_key": ((str, type(None)), "a str"),
-    "tls": ((ssl.SSLContext, type(None)), "an ssl.SSLContext"),
-    "open_timeout_s": _SECONDS,
-    "binary": _FLAG,
-    "pcm": (str, "'f32' or 's16'"),
-    "transcript": _FLAG,
-    "resume": _FLAG,
-    "resume_for_s": _SECONDS,
-    "other_edges": (Sequence, "a list of addresses"),
-}
-"""The types of ClientOptions, and what their errors ask for."""
-
 Reopen = Callable[[str, int, int], Awaitable[ClientConnection]]
 """Opens a new socket to the session: resume token, number of the last message, number of the attempt."""
-
-
-class ClientOptions(TypedDict, total=False):
-    """Connection options that every `connect_...` accepts.
-
-    `api_key` is for an edge with keys; `tls` replaces the default checks; `open_timeout_s` is 10 by
-    default. `binary` sends media as bytes instead of base64 if the edge supports it; `pcm` is then the
-    audio format in both directions: 16-bit samples halve the traffic again, and round the audio.
-
-    `transcript` asks for the user's words in `user_text` of the results, if the worker recognises them.
-    Chat has none.
-
-    `resume`: after a broken connection, reconnect to the session for up to `resume_for_s` (15 by
-    default, as the edges wait), through the same edge or one of `other_edges`.
-    """
-
-    api_key: str | None
-    tls: ssl.SSLContext | None
-    open_timeout_s: float
-    binary: bool
-    pcm: PcmFormat | Literal["f32", "s16"]
-    transcript: bool
-    resume: bool
-    resume_for_s: float
-    other_edges: Sequence[str]
 
 
 class Link:
@@ -345,65 +287,10 @@ class ResumingLink(Link):
         return True
 
 
-def with_options(function: Function) -> Function:
-    """Show the options, which a function takes as `**how`, as parameters in its signature."""
-    signature = inspect.signature(function)
-    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    options = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=_written(kind)
-        )
-        for (name, default), kind in zip(
-            OPTION_DEFAULTS.items(), ClientOptions.__annotations__.values(), strict=True
-        )
-    ]
-    shown = signature.replace(parameters=[*own, *options])
-    function.__signature__ = shown  # type: ignore[attr-defined]
-    return function
-
-
-def _written(kind: object) -> object:
-    """The annotation as it is in the code, as those of the other parameters are."""
-    return kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
-
-
-def check_options(how: ClientOptions) -> None:
-    """Raises TypeError for an option that does not exist or has another type, ValueError for its value."""
-    for name, value in how.items():
-        if name not in _KINDS:
-            close = get_close_matches(name, _KINDS, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
-        kinds, needed = _KINDS[name]
-        if not isinstance(value, kinds) or (name == "other_edges" and isinstance(value, str)):
-            raise TypeError(f"{name} is a {type(value).__name__}, {needed} is needed")
-        if name.endswith("_s"):
-            check_seconds(name, value)
-    if how.get("pcm", PcmFormat.F32) not in list(PcmFormat):
-        raise ValueError(f"pcm is {how['pcm']!r}, 'f32' or 's16' is needed")
-
-
-def check_seconds(name: str, value: Any) -> None:
-    """Raises TypeError unless the value is a number, and ValueError if it is negative or NaN."""
-    if not isinstance(value, int | float):
-        raise TypeError(f"{name} is a {type(value).__name__}, a number of seconds is needed")
-    if not value >= 0:
-        raise ValueError(f"{name} is {value:g}, 0 or more seconds are needed")
-
-
-def check_key(key: str | None) -> None:
-    """Raises Unauthorized for a key that no edge has and no header can carry. Does not show the key."""
-    if key and not re.fullmatch("[!-~]+", key):
-        raise Unauthorized(
-            "the API key has a space, a line break or a letter outside ASCII, which no key has: "
-            "copy it again, and remove the end of the line with strip()"
-        )
-
-
 async def open_link(url: str, path: str, how: ClientOptions, **query: str | None) -> Link:
     """Connect to `path` of an edge such as `ws://127.0.0.1:8006`. Raises CannotConnect."""
     check_options(how)
-    chosen: dict[str, Any] = {**OPTION_DEFAULTS, **how}
+    chosen = with_defaults(how)
     pcm = PcmFormat(chosen["pcm"]) if chosen["binary"] else PcmFormat.F32
     query["pcm"] = None if pcm is PcmFormat.F32 else str(pcm)
     query["transcript"] = "1" if chosen["transcript"] else None
@@ -422,7 +309,7 @@ async def open_link(url: str, path: str, how: ClientOptions, **query: str | None
 
 async def open_socket(address: str, how: ClientOptions) -> ClientConnection:
     """Raises CannotConnect."""
-    chosen: dict[str, Any] = {**OPTION_DEFAULTS, **how}
+    chosen = with_defaults(how)
     key, tls = chosen["api_key"], chosen["tls"]
     check_key(key)
     trust: dict[str, Any] = {} if tls is None else {"ssl": tls}  # ssl=None would disable TLS

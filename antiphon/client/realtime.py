@@ -22,7 +22,8 @@ from typing import Any, Literal, Unpack
 
 from antiphon.client.chat import History, request_fields
 from antiphon.client.errors import InvalidAudio
-from antiphon.client.link import ClientOptions, Link, open_link, with_options
+from antiphon.client.link import Link, open_link
+from antiphon.client.options import ClientOptions, with_options
 from antiphon.client.parsing import Parser
 from antiphon.client.results import Spoken
 from antiphon.client.session import Session, check_frames, run_session

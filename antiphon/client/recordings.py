@@ -27,7 +27,8 @@ from antiphon.client.errors import (
     refusal_error,
     server_words,
 )
-from antiphon.client.link import check_key, edge_address, is_loopback_url
+from antiphon.client.link import edge_address, is_loopback_url
+from antiphon.client.options import check_key
 from antiphon.shared_schemas.recording import (
     REPLAY_WAV,
     DuplexRecording,

@@ -32,7 +32,7 @@ from antiphon.cli.stack.stack import (
 )
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.cli.stack.usage import ProcessUsage, processes_of, with_generator
-from antiphon.client.link import ClientOptions
+from antiphon.client.options import ClientOptions
 from antiphon.inference_worker.engines.registry import engine_names
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import PcmFormat

@@ -22,7 +22,7 @@ from antiphon.cli.conversation.latency import UnitLatency, hop_spread
 from antiphon.cli.conversation.sound import Headset, load_speech, save_reply
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError, without_password
-from antiphon.client.link import ClientOptions
+from antiphon.client.options import ClientOptions
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT, Prepared

@@ -16,7 +16,7 @@ from antiphon.cli.load.plan import LoadLog, LoadPlan, LoadRequest, LoadTimes
 from antiphon.cli.load.users import LoadInputs, SimulatedUser
 from antiphon.cli.stack.usage import ProcessUsage
 from antiphon.client.errors import ClientError
-from antiphon.client.link import ClientOptions
+from antiphon.client.options import ClientOptions
 
 ReportStage = Callable[[str, float, float], None]
 """Called with the stage, how much of it is done, and all of it."""

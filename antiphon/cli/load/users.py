@@ -18,7 +18,7 @@ from antiphon.client.chat import ask
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError
 from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
-from antiphon.client.link import ClientOptions
+from antiphon.client.options import ClientOptions
 from antiphon.client.sound import paced
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart

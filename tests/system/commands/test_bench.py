@@ -18,7 +18,7 @@ from antiphon.cli.load.plan import LoadPlan, LoadSummary, UserKind
 from antiphon.cli.load.run import LoadResult, run_load
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.stack.usage import ProcessUsage
-from antiphon.client.link import ClientOptions
+from antiphon.client.options import ClientOptions
 from support.redis_server import RedisServer
 from support.stack import Stack, until
 

@@ -13,7 +13,7 @@ from antiphon.client.chat import ask
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import InvalidAudio, ServerError, SessionOver
 from antiphon.client.half_duplex import Event, connect_half_duplex
-from antiphon.client.link import ClientOptions
+from antiphon.client.options import ClientOptions
 from antiphon.client.realtime import Listen, Spoken, connect_realtime
 from antiphon.client.results import Piece
 from antiphon.shared_schemas.audio import (

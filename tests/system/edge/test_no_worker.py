@@ -19,7 +19,7 @@ from antiphon.cli.stack.usage import ProcessUsage
 from antiphon.client.assistant import Client as AntiphonClient
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import NoAnswer
-from antiphon.client.link import ClientOptions
+from antiphon.client.options import ClientOptions
 from antiphon.client.realtime import connect_realtime
 from antiphon.shared_schemas.entries import ChatDoneOut, ChatIn
 from antiphon.shared_schemas.registry import WorkerReport

@@ -13,7 +13,7 @@ import pytest
 from antiphon.client.chat import ask
 from antiphon.client.duplex import Unit, connect_duplex
 from antiphon.client.half_duplex import Piece, TurnDone, connect_half_duplex
-from antiphon.client.link import ClientOptions
+from antiphon.client.options import ClientOptions
 from antiphon.client.realtime import Listen, Spoken, connect_realtime, connect_realtime_chat
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples, float_bytes
 from antiphon.shared_schemas.config import HalfDuplexConfig, VadConfig

@@ -19,7 +19,7 @@ from antiphon.cli.load.plan import LoadPlan, UserKind
 from antiphon.cli.load.run import run_load
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.stack.usage import ProcessUsage
-from antiphon.client.link import ClientOptions
+from antiphon.client.options import ClientOptions
 from support.dashboards import ALERTS, DEPLOY, drawn, watched
 from support.redis_server import RedisServer, free_port
 from support.stack import Service, Stack, until

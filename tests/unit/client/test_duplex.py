@@ -22,7 +22,7 @@ from antiphon.client.errors import (
     UnreadableMessage,
 )
 from antiphon.client.half_duplex import connect_half_duplex
-from antiphon.client.link import ClientOptions
+from antiphon.client.options import ClientOptions
 from antiphon.client.realtime import connect_realtime
 from antiphon.shared_schemas.audio import PcmFormat, Samples
 from antiphon.shared_schemas.config import DuplexConfig

@@ -13,7 +13,8 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from antiphon.client.errors import CannotConnect
-from antiphon.client.link import ClientOptions, open_socket
+from antiphon.client.link import open_socket
+from antiphon.client.options import ClientOptions
 
 pytestmark = pytest.mark.skipif(
     shutil.which("openssl") is None, reason="makes a certificate with openssl"

@@ -1,0 +1,116 @@
+"""The options of a connection that every `connect_...` accepts, and their checks."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import ssl
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import Any, ForwardRef, Literal, TypedDict, TypeVar
+
+from antiphon.client.errors import Unauthorized
+from antiphon.shared_schemas.audio import PcmFormat
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class ClientOptions(TypedDict, total=False):
+    """Connection options that every `connect_...` accepts.
+
+    `api_key` is for an edge with keys; `tls` replaces the default checks; `open_timeout_s` is 10 by
+    default. `binary` sends media as bytes instead of base64 if the edge supports it; `pcm` is then the
+    audio format in both directions: 16-bit samples halve the traffic again, and round the audio.
+
+    `transcript` asks for the user's words in `user_text` of the results, if the worker recognises them.
+    Chat has none.
+
+    `resume`: after a broken connection, reconnect to the session for up to `resume_for_s` (15 by
+    default, as the edges wait), through the same edge or one of `other_edges`.
+    """
+
+    api_key: str | None
+    tls: ssl.SSLContext | None
+    open_timeout_s: float
+    binary: bool
+    pcm: PcmFormat | Literal["f32", "s16"]
+    transcript: bool
+    resume: bool
+    resume_for_s: float
+    other_edges: Sequence[str]
+
+
+_FLAG = (bool, "True or False")
+_SECONDS = ((int, float), "a number of seconds")
+_OPTIONS: dict[str, tuple[Any, Any, str]] = {
+    "api_key": (None, (str, type(None)), "a str"),
+    "tls": (None, (ssl.SSLContext, type(None)), "an ssl.SSLContext"),
+    "open_timeout_s": (10.0, *_SECONDS),
+    "binary": (False, *_FLAG),
+    "pcm": (PcmFormat.F32, str, "'f32' or 's16'"),
+    "transcript": (False, *_FLAG),
+    "resume": (False, *_FLAG),
+    "resume_for_s": (15.0, *_SECONDS),
+    "other_edges": ((), Sequence, "a list of addresses"),
+}
+"""By name: the default of an option, its types, and what the error for another type asks for."""
+
+
+def with_defaults(how: ClientOptions) -> dict[str, Any]:
+    """All options."""
+    return {name: default for name, (default, _, _) in _OPTIONS.items()} | how
+
+
+def with_options(function: Function) -> Function:
+    """Show the options, which a function takes as `**how`, as parameters in its signature."""
+    signature = inspect.signature(function)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=_written(kind)
+        )
+        for (name, (default, _, _)), kind in zip(
+            _OPTIONS.items(), ClientOptions.__annotations__.values(), strict=True
+        )
+    ]
+    shown = signature.replace(parameters=[*own, *options])
+    function.__signature__ = shown  # type: ignore[attr-defined]
+    return function
+
+
+def _written(kind: object) -> object:
+    """The annotation as it is in the code, as those of the other parameters are."""
+    return kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
+
+
+def check_options(how: ClientOptions) -> None:
+    """Raises TypeError for an option that does not exist or has another type, ValueError for its value."""
+    for name, value in how.items():
+        if name not in _OPTIONS:
+            close = get_close_matches(name, _OPTIONS, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
+        _, kinds, needed = _OPTIONS[name]
+        if not isinstance(value, kinds) or (name == "other_edges" and isinstance(value, str)):
+            raise TypeError(f"{name} is a {type(value).__name__}, {needed} is needed")
+        if name.endswith("_s"):
+            check_seconds(name, value)
+    if how.get("pcm", PcmFormat.F32) not in list(PcmFormat):
+        raise ValueError(f"pcm is {how['pcm']!r}, 'f32' or 's16' is needed")
+
+
+def check_seconds(name: str, value: Any) -> None:
+    """Raises TypeError unless the value is a number, and ValueError if it is negative or NaN."""
+    if not isinstance(value, int | float):
+        raise TypeError(f"{name} is a {type(value).__name__}, a number of seconds is needed")
+    if not value >= 0:
+        raise ValueError(f"{name} is {value:g}, 0 or more seconds are needed")
+
+
+def check_key(key: str | None) -> None:
+    """Raises Unauthorized for a key that no edge has and no header can carry. Does not show the key."""
+    if key and not re.fullmatch("[!-~]+", key):
+        raise Unauthorized(
+            "the API key has a space, a line break or a letter outside ASCII, which no key has: "
+            "copy it again, and remove the end of the line with strip()"
+        )
