@@ -90,7 +90,7 @@ class TooManyConnections(Exception):
 
 
 class BudgetExceeded(Exception):
-    """This edge already holds its maximum of bytes of chat requests."""
+    """This edge already holds its maximum of bytes of chat requests, bodies or incomplete messages."""
 
 
 @dataclass(frozen=True, slots=True)

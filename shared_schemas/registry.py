@@ -113,7 +113,6 @@ class WorkerRow(WorkerReport):
     id: str
     used: int
     beat_at: int
-    open: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

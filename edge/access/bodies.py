@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.edge.access.guards import Guard
-from antiphon.edge.access.limits import ByteBudget, Reservation
+from antiphon.edge.access.limits import MIN_UPLOAD_RATE, ByteBudget, Reservation
 from antiphon.edge.errors import BudgetExceeded, HttpError, NotJson, http_error_response
 from antiphon.edge.json_text import check_depth, load_json
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
@@ -27,8 +27,6 @@ MAX_BODY_DEPTH = 64
 
 _KIB = 1024
 _BODY_TIMEOUT_S = 30.0
-_MIN_BODY_RATE = 16 * _KIB
-"""Bytes per second: every this many bytes extend the deadline of a body by one second."""
 
 _UNKNOWN_BYTES = 64 * _KIB
 _UNKNOWN_TIMEOUT_S = 10.0
@@ -220,7 +218,7 @@ class _LimitedBody:
             raise HttpError(408, ErrorCode.SLOW_CONSUMER, text) from None
         size = len(message.get("body", b""))
         self._received += size
-        self._deadline += size / _MIN_BODY_RATE
+        self._deadline += size / MIN_UPLOAD_RATE
         self._more = message.get("more_body", False)
         _check_length(self._received, self._limit)
         return message

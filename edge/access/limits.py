@@ -39,6 +39,9 @@ _MINUTE_S = 60.0
 _SWEEP_EVERY = 1024
 """Remove unused addresses each time the table grows by this many."""
 
+MIN_UPLOAD_RATE = 16 * 1024
+"""Bytes per second: every this many bytes extend the deadline of a body or a message by one second."""
+
 _LOG_EVERY_S = 10.0
 """Log at most this often during a flood."""
 

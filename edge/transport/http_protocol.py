@@ -11,13 +11,10 @@ from typing import Any, ClassVar
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from antiphon.edge.access.limits import HttpConnectionLimiter
+from antiphon.edge.access.limits import MIN_UPLOAD_RATE, HttpConnectionLimiter
 from antiphon.edge.errors import Problem
 from antiphon.edge.transport.fair_queue import BULK_BYTES, FairQueue, QueuedFlowControl
 from antiphon.shared_schemas.errors import ErrorCode
-
-MIN_BODY_RATE = 16 * 1024
-"""Bytes per second. A slower body is cut off once its response was sent."""
 
 _FULL_TEXT = "this edge has no room for another connection; try again"
 _FULL = Problem(error=_FULL_TEXT, message=_FULL_TEXT, code=ErrorCode.QUEUE_FULL, retryable=True)
@@ -159,7 +156,7 @@ class EdgeHttpProtocol(H11Protocol):
         self.transport.abort()
 
     def _makes_progress(self) -> bool:
-        """True if the client still reads the response, or still sends the body at a fair rate.
+        """True if the client still reads the response, or sends its body at MIN_UPLOAD_RATE or faster.
 
         Aborting it would lose the rest of the response, or the error that rejected the body.
         """
@@ -169,7 +166,7 @@ class EdgeHttpProtocol(H11Protocol):
         if self.transport.get_write_buffer_size():
             before, self._unread = self._unread, self._unread_bytes()
             return self._unread != before
-        enough = received >= MIN_BODY_RATE * self.connection_limiter.timeout_s
+        enough = received >= MIN_UPLOAD_RATE * self.connection_limiter.timeout_s
         return enough and self.conn.their_state is h11.SEND_BODY
 
     def _check_reader_later(self) -> None:

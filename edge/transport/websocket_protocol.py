@@ -21,6 +21,7 @@ from websockets.protocol import OPEN
 
 from antiphon.broker.single_consumer_queue import SingleConsumerQueue
 from antiphon.edge.access.limits import (
+    MIN_UPLOAD_RATE,
     ByteBudget,
     HttpConnectionLimiter,
     Reservation,
@@ -42,8 +43,7 @@ MAX_FRAGMENTS = 65_536
 """Per message: 64 MiB in fragments of 1 KiB."""
 
 MESSAGE_S = 30.0
-MIN_MESSAGE_RATE = 16 * 1024
-"""Bytes per second: every this many bytes extend the deadline of a message by one second."""
+"""Time of a message, without that for its bytes: see MIN_UPLOAD_RATE."""
 
 UNCOUNTED_BYTES = 256 * 1024
 """An incomplete message counts in the edge's budget from this size."""
@@ -272,7 +272,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         now = self.loop.time()
         if self.read_paused:  # the application has not taken the message before this one
             self._began = now
-        end = self._began + MESSAGE_S + self.conn.incomplete_bytes / MIN_MESSAGE_RATE
+        end = self._began + MESSAGE_S + self.conn.incomplete_bytes / MIN_UPLOAD_RATE
         if now < end:
             self._deadline = self.loop.call_later(end - now, self._check_deadline)
         else:
