@@ -120,7 +120,7 @@ class EtaStore:
         self._redis = redis
         self._key = keys.eta
 
-    async def status(self) -> SessionLengths:
+    async def lengths(self) -> SessionLengths:
         return SessionLengths.read(await call_on_row(self._redis, "HGETALL", self._key) or {})
 
     async def configure(

@@ -85,11 +85,11 @@ class AppSwitches:
         self._redis = redis
         self._key = keys.apps
 
-    async def off(self) -> frozenset[str]:
+    async def disabled(self) -> frozenset[str]:
         names = await call_on_row(self._redis, "HKEYS", self._key) or ()
         return frozenset(name.decode(errors="replace") for name in names)
 
-    async def is_off(self, app_id: str) -> bool:
+    async def is_disabled(self, app_id: str) -> bool:
         return bool(await call_on_row(self._redis, "HEXISTS", self._key, app_id))
 
     async def switch(self, app_id: str, *, enabled: bool) -> None:
@@ -135,7 +135,7 @@ class ShareStore:
         self._scripts = scripts
         self._clock = clock
 
-    async def make(self, recording: str, life_s: float | None = None) -> Share:
+    async def create(self, recording: str, life_s: float | None = None) -> Share:
         """A new link, for `life_s` or until it is revoked. Raises SharesFull."""
         life_ms = None if life_s is None else round(life_s * 1000)
         args = (new_share_token(), recording, life_ms, MOST_SHARES)

@@ -9,7 +9,7 @@ import json
 import math
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -302,7 +302,7 @@ def _is_deeper(value: object, limit: int) -> bool:
     return True
 
 
-def _items(value: object) -> Any:
+def _items(value: object) -> Collection[object]:
     """What a list or an object holds; of other values nothing."""
     if isinstance(value, dict):
         return value.values()

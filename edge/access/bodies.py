@@ -114,7 +114,7 @@ class RequestBodies:
         data = await _read(body, held)
         if data:
             check_depth(load_json(data), MAX_BODY_DEPTH)
-        return _Replayed(data, receive).receive
+        return _BufferedBody(data, receive).receive
 
     def _route_of(self, scope: Scope) -> tuple[BodyRoute | None, dict[str, str]]:
         for route in self.routes:
@@ -224,7 +224,7 @@ class _LimitedBody:
         return message
 
 
-class _Replayed:
+class _BufferedBody:
     """A body that was read already, and what follows it."""
 
     def __init__(self, data: bytes, receive: Receive) -> None:

@@ -134,11 +134,11 @@ class SessionMachine(ABC, Generic[Command]):
     snapshot and delivers the entries after it again. The time is sent but decides nothing.
     """
 
-    LEGAL: ClassVar[Mapping[Phase, frozenset[Any]]]
+    LEGAL: ClassVar[Mapping[Phase, frozenset[type[Any]]]]
     """The commands that a client may send in each phase."""
-    LEADS_TO: ClassVar[Mapping[type, Phase]]
+    LEADS_TO: ClassVar[Mapping[type[Any], Phase]]
     """The phase after a command that was forwarded."""
-    WIRE_NAMES: ClassVar[Mapping[Any, str]]
+    WIRE_NAMES: ClassVar[Mapping[type[Any], str]]
     """The `type` of each command's message."""
     PHASE_TEXT: ClassVar[Mapping[Phase, str]]
     """Phases in error messages and in stored snapshots, which other versions of an edge read."""
@@ -168,12 +168,12 @@ class SessionMachine(ABC, Generic[Command]):
         return self.PHASE_TEXT[self.phase]
 
     @property
-    def legal(self) -> frozenset[Any]:
+    def legal(self) -> frozenset[type[Any]]:
         """The commands that the client may send now."""
         return self.LEGAL[self.phase]
 
     @property
-    def wire_names(self) -> Mapping[Any, str]:
+    def wire_names(self) -> Mapping[type[Any], str]:
         return self.WIRE_NAMES
 
     def snapshot(self) -> dict[str, Any]:

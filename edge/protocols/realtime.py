@@ -224,14 +224,14 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         return realtime_v2.PHASE_TEXT[self.phase] if self._is_v2 else super().phase_text
 
     @property
-    def legal(self) -> frozenset[Any]:
+    def legal(self) -> frozenset[type[Any]]:
         if not self._is_v2:
             return super().legal
         legal = realtime_v2.LEGAL[self.phase]
         return legal | {PrepareIn} if self._resumable and legal else legal
 
     @property
-    def wire_names(self) -> Mapping[Any, str]:
+    def wire_names(self) -> Mapping[type[Any], str]:
         return realtime_v2.WIRE_NAMES if self._is_v2 else super().wire_names
 
     def snapshot(self) -> dict[str, Any]:

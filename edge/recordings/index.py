@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import orjson
 import structlog
@@ -125,7 +124,7 @@ def index_of(root: Path) -> RecordingIndex:
     return RecordingIndex(RecordingStore(root))
 
 
-def _texts_in(content: Any) -> Iterator[str]:
+def _texts_in(content: object) -> Iterator[str]:
     """Values of _TEXT_FIELDS at any depth."""
     if isinstance(content, list):
         for item in content:

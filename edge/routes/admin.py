@@ -43,7 +43,7 @@ admin_router = APIRouter(prefix="/api/admin", tags=["apps"])
 @router.get("/apps")
 async def pages(edge: EdgeDep) -> Pages:
     """The enabled pages in the order of the menu."""
-    off = await edge.broker.apps.off()
+    off = await edge.broker.apps.disabled()
     shown = [app for app in APPS.values() if app.page and app.app_id not in off]
     return Pages(apps=[PageInfo(**asdict(app)) for app in shown])
 
@@ -51,7 +51,7 @@ async def pages(edge: EdgeDep) -> Pages:
 @admin_router.get("/apps", responses=NEEDS_REDIS)
 async def apps(edge: EdgeDep) -> AppList:
     """Every page and protocol that can be switched off."""
-    off = await edge.broker.apps.off()
+    off = await edge.broker.apps.disabled()
     return AppList(apps=[_info(app, app.app_id not in off) for app in APPS.values()])
 
 

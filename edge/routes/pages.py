@@ -147,7 +147,7 @@ async def _is_off(edge: EdgeContext, path: str) -> bool:
     if path not in _APPS:
         return False
     try:
-        return await edge.broker.apps.is_off(_APPS[path])
+        return await edge.broker.apps.is_disabled(_APPS[path])
     except BrokerUnavailable:
         return False
 

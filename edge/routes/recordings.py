@@ -303,7 +303,7 @@ async def set_comment(session: Owned, new: Comment) -> CommentSaved:
 async def share(edge: EdgeDep, session: Owned, options: ShareRequest) -> ShareLink:
     """Create a link. It needs no key and does not contain the recording's id."""
     try:
-        return _link(await edge.broker.shares.make(session.recording, options.expires_in_s))
+        return _link(await edge.broker.shares.create(session.recording, options.expires_in_s))
     except SharesFull as error:
         raise HttpError(409, ErrorCode.SHARES_FULL, str(error)) from None
 

@@ -183,7 +183,7 @@ async def cancel(edge: EdgeDep, ticket_id: TicketId) -> ActionResult:
 @router.get("/api/config/eta", tags=["queue"])
 async def eta(edge: EdgeDep) -> EtaReport:
     """The values that waiting times are estimated from."""
-    return _eta_report(await edge.broker.eta.status())
+    return _eta_report(await edge.broker.eta.lengths())
 
 
 @admin_router.put("/config/eta", responses=TAKES_BODY)
@@ -191,7 +191,7 @@ async def set_eta(edge: EdgeDep, config: EtaConfig) -> EtaReport:
     """Change the baselines on every edge."""
     baselines = {kind: getattr(config, f"eta_{name}_s") for name, kind in _ETA_NAMES.items()}
     await edge.broker.eta.configure(baselines, config.ema_alpha)
-    return _eta_report(await edge.broker.eta.status())
+    return _eta_report(await edge.broker.eta.lengths())
 
 
 async def _redis_answers(edge: EdgeContext) -> bool:

@@ -60,7 +60,7 @@ async def limit_connections(
 ) -> AsyncIterator[None]:
     """Count a connection for its address. Raises TooManyConnections, PageDisabled, BrokerUnavailable."""
     with context.connection_limiter.hold(context.access.client_limit_key(caller)):
-        if await context.broker.apps.is_off(app.app_id):
+        if await context.broker.apps.is_disabled(app.app_id):
             raise PageDisabled(app.name)
         yield
 

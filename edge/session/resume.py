@@ -61,7 +61,7 @@ async def load_missed_messages(
 
 
 class MissedMessages:
-    """Replays what came after message `last`, and finds where to continue: `seq`, `delivered`, `finish`.
+    """What came after message `last`, and where to continue: `seq`, `delivered`, `finish`.
 
     The order of events determines the numbers: each checkpoint states how far the output stream had
     been delivered when it was written, and which other messages were sent.
@@ -94,7 +94,7 @@ class MissedMessages:
             if len(self.pending) > self.inputs.last.n:  # those before are in the input stream
                 self._held.append(entry)
 
-    async def replay(self, machine: SessionMachine[Any]) -> AsyncIterator[ServerMessage]:
+    async def messages(self, machine: SessionMachine[Any]) -> AsyncIterator[ServerMessage]:
         """The messages that the client has missed, in order. The machine is up to date afterwards.
 
         Raises ResumeExpired, before the first message, when message `last` was never sent, or when

@@ -172,7 +172,7 @@ class EdgeSession(Generic[Command]):
         try:
             async with asyncio.TaskGroup() as tasks:
                 for name, (loop, after) in loops.items():
-                    tasks.create_task(self._guard(loop, after), name=f"{name}:{self._sid}")
+                    tasks.create_task(self._run_loop(loop, after), name=f"{name}:{self._sid}")
         except* AllSent:
             pass
         except* ClientGone:
@@ -210,7 +210,7 @@ class EdgeSession(Generic[Command]):
         else:
             terminator.end(self._sid, number, self._reason)
 
-    async def _guard(
+    async def _run_loop(
         self, loop: Callable[[], Awaitable[None]], after: asyncio.Event | None
     ) -> None:
         """Run a loop once `after` is set. Report errors that `run` does not expect, and close."""
@@ -227,7 +227,7 @@ class EdgeSession(Generic[Command]):
         """Write the first checkpoint of a resumable session, or send what a resumed one missed."""
         if self._resumable and self._missed:
             self._writer.take_over(self._missed)
-            messages = self._missed.replay(self._machine)
+            messages = self._missed.messages(self._machine)
             first = await anext(messages, None)  # a resume that must fail fails here
             self._metrics.resumes.labels("resumed").inc()
             connection = self._subscription.connection

@@ -11,8 +11,8 @@ from support.redis_server import RedisServer
 
 
 async def test_all_pages_are_enabled_by_default(broker: Broker) -> None:
-    assert await broker.apps.off() == frozenset()
-    assert not await broker.apps.is_off("omni")
+    assert await broker.apps.disabled() == frozenset()
+    assert not await broker.apps.is_disabled("omni")
 
 
 async def test_a_switch_applies_to_all_edges_at_once(
@@ -21,12 +21,12 @@ async def test_a_switch_applies_to_all_edges_at_once(
     async with open_broker(settings) as other:
         await broker.apps.switch("omni", enabled=False)
         await broker.apps.switch("turnbased", enabled=False)
-        assert await other.apps.is_off("omni")
-        assert await other.apps.off() == {"omni", "turnbased"}
+        assert await other.apps.is_disabled("omni")
+        assert await other.apps.disabled() == {"omni", "turnbased"}
         await other.apps.switch("omni", enabled=True)
         await other.apps.switch("omni", enabled=True)
-        assert not await broker.apps.is_off("omni")
-        assert await broker.apps.off() == {"turnbased"}
+        assert not await broker.apps.is_disabled("omni")
+        assert await broker.apps.disabled() == {"turnbased"}
 
 
 async def test_switches_survive_a_restart_and_an_outage_is_reported(
@@ -37,6 +37,6 @@ async def test_switches_survive_a_restart_and_an_outage_is_reported(
         await broker.apps.switch("omni", enabled=False)
         redis_server.stop()
         with pytest.raises(BrokerUnavailable):
-            await broker.apps.is_off("omni")
+            await broker.apps.is_disabled("omni")
         redis_server.start()
-        assert await broker.apps.is_off("omni")
+        assert await broker.apps.is_disabled("omni")

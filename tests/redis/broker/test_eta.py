@@ -36,10 +36,10 @@ async def test_durations_are_learnt_from_finished_sessions(broker: Broker, raw: 
     await serve(broker)
     expected = None
     for index, seconds in enumerate((10.0, 20.0, 40.0)):
-        assert (await broker.eta.status()).expected_s(AUDIO) == 120.0
+        assert (await broker.eta.lengths()).expected_s(AUDIO) == 120.0
         await run_session(broker, raw, f"s{index}", seconds)
         expected = seconds if expected is None else 0.3 * seconds + 0.7 * expected
-    status = await broker.eta.status()
+    status = await broker.eta.lengths()
     assert status.counts[AUDIO] == 3
     assert status.expected_s(AUDIO) == pytest.approx(expected, abs=0.2)
     assert status.expected_s(CHAT) == 15.0
@@ -56,7 +56,7 @@ async def test_a_session_that_was_never_active_is_not_counted(broker: Broker, ra
     await expire_lease(broker, raw, "lost")
     await reap(broker, raw)
     await broker.sessions.end("lost", EndReason.CLIENT_GONE)
-    assert (await broker.eta.status()).counts[AUDIO] == 0
+    assert (await broker.eta.lengths()).counts[AUDIO] == 0
 
 
 async def test_f27_a_session_during_which_the_clock_jumped_is_not_counted(
@@ -67,12 +67,12 @@ async def test_f27_a_session_during_which_the_clock_jumped_is_not_counted(
     await broker.registry.reap()
     await raw.hset(broker.keys.reaper, "last", await now_ms(raw) - DAY_MS)
     await run_session(broker, raw, "before", DAY_MS / 1000)
-    assert (await broker.eta.status()).counts[AUDIO] == 0
+    assert (await broker.eta.lengths()).counts[AUDIO] == 0
     await broker.registry.reap()
     await run_session(broker, raw, "after", DAY_MS / 1000)
-    assert (await broker.eta.status()).counts[AUDIO] == 0
+    assert (await broker.eta.lengths()).counts[AUDIO] == 0
     await run_session(broker, raw, "new", 0.0)
-    assert (await broker.eta.status()).counts[AUDIO] == 1
+    assert (await broker.eta.lengths()).counts[AUDIO] == 1
 
 
 async def test_a_session_counts_once_over_all_its_workers(broker: Broker, raw: Redis) -> None:
@@ -80,11 +80,11 @@ async def test_a_session_counts_once_over_all_its_workers(broker: Broker, raw: R
     await join(broker, "s")
     await activate(broker, await claim(broker))
     await broker.leases.give_back("s", "w1", 1)
-    assert (await broker.eta.status()).counts[AUDIO] == 0
+    assert (await broker.eta.lengths()).counts[AUDIO] == 0
     await activate(broker, await claim(broker))
     await raw.hset(broker.keys.session("s"), "assigned_at", await now_ms(raw) - 50_000)
     await broker.sessions.end("s", EndReason.STOPPED)
-    status = await broker.eta.status()
+    status = await broker.eta.lengths()
     assert status.counts[AUDIO] == 1
     assert status.averages[AUDIO] == pytest.approx(50.0, abs=0.5)
 
@@ -93,12 +93,12 @@ async def test_baselines_and_smoothing_can_be_set(broker: Broker, raw: Redis) ->
     await broker.eta.configure({AUDIO: 7.5}, alpha=1.0)
     await broker.eta.configure({OMNI: 3.0})
     await broker.eta.configure({})
-    status = await broker.eta.status()
+    status = await broker.eta.lengths()
     assert (status.expected_s(AUDIO), status.expected_s(OMNI), status.alpha) == (7.5, 3.0, 1.0)
     await serve(broker)
     for sid, seconds in (("a", 10.0), ("b", 20.0)):
         await run_session(broker, raw, sid, seconds)
-    assert (await broker.eta.status()).averages[AUDIO] == pytest.approx(20.0, abs=0.2)
+    assert (await broker.eta.lengths()).averages[AUDIO] == pytest.approx(20.0, abs=0.2)
 
 
 async def test_estimates_use_the_configured_values(broker: Broker) -> None:

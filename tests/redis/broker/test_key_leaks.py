@@ -42,7 +42,7 @@ async def test_a_system_with_every_kind_of_key_leaks_nothing(broker: Broker, raw
     await broker.voices.add(
         Voice(id=new_voice_id(), name="Anna", duration_ms=1, created_at=1), bytes(32), at_most=9
     )
-    await broker.shares.make("rec-adx_1")
+    await broker.shares.create("rec-adx_1")
     await broker.recorder_progress.save({ticket.number: {"at": 0}})
     assert leaks(raw) == []
     await broker.sessions.end("adx_1", EndReason.STOPPED)

@@ -100,7 +100,7 @@ async def use_everything(broker: Broker, raw: Redis, token: ResumeToken) -> None
     orjson.dumps(snapshot, default=sorted)
     edges = await broker.registry.edges()
     orjson.dumps(edges)
-    orjson.dumps(await broker.eta.status(), option=orjson.OPT_NON_STR_KEYS)
+    orjson.dumps(await broker.eta.lengths(), option=orjson.OPT_NON_STR_KEYS)
     orjson.dumps(await broker.voices.all())
     for sid in ("held", "waits"):
         row = await broker.sessions.get(sid)
@@ -220,8 +220,8 @@ async def test_malformed_records_count_as_absent(
         await raw.set(keys.share("share_x"), poison)
         await raw.zadd(keys.shares("r"), {poison: "inf"})
     assert await broker.recorder_progress.load(7) is None
-    assert not await broker.apps.is_off("omni")
-    orjson.dumps([sorted(await broker.apps.off()), await broker.shares.of("r")])
+    assert not await broker.apps.is_disabled("omni")
+    orjson.dumps([sorted(await broker.apps.disabled()), await broker.shares.of("r")])
     with capture_logs() as logs:
         found = await broker.shares.recording("share_x")
     assert found in (None, poison and poison.decode("latin-1"))

@@ -81,7 +81,7 @@ async def test_the_rights_are_enough_for_a_session(limited: BrokerSettings) -> N
         await broker.voices.add(
             Voice(id=new_voice_id(), name="Anna", duration_ms=1, created_at=1), bytes(32), at_most=9
         )
-        await broker.shares.make("rec-adx_1", life_s=60)
+        await broker.shares.create("rec-adx_1", life_s=60)
         await broker.sessions.end("adx_1", EndReason.STOPPED)
         await broker.registry.reap()
         await broker.orphaned_keys.sweep()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.on_cluster
 
 async def test_a_link_opens_its_recording_until_it_is_revoked(broker: Broker) -> None:
     one, other = new_recording_id(), new_recording_id()
-    share = await broker.shares.make(one)
+    share = await broker.shares.create(one)
     assert is_share_token(share.token)
     assert share.expires_at is None
     assert await broker.shares.recording(share.token) == one
@@ -33,8 +33,8 @@ async def test_a_link_opens_its_recording_until_it_is_revoked(broker: Broker) ->
 
 async def test_a_link_expires(broker: Broker, raw: Redis) -> None:
     recording = new_recording_id()
-    brief = await broker.shares.make(recording, 0.05)
-    long = await broker.shares.make(recording, 3600)
+    brief = await broker.shares.create(recording, 0.05)
+    long = await broker.shares.create(recording, 3600)
     assert brief.expires_at is not None
     assert long.expires_at is not None
     assert 3_500_000 < long.expires_at - brief.expires_at < 3_700_000
@@ -47,11 +47,11 @@ async def test_a_link_expires(broker: Broker, raw: Redis) -> None:
 async def test_expired_links_leave_no_keys(broker: Broker, raw: Redis) -> None:
     recording = new_recording_id()
     listed = broker.keys.shares(recording)
-    await broker.shares.make(recording, 60)
+    await broker.shares.create(recording, 60)
     assert 0 < await raw.pttl(listed) <= 60_000
-    await broker.shares.make(recording, 120)
+    await broker.shares.create(recording, 120)
     assert 60_000 < await raw.pttl(listed) <= 120_000
-    await broker.shares.make(recording)
+    await broker.shares.create(recording)
     assert await raw.pttl(listed) == -1
     assert await broker.shares.forget(recording) == 3
     assert await raw.keys(f"*{broker.keys.share('*')}") == []
@@ -60,29 +60,29 @@ async def test_expired_links_leave_no_keys(broker: Broker, raw: Redis) -> None:
 
 async def test_links_are_listed_in_the_order_of_their_expiry(broker: Broker) -> None:
     recording = new_recording_id()
-    shares = [await broker.shares.make(recording, life) for life in (None, 60, 30)]
-    await broker.shares.make(new_recording_id())
+    shares = [await broker.shares.create(recording, life) for life in (None, 60, 30)]
+    await broker.shares.create(new_recording_id())
     assert await broker.shares.of(recording) == shares[::-1]
 
 
 async def test_the_number_of_links_of_a_recording_is_limited(broker: Broker) -> None:
     recording = new_recording_id()
-    await broker.shares.make(recording, 0.02)
+    await broker.shares.create(recording, 0.02)
     for _ in range(MOST_SHARES - 1):
-        await broker.shares.make(recording)
+        await broker.shares.create(recording)
     await asyncio.sleep(0.05)
-    last = await broker.shares.make(recording)  # replaces the one that expired
+    last = await broker.shares.create(recording)  # replaces the one that expired
     with pytest.raises(SharesFull, match="revoke one first"):
-        await broker.shares.make(recording)
+        await broker.shares.create(recording)
     assert await broker.shares.revoke(recording, last.token)
-    await broker.shares.make(recording)
+    await broker.shares.create(recording)
 
 
 async def test_links_survive_a_restart_of_redis(redis_server: RedisServer) -> None:
     settings = BrokerSettings(redis_url=redis_server.url)
     recording = new_recording_id()
     async with open_broker(settings) as broker:
-        shares = [await broker.shares.make(recording, life) for life in (3600, None)]
+        shares = [await broker.shares.create(recording, life) for life in (3600, None)]
     redis_server.kill()
     redis_server.start()
     async with open_broker(settings) as broker:

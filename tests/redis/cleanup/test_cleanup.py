@@ -60,7 +60,7 @@ async def test_share_links_are_deleted_with_their_recording(
 ) -> None:
     gone, kept = "ab" * 16, "cd" * 16
     make(tmp_path, gone)
-    links = [await broker.shares.make(recording) for recording in (gone, gone, kept)]
+    links = [await broker.shares.create(recording) for recording in (gone, gone, kept)]
     rules = {"max_storage_gb": 0, "orphan_hours": 1e-9}
     rehearsal = await run_once(cleanup(settings, tmp_path, **rules, dry_run=True))
     assert (removed(rehearsal), rehearsal.redis.shares) == ({gone}, 0)

@@ -86,7 +86,7 @@ async def replay(
     """(number, type) of each replayed message."""
     past = await load_missed_messages(broker, SID, TICKET, connection, last)
     machine = DuplexMachine(SID, "rec")
-    received = [message.wire() async for message in past.replay(machine)]
+    received = [message.wire() async for message in past.messages(machine)]
     return [(wire["seq"], wire["type"]) for wire in received], machine, past
 
 
@@ -184,7 +184,7 @@ async def test_a_chat_keeps_its_streaming_mode(broker: Broker) -> None:
     await write(broker, [note], [request], [DeltaOut(text_delta="Hi."), done])
     past = await load_missed_messages(broker, SID, TICKET, 2, 1)
     machine = ChatMachine(None, "rec", resumable=True)
-    received = [message.wire() async for message in past.replay(machine)]
+    received = [message.wire() async for message in past.messages(machine)]
     assert [wire["type"] for wire in received] == ["chunk", "done"]
     assert received[-1]["audio_data"] is None  # only a non-streaming answer has it
 
@@ -216,4 +216,4 @@ async def test_lost_messages_cannot_be_replayed(broker: Broker, raw: Redis, lost
     await raw.xdel(broker.keys.outbound(SID), *ids)
     past = await load_missed_messages(broker, SID, TICKET, 2, 1)
     with pytest.raises(ResumeExpired):
-        assert [m async for m in past.replay(ChatMachine(None, "rec", resumable=True))]
+        assert [m async for m in past.messages(ChatMachine(None, "rec", resumable=True))]

@@ -157,7 +157,7 @@ async def test_f1_an_hour_is_recovered_resumed_and_recorded_from_bounded_memory(
 
             last = HOUR_S - 36  # the newest checkpoints are later
             missed = await load_missed_messages(broker, SID, client.ticket, 2, last)
-            wires = [message.wire() async for message in missed.replay(DuplexMachine(SID, "r"))]
+            wires = [message.wire() async for message in missed.messages(DuplexMachine(SID, "r"))]
             assert [wire["seq"] for wire in wires] == list(range(last + 1, HOUR_S + 2))
             spoken = [wire["text"] for wire in wires if not wire["is_listen"]]
             assert spoken == [f"unit {n}" for n in range(last, HOUR_S + 1) if n % 5 == 0]

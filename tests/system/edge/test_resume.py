@@ -316,7 +316,7 @@ async def test_f6_an_outage_during_a_resume_costs_an_attempt(
         await client.drop()
         await until(lambda: not edge.edge.events.serving())
         with monkeypatch.context() as outage:
-            outage.setattr(MissedMessages, "replay", _unavailable)
+            outage.setattr(MissedMessages, "messages", _unavailable)
             path = f"/ws/duplex/adx_1?resume_token={client.token}&seq={client.last}&attempt=1"
             assert (await refused(edge, path))[0] == 1012
         await until(lambda: not edge.edge.events.serving())

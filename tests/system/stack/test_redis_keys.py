@@ -100,7 +100,7 @@ async def _create_keys(stack: Stack, broker: Broker, row: SessionRow) -> dict[st
     await broker.registry.worker_beat("leaving", 0, report(is_open=False))
     voice = Voice(id=new_voice_id(), name="Anna", duration_ms=1, created_at=1)
     await broker.voices.add(voice, bytes(32), at_most=9)
-    share = await broker.shares.make(row.recording)
+    share = await broker.shares.create(row.recording)
     await broker.eta.configure({}, 0.3)
     await broker.apps.switch("realtime", enabled=False)
     past = await broker.streams.past_writer(row.sid, row.ticket, row.epoch, None)
@@ -161,7 +161,7 @@ async def test_the_document_matches_a_running_system(stack: Stack) -> None:
             assert not REFUSAL.search(shown), f"{command}\n{shown}"
         asked = await system.broker.registry.worker_beat("leaving", 0, report(is_open=False))
         assert asked is WorkerCommand.DRAIN
-        assert (await system.broker.eta.status()).baselines[AUDIO] == 150
+        assert (await system.broker.eta.lengths()).baselines[AUDIO] == 150
 
 
 async def every_field_is_named(system: System, key: str) -> None:
