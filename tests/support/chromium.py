@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 
-NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
-REMEDY = "install it (apt-get install chromium) or name it in ANTIPHON_CHROMIUM"
+HEADLESS_SHELL = "chromium-headless-shell"
+"""Chromium without a user interface. Tests take a third less CPU time with it than with `chromium`."""
+
+NAMES = (
+    *(HEADLESS_SHELL, "chromium", "chromium-browser"),
+    *("google-chrome-stable", "google-chrome"),
+)
+REMEDY = f"install it (apt-get install {HEADLESS_SHELL}) or name it in ANTIPHON_CHROMIUM"
 
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync"),  # root, no display

@@ -107,7 +107,7 @@ def test_a_full_journal_ends_the_recording_and_says_so(
 def test_a_jump_of_the_clock_does_not_raise_the_limit_of_a_session(tmp_path: Path) -> None:
     talk = flood(5, 30, LARGE)
     talk.script = [
-        (side, position, replace(entry, at=entry.at + 3_600_000 * (position.n > 3)))
+        (side, position, replace(entry, at=entry.at + 600_000 * (position.n > 3)))
         for side, position, entry in talk.script
     ]
     found = recorded(tmp_path, talk)
