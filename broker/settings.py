@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -56,6 +56,12 @@ class AntiphonSettings(BaseSettings):
             fault = 'must be JSON, as in {"option": 1}'
             raise InvalidSettings(f"{_source(name, flags)}: {fault}") from None
 
+    @field_validator("*")
+    @classmethod
+    def _expand_home(cls, value: Any) -> Any:
+        """A shell replaces `~` in flags, but not in a file, in quotes or behind `=`."""
+        return _expanded(value) if isinstance(value, Path) else value
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -66,6 +72,14 @@ class AntiphonSettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, InitSettingsSource(settings_cls, read_toml())
+
+
+def _expanded(path: Path) -> Path:
+    """The path with the home folder of a user instead of `~`. Raises ValueError."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ValueError(f"the home folder {path.parts[0]} is unknown") from None
 
 
 def read_toml(path: Path = Path(TOML_FILE)) -> dict[str, Any]:

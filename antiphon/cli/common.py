@@ -21,6 +21,15 @@ PATIENCE_S = 20.0
 ERROR_PREFIX = "antiphon: "
 BUNDLED_QUESTION = Path(__file__).parent / "assets" / "question.wav"
 
+
+def _expanded(path: Path | None) -> Path | None:
+    """The path with the home folder instead of `~`, which a shell leaves behind `=`."""
+    try:
+        return path.expanduser() if path else path
+    except RuntimeError:
+        raise typer.BadParameter(f"the home folder of {path} is unknown") from None
+
+
 ApiKey = Annotated[
     str | None,
     typer.Option(
@@ -45,7 +54,8 @@ DataDir = Annotated[
     Path | None,
     typer.Option(
         help="Folder with the recordings in sessions/, and the data of `antiphon up`. "
-        r"\[default: data] \[env: ANTIPHON_DATA_DIR]"
+        r"\[default: data] \[env: ANTIPHON_DATA_DIR]",
+        callback=_expanded,
     ),
 ]
 EdgeUrl = Annotated[

@@ -149,7 +149,8 @@ def _unknown_keys(path: Path) -> Iterator[str]:
         if isinstance(value, dict):
             yield f"{path} has a table [{name}]: settings belong at the top level, without tables"
         else:
-            yield f"{name} in {path} is not a setting{_suggestion(name, known)}"
+            spelled = name.lower().removeprefix(ENV_PREFIX.lower())
+            yield f"{name} in {path} is not a setting{_suggestion(spelled, known)}"
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:

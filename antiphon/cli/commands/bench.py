@@ -132,6 +132,7 @@ def run_bench(
     """Exit status: 0 if every user was served and measured."""
     console = Console(highlight=False, soft_wrap=True)
     try:
+        out.mkdir(parents=True, exist_ok=True)
         inputs = LoadInputs.of([load_speech(path) for path in wavs], plan.speak_ratio)
         load = partial(run_load, how=client_options(plan.form, api_key), plan=plan, inputs=inputs)
         if url is None:
@@ -160,7 +161,6 @@ def write_report(result: LoadResult, about: dict[str, Any], out: Path, console: 
     """Print the report, and write it to `report.json` in `out`."""
     report = report_of(result, about)
     show(report, console)
-    out.mkdir(parents=True, exist_ok=True)
     (out / "report.json").write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2) + b"\n")
     console.print(f"\nin full: {out / 'report.json'}")
 

@@ -198,6 +198,8 @@ MISTAKES = [
     Mistake(52, "queue --redis-url {redis} cancel no", 1, "no session no waits; `antiphon queue`"),
     Mistake(53, "worker drain no --redis-url {redis}", 1, "no worker no; alive are: worker-"),
     Mistake(54, "events --redis-url {redis} --session no", 0, "no event of session no"),
+    Mistake(55, "recordings list --data-dir=~/no", 1, "there are no recordings in /"),
+    Mistake(55, "recordings list --data-dir=~no/x", USAGE, "home folder of ~no/x is unknown"),
     Mistake(55, "recordings show no", 1, "no recording of session no in data/sessions; --data-dir"),
     Mistake(55, "replay no", USAGE, "no recording of session no in data/sessions; --data-dir"),
     *(
@@ -211,6 +213,7 @@ MISTAKES = [
         )
     ),
     Mistake(58, f"bench --url ws://{NOTHING}", 1, "Nothing was measured: audio: cannot connect to"),
+    Mistake(58, "bench --url {edge} --out /proc/no", 1, "/proc/no: No such file or directory"),
     Mistake(59, "bench --engine magic", PERMANENT, "measured: there is no engine 'magic'; choose"),
     Mistake(
         59, "bench --engine minicpmo", PERMANENT, "measured: engine 'minicpmo' needs the check"

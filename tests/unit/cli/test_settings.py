@@ -16,6 +16,7 @@ from antiphon.cli.settings import (
 )
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.recorder_service.settings import RecorderSettings
 
 COMPOSE = Path(__file__).parents[3] / "docker-compose.yml"
 KEY = "k0123456789abcdef"
@@ -42,6 +43,8 @@ def test_the_variables_of_the_compose_file_are_known() -> None:
     ("text", "words"),
     [
         ("prot = 1", "prot in antiphon.toml is not a setting; did you mean port?"),
+        ("PORT = 1", "PORT in antiphon.toml is not a setting; did you mean port?"),
+        ("antiphon_port = 1", "antiphon_port in .* is not a setting; did you mean port?"),
         ("[edge]\nport = 1", r"has a table \[edge\]: settings belong at the top level"),
         ("port = = 3", "antiphon.toml is not valid TOML: .*line 1, column 8"),
         ("zzz = 1", r"zzz in antiphon.toml is not a setting \(docs/configuration.md lists"),
@@ -95,6 +98,18 @@ def test_a_bad_value_names_the_file_or_the_flag() -> None:
     with pytest.raises(InvalidSettings) as refused:
         BrokerSettings(lease_s="soon")
     assert str(refused.value) == "--lease-s: must be a number"
+
+
+def test_a_path_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    Path("antiphon.toml").write_text('data_dir = "~/voices"')
+    assert RecorderSettings().data_dir == Path("/home/me/voices")
+    monkeypatch.setenv("ANTIPHON_MODEL_PATH", "~/m.gguf")
+    assert WorkerSettings().model_path == Path("/home/me/m.gguf")
+    assert RecorderSettings(data_dir=Path("a/~")).data_dir == Path("a/~")
+    Path("antiphon.toml").write_text('data_dir = "~nosuchuser/voices"')
+    with pytest.raises(InvalidSettings, match=r"data_dir in .*: the home folder ~nosuchuser is unk"):
+        RecorderSettings()
 
 
 def test_a_value_that_must_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
