@@ -6,7 +6,6 @@ different sessions may be called from different threads at the same time.
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -184,27 +183,6 @@ class ChatView(AnsweringView):
 
         Raises UnsupportedContent with the field that the engine cannot process.
         """
-
-
-class SlotPool:
-    """Allocates the numbers 0 to size - 1. Safe to use from any thread."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._free = list(range(size))
-        self._lock = threading.Lock()
-
-    def acquire(self) -> int:
-        """Take the lowest free slot. Raises EngineError if none is free."""
-        with self._lock:
-            if not self._free:
-                raise EngineError(f"all {self._size} slots of this engine are in use")
-            return self._free.pop(0)
-
-    def release(self, slot: int) -> None:
-        """Free `slot`. Safe to call twice."""
-        with self._lock:
-            self._free = sorted({*self._free, slot})
 
 
 class UnifiedProcessor(ABC):

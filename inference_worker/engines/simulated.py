@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.plugin import EnginePlugin
 from antiphon.inference_worker.engines.processor import (
     AnsweringView,
@@ -20,7 +21,6 @@ from antiphon.inference_worker.engines.processor import (
     DuplexView,
     HalfDuplexView,
     SessionView,
-    SlotPool,
     UnifiedProcessor,
 )
 from antiphon.inference_worker.engines.types import (

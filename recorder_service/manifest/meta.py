@@ -1,9 +1,8 @@
-"""`meta.json`, and what it shares with `recording.json`: times, events, configuration, gaps, outages."""
+"""`meta.json`: kind, times, configuration and state of a recording."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,29 +12,21 @@ import structlog
 from antiphon.recorder_service.journal.journal import (
     SIDES,
     JournalContents,
-    JournalEntries,
     JournalEntry,
-    LeftOutWhy,
     OutageEntry,
-    SavedFile,
-    Side,
 )
 from antiphon.recorder_service.journal.state import (
-    MAX_JOURNAL_BYTES,
     JournalState,
     RecordingJob,
     SessionConfigIn,
     SessionEnding,
 )
+from antiphon.recorder_service.manifest.losses import disk_outages, moment
 from antiphon.recorder_service.manifest.plan import plan_replay
-from antiphon.shared_schemas.entries import ChatIn, HalfDuplexPrepareIn, StreamEntry
+from antiphon.shared_schemas.entries import ChatIn, HalfDuplexPrepareIn
 from antiphon.shared_schemas.recording import (
     META_FILE,
-    DiskOutage,
     DuplexRecording,
-    EntryRange,
-    EventRecord,
-    Gap,
     Meta,
     RecordingState,
     ReplayState,
@@ -45,58 +36,7 @@ from antiphon.shared_schemas.recording import (
 
 log = structlog.get_logger()
 
-_EVENT_FIELDS = frozenset(EventRecord.model_fields) - {"ts_ms", "chunk", "type"}
-_FULL = f"the recording held {MAX_JOURNAL_BYTES // 2**20} MiB of entries"
 _FIRST_CHARS = 120
-_LOST = "Redis did not hold them any more, or not in a form that can be read"
-
-
-def moment(ms: float) -> datetime:
-    """Redis-clock milliseconds as a time."""
-    return datetime.fromtimestamp(ms / 1000, UTC)
-
-
-def since(start: float, entry: StreamEntry) -> float:
-    return round(entry.at - start, 1)
-
-
-def duration_ms(audio: SavedFile | None, rate: int) -> int | None:
-    """The length of an entry's sound, None when it has none."""
-    if audio is None or audio.samples is None:
-        return None
-    return round(audio.samples / rate * 1000)
-
-
-def events(
-    contents: JournalContents,
-    start: float,
-    excluded: Collection[type[StreamEntry]],
-    chunks: Mapping[int, int] | None = None,
-) -> list[EventRecord]:
-    """Both streams' entries by time, except those of `excluded` types. At equal times inputs come first.
-
-    `chunks`: the chunk index of each input number.
-    """
-    entries = [
-        item.entry
-        for item in (*contents.inputs, *contents.outputs)
-        if type(item.entry) not in excluded
-    ]
-    entries.sort(key=lambda entry: entry.at)
-    return [
-        EventRecord(
-            ts_ms=since(start, entry),
-            type=entry.tag,
-            chunk=(chunks or {}).get(getattr(entry, "input_n", 0)),
-            **{name: getattr(entry, name, None) for name in _EVENT_FIELDS},
-        )
-        for entry in entries
-    ]
-
-
-def left_out(contents: JournalContents, why: LeftOutWhy) -> int | None:
-    """How many entries were left out for this reason."""
-    return sum(left.count for left in contents.left_out if left.why == why) or None
 
 
 def config_of(prepare: JournalEntry[SessionConfigIn] | None) -> dict[str, Any]:
@@ -132,80 +72,6 @@ def _system_text(content: Iterable[dict[str, Any]]) -> str:
 def text_of(parts: Iterable[dict[str, Any]]) -> str:
     """The text parts of a message."""
     return " ".join(part["text"] for part in parts if part["type"] == "text")
-
-
-def missing(contents: JournalContents, answered: Iterable[int]) -> list[Gap] | None:
-    """Missing entries of both streams, with the disk outage that lost them; None if there are none.
-
-    An entry is missing when a later one, or an answer to it, exists. `answered`: input numbers.
-    """
-    return [*_gaps("in", contents, answered), *_gaps("out", contents, ())] or None
-
-
-def _gaps(side: Side, contents: JournalContents, answered: Iterable[int]) -> list[Gap]:
-    present = {item.position.n for item in contents.of(side)}
-    skipped = [left for left in contents.left_out if left.side == side]
-    for left in skipped:
-        if left.why != "full":
-            present.update(range(left.first, left.last.n + 1))
-    found: list[Gap] = []
-    lasts = (left.last.n for left in skipped)
-    for n in range(1, max((*present, *answered, *lasts), default=0) + 1):
-        if n in present:
-            continue
-        if found and found[-1].last == n - 1:
-            found[-1] = found[-1].model_copy(update={"last": n})
-        else:
-            why = _why(side, n, contents)
-            found.append(Gap(stream=side, first=n, last=n, why=why))
-    return found
-
-
-def _why(side: Side, first: int, contents: JournalContents) -> str:
-    if any(
-        (left.side, left.first, left.why) == (side, first, "full") for left in contents.left_out
-    ):
-        return _FULL
-    for outage in contents.outages:
-        if outage.after[side].n == first - 1:
-            return f"{_LOST}; until then the disk had refused to take them: {outage.start.error}"
-    return _LOST
-
-
-def disk_outages(
-    outages: Iterable[OutageEntry], contents: JournalContents | None = None
-) -> list[DiskOutage]:
-    """The outages, with the entries of `contents` that were written late because of them."""
-    return [_disk_outage(outage, contents) for outage in outages]
-
-
-def _disk_outage(outage: OutageEntry, contents: JournalContents | None) -> DiskOutage:
-    late = [_late_range(side, outage, contents.of(side)) for side in SIDES] if contents else []
-    return DiskOutage(
-        at=moment(outage.start.at_ms),
-        error=outage.start.error,
-        resumed_at=moment(max(outage.start.at_ms, outage.resumed_ms)),
-        late=[entries for entries in late if entries is not None],
-    )
-
-
-def _late_range(side: Side, outage: OutageEntry, entries: JournalEntries) -> EntryRange | None:
-    late = [
-        item
-        for item in entries
-        if item.position > outage.after[side] and item.entry.at < outage.resumed_ms
-    ]
-    if not late:
-        return None
-    indexes = (item.media.chunk_index for item in late)
-    chunks = [index for index in indexes if index is not None]
-    return EntryRange(
-        stream=side,
-        first=late[0].position.n,
-        last=late[-1].position.n,
-        first_chunk=chunks[0] if chunks else None,
-        last_chunk=chunks[-1] if chunks else None,
-    )
 
 
 def first_words(recording: DuplexRecording | TurnRecording) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from antiphon.recorder_service.journal.clock_jumps import without_clock_jumps
@@ -17,17 +17,8 @@ from antiphon.recorder_service.journal.journal import (
 )
 from antiphon.recorder_service.journal.state import JournalState, RecordingJob, SessionEnding
 from antiphon.recorder_service.journal.turns import TurnAssembly, assemble_turns
-from antiphon.recorder_service.manifest.meta import (
-    config_of,
-    duration_ms,
-    events,
-    final_meta,
-    left_out,
-    missing,
-    moment,
-    since,
-    text_of,
-)
+from antiphon.recorder_service.manifest.losses import left_out, missing, moment
+from antiphon.recorder_service.manifest.meta import config_of, final_meta, text_of
 from antiphon.recorder_service.media import answer_name
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
 from antiphon.shared_schemas.entries import (
@@ -49,6 +40,7 @@ from antiphon.shared_schemas.recording import (
     ChunkRecord,
     DiagnosticRecord,
     DuplexRecording,
+    EventRecord,
     MessageRecord,
     Meta,
     PartRecord,
@@ -71,6 +63,9 @@ _NOT_TURN_EVENTS: frozenset[type[StreamEntry]] = frozenset(
 )
 
 
+_EVENT_FIELDS = frozenset(EventRecord.model_fields) - {"ts_ms", "chunk", "type"}
+
+
 def build_manifest(
     job: RecordingJob, ending: SessionEnding, recorded: JournalContents
 ) -> tuple[DuplexRecording | TurnRecording, Meta]:
@@ -91,6 +86,44 @@ def build_manifest(
         config=config_of(state.prepare),
     )
     return recording, final_meta(job, ending, state, recording, recorded, contents)
+
+
+def _since(start: float, entry: StreamEntry) -> float:
+    return round(entry.at - start, 1)
+
+
+def _duration_ms(audio: SavedFile | None, rate: int) -> int | None:
+    """The length of an entry's sound, None when it has none."""
+    if audio is None or audio.samples is None:
+        return None
+    return round(audio.samples / rate * 1000)
+
+
+def _events(
+    contents: JournalContents,
+    start: float,
+    excluded: Collection[type[StreamEntry]],
+    chunks: Mapping[int, int] | None = None,
+) -> list[EventRecord]:
+    """Both streams' entries by time, except those of `excluded` types. At equal times inputs come first.
+
+    `chunks`: the chunk index of each input number.
+    """
+    entries = [
+        item.entry
+        for item in (*contents.inputs, *contents.outputs)
+        if type(item.entry) not in excluded
+    ]
+    entries.sort(key=lambda entry: entry.at)
+    return [
+        EventRecord(
+            ts_ms=_since(start, entry),
+            type=entry.tag,
+            chunk=(chunks or {}).get(getattr(entry, "input_n", 0)),
+            **{name: getattr(entry, name, None) for name in _EVENT_FIELDS},
+        )
+        for entry in entries
+    ]
 
 
 def _duplex_recording(
@@ -116,9 +149,9 @@ def _duplex_recording(
         **session,
         mode="duplex",
         chunks=chunks,
-        events=events(contents, start, _NOT_DUPLEX_EVENTS, indexes),
+        events=_events(contents, start, _NOT_DUPLEX_EVENTS, indexes),
         diagnostics=[
-            DiagnosticRecord(ts_ms=since(start, item.entry), metrics=item.entry.metrics)
+            DiagnosticRecord(ts_ms=_since(start, item.entry), metrics=item.entry.metrics)
             for item in select(contents.inputs, DiagnosticIn)
         ],
         diagnostics_left_out=left_out(contents, "diagnostics"),
@@ -136,9 +169,9 @@ def _chunk(
     return ChunkRecord(
         index=item.media.chunk_index or 0,
         input_n=item.position.n,
-        receive_ts_ms=since(start, item.entry),
+        receive_ts_ms=_since(start, item.entry),
         user_audio=audio.file if audio else None,
-        user_audio_duration_ms=duration_ms(audio, INPUT_RATE),
+        user_audio_duration_ms=_duration_ms(audio, INPUT_RATE),
         user_frame=frames[0] if frames else None,
         user_frames=frames if len(frames) > 1 else None,
         force_listen=item.entry.force_listen or None,
@@ -154,13 +187,13 @@ def _unit(item: JournalEntry[ResultOut], start: float) -> UnitRecord:
     speaks = not unit.is_listen
     return UnitRecord(
         mode="SPEAK" if speaks else "LISTEN",
-        publish_ts_ms=since(start, unit),
+        publish_ts_ms=_since(start, unit),
         epoch=item.position.epoch,
         timing=_unit_timing(unit),
         text=unit.text or None,
         user_text=user_transcript(unit),
         ai_audio=audio.file if audio else None,
-        ai_audio_duration_ms=duration_ms(audio, OUTPUT_RATE),
+        ai_audio_duration_ms=_duration_ms(audio, OUTPUT_RATE),
         end_of_turn=(speaks and unit.end_of_turn) or None,
         simulated=unit.simulated or None,
         unreadable=audio.unreadable if audio else None,
@@ -198,7 +231,7 @@ def _turn_recording(
         app_type=app_type,
         mode="chat" if is_chat else "half_duplex",
         turns=turns,
-        events=events(contents, start, _NOT_TURN_EVENTS),
+        events=_events(contents, start, _NOT_TURN_EVENTS),
         events_left_out=left_out(contents, "events"),
         missing=missing(contents, answered),
     )
@@ -229,8 +262,8 @@ def _chat_turns(state: JournalState, outputs: JournalEntries) -> list[TurnRecord
 def _turn(turn: TurnAssembly, request: StreamEntry, asked: TurnInput, start: float) -> TurnRecord:
     return TurnRecord(
         index=turn.index,
-        request_ts_ms=since(start, request),
-        done_ts_ms=since(start, turn.done.entry) if turn.done else None,
+        request_ts_ms=_since(start, request),
+        done_ts_ms=_since(start, turn.done.entry) if turn.done else None,
         input=asked,
         output=_answer(turn),
         timing=_turn_timing(turn, request.at),
@@ -252,7 +285,7 @@ def _answer(turn: TurnAssembly) -> TurnOutput:
         text=text,
         streamed_text=streamed if streamed and streamed != text else None,
         audio=joined.file if joined else None,
-        audio_duration_ms=duration_ms(joined, OUTPUT_RATE),
+        audio_duration_ms=_duration_ms(joined, OUTPUT_RATE),
         unreadable=next((sound.unreadable for sound in sounds if sound.unreadable), None),
         tool_calls=calls or None,
     )
@@ -289,7 +322,7 @@ def _utterance(turn: TurnAssembly) -> TurnInput:
     return TurnInput(
         text=user_transcript(done) if isinstance(done, TurnDoneOut) else None,
         audio=audio.file if audio else None,
-        audio_duration_ms=duration_ms(audio, INPUT_RATE),
+        audio_duration_ms=_duration_ms(audio, INPUT_RATE),
         speech_ms=(turn.begun.entry.speech_duration_ms or None) if turn.begun else None,
         unreadable=audio.unreadable if audio else None,
     )
@@ -327,7 +360,7 @@ def _part(raw: dict[str, Any], media: tuple[SavedFile, ...]) -> PartRecord:
         type=raw["type"],
         text=raw.get("text"),
         file=saved.file,
-        duration_ms=duration_ms(saved, INPUT_RATE),
+        duration_ms=_duration_ms(saved, INPUT_RATE),
         stack_frames=raw.get("stack_frames"),
         unreadable=saved.unreadable,
     )

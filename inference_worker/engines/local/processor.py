@@ -9,12 +9,13 @@ from typing import TypeVar
 
 import structlog
 
+from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.local.chat import LocalChatView
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
 from antiphon.inference_worker.engines.local.models import LocalModels, LocalSlot
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.processor import SessionView, SlotPool, UnifiedProcessor
+from antiphon.inference_worker.engines.processor import SessionView, UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
 from antiphon.shared_schemas.states import SessionKind
 

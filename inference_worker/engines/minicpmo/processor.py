@@ -8,6 +8,7 @@ from pathlib import Path
 import structlog
 import torch
 
+from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.minicpmo.checkpoint_files import read_config
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.device import pick_device
@@ -30,7 +31,6 @@ from antiphon.inference_worker.engines.processor import (
     ChatView,
     DuplexView,
     HalfDuplexView,
-    SlotPool,
     UnifiedProcessor,
 )
 from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
