@@ -12,7 +12,7 @@ from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.inference_worker.pool import SessionPool
 from antiphon.inference_worker.sessions.context import WorkerContext
-from antiphon.shared_schemas.registry import Abilities, WorkerCommand, WorkerReport
+from antiphon.shared_schemas.registry import Abilities, Memory, WorkerCommand, WorkerReport
 from antiphon.shared_schemas.states import WorkerState
 
 log = structlog.get_logger()
@@ -33,6 +33,8 @@ class WorkerHeartbeat:
         """Of the health page."""
         self.state: WorkerState | None = WorkerState.LOADING
         self.detail = ""
+        self._memory: Memory | None = None
+        self._memory_error = ""
         self.drain_asked = asyncio.Event()
         """Set when an operator has asked the worker to drain."""
 
@@ -102,7 +104,7 @@ class WorkerHeartbeat:
             open=self.state is None,
             detail=self.detail,
             counters=self._context.counters.row(),
-            memory=self._context.processor.memory(),
+            memory=self._measured_memory(),
             latency=self._pool.latency(),
             abilities=Abilities(
                 hears=info.hears,
@@ -114,6 +116,18 @@ class WorkerHeartbeat:
                 simulated=info.simulated,
             ),
         )
+
+    def _measured_memory(self) -> Memory | None:
+        """The measurement before, if the process may open no file for a new one."""
+        try:
+            self._memory = self._context.processor.memory()
+        except OSError as error:
+            if not self._memory_error:
+                log.warning("memory_not_measured", error=str(error))
+            self._memory_error = str(error)
+        else:
+            self._memory_error = ""
+        return self._memory
 
     def health(self) -> tuple[bool, dict[str, Any]]:
         """The health page. The worker is unhealthy only if its engine failed.

@@ -1,10 +1,11 @@
-"""An edge whose process may open no more files."""
+"""Processes that may open no more files."""
 
 from __future__ import annotations
 
 import asyncio
 import resource
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import httpx
 import pytest
@@ -47,3 +48,27 @@ async def test_an_edge_without_spare_descriptors_turns_new_clients_away(stack: S
             return (await http.get("/health")).status_code == 200
 
     await until(answers)
+
+
+async def test_a_worker_without_spare_descriptors_keeps_its_sessions(stack: Stack) -> None:
+    stack.edge()
+    worker = stack.worker(engine_options=SIMULATED, slots=2)
+    pid = worker.process.pid
+    async with open_wire(stack.ws_url, "adx_1") as wire:
+        await wire.begin()
+        await wire.send_second()
+        await wire.until("result")
+        _, before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        may_open(pid, len(list(Path(f"/proc/{pid}/fd").iterdir())))
+        for _ in range(4):
+            await wire.send_second()
+            await wire.until("result")
+            await asyncio.sleep(1)
+        assert worker.process.poll() is None
+        may_open(pid, before)
+        async with open_wire(stack.ws_url, "adx_2") as other:
+            await other.begin()
+            await other.send_second()
+            await other.until("result")
+    assert "session_abandoned" not in worker.log
+    assert "worker_cannot_start" not in worker.log
