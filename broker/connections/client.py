@@ -78,7 +78,9 @@ _IN_PIPELINE = re.compile(
     r"Command # \d+ \(.*\) of pipeline caused error: \([\"'](.*)[\"'],\)", re.DOTALL
 )
 _SILENT = re.compile(r"handshake is taking longer.* connecting to (\S+)")
-_UNKNOWN_HOST = re.compile(r"Name or service not known|name resolution|No address associated")
+_UNKNOWN_HOST = re.compile(
+    r"Name or service not known|name resolution|No address associated|name service"
+)
 """What redis-py and the system write around the reason."""
 
 _DEMOTED = re.compile(r"\b(MASTERDOWN|NOREPLICAS|READONLY|UNBLOCKED)\b")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import ipaddress
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import hiredis
@@ -39,8 +43,8 @@ _BLOCKING_TIMEOUT_S = LONGEST_BLOCK_MS / 1000 + 2.5
 """A blocking read without a reply for this long means that the network failed. Clients notice a
 half-open connection within five seconds."""
 
-_HANDSHAKE_SHARE, _HANDSHAKE_S = 0.9, 60.0
-"""A server without TLS never answers a handshake. It fails before the call does, with its own error."""
+_STEP_SHARE, _LONGEST_STEP_S = 0.9, 60.0
+"""Time for a lookup or a handshake: a share of that for a call, or a time if a call has no limit."""
 
 _MANY_PARTS = 32
 """Of a command. redis-py packs each in Python."""
@@ -219,7 +223,10 @@ class RedisConnection(AbstractConnection):
 
 
 class _Tcp(RedisConnection, Connection):
-    """`locate` finds the server whenever the connection is opened. All connections share `tls`."""
+    """`locate` finds the server whenever the connection is opened. All connections share `tls`.
+
+    It looks the name up itself: otherwise a name service without an answer looks like such a Redis.
+    """
 
     def __init__(
         self,
@@ -231,18 +238,54 @@ class _Tcp(RedisConnection, Connection):
         super().__init__(**options)
         self._tls = tls
         self._locate = locate
+        self._address = self.host
 
     async def _connect(self) -> None:
         if self._locate is not None:
             self.host, self.port = await self._locate()
+        *others, last = await self._addresses()
+        for self._address in others:
+            with suppress(OSError):
+                await super()._connect()  # type: ignore[no-untyped-call]
+                return
+        self._address = last
         await super()._connect()  # type: ignore[no-untyped-call]
 
+    async def _addresses(self) -> list[str]:
+        """Raises OSError with the reason."""
+        if _is_address(self.host):
+            return [self.host]
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._step_s):
+                found = await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        except TimeoutError:
+            raise OSError(errno.EAGAIN, "the name service does not answer") from None
+        return [str(place[0]) for *_, place in found]
+
+    @property
+    def _step_s(self) -> float:
+        """Time for a lookup or a handshake, which fails before the call does, with its own error."""
+        return _STEP_SHARE * float(self.socket_connect_timeout or _LONGEST_STEP_S)
+
     def _connection_arguments(self) -> Mapping[str, Any]:
-        place = {"host": self.host, "port": self.port}
+        place = {"host": self._address, "port": self.port}
         if self._tls is None:
             return place
-        timeout_s = _HANDSHAKE_SHARE * float(self.socket_connect_timeout or _HANDSHAKE_S)
-        return {**place, "ssl": self._tls, "ssl_handshake_timeout": timeout_s}
+        return {
+            **place,
+            "ssl": self._tls,
+            "server_hostname": self.host,
+            "ssl_handshake_timeout": self._step_s,  # a server without TLS never answers
+        }
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class _Unix(RedisConnection, UnixDomainSocketConnection): ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -168,6 +169,34 @@ async def test_hosts_that_do_not_exist() -> None:
     await both_say("redis://host.invalid", "no address of host.invalid is known", remedy)
     nowhere = f"127.0.0.1:{free_port()}"
     await both_say(f"redis://{nowhere}", f"nothing listens at {nowhere}", "ANTIPHON_REDIS_URL")
+
+
+async def test_a_name_service_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hangs(*_: object, **__: object) -> None:
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", hangs)
+    text = "no address of host.example is known (the name service does not answer)"
+    for url in (
+        "redis://host.example",
+        "redis+cluster://host.example",
+        "redis+sentinel://host.example/mymaster",
+    ):
+        await both_say(url, text, "or the name service of this machine")
+
+
+async def test_all_addresses_of_a_name_are_tried(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def finds(_: str, port: int, **__: object) -> list[tuple[object, ...]]:
+        addresses = ("127.0.0.2", "127.0.0.1")  # the server listens at the second one only
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port)) for one in addresses]
+
+    url = f"redis://host.example:{server.port}"
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", finds)
+    assert await failures(url) == ""
+    server.stop()
+    assert f"nothing listens at host.example:{server.port}" in await refusal(url)
 
 
 @asynccontextmanager
