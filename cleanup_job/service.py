@@ -27,8 +27,10 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
-_MORE = 0.02
-_TENTH = 0.1
+_LOSS_SHARE = 0.02
+"""The loss of space, as a share of the reserve, after which a sweep is repeated."""
+_WRITTEN_SHARE = 0.1
+"""Of the allowed size: so much written since the last sweep starts the next one."""
 _REPEAT_S = 600.0
 
 
@@ -98,8 +100,8 @@ def _lost_space(settings: CleanupSettings, before: float, now: float, *, waited_
         return False
     wanted = wanted_free_bytes(settings)
     if now < wanted:
-        return before >= wanted or before - now > wanted * _MORE or waited_s > _REPEAT_S
-    return before - now > max(settings.max_storage_gb * GIB * _TENTH, wanted * _MORE)
+        return before >= wanted or before - now > wanted * _LOSS_SHARE or waited_s > _REPEAT_S
+    return before - now > max(settings.max_storage_gb * GIB * _WRITTEN_SHARE, wanted * _LOSS_SHARE)
 
 
 async def _forward_stop(stop: asyncio.Event, halt: threading.Event) -> None:
@@ -113,10 +115,10 @@ async def run_once(settings: CleanupSettings, halt: threading.Event | None = Non
     Without Redis the disk is swept too; recordings in progress are left alone.
     """
     halt = halt or threading.Event()
-    serving = await _ask(settings, live_recordings, lambda _: frozenset[str]())
+    serving = await _with_redis(settings, live_recordings, lambda _: frozenset[str]())
     report = await asyncio.to_thread(sweep, settings, halt, serving)
     if report.status is not SweepStatus.BUSY and not halt.is_set():
-        redis = await _ask(
+        redis = await _with_redis(
             settings,
             lambda broker: _sweep_redis(broker, report),
             lambda error: RedisReport(error=str(error)),
@@ -141,15 +143,15 @@ async def _sweep_redis(broker: Broker, report: SweepReport) -> RedisReport:
     return RedisReport(**asdict(swept), shares=sum(shares))
 
 
-async def _ask(
+async def _with_redis(
     settings: CleanupSettings,
-    question: Callable[[Broker], Awaitable[T]],
-    otherwise: Callable[[BrokerError], T],
+    step: Callable[[Broker], Awaitable[T]],
+    fallback: Callable[[BrokerError], T],
 ) -> T:
-    """The answer of Redis, or `otherwise` when Redis is unavailable."""
+    """The answer of Redis, or `fallback` when Redis is unavailable."""
     try:
         async with open_broker(settings) as broker:
-            return await question(broker)
+            return await step(broker)
     except BrokerError as error:
         log.warning("cleanup_without_redis", error=str(error))
-        return otherwise(error)
+        return fallback(error)

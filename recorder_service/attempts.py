@@ -34,10 +34,10 @@ class Attempts:
         self._alone = asyncio.Lock()
 
     @asynccontextmanager
-    async def attempt(self, folder: Path, *, forgives: bool = True) -> AsyncIterator[None]:
+    async def attempt(self, folder: Path, *, clears_failures: bool = True) -> AsyncIterator[None]:
         """Count the work of the block. A failing disk, an outage or a stop of the recorder is no failure.
 
-        Success clears earlier failures, unless it is a step that does not forgive them.
+        Success removes earlier failures from the count if `clears_failures`.
         Raises TooManyAttempts, and OSError when the count cannot be written.
         """
         failed = await asyncio.to_thread(read_attempts, folder)
@@ -51,7 +51,7 @@ class Attempts:
             except (OSError, BrokerUnavailable, MergeStopped, asyncio.CancelledError):
                 _write_attempts(folder, failed)
                 raise
-            await asyncio.to_thread(_write_attempts, folder, 0 if forgives else failed)
+            await asyncio.to_thread(_write_attempts, folder, 0 if clears_failures else failed)
 
 
 def read_attempts(folder: Path) -> int:

@@ -123,7 +123,7 @@ async def _run(
     while True:
         try:
             async with open_broker(settings, broker_metrics, read_pause_s=_READ_PAUSE_S) as broker:
-                await Recorder(broker, settings, metrics).live()
+                await Recorder(broker, settings, metrics).serve()
         except BrokerUnavailable as error:
             log.warning("recorder_waits_for_redis", error=str(error))
             await asyncio.sleep(_START_RETRY_S)
@@ -150,7 +150,7 @@ class Recorder:
         self._finished = 0
         self._clock_offset_ms: float | None = None
 
-    async def live(self) -> None:
+    async def serve(self) -> None:
         """Start, run until cancelled, and always stop in order."""
         try:
             await self.start()
@@ -216,7 +216,7 @@ class Recorder:
             if event.state is SessionState.QUEUED:
                 self._active.start(RecordingJob.from_event(event))
             else:
-                self._active.notice(event)
+                self._active.apply(event)
                 others.append(event.id)
         await self._acknowledge(*others)
 
@@ -228,7 +228,7 @@ class Recorder:
         assert self._watch is not None, "start() comes first"
         async for events in follow(self._watch):
             for event in events:
-                self._active.notice(event)
+                self._active.apply(event)
 
     async def _keep_ownership(self) -> None:
         self._active.abandon(await self._events.touch(self._active.event_ids))

@@ -112,6 +112,7 @@ def program() -> str:
 
 
 def given(**flags: Any) -> dict[str, Any]:
+    """The flags that have a value."""
     return {name: value for name, value in flags.items() if value is not None}
 
 

@@ -67,11 +67,11 @@ class ActiveRecordings:
         self._recorders[job.recording], self._tasks[job.recording] = recorder, task
         self._metrics.sessions = len(self._recorders)
 
-    def notice(self, event: SessionEvent) -> None:
+    def apply(self, event: SessionEvent) -> None:
         """Pass a transition to the recorder of its session, if there is one."""
         recorder = self._recorders.get(event.recording)
         if recorder is not None:
-            recorder.notice(event)
+            recorder.apply(event)
 
     def abandon(self, event_ids: Collection[str]) -> None:
         """Cancel the jobs that another recorder has taken over."""

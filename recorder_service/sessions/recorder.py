@@ -91,7 +91,7 @@ class SessionRecorder:
         """True when the session is over and only its recording is unfinished."""
         return self._ended.done()
 
-    def notice(self, event: SessionEvent) -> None:
+    def apply(self, event: SessionEvent) -> None:
         """Apply one of this session's transitions; a repeated one changes nothing."""
         if event.worker:
             self._assign(event.worker)
@@ -169,7 +169,7 @@ class SessionRecorder:
 
     async def _record(self) -> None:
         path = self._root / self.job.recording
-        async with self._shared.attempts.attempt(path, forgives=False):
+        async with self._shared.attempts.attempt(path, clears_failures=False):
             self._folder = folder = await self._open()
         try:
             if not folder.complete:

@@ -72,12 +72,12 @@ class ServerUnavailable(Exception):
 class BackendEvent:
     """One message of a server.
 
-    `kind` is that of a delta (`listen`, `text`, `audio`), or `created`, `done` or `closed`. `about` is the
-    number of the input that the event is about, from 1; None if the server does not say.
+    `kind` is that of a delta (`listen`, `text`, `audio`), or `created`, `done` or `closed`. `input_number`
+    is that of the input that the event answers, from 1; None if the server does not say.
     """
 
     kind: str
-    about: int | None = None
+    input_number: int | None = None
     text: str = ""
     audio: Samples = field(default_factory=lambda: SILENCE, repr=False)
     metrics: dict[str, Any] = field(default_factory=dict)
@@ -156,21 +156,22 @@ class BackendConnection:
         return event
 
     def close(self) -> str:
-        """End the session. Returns why the server may not be able to take another; empty if it is."""
-        complaint = f"{self.address} has lost a connection" if self._is_lost else ""
-        complaint = complaint if self._session_id else f"{self.address} was starting a session"
-        if self._session_id:
+        """End the session. Returns why the server may not take another one; empty if it can."""
+        problem = f"{self.address} has lost a connection" if self._is_lost else ""
+        if not self._session_id:
+            problem = f"{self.address} was starting a session"
+        else:
             path = f"/sessions/{self._session_id}/close"
             try:
                 status, _ = call(self.address, "POST", path, {}, timeout_s=CLOSE_TIMEOUT_S)
             except HttpFailure as error:
-                complaint = str(error)
+                problem = str(error)
             else:
                 if status not in (200, 404):  # 404: it has ended already
-                    complaint = f"POST {self.address}{path} answered {status}"
+                    problem = f"POST {self.address}{path} answered {status}"
         with suppress(OSError, TimeoutError):
             self._resources.close()
-        return complaint
+        return problem
 
     def _lost(self, error: ConnectionClosed) -> EngineLost:
         self._is_lost = True
@@ -209,7 +210,7 @@ def read_event(raw: str | bytes) -> BackendEvent | None:
             return None
         return BackendEvent(
             kind=kind,
-            about=_about(message),
+            input_number=_input_number(message),
             text=_reason(message) if kind == "closed" else str(message.get("text") or ""),
             audio=samples_from_bytes(pybase64.b64decode(audio), PcmFormat.F32)
             if audio
@@ -232,7 +233,7 @@ _KINDS = {
 }
 
 
-def _about(message: dict[str, Any]) -> int | None:
+def _input_number(message: dict[str, Any]) -> int | None:
     input_id = message.get("input_id")
     if isinstance(input_id, str) and input_id.isdecimal():
         return int(input_id)

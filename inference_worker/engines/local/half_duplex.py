@@ -59,7 +59,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
                 raise UnsupportedContent("the local engine does not see", where)
         self._config = config
         self._dialogue = Dialogue(system.text)
-        self._context_tokens = self._slot.read_prompt(self._dialogue.messages(), self._room)
+        self._context_tokens = self._slot.read_prompt(self._dialogue.messages(), self._prompt_limit)
         return self._context_tokens
 
     def greet(self, said: str) -> Iterator[Delta]:
@@ -83,7 +83,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         dialogue = self._prepared_dialogue()
         if not self._transcript or self._stopped.is_set():
             return
-        dialogue.trim(self._room)
+        dialogue.trim(self._prompt_limit)
         config = self._config
         answer = self._begin_answer(
             dialogue.messages(), config.generation, speak=config.tts.enabled
@@ -113,7 +113,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
                 dialogue.add_user_text(text)
             dialogue.add_assistant_text(turn.text)
             dialogue.end_turn()
-        dialogue.trim(self._room)
+        dialogue.trim(self._prompt_limit)
         if turns:
             self._context_tokens = self._read(dialogue)
 
@@ -130,7 +130,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         return self._context_tokens
 
     @property
-    def _room(self) -> int:
+    def _prompt_limit(self) -> int:
         context = self._slot.options.context_tokens
         return context - min(self._config.generation.max_new_tokens, context // _REPLY_SHARE)
 

@@ -21,7 +21,7 @@ from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
 from antiphon.shared_schemas.content import ToolCall
 from antiphon.shared_schemas.tools import are_arguments
 
-_STEADYING = {"min_p": 0.7, "dry_multiplier": 0.8, "dry_allowed_length": 4}
+_SMALL_MODEL_SAMPLING = {"min_p": 0.7, "dry_multiplier": 0.8, "dry_allowed_length": 4}
 """Keeps a very small model on its subject and out of loops. Applied to every client's sampling.
 
 At the protocol's temperature of 0.7, four easy questions had 97 correct answers of 128 with `min_p`
@@ -179,8 +179,8 @@ class LocalLanguageModel:
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "top_k": sampling.top_k,
-            "logit_bias": self._reluctance(sampling.length_penalty),
-            **_STEADYING,
+            "logit_bias": self._end_token_bias(sampling.length_penalty),
+            **_SMALL_MODEL_SAMPLING,
             "stream": True,
             "stream_options": {"include_usage": True},
             "timings_per_token": True,
@@ -232,7 +232,7 @@ class LocalLanguageModel:
         tools = [{"type": "function", "function": function}]
         return len({self.prefill(question, slot=0, tools=shown) for shown in ((), tools)}) > 1
 
-    def _reluctance(self, length_penalty: float) -> list[list[float]]:
+    def _end_token_bias(self, length_penalty: float) -> list[list[float]]:
         """The bias that divides the odds of ending by `length_penalty`."""
         if self._end_token is None:
             return []

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from antiphon.inference_worker.engines.types import EngineLoadError
 
+INSTALL_COMMAND = "pip install '.[local]' in Antiphon's checkout"
 _GGUF = b"GGUF"
 
 

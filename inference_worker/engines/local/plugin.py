@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
+from antiphon.inference_worker.engines.local.options import (
+    INSTALL_COMMAND,
+    LocalOptions,
+    check_gguf,
+)
 from antiphon.inference_worker.engines.plugin import EnginePlugin
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.shared_schemas.findings import Finding
@@ -15,7 +19,7 @@ class LocalPlugin(EnginePlugin[LocalOptions]):
     """`--model-path` is a GGUF file that replaces the bundled language model."""
 
     options = LocalOptions
-    install = "pip install '.[local]' in Antiphon's checkout"
+    install = INSTALL_COMMAND
 
     def check_model(self, path: Path | None) -> None:
         if path is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from antiphon.inference_worker.engines.common.endpointing import (
-    AudioTape,
+    AudioBuffer,
     Endpoint,
     EndpointDetector,
     EndpointRules,
@@ -55,7 +55,7 @@ class Recogniser:
         """Text of `speech` (16 kHz), empty if no word was recognised."""
         with self._lock:
             transcript = self._transcriber.transcribe_without_streaming(
-                np.concatenate([_levelled(speech), _TAIL]).tolist(), INPUT_RATE
+                np.concatenate([_normalised(speech), _TAIL]).tolist(), INPUT_RATE
             )
         text = " ".join(line.text.strip() for line in transcript.lines).strip()
         return text if any(character.isalnum() for character in text) else ""
@@ -65,7 +65,7 @@ class Recogniser:
             self._transcriber.close()
 
 
-def _levelled(speech: Samples) -> Samples:
+def _normalised(speech: Samples) -> Samples:
     """`speech` at the loudness that the model expects."""
     peak = float(np.max(np.abs(speech), initial=0.0))
     gain = min(_MAX_GAIN, _TARGET_PEAK / peak) if peak > 0 else 1.0
@@ -101,7 +101,7 @@ def transcribe(
 
 def _has_speech(piece: Samples) -> bool:
     """The recogniser finds a word, mostly "You", in silence and in noise."""
-    network, piece = SileroStream(), _levelled(piece)
+    network, piece = SileroStream(), _normalised(piece)
     frames = piece[: len(piece) // STEP_SAMPLES * STEP_SAMPLES].reshape(-1, STEP_SAMPLES)
     return any(network.step(frame) >= SPEECH_LEVEL for frame in frames)
 
@@ -184,7 +184,7 @@ class SpeechInput:
         self._recogniser = recogniser
         self._detector = SpeechDetector()
         self._endpoints = EndpointDetector(rules)
-        self._tape = AudioTape()
+        self._buffer = AudioBuffer()
         self._fed_samples = 0
         self._pieces: list[str] = []
         self._piece_start: int | None = None
@@ -192,7 +192,7 @@ class SpeechInput:
 
     def feed(self, audio: Samples) -> UnitTranscription:
         """Add `audio` (16 kHz, any length)."""
-        self._tape.append(audio)
+        self._buffer.append(audio)
         texts: list[str] = []
         until, voiced_ms = 0, 0.0
         for probability in self._detector.feed(audio):
@@ -252,7 +252,7 @@ class SpeechInput:
 
     def _transcribe(self, start: int, stop: int) -> str:
         return self._recogniser.transcribe(
-            self._tape.cut(start * STEP_SAMPLES, stop * STEP_SAMPLES)
+            self._buffer.cut(start * STEP_SAMPLES, stop * STEP_SAMPLES)
         )
 
     def _forget(self) -> None:
@@ -261,4 +261,4 @@ class SpeechInput:
             needed = self._piece_start
         elif self._endpoints.start is not None:
             needed = self._endpoints.start
-        self._tape.forget_before((needed - _PRE_ROLL) * STEP_SAMPLES)
+        self._buffer.forget_before((needed - _PRE_ROLL) * STEP_SAMPLES)

@@ -108,7 +108,9 @@ def test_a_path_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) 
     assert WorkerSettings().model_path == Path("/home/me/m.gguf")
     assert RecorderSettings(data_dir=Path("a/~")).data_dir == Path("a/~")
     Path("antiphon.toml").write_text('data_dir = "~nosuchuser/voices"')
-    with pytest.raises(InvalidSettings, match=r"data_dir in .*: the home folder ~nosuchuser is unk"):
+    with pytest.raises(
+        InvalidSettings, match=r"data_dir in .*: the home folder ~nosuchuser is unk"
+    ):
         RecorderSettings()
 
 

@@ -31,7 +31,7 @@ async def test_failures_are_counted_until_one_attempt_succeeds(tmp_path: Path) -
     for number in range(1, 3):
         await _fail(Attempts(3), tmp_path, ValueError())
         assert read_attempts(tmp_path) == number
-        async with Attempts(3).attempt(tmp_path, forgives=False):
+        async with Attempts(3).attempt(tmp_path, clears_failures=False):
             pass
         assert read_attempts(tmp_path) == number
     async with Attempts(3).attempt(tmp_path):

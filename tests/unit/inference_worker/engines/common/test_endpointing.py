@@ -140,7 +140,7 @@ def test_a_long_silence_is_not_kept() -> None:
     vad = detector()
     for _ in range(100):
         vad.feed(level([0.0] * 10))
-    assert len(vad._tape.samples) < 2 * WINDOW_SAMPLES
+    assert len(vad._buffer.samples) < 2 * WINDOW_SAMPLES
 
 
 def test_a_reset_forgets_unfinished_speech() -> None:
