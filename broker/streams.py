@@ -16,7 +16,8 @@ from weakref import WeakSet
 import structlog
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connections.client import RedisClient, RedisClock, is_redirection
+from antiphon.broker.connections.client import RedisClient, RedisClock
+from antiphon.broker.connections.outages import is_redirection
 from antiphon.broker.errors import BrokerUnavailable, MasterChanged, StaleFence
 from antiphon.broker.keys import OPEN_SESSION_TTL_S, EntryT, Keys, StreamKey
 from antiphon.broker.scripts import Scripts, stream_script

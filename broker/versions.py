@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import structlog
 from redis.exceptions import RedisError
 
-from antiphon.broker.connections.client import RedisClient, RedisNode, reason_of
+from antiphon.broker.connections.client import RedisClient, RedisNode
+from antiphon.broker.connections.outages import reason_of
 from antiphon.broker.errors import IncompatibleRedis
 from antiphon.broker.keys import STREAM_SHARDS, Keys
 from antiphon.broker.redis_rights import check_rights

@@ -182,7 +182,7 @@ async def test_every_call_reports_that_redis_is_unavailable(
         own.ping,
         own.queue.snapshot,
         own.registry.reap,
-        own.eta.status,
+        own.eta.lengths,
         own.clock.sync,
         lambda: join(own, "a"),
         lambda: own.leases.claim("w1"),
