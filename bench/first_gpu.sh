@@ -8,10 +8,16 @@ folder=$(realpath -m "${FIRST_GPU_FOLDER:-.gpu}")
 out=${OUT:-$folder/results}
 python=${PYTHON:-python3}
 limit=${FIRST_GPU_SECONDS:-580}
+pytest='import signal, sys, pytest
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(pytest.main())'
 tests=tests/unit/inference_worker/engines/minicpmo
 
 # Imported by the engine, but not part of an installation of torch and transformers.
 missing="annotated-types cffi orjson pybase64 pycparser pydantic pydantic-core soundfile soxr structlog typing-extensions typing-inspection"
+
+# What to leave out, in turn, if nothing could be measured with all of it.
+less=("" "--eager --vocoder-graphs 0" "--eager --vocoder-graphs 0 --kernels torch --one-stream")
 
 prepare() {
     local version=${GPU_PYTHON:-3.12}
@@ -50,17 +56,47 @@ use_packages() {
     mkdir -p "$out"
 }
 
+# Writes everything that the call prints to a file too: a terminal may keep the end only.
+log_to() {
+    exec > >(tee "$out/$1") 2>&1
+    tee=$!
+    trap 'exec >&- 2>&-; wait "$tee"' EXIT
+    echo "== $(date -u +%FT%TZ), limit $limit s"
+    nvidia-smi 2>/dev/null || echo "no nvidia-smi"
+    "$python" -c 'import sys, torch, transformers, numpy
+print("python", sys.version.split()[0], "torch", torch.__version__, "transformers", transformers.__version__, "numpy", numpy.__version__)'
+}
+
+left() {
+    echo $((limit - SECONDS))
+}
+
 # Runs the bench until the time of the call is over; finished rows are in the file in any case.
 bench() {
-    local name=$1 left=$((limit - SECONDS))
+    local name=$1 file=$out/$1.json status=0
     shift
-    if [ "$left" -lt 30 ]; then
-        echo "no time left for $name" >&2
+    if [ "$(left)" -lt 30 ]; then
+        echo "no time left for $name"
         return
     fi
-    echo "== $name"
-    timeout --signal=KILL "$left" "$python" bench/gpu_duplex.py --json "$out/$name.json" "$@" ||
-        echo "$name ended early" >&2
+    echo "== $name $* (at $SECONDS s)"
+    rm -f "$file"
+    # It ends by itself before the limit, with its table of stages. The signal is for one that hangs.
+    timeout --signal=INT --kill-after=10 "$(left)" "$python" bench/gpu_duplex.py --json "$file" \
+        --seconds "$(($(left) - 20))" "$@" || status=$?
+    [ "$status" = 0 ] || echo "$name ended with status $status"
+}
+
+# The same, with less of the engine if it measured nothing.
+bench_something() {
+    local options
+    for options in "${less[@]}"; do
+        # shellcheck disable=SC2086  # several options
+        bench "$@" $options
+        if grep -qs '"p50"' "$out/$1.json"; then
+            return
+        fi
+    done
 }
 
 case ${1:-} in
@@ -68,31 +104,51 @@ prepare) prepare ;;
 1)
     shift
     use_packages
+    log_to call_1.txt
     # Without the settings of pyproject.toml and tests/conftest.py, which need other packages and Redis.
-    timeout --signal=KILL 240 "$python" -m pytest -c /dev/null --rootdir . --confcutdir "$tests" \
-        --import-mode=importlib -p no:cacheprovider -o markers=gpu -q -rs "$tests/test_gpu.py" 2>&1 |
-        tee "$out/test_gpu.txt" || echo "test_gpu.py failed" >&2
-    bench in_step --no-paced --sessions 1,8,32 "$@"
-    bench all_speak --sessions 16,32 --speaking 1 "$@"
+    # An interrupt prints the failures so far, also where a parent ignores interrupts.
+    timeout --signal=INT --kill-after=10 240 "$python" -c "$pytest" -c /dev/null --rootdir . \
+        --confcutdir "$tests" --import-mode=importlib -p no:cacheprovider -o markers=gpu -v -rs \
+        --tb=short "$tests/test_gpu.py" || echo "test_gpu.py failed"
+    bench_something all_speak --sessions 32,16 --speaking 1 "$@"
+    bench_something in_step --no-paced --sessions 32,1,8 "$@"
+    compgen -G "$out/*.json" >/dev/null || { echo "no results in $out"; exit 1; }
     ;;
 2)
     shift
     use_packages
-    bench paced "$@"
-    compgen -G "$out/*.json" >/dev/null || { echo "no results in $out" >&2; exit 1; }
-    "$python" bench/gpu_report.py "$out"/*.json --svg "$out/latency.svg" | tee "$out/table.md"
+    log_to call_2.txt
+    # What matters most comes first, and what takes longest last.
+    bench_something paced --sessions 32,1,64,16,48,8,24,4 "$@"
+    results=$(compgen -G "$out/*.json" | grep -v '/costs.json$' || true)
+    [ -n "$results" ] || { echo "no results in $out"; exit 1; }
+    # shellcheck disable=SC2086  # a name per line
+    "$python" bench/gpu_report.py $results --svg "$out/latency.svg" --costs "$out/costs.json" |
+        tee "$out/table.md"
     ;;
 3)
     shift
     use_packages
-    bench compare_default --sessions 1,32 "$@"
-    bench compare_one_stream --one-stream --sessions 1,32 "$@"
-    bench compare_fp8 --quantize fp8 --sessions 1,32 "$@"
-    bench compare_int8 --quantize int8 --sessions 1,32 "$@"
-    bench compare_float32 --float32 --sessions 1,32 "$@"
-    bench compare_vocoder_eager --vocoder-graphs 0 --sessions 1,32 "$@"
-    bench compare_vocoder_16 --vocoder-graphs 16 --sessions 1,32 "$@"
-    "$python" bench/gpu_report.py "$out"/compare_*.json | tee "$out/compare.md"
+    log_to call_3.txt
+    # One archive of all results, because tools that copy files back may limit their number.
+    kept=$out
+    out=$(mktemp -d)
+    compare() {
+        bench "$1" --sessions 32,1 --units 60 "${@:2}"
+        compgen -G "$out/*.json" >/dev/null || return 0
+        tar -C "$out" -czf "$kept/compare.tar.gz" .
+        "$python" bench/gpu_report.py "$out"/*.json >"$kept/compare.md"
+    }
+    compare default "$@"
+    compare one_stream --one-stream "$@"
+    compare fp8 --quantize fp8 "$@"
+    compare vocoder_eager --vocoder-graphs 0 "$@"
+    compare int8 --quantize int8 "$@"
+    compare float32 --float32 "$@"
+    compare vocoder_16 --vocoder-graphs 16 "$@"
+    rm -rf "$out"
+    [ -s "$kept/compare.md" ] || { echo "no results"; exit 1; }
+    cat "$kept/compare.md"
     ;;
 *)
     sed -n '2,4s/^# //p' "$0" >&2

@@ -21,10 +21,12 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import math
 import random
 import sys
 import threading
 import time
+import traceback
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -51,6 +53,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SpeechSe
 from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
 from antiphon.inference_worker.engines.minicpmo.sessions.duplex import DuplexConversation
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
+from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import Token2WavVocoder
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.config import DuplexConfig
 from duplex_callers import TURN_UNITS, Caller, Script, ScriptedSampler, due_times, noise
@@ -59,6 +62,7 @@ from random_model import TINY, config_of, noise_picture, random_network
 from random_voice import random_vocoder, random_voice
 from roofline import Card, roofline
 
+STARTED = time.perf_counter()
 DEADLINE_MS = 1000
 WARM_UP_UNITS = 3
 """Units at the start of a measurement that are not counted."""
@@ -81,8 +85,8 @@ class Bench:
         self.config = config_of(self.sizes)
         self.tokenizer = Tokenizer(TINY)
         torch.backends.cuda.matmul.allow_tf32 = not args.float32
-        sizes = self.engine_options(max(args.sessions)).vocoder_graph_sizes
-        self.vocoder = random_vocoder(self.sizes, self.device, args.voice_seconds, sizes)
+        self.vocoder_error: str | None = None
+        self.vocoder = self.load_vocoder()
         self.options = {count: self.served_options(count) for count in args.sessions}
         self.network = random_network(self.config, self.device, args.kernels, args.quantize)
         settings = self.config.slice_config
@@ -90,6 +94,20 @@ class Bench:
         self.pictures = [slice_image(decode_image(frame), settings, 1) for frame in frames]
         self.stages: dict[str, list[float]] = {}
         """Milliseconds of each batch of two SPEAK units of the last measurement, by type."""
+
+    def load_vocoder(self) -> Token2WavVocoder | None:
+        """None if its package is missing, or if it does not load: the units are measured without it."""
+        sizes = self.engine_options(max(self.args.sessions)).vocoder_graph_sizes
+        try:
+            return random_vocoder(self.sizes, self.device, self.args.voice_seconds, sizes)
+        except Exception as error:  # noqa: BLE001  # a first run on a new machine
+            self.drop_vocoder(error)
+            return None
+
+    def drop_vocoder(self, error: Exception) -> None:
+        """Measure the following units without sound, and report why."""
+        traceback.print_exception(error)
+        self.vocoder, self.vocoder_error = None, f"{type(error).__name__}: {error}"
 
     def served_options(self, count: int) -> EngineOptions | None:
         """The options with which a worker serves `count` sessions; None if they do not fit."""
@@ -116,20 +134,38 @@ class Bench:
         )
 
     def run(self) -> Iterator[dict[str, Any]]:
-        """A result for each number of sessions. Equal sizes share an engine for the largest number."""
+        """A result for each number of sessions. Equal sizes share an engine for the largest number.
+
+        A row that cannot be measured says why, and the others follow.
+        """
         groups: dict[int | None, list[int]] = defaultdict(list)
         for count, options in self.options.items():
             groups[options.context_tokens if options else None].append(count)
         for context, counts in groups.items():
             if context is None:
-                yield from ({"sessions": count, "fits": False} for count in counts)
+                yield from (not_measured(count, "does not fit") for count in counts)
                 continue
             options = self.options[max(counts)]
             assert options is not None
-            with self.crowd(options) as crowd:
-                for count in counts:
-                    yield crowd.measure(count)
-            del crowd  # or its caches would be on the device beside those of the next one
+            left = list(counts)
+            try:
+                for row in self.group(options, counts):
+                    left.remove(row["sessions"])
+                    yield row
+            except Exception as error:  # noqa: BLE001  # a first run on a new machine
+                traceback.print_exception(error)
+                yield from (not_measured(count, type(error).__name__, str(error)) for count in left)
+
+    def group(self, options: EngineOptions, counts: Sequence[int]) -> Iterator[dict[str, Any]]:
+        with self.crowd(options) as crowd:
+            for count in counts:
+                yield self.measured(crowd, count)
+
+    def measured(self, crowd: Crowd, count: int) -> dict[str, Any]:
+        needed = units_of(count, self.args) * (1.0 if self.args.paced and count > 1 else 0.2)
+        if time.perf_counter() - STARTED + needed > self.args.seconds:
+            return not_measured(count, "no time left")
+        return crowd.measure(count)
 
     @contextmanager
     def crowd(self, options: EngineOptions) -> Iterator[Crowd]:
@@ -159,6 +195,7 @@ class Bench:
             "sizes": self.sizes,
             "kernels": "triton" if self.network.llm.model.kernels.ragged else "torch",
             "vocoder": self.vocoder is not None,
+            "vocoder_error": self.vocoder_error,
             "torch": torch.__version__,
             "transformers": transformers.__version__,
             "python": sys.version.split()[0],
@@ -239,13 +276,20 @@ class Crowd:
 
     def prepare(self) -> None:
         """Clone the voices and fill the contexts."""
-        vocoder, engine = self.bench.vocoder, self.engine
+        engine = self.engine
+        try:
+            self.clone_voices()
+        except Exception as error:  # noqa: BLE001  # the other parts of a unit can be measured
+            self.bench.drop_vocoder(error)
+        with ThreadPoolExecutor(len(self.callers)) as threads:
+            list(threads.map(lambda caller: engine.run(caller.prepare()), self.callers))
+
+    def clone_voices(self) -> None:
+        vocoder = self.bench.vocoder
         if vocoder is not None:
             vocoder.warm_up(len(self.callers))
             for caller in self.callers:
                 caller.voice = random_voice(vocoder, self.args.voice_seconds)
-        with ThreadPoolExecutor(len(self.callers)) as threads:
-            list(threads.map(lambda caller: engine.run(caller.prepare()), self.callers))
 
     def measure(self, count: int) -> dict[str, Any]:
         """Units of `count` sessions: latencies, missed deadlines and how the engine ran them."""
@@ -263,6 +307,7 @@ class Crowd:
             "fits": True,
             "context": self.options.context_tokens,
             "slots": self.options.slots,
+            "codes_per_step": self.engine.codes_per_step,
             "listen": summary([ms for speaks, ms in counted if not speaks]),
             "speak": summary([ms for speaks, ms in counted if speaks]),
             "missed_per_1000": 1000 * sum(ms > DEADLINE_MS for _, ms in counted) / len(counted),
@@ -356,6 +401,10 @@ class Crowd:
             torch.cuda.synchronize()
 
 
+def not_measured(sessions: int, why: str, error: str = "") -> dict[str, Any]:
+    return {"sessions": sessions, "fits": False, "why": why, "error": error}
+
+
 def units_of(sessions: int, args: argparse.Namespace) -> int:
     """Units of each session, so that `--units` of each kind are counted over all sessions."""
     rarest = min((share for share in (args.speaking, 1 - args.speaking) if share), default=1.0)
@@ -420,6 +469,12 @@ def parse() -> argparse.Namespace:
         help="largest number of sessions with CUDA graphs of the vocoder, 0 to 32",
     )
     parser.add_argument("--cudnn", action="store_true", help="with cuDNN's attention")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=math.inf,
+        help="begin no row that would end later than so many seconds after the start",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of phases, jitter and tokens")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     parser.add_argument(
@@ -446,7 +501,7 @@ def main() -> None:
     about = bench.about()
     voice = f"with Token2wav and voices of {args.voice_seconds} s"
     if bench.vocoder is None:
-        voice = "without Token2wav (its package is not installed)"
+        voice = f"without Token2wav ({bench.vocoder_error or 'its package is not installed'})"
     print(f"{bench.sizes} sizes with random weights on {about['card']}, torch {torch.__version__},")
     print(f"{voice}\n")
     if not bench.on_gpu:
@@ -455,10 +510,13 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for row in bench.run():
         rows.append(row)
+        about = bench.about()  # the vocoder may have been dropped
         print(table_row(about, row), flush=True)
         if args.json:  # after each row: a run that is cut off leaves the others
             args.json.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
     print_stages(bench, rows)
+    if not any(row["fits"] for row in rows):
+        sys.exit(f"nothing was measured: {', '.join(sorted({row['why'] for row in rows}))}")
 
 
 def print_stages(bench: Bench, rows: Sequence[dict[str, Any]]) -> None:

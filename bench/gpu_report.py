@@ -1,7 +1,8 @@
-"""A table and a plot of results of `bench/gpu_duplex.py --json`.
+"""A table and a plot of results of `bench/gpu_duplex.py --json`, and the costs that they measured.
 
 python bench/gpu_report.py paced.json in_step.json             # rows for docs/minicpmo-measurements.md
 python bench/gpu_report.py paced.json --svg latency.svg
+python bench/gpu_report.py paced.json --costs costs.json       # for bench/schedule.py --costs
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def table_row(about: dict[str, Any], row: dict[str, Any]) -> str:
     start = "paced" if asked["paced"] else "in step"
     cells = [about["date"], about["card"], start, f"{asked['speaking']:.0%}", str(row["sessions"])]
     if not row["fits"]:
-        return f"| {' | '.join([*cells, 'does not fit', *[''] * (len(COLUMNS) - 6)])} |"
+        return f"| {' | '.join([*cells, row['why'], *[''] * (len(COLUMNS) - 6)])} |"
     cells += [_percentiles(row["listen"]), _percentiles(row["speak"])]
     cells += [f"{row['missed_per_1000']:.0f}", str(row["context"]), f"{row['graphs']:.0%}"]
     cells.append(f"{row['vram_bytes'] / GIB:.1f}")
@@ -70,6 +71,54 @@ def _options(asked: dict[str, Any]) -> str:
 
 def _percentiles(times: dict[str, float] | None) -> str:
     return f"{times['p50']:.0f} / {times['p99']:.0f}" if times else "–"
+
+
+def _in_order(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """By number of sessions. The bench measures in the order of its option."""
+    return sorted(result["rows"], key=lambda row: int(row["sessions"]))
+
+
+STAGES = {
+    "Feed": "Feed",
+    "SampleToken": "SampleToken",
+    "EncodeAudio": "EncodeAudio",
+    "SpeechCondition": "SpeechCondition",
+    "DecodeSpeech": "DecodeSpeech",
+    "DecodeCodes": "DecodeCodes",
+    "Token2wav, wait of a session": "Token2wav",
+}
+"""Stages of the bench, and their names in the costs of the simulation."""
+
+
+def costs(results: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Milliseconds of a batch of each stage, for `bench/schedule.py`: a line through the medians of all
+    numbers of sessions, which all start together. Draws are part of a feed there and separate here.
+    """
+    rows = [row for result in results for row in result["rows"] if row["fits"]]
+    points: dict[str, list[tuple[int, float]]] = {}
+    for row in rows:
+        stages = {
+            STAGES[name]: stage["median"]
+            for name, stage in row["stages_ms"].items()
+            if name in STAGES
+        }
+        if "Feed" in stages:
+            stages["Feed"] -= stages.get("SampleToken", 0.0)
+        if "DecodeCodes" in stages:
+            stages["DecodeCodes"] /= row["codes_per_step"]
+        for name, median in stages.items():
+            points.setdefault(name, []).append((row["sessions"], median))
+    return {name: _line_through(found) for name, found in points.items()}
+
+
+def _line_through(points: Sequence[tuple[int, float]]) -> dict[str, float]:
+    """`base` and `per_session` by least squares, neither of them negative."""
+    mean_x = sum(x for x, _ in points) / len(points)
+    mean_y = sum(y for _, y in points) / len(points)
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+    slope = min(max(0.0, slope), mean_y / mean_x)
+    return {"base": mean_y - slope * mean_x, "per_session": slope}
 
 
 @dataclass(frozen=True)
@@ -93,7 +142,7 @@ def plot(result: dict[str, Any]) -> str:
 
     Latencies of more than twice the deadline are drawn at the upper edge.
     """
-    rows = [row for row in result["rows"] if row["fits"]]
+    rows = [row for row in _in_order(result) if row["fits"]]
     times = [row[kind][part] for row in rows for kind, part, *_ in CURVES if row[kind]]
     highest = min(2 * DEADLINE_MS, max([1.0, *times]) * 1.1)
     axes = Axes([row["sessions"] for row in rows], highest)
@@ -167,15 +216,20 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("results", nargs="+", type=Path, help="JSON of bench/gpu_duplex.py")
-    parser.add_argument("--svg", type=Path, help="plot the first result into this file")
+    parser.add_argument(
+        "--svg", type=Path, help="plot the result with the most numbers of sessions into this file"
+    )
+    parser.add_argument("--costs", type=Path, help="write the measured costs of steps to this file")
     args = parser.parse_args()
     results = [json.loads(path.read_text()) for path in args.results]
     print(HEADER)
     for result in results:
-        for row in result["rows"]:
+        for row in _in_order(result):
             print(table_row(result, row))
     if args.svg:
-        args.svg.write_text(plot(results[0]))
+        args.svg.write_text(plot(max(results, key=lambda result: len(result["rows"]))))
+    if args.costs:
+        args.costs.write_text(json.dumps(costs(results), indent=1) + "\n")
 
 
 if __name__ == "__main__":

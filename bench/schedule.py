@@ -2,7 +2,7 @@
 
     python bench/schedule.py                                # 1 to 64 sessions, all of them speak
     python bench/schedule.py --sessions 32 --phases random --speaking 0.5
-    python bench/schedule.py --costs costs.json             # measured costs
+    python bench/schedule.py --costs costs.json             # measured: bench/gpu_report.py writes them
 
 Sessions, engine thread and scheduler are the real ones. Only the device is simulated: a batch takes
 the time that a table of costs gives, and nothing is computed. The default costs are ASSUMED for an

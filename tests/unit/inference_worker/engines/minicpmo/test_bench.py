@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import subprocess
 import sys
+import tarfile
 from argparse import Namespace
 from io import BytesIO
 from itertools import pairwise
@@ -23,8 +25,9 @@ import memory_table
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from duplex_callers import TURN_UNITS, Script, due_times
-from gpu_duplex import WARM_UP_UNITS, Bench, Crowd, units_of
-from gpu_report import plot, table_row
+from gpu_duplex import WARM_UP_UNITS, Bench, Crowd, not_measured, units_of
+from gpu_report import costs, plot, table_row
+from schedule import Cost
 
 ROOT = Path(__file__).parents[5]
 FIRST_GPU = ROOT / "bench" / "first_gpu.sh"
@@ -46,6 +49,8 @@ def test_the_bench_and_its_report_run_without_a_gpu(tmp_path: Path) -> None:
     assert "No GPU here" in ran.stdout
     for stage in ("DecodeSpeech", "EncodeImages", "Token2wav, wait of a session"):
         assert f"| {stage} | " in ran.stdout
+    assert (tmp_path / "call_2.txt").read_text() == ran.stdout
+    assert "Token2wav" in json.loads((tmp_path / "costs.json").read_text())
     result = json.loads((tmp_path / "paced.json").read_text())
     assert [row["sessions"] for row in result["rows"]] == [1, 2]
     for row in result["rows"]:
@@ -68,6 +73,70 @@ def test_packages_for_another_python_are_named(tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert f"are for Python 2.7, but {sys.executable} is {here}" in ran.stderr
     assert f"GPU_PYTHON={here} bench/first_gpu.sh prepare" in ran.stderr
+
+
+SCRIPTED_PYTHON = """#!{python}
+import re, sys
+called = " ".join(sys.argv[1:])
+if "pytest.main" in called or "gpu_duplex" in called and re.search({fails!r}, called):
+    sys.exit("this does not work here")
+if "gpu_duplex" in called:
+    open({calls!r}, "a").write(called + "\\n")
+    open(sys.argv[sys.argv.index("--json") + 1], "w").write('{{"p50": 1}}')
+if "gpu_report" in called:
+    print("| a table |")
+"""
+
+
+def run_with_failures(
+    tmp_path: Path, call: str, fails: str
+) -> tuple[list[str], subprocess.CompletedProcess[str]]:
+    """A call of `first_gpu.sh` in which the tests fail, and each bench whose arguments match `fails`;
+    the arguments of the others.
+    """
+    python, calls = tmp_path / "python", tmp_path / "calls"
+    text = SCRIPTED_PYTHON.format(python=sys.executable, fails=fails, calls=str(calls))
+    python.write_text(text)
+    python.chmod(0o755)
+    paths = {"FIRST_GPU_FOLDER": str(tmp_path / "empty"), "OUT": str(tmp_path / "out")}
+    ran = subprocess.run(
+        [FIRST_GPU, call],
+        env={**os.environ, **paths, "PYTHON": str(python)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return calls.read_text().splitlines(), ran
+
+
+def test_a_call_measures_with_less_of_the_engine_if_all_of_it_fails(tmp_path: Path) -> None:
+    calls, ran = run_with_failures(tmp_path, "1", "^(?!.*--eager)")
+    assert ran.returncode == 0, ran.stdout
+    assert "test_gpu.py failed" in ran.stdout
+    assert ["--eager" in call for call in calls] == [True, True]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "call_1.txt",
+        "all_speak.json",
+        "in_step.json",
+    }
+
+
+def test_a_comparison_that_fails_leaves_the_others(tmp_path: Path) -> None:
+    calls, ran = run_with_failures(tmp_path, "3", "fp8")
+    assert ran.returncode == 0, ran.stdout
+    assert "fp8 ended with status 1" in ran.stdout
+    assert len(calls) == 6
+    with tarfile.open(tmp_path / "out" / "compare.tar.gz") as archive:
+        names = {Path(name).stem for name in archive.getnames() if name.endswith(".json")}
+    assert names == {
+        "default",
+        "one_stream",
+        "vocoder_eager",
+        "int8",
+        "float32",
+        "vocoder_16",
+    }
+    assert (tmp_path / "out" / "compare.md").read_text() == "| a table |\n"
 
 
 def script(tokenizer: Tokenizer, seed: int, *, speaking: float) -> Script:
@@ -107,6 +176,7 @@ class SmallCrowd(Crowd):
     """Measures nothing; knows how many others exist when it is made."""
 
     existing: ClassVar[WeakSet[SmallCrowd]] = WeakSet()
+    fails_at: ClassVar[int | None] = None
 
     def __init__(self, bench: Bench, options: EngineOptions) -> None:
         self.others = len(self.existing)
@@ -116,23 +186,42 @@ class SmallCrowd(Crowd):
     def prepare(self) -> None: ...
 
     def measure(self, count: int) -> dict[str, Any]:
+        if count == self.fails_at:
+            raise RuntimeError("out of memory")
         return {"sessions": count, "others": self.others}
 
 
-def test_an_engine_is_gone_before_the_next_one_takes_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def small_bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     bench = Bench.__new__(Bench)
     bench.on_gpu = False
+    bench.args = Namespace(paced=True, seconds=math.inf, units=200, speaking=0.5)
     large, small = (EngineOptions(slots=8, context_tokens=tokens) for tokens in (512, 256))
     bench.options = {1: large, 4: large, 8: small, 16: None}
     monkeypatch.setattr(gpu_duplex, "Crowd", SmallCrowd)
-    assert list(bench.run()) == [
+    return bench
+
+
+def test_an_engine_is_gone_before_the_next_one_takes_memory(
+    small_bench: Bench,
+) -> None:
+    assert list(small_bench.run()) == [
         {"sessions": 1, "others": 0},
         {"sessions": 4, "others": 0},
         {"sessions": 8, "others": 0},
-        {"sessions": 16, "fits": False},
+        {"sessions": 16, "fits": False, "why": "does not fit", "error": ""},
     ]
+
+
+def test_rows_that_fail_leave_the_others(
+    small_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SmallCrowd, "fails_at", 4)
+    first, failed, third, _ = small_bench.run()
+    assert (first["sessions"], third) == (1, {"sessions": 8, "others": 0})
+    assert (failed["why"], failed["error"]) == ("RuntimeError", "out of memory")
+    small_bench.args.seconds = 0
+    assert [row["why"] for row in small_bench.run()] == [*["no time left"] * 3, "does not fit"]
 
 
 def test_units_are_due_a_second_apart_at_a_phase_of_their_own() -> None:
@@ -157,7 +246,7 @@ def test_the_report_has_a_row_and_a_point_for_each_number_of_sessions() -> None:
         "card": "A <card>",
         "sizes": "real",
         "arguments": {"paced": True, "speaking": 1.0},
-        "rows": [row(1, 150.0), row(32, 9000.0), {"sessions": 64, "fits": False}],
+        "rows": [row(1, 150.0), row(32, 9000.0), not_measured(64, "does not fit")],
     }
     lines = [table_row(result, each) for each in result["rows"]]
     assert lines[1] == (
@@ -176,6 +265,33 @@ def test_the_report_has_a_row_and_a_point_for_each_number_of_sessions() -> None:
     texts = {element.text for element in drawn.iter() if element.text}
     assert {"SPEAK p99", "1", "32", "3"} <= texts
     assert not {"LISTEN p99", "64"} & texts
+
+
+def test_the_report_has_the_costs_of_the_simulation() -> None:
+    def row(sessions: int) -> dict[str, object]:
+        medians = {
+            "Feed": 6.0 + 0.02 * sessions,
+            "SampleToken": 1.0 + 0.02 * sessions,
+            "DecodeCodes": 4.0,
+            "Token2wav, wait of a session": 5.0 + 5.0 * sessions,
+            "EncodeImages": 9.0,
+        }
+        stages = {name: {"median": value} for name, value in medians.items()}
+        return {"sessions": sessions, "fits": True, "codes_per_step": 5, "stages_ms": stages}
+
+    results = [{"rows": [row(1), row(32)]}, {"rows": [row(8), not_measured(64, "does not fit")]}]
+    assert costs(results) == {
+        "Feed": pytest.approx({"base": 5.0, "per_session": 0.0}),
+        "SampleToken": pytest.approx({"base": 1.0, "per_session": 0.02}),
+        "DecodeCodes": pytest.approx({"base": 0.8, "per_session": 0.0}),
+        "Token2wav": pytest.approx({"base": 5.0, "per_session": 5.0}),
+    }
+    assert costs([{"rows": [row(32)]}])["SampleToken"] == pytest.approx(
+        {"base": 1.64, "per_session": 0.0}
+    )
+    assert costs([]) == {}
+    for cost in costs(results).values():
+        Cost(**cost)
 
 
 def test_the_documented_table_of_cards_is_what_its_command_prints() -> None:
