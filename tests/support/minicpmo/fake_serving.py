@@ -116,7 +116,7 @@ def kinds_of_step() -> dict[str, Sequence[EngineStep]]:
         "see": [pictures(16)],
         "condition": [SpeechCondition([5] * 18, list(states(18)))],
         "speak": [DecodeSpeech(slot, 0, condition, CODE) for slot in every],
-        "utter": [DecodeSpeech(slot, SPEECH - 1, 7, CODE) for slot in every],
+        "code": [DecodeCodes(slot, SPEECH - 1, 7, SAID, (0.5,)) for slot in every],
         "codes": [DecodeCodes(slot, SPEECH - 2, 7, SAID, (0.5, 0.5)) for slot in every],
         "shift": [ShiftCache(3, 500, 100, 3500)],
         "clear": [ClearSlot(3)],

@@ -84,9 +84,10 @@ def decodes_speech(runner: Runner) -> Answer:
     given = list(states.to(runner.network.device, runner.network.dtype))
     [condition] = runner.run([SpeechCondition([5, 6, 7], given)])
     row = CodeRow(SpeechSettings(), (), may_end=True)
+    code = runner.network.tts.embed_codes(torch.tensor([9], device=condition.device))
     scores = [
-        runner.speech_logits([DecodeSpeech(1, at, what, row)])
-        for at, what in ((0, condition), (4, 9))
+        runner.speech_logits([DecodeSpeech(1, at, fed, row)])
+        for at, fed in ((0, condition), (4, code))
     ]
     return [condition, *scores]
 

@@ -18,6 +18,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import (
     Inputs,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
+    MIN_CANDIDATES,
     NEVER,
     draw_index,
     not_finite_error,
@@ -28,16 +29,11 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer i
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     CODES_PER_STEP,
+    PENALTY_CODES,
     CodeRow,
     DecodeCodes,
     SpeechSettings,
 )
-
-PENALTY_WINDOW = 16
-"""Recent codes that the repetition penalty of speech applies to."""
-
-MIN_CANDIDATES = 3
-"""Codes that top-p retains in any case."""
 
 _NO_STEP = DecodeCodes(0, 0, 0, CodeRow(SpeechSettings(), (0,), may_end=True), ())
 """Fills the rows of a batch that no session uses."""
@@ -130,8 +126,8 @@ class CodeDecoder:
         """Codes and recent codes (rows, 1 + n), tokens, settings and draws (rows, n), in three copies."""
         recent, settings = list[list[int]](), list[tuple[float, ...]]()
         for step in steps:
-            codes = list(step.row.codes[-PENALTY_WINDOW:])
-            recent.append([step.code, *[self._codes] * (PENALTY_WINDOW - len(codes)), *codes])
+            codes = list(step.row.codes[-PENALTY_CODES:])
+            recent.append([step.code, *[self._codes] * (PENALTY_CODES - len(codes)), *codes])
             columns = code_columns(step.row, step.held, 0.0, self._codes)
             settings.append((*(step.draws or (0.0,) * count), *columns))
         floats = device_tensor(settings, self._device, torch.float32)
@@ -162,19 +158,16 @@ class CodeDecoder:
         return forward
 
 
-def code_probabilities(
-    logits: Tensor, rows: Sequence[CodeRow], table: Tensor | None = None
-) -> Tensor:
+def code_probabilities(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
     """The distribution of the draw for raw `logits` (rows, codes). The end code is the last."""
-    table = _code_table(rows, logits) if table is None else table
-    recent = _recent_codes(rows, logits)
-    return _chances(logits, table, recent, restricted=any(map(_is_restricted, rows)))
+    table, recent, restricted = _tables(rows, logits)
+    return _chances(logits, table, recent, restricted=restricted)
 
 
 def _chances(
     logits: Tensor, table: Tensor, recent: Tensor, drawn: int = 0, *, restricted: bool
 ) -> Tensor:
-    """`table` is the one of `_code_table`; `recent` are the codes that the penalty counts, padded with
+    """`table` has the rows of `code_columns`; `recent` are the codes that the penalty counts, padded with
     the number of codes; `drawn` codes were drawn with this table before.
     """
     scores = logits / table[:, :1]
@@ -189,9 +182,16 @@ def _chances(
     return scores.softmax(dim=-1)
 
 
-def _code_table(rows: Sequence[CodeRow], like: Tensor) -> Tensor:
-    columns = [code_columns(row, not row.may_end, row.draw, like.shape[1]) for row in rows]
-    return device_tensor(columns, like.device, like.dtype)
+def _tables(rows: Sequence[CodeRow], logits: Tensor) -> tuple[Tensor, Tensor, bool]:
+    """The columns and the recent codes of `rows`, and whether top-k or top-p apply to any."""
+    width = logits.shape[1]
+    columns = [code_columns(row, not row.may_end, row.draw, width) for row in rows]
+    table = device_tensor(columns, logits.device, logits.dtype)
+    recent = [list(row.codes[-PENALTY_CODES:]) for row in rows]
+    longest = max(map(len, recent))
+    padded = [codes + [width] * (longest - len(codes)) for codes in recent]
+    counted = device_tensor(padded, logits.device).view(len(rows), longest)
+    return table, counted, any(map(_is_restricted, rows))
 
 
 def code_columns(row: CodeRow, held: int, draw: float, codes: int) -> tuple[float, ...]:
@@ -228,17 +228,13 @@ def _restrict(scores: Tensor, top_k: Tensor, dropped: Tensor) -> Tensor:
 @lru_cache(maxsize=1024)
 def _powers(penalty: float) -> tuple[float, ...]:
     """Computed on the host: on the device, their last bit could depend on the other rows."""
-    return tuple(penalty**n for n in range(PENALTY_WINDOW + 1))
+    return tuple(penalty**n for n in range(PENALTY_CODES + 1))
 
 
 def sample_codes(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
     """One code per row; -1 for a row that is not finite."""
-    sound = logits.isfinite().all(dim=-1)
-    settings = _code_table(rows, logits)
-    chances = code_probabilities(logits.nan_to_num(), rows, settings)
-    drawn = draw_index(chances, settings[:, 3])
-    codes = torch.where(settings[:, 2] > 0, chances.argmax(dim=-1), drawn)
-    return torch.where(sound, codes, -1)
+    table, recent, restricted = _tables(rows, logits)
+    return draw_codes(logits, table, recent, table[:, 3], 0, restricted=restricted)
 
 
 def draw_codes(
@@ -249,11 +245,3 @@ def draw_codes(
     chances = _chances(logits.nan_to_num(), table, recent, drawn, restricted=restricted)
     codes = torch.where(table[:, 2] > 0, chances.argmax(dim=-1), draw_index(chances, draws))
     return torch.where(sound, codes, -1)
-
-
-def _recent_codes(rows: Sequence[CodeRow], scores: Tensor) -> Tensor:
-    """The recent codes of each row, (rows, n), padded with the number of codes."""
-    recent = [list(row.codes[-PENALTY_WINDOW:]) for row in rows]
-    longest, width = max(map(len, recent)), scores.shape[1]
-    padded = [codes + [width] * (longest - len(codes)) for codes in recent]
-    return device_tensor(padded, scores.device).view(len(rows), longest)

@@ -193,10 +193,9 @@ class Runner:
 
     @torch.inference_mode()
     def speech_logits(self, steps: Sequence[DecodeSpeech]) -> Tensor:
-        """Raw scores of the next code, (steps, codes)."""
+        """Raw scores of the first code, (steps, codes)."""
         tts = self.network.tts
-        embeds = self._embed_speech(steps)
-        inputs = [SlotInput(u.slot, u.start, e) for u, e in zip(steps, embeds, strict=True)]
+        inputs = [SlotInput(step.slot, step.start, step.condition) for step in steps]
         return self._project(tts.logits, self._speech.forward(inputs), inputs)
 
     def _feed(self, feeds: Sequence[Feed]) -> list[FeedResult | EngineError]:
@@ -245,7 +244,7 @@ class Runner:
         return rank_tokens(torch.stack(list(step.logits)), step.written, step.settings)
 
     def _decode_speech(self, steps: Sequence[DecodeSpeech]) -> Tensor:
-        return sample_codes(self.speech_logits(steps), [u.row for u in steps])
+        return sample_codes(self.speech_logits(steps), [step.row for step in steps])
 
     def _project(
         self, head: Callable[[Tensor], Tensor], hidden: Tensor, inputs: Sequence[SlotInput]
@@ -272,13 +271,6 @@ class Runner:
                 found.append(piece)
         parts = iter(found)
         return [_joined([next(parts) for _ in feed.pieces]) for feed in feeds]
-
-    def _embed_speech(self, steps: Sequence[DecodeSpeech]) -> list[Tensor]:
-        """Embeddings (n, width) of each step; conditions are used as they are, codes are looked up at once."""
-        codes = [u.what for u in steps if isinstance(u.what, int)]
-        table = device_tensor(codes, self._device)
-        looked_up = iter(self.network.tts.embed_codes(table).unsqueeze(1))
-        return [next(looked_up) if isinstance(u.what, int) else u.what for u in steps]
 
     def _encode_audio(self, chunks: Sequence[EncodeAudio]) -> list[Tensor]:
         """Embeddings (10, width) of chunks of one size, one chunk per slot."""

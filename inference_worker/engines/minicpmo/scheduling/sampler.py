@@ -25,7 +25,7 @@ from antiphon.inference_worker.engines.types import EngineError
 
 NEVER = float("-inf")
 MIN_CANDIDATES = 3
-"""Tokens that top-k and top-p retain in any case: one that does not end the answer."""
+"""Tokens and codes that top-k and top-p retain in any case: one of them does not end the answer."""
 
 ANY_RANK = 2**24
 USUAL_TOP_K = 128

@@ -30,7 +30,6 @@ MAX_RAGGED_TOKENS = 128
 MAX_STEP_TOKENS = 512
 """Tokens of a ragged batch. More would delay every session in it by more than reading the weights."""
 
-
 CODES_PER_STEP = 2
 """Codes that are drawn without the host in between. More would delay the steps of other sessions."""
 
@@ -45,10 +44,8 @@ RankedTokens = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
 """Scores and ids (beams, n) of the tokens that may follow each beam, in falling order of the scores.
 The score of a token that may not is -inf.
 """
-
-
-MAX_DRAWS = 26
-"""Draws per unit. The last is never used, so a unit has at most 25 codes: one second."""
+PENALTY_CODES = 16
+"""Recent codes that the repetition penalty of speech counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +240,7 @@ class EncodeAudio(EngineStep):
 
     @property
     def group(self) -> Hashable | None:
-        return ("encode audio", self.size)
+        return (type(self).__name__, self.size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -287,15 +284,15 @@ class SpeechCondition(EngineStep):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodeSpeech(TokenStep):
-    """Feed a condition (n, width) or the last code; returns the next code."""
+    """Feed a condition (n, width); returns the first code after it."""
 
     draws_codes: ClassVar[bool] = True
-    what: Tensor | int
+    condition: Tensor
     row: CodeRow
 
     @property
     def size(self) -> int:
-        return 1 if isinstance(self.what, int) else len(self.what)
+        return len(self.condition)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

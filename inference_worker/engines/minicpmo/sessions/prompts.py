@@ -28,7 +28,7 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.videos import (
     read_video,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EncodeClips, Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.context import encode_images
+from antiphon.inference_worker.engines.minicpmo.sessions.context import Piece, encode_images
 from antiphon.inference_worker.engines.types import EngineError, UnsupportedContent
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.content import (
@@ -84,7 +84,7 @@ def message_text(parts: Sequence[PromptPart], *, joint: str, first_image_id: int
 
 def embed_prompt(
     tokenizer: Tokenizer, text: str, parts: Sequence[PromptPart], *, full_attention: bool = False
-) -> Steps[list[Tensor | tuple[int, ...]]]:
+) -> Steps[list[Piece]]:
     """`text` as pieces to feed, with the embeddings of `parts` in place of the placeholders.
 
     All clips are encoded in one batch, like in the reference: the end of a shorter clip depends on
@@ -94,7 +94,7 @@ def embed_prompt(
     images = iter(
         (yield from encode_images([part for part in parts if isinstance(part, SlicedImage)]))
     )
-    pieces: list[Tensor | tuple[int, ...]] = []
+    pieces: list[Piece] = []
     for segment in re.split(f"({AUDIO_MARK}|{IMAGE_MARK})", text):
         if segment == AUDIO_MARK:
             pieces.append(next(audio))

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
-from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import SpecialIds, Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
 from antiphon.inference_worker.engines.minicpmo.sessions.context import ContextUnit
 from antiphon.inference_worker.engines.minicpmo.sessions.duplex import DuplexConversation, UnitMemo
@@ -42,9 +42,9 @@ class _Batch:
 
 
 def rebuild_context(
-    session: DuplexConversation, past: Sequence[PreparedUnit], unit: int, end: int
+    session: DuplexConversation, past: Sequence[PreparedUnit], ids: SpecialIds
 ) -> Steps[None]:
-    """Feed `past` between the ids `unit` and `end`. A sliding window slides as it did before.
+    """Feed the units of `past`. A sliding window slides as it did before.
 
     The speech of an unfinished turn is fed to the speech model, one piece per unit.
     """
@@ -55,14 +55,14 @@ def rebuild_context(
     slides = session.options.window != "off"
     for index, prepared in enumerate(past):
         before = batch.length
-        batch.pieces.append((unit,))
+        batch.pieces.append((ids.unit,))
         batch.pieces += yield from session.image_pieces(prepared.images)
         if prepared.mel is not None:
             batch.pieces.append((yield from session.audio_input.encode(prepared.mel)))
         if index >= first_spoken and prepared.memo.spoken is not None:
             start = batch.length + len(prepared.memo.fed) - prepared.memo.spoken
             batch.spoken.append((start, prepared.memo))
-        batch.pieces.append(_unit_ending(prepared.memo, end))
+        batch.pieces.append(_unit_ending(prepared.memo, ids.unit_end))
         batch.closing.append(ContextUnit(batch.length - before, tuple(prepared.memo.words)))
         _record_unit(session, prepared.memo)
         if slides or batch.length >= FLUSH_TOKENS:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     CODES_PER_STEP,
-    MAX_DRAWS,
+    PENALTY_CODES,
     CodeRow,
     DecodeCodes,
     DecodeSpeech,
@@ -35,8 +35,8 @@ MAX_WHOLE_TOKENS = 256
 """Texts up to this length are spoken at once. Longer ones may need more than `MAX_TEXT_CODES`."""
 
 CODES_PER_SECOND = 25
-PENALTY_CODES = 16
-"""Codes of a written answer that its repetition penalty counts."""
+MAX_DRAWS = CODES_PER_SECOND + 1
+"""Draws per unit of full duplex. The last one is never used."""
 
 ANSWER_SPEECH = SpeechSettings(top_k=25, top_p=0.85)
 """How the reference draws the codes of a written answer."""

@@ -129,9 +129,9 @@ class MiniCPMODuplexView(DuplexView):
 
         The vocoder also synthesizes the unfinished turn again, so that the next audio continues it.
         """
-        session, ids = self._ready(), self._parts.tokenizer.ids
+        session = self._ready()
         past = [self._prepare_unit(session, unit) for unit in units]
-        self._lease.run(rebuild_context(session, past, ids.unit, ids.unit_end))
+        self._lease.run(rebuild_context(session, past, self._parts.tokenizer.ids))
         if self._voice is not None and self._parts.vocoder is not None:
             for codes in unfinished_turn_codes([unit.memo for unit in past]):
                 self._parts.vocoder.synthesize(self._voice, codes, last=False)

@@ -153,8 +153,9 @@ def test_the_real_sizes_fit_together(tokenizer: Tokenizer) -> None:
     assert seen.shape == (1, 64, 4096)
     fed = runner.run([Feed(0, 7, ((5, 6), embeds)), Feed(3, 0, ((1,) * 9,))])
     assert [row.logits.shape for row in fed] == [(151748,)] * 2
+    condition = torch.zeros(3, 768, dtype=torch.bfloat16, device="meta")
     assert runner.speech_logits(
-        [DecodeSpeech(1, 3, 5, CodeRow(SpeechSettings(), (), True))]
+        [DecodeSpeech(1, 3, condition, CodeRow(SpeechSettings(), (), True))]
     ).shape == (
         1,
         6562,

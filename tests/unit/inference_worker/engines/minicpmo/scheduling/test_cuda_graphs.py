@@ -132,7 +132,8 @@ def test_codes_are_drawn_in_a_graph(
     for slot, uniforms in draws.items():
         for n, draw in enumerate(uniforms):
             row = CodeRow(SpeechSettings(), tuple(alone[slot]), n >= held, draw)
-            step = DecodeSpeech(slot, 250 + n, alone[slot][-1], row)
+            embedded = network.tts.embed_codes(torch.tensor(alone[slot][-1:]))
+            step = DecodeSpeech(slot, 250 + n, embedded, row)
             alone[slot] += one_by_one.run([step])
     together: dict[int, list[int]] = {slot: [9 + slot] for slot in draws}
     for n in range(0, 6, CODES_PER_STEP):

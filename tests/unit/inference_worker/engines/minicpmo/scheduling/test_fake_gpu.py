@@ -63,7 +63,7 @@ def test_every_step_stays_on_the_gpu_in_bfloat16(card: Card) -> None:
         assert gpu.launched > 0, name
         assert gpu.product_types <= {torch.bfloat16}, name
         assert "waiting" not in gpu.copies, name
-        assert gpu.reads == (name in {"choose", "continue", "write", "speak", "utter", "codes"}), (
+        assert gpu.reads == (name in {"choose", "continue", "write", "speak", "code", "codes"}), (
             name
         )
 
@@ -136,13 +136,13 @@ def test_a_token_is_few_launches(card: Card) -> None:
     """Each launch takes microseconds, also in a graph: 36, 20 and 24 layers of so many."""
     text, speech = (10, 10) if card.fused else (20, 17)
     assert card.launched("decode", 1) <= 36 * text + 30
-    assert card.launched("utter", 1) <= 20 * speech + 60
+    assert card.launched("code", 1) <= 20 * speech + 60
     assert card.launched("choose", 1) <= 70
     assert card.launched("hear", 1) <= 24 * 18 + 30
 
 
 def test_more_sessions_need_no_more_launches(card: Card) -> None:
-    for name in ("decode", "unit", "choose", "utter"):
+    for name in ("decode", "unit", "choose", "code"):
         counts = [card.launched(name, many) for many in (1, 4, SLOTS)]
         assert all(after - before <= 2 * SLOTS for before, after in pairwise(counts)), name
 

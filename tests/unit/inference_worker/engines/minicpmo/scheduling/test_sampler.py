@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch.testing import assert_close
+from transformers import TopKLogitsWarper, TopPLogitsWarper
 
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.code_decoder import (
@@ -31,6 +32,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import TokenChoice
 from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
+from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import ANSWER_SPEECH
 from antiphon.inference_worker.engines.types import EngineError
 from support.minicpmo import golden_set
 
@@ -190,3 +192,21 @@ def test_speech_scores_and_codes(chunk: int) -> None:
     assert torch.equal(chances == 0, want[f"chunk{chunk}.scores"] == 0)
     codes = sample_codes(want[f"chunk{chunk}.raw_logits"], rows)
     assert codes.tolist() == want[f"chunk{chunk}.scores"].argmax(-1).tolist()
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.1, 1.0, 5.0, 50.0])
+def test_codes_of_answers_are_restricted_as_in_transformers(spread: float) -> None:
+    """For any spread of the scores: one of top-k, top-p and the minimum of three decides."""
+    noise = torch.Generator().manual_seed(0)
+    logits = spread * torch.randn(20, 100, generator=noise)
+    said = torch.randint(100, (20, 24), generator=noise)
+    scores = logits / 0.8
+    factors = 1.05 ** torch.stack([(said[:, -16:] == code).sum(1) for code in range(100)], dim=1)
+    scores = torch.where(scores < 0, scores * factors, scores / factors)
+    for warper in (
+        TopPLogitsWarper(0.85, min_tokens_to_keep=3),
+        TopKLogitsWarper(25, min_tokens_to_keep=3),
+    ):
+        scores = warper(said, scores)
+    rows = [CodeRow(ANSWER_SPEECH, codes, may_end=True) for codes in said.tolist()]
+    assert_close(code_probabilities(logits, rows), scores.softmax(dim=-1), **PROBS)

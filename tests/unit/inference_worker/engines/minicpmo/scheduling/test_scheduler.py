@@ -51,7 +51,7 @@ def test_ragged_batches_take_feeds_of_any_length() -> None:
     counts = [11, 1, 77, 129, 2, 128, 128, 128, 70, 1]
     jobs = [job_of(feed(n, count)) for n, count in enumerate(counts)]
     row = CodeRow(SpeechSettings(), (), may_end=True)
-    jobs += [job_of(DecodeSpeech(0, 0, what, row)) for what in (7, torch.zeros(20, 4))]
+    jobs += [job_of(DecodeSpeech(0, 0, torch.zeros(count, 4), row)) for count in (1, 20)]
     for job in jobs:
         scheduler.add(job)
     order = []

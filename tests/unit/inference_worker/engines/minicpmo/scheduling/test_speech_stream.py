@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
+import torch
 
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
@@ -29,6 +30,7 @@ from support.minicpmo.network_parts import runner_of, speaks_beside_another
 from support.minicpmo.stream_order import ordered_streams
 
 ROW = CodeRow(SpeechSettings(), (), may_end=True)
+CONDITION = torch.zeros(1, 4)
 
 
 def test_codes_wait_for_their_condition_and_for_nothing_else(
@@ -130,7 +132,7 @@ class ScriptedRunner:
 
 
 def speech(slot: int) -> Steps[int]:
-    code: int = yield DecodeSpeech(slot, 0, 3, ROW)
+    code: int = yield DecodeSpeech(slot, 0, CONDITION, ROW)
     return code
 
 
@@ -169,7 +171,7 @@ def test_codes_wait_for_those_that_are_drawn() -> None:
 
     def long(slot: int) -> Steps[int]:
         for n in range(3):
-            yield DecodeSpeech(slot, n, 3, ROW)
+            yield DecodeSpeech(slot, n, CONDITION, ROW)
         return 7
 
     runner, results = all_at_once([long(0), text(1, 4)])

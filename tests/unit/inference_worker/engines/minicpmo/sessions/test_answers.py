@@ -93,6 +93,8 @@ def test_answers_of_the_reference(
         assert session.length == turn["kv_after"]
         assert answer.cut == (not turn["finished"])
         assert list(answer.tokens) == turn["tokens"][:limit]
+        for written, draw in enumerate(recorder.draws):
+            assert draw.recent == list(penalised(answer.tokens[:written]))
         assert codes_by_condition(recorder, end) == turn.get("conditions", [])
         assert vocoder_calls(seconds) == turn.get("vocoder", [])
 

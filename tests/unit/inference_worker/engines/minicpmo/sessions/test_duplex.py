@@ -177,11 +177,12 @@ def test_speech_with_forced_draws(runner: Runner) -> None:
         position = 0 if facts["starts_new_turn"] else position
         assert position == facts["text_start_pos"]
         draws = want[f"chunk{n}.forced_draws"].tolist()
-        feeds = [want[f"chunk{n}.condition"], *want[f"chunk{n}.returned_tokens"].tolist()]
+        codes = runner.network.tts.embed_codes(want[f"chunk{n}.returned_tokens"])
+        feeds = [want[f"chunk{n}.condition"], *codes.split(1)]
         rows = []
         with torch.inference_mode():
-            for what in feeds:
-                step = DecodeSpeech(2, position, what, None)
+            for embedded in feeds:
+                step = DecodeSpeech(2, position, embedded, None)
                 rows.append(runner.speech_logits([step])[0])
                 position += step.size
         assert_close(torch.stack(rows)[: len(draws)], want[f"chunk{n}.raw_logits"], **LOGITS)

@@ -17,7 +17,11 @@ from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import (
     AnswerSpeech,
     SpeechContext,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.turn_window import TurnWindow
+from antiphon.inference_worker.engines.minicpmo.sessions.turn_window import (
+    WINDOW_HIGH_TOKENS,
+    WINDOW_LOW_TOKENS,
+    TurnWindow,
+)
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import TurnConversation
 from antiphon.inference_worker.engines.minicpmo.views.answering import answer_sampling
 from antiphon.shared_schemas.config import GenerationConfig
@@ -74,6 +78,14 @@ def test_the_lengths_of_the_reference(tokenizer: Tokenizer, name: str) -> None:
         if facts["generate_audio"] and "stop_after" not in turn:
             window = window.add_spoken_answer(tokenizer.encoded_length(tokens))
         length = kv["after_answer"]
+
+
+@pytest.mark.skipif(not FACTS, reason="this set of recorded data has no windows")
+def test_the_default_window_is_recorded() -> None:
+    assert max((facts["high"], facts["low"]) for facts in FACTS.values()) == (
+        WINDOW_HIGH_TOKENS,
+        WINDOW_LOW_TOKENS,
+    )
 
 
 def recorded_caches() -> list[str]:
