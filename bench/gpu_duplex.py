@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import psutil
 import torch
 import transformers
 
@@ -62,7 +63,7 @@ from random_model import TINY, config_of, noise_picture, random_network
 from random_voice import random_vocoder, random_voice
 from roofline import Card, roofline
 
-STARTED = time.perf_counter()
+STARTED = psutil.Process().create_time()
 DEADLINE_MS = 1000
 WARM_UP_UNITS = 3
 """Units at the start of a measurement that are not counted."""
@@ -163,7 +164,7 @@ class Bench:
 
     def measured(self, crowd: Crowd, count: int) -> dict[str, Any]:
         needed = units_of(count, self.args) * (1.0 if self.args.paced and count > 1 else 0.2)
-        if time.perf_counter() - STARTED + needed > self.args.seconds:
+        if time.time() - STARTED + needed > self.args.seconds:
             return not_measured(count, "no time left")
         return crowd.measure(count)
 

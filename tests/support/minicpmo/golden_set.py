@@ -29,6 +29,12 @@ def facts_if_recorded(name: str) -> Any:
     return facts(name) if (FOLDER / f"{name}.json").is_file() else {}
 
 
+def system_prompt(name: str) -> str:
+    """The instructions of a recorded session, without what encloses them."""
+    prefix: str = facts(name)["spec"]["prefix_system_prompt"]
+    return prefix.removeprefix("<|im_start|>system\n").removesuffix("\n<|audio_start|>")
+
+
 def tensors(name: str) -> dict[str, torch.Tensor]:
     return load_file(FOLDER / f"{name}.safetensors")
 

@@ -128,7 +128,7 @@ class CodeDecoder:
         for step in steps:
             codes = list(step.row.codes[-PENALTY_CODES:])
             recent.append([step.code, *[self._codes] * (PENALTY_CODES - len(codes)), *codes])
-            columns = code_columns(step.row, step.held, 0.0, self._codes)
+            columns = _columns(step.row, step.held, 0.0, self._codes)
             settings.append((*(step.draws or (0.0,) * count), *columns))
         floats = device_tensor(settings, self._device, torch.float32)
         return device_tensor(recent, self._device), tokens, floats
@@ -144,9 +144,7 @@ class CodeDecoder:
             for n in range(count):
                 hidden = decode(self._model.embed_codes(code)[:, None], tokens)[:, 0]
                 logits = self._model.logits(hidden).float()
-                drawn.append(
-                    draw_codes(logits, table, recent, draws[:, n], n, restricted=restricted)
-                )
+                drawn.append(_draw(logits, table, recent, draws[:, n], n, restricted=restricted))
                 code = drawn[-1].clamp(min=0)
                 recent = torch.cat([recent[:, 1:], code[:, None]], dim=1)
                 positions, writes, slots, tiles = tokens.unbind()
@@ -167,7 +165,7 @@ def code_probabilities(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
 def _chances(
     logits: Tensor, table: Tensor, recent: Tensor, drawn: int = 0, *, restricted: bool
 ) -> Tensor:
-    """`table` has the rows of `code_columns`; `recent` are the codes that the penalty counts, padded with
+    """`table` has the rows of `_columns`; `recent` are the codes that the penalty counts, padded with
     the number of codes; `drawn` codes were drawn with this table before.
     """
     scores = logits / table[:, :1]
@@ -185,7 +183,7 @@ def _chances(
 def _tables(rows: Sequence[CodeRow], logits: Tensor) -> tuple[Tensor, Tensor, bool]:
     """The columns and the recent codes of `rows`, and whether top-k or top-p apply to any."""
     width = logits.shape[1]
-    columns = [code_columns(row, not row.may_end, row.draw, width) for row in rows]
+    columns = [_columns(row, not row.may_end, row.draw, width) for row in rows]
     table = device_tensor(columns, logits.device, logits.dtype)
     recent = [list(row.codes[-PENALTY_CODES:]) for row in rows]
     longest = max(map(len, recent))
@@ -194,7 +192,7 @@ def _tables(rows: Sequence[CodeRow], logits: Tensor) -> tuple[Tensor, Tensor, bo
     return table, counted, any(map(_is_restricted, rows))
 
 
-def code_columns(row: CodeRow, held: int, draw: float, codes: int) -> tuple[float, ...]:
+def _columns(row: CodeRow, held: int, draw: float, codes: int) -> tuple[float, ...]:
     """Temperature, draws in which the end is held, greedy, draw, top-k, top-p, and the powers of the
     penalty.
     """
@@ -234,10 +232,10 @@ def _powers(penalty: float) -> tuple[float, ...]:
 def sample_codes(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
     """One code per row; -1 for a row that is not finite."""
     table, recent, restricted = _tables(rows, logits)
-    return draw_codes(logits, table, recent, table[:, 3], 0, restricted=restricted)
+    return _draw(logits, table, recent, table[:, 3], 0, restricted=restricted)
 
 
-def draw_codes(
+def _draw(
     logits: Tensor, table: Tensor, recent: Tensor, draws: Tensor, drawn: int, *, restricted: bool
 ) -> Tensor:
     """One code per row without the host; -1 for a row that is not finite. See `_chances`."""

@@ -39,7 +39,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 async def conversation(url: str) -> Said:
     wave, said = golden_set.waves()["w_window"], []
     async with connect_duplex(url) as session:
-        await session.prepare("Streaming Omni Conversation.", config=GREEDY)
+        await session.prepare(golden_set.system_prompt("g_window_basic"), config=GREEDY)
         results = aiter(session.results())
         for n in range(4):
             await session.send_audio(wave[n * 16000 : (n + 1) * 16000])

@@ -58,7 +58,7 @@ def conversation(kernels: KernelChoice, *, cuda_graphs: bool) -> list[tuple[bool
     engine = MiniCPMOProcessor(CHECKPOINT, options)
     engine.load(lambda _line: None)
     view, wave = engine.set_duplex_mode(), golden_set.waves()["w_duplex_audio"]
-    view.prepare("Streaming Omni Conversation.", GREEDY)
+    view.prepare(golden_set.system_prompt("d_duplex_audio"), GREEDY)
     said = []
     for n in range(6):
         view.prefill(wave[n * 16000 : (n + 1) * 16000])

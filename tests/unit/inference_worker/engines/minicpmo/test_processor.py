@@ -11,6 +11,8 @@ import torch
 from torch.testing import assert_close
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.model.audio import clip_embedding_count
+from antiphon.inference_worker.engines.minicpmo.preprocess.mel import HOP
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Feed
 from antiphon.inference_worker.engines.minicpmo.views.duplex import MiniCPMODuplexView
@@ -29,7 +31,7 @@ from support.minicpmo.golden_set import CHECKPOINT, LOGITS
 SLOTS = 4
 OPTIONS = EngineOptions(slots=SLOTS, context_tokens=640, speech_tokens=256, device="cpu")
 GREEDY = DuplexConfig(generate_audio=False, temperature=0.0, force_listen_count=0)
-PROMPT = "Streaming Omni Conversation."
+PROMPT = golden_set.system_prompt("d_duplex_audio")
 
 
 def ignore(_line: str) -> None: ...
@@ -306,13 +308,25 @@ def test_replay_of_another_engines_units(processor: MiniCPMOProcessor) -> None:
     view.cleanup()
 
 
+def test_a_picture_may_come_before_the_first_second(processor: MiniCPMOProcessor) -> None:
+    """The reference refuses that second, as too short for the first of a stream."""
+    view, [audio] = begin(processor), seconds("w_duplex_audio", 1)
+    for given, frames in ((audio[:0], [golden_set.image_bytes("b")]), (audio, [])):
+        before = view.kv_cache_length
+        unit(view, given, frames)
+        assert view.kv_cache_length > before + 10
+    view.cleanup()
+
+
 def test_break_makes_it_listen(processor: MiniCPMOProcessor) -> None:
-    view, audio = begin(processor), seconds("w_duplex_audio", 3)
+    listens = [unit["is_listen"] for unit in golden_set.facts("d_duplex_audio")["units"]]
+    first_words = listens.index(False)
+    view, audio = begin(processor), seconds("w_duplex_audio", first_words + 2)
     view.prepare(PROMPT, GREEDY, ref_audio=golden_set.waves()["w_ref"])
-    assert unit(view, audio[0]).is_listen
-    assert not unit(view, audio[1]).is_listen
+    for n in range(first_words + 1):
+        assert unit(view, audio[n]).is_listen == listens[n]
     view.set_break()
-    assert unit(view, audio[2]).is_listen
+    assert unit(view, audio[-1]).is_listen
     assert view._session is not None
     assert not view._session.turn_open
     view.clear_break()
@@ -326,7 +340,9 @@ def test_wrong_order_of_calls_is_refused(processor: MiniCPMOProcessor) -> None:
     with pytest.raises(EngineError, match="prepare must come first"):
         view.prefill(audio)
     length = view.prepare(PROMPT, GREEDY)
-    assert view.prepare(PROMPT, GREEDY, ref_audio=golden_set.waves()["w_ref"]) == length + 22
+    voice = golden_set.waves()["w_ref"]
+    embeddings = clip_embedding_count(-(-len(voice) // HOP))
+    assert view.prepare(PROMPT, GREEDY, ref_audio=voice) == length + embeddings
     with pytest.raises(EngineError, match="prefill must come before generate"):
         view.generate()
     view.prefill(audio)

@@ -3,15 +3,17 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
 from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import load_token2wav
-from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import next_pieces
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import next_pieces, whole_second
 from antiphon.inference_worker.engines.minicpmo.views.duplex import MiniCPMODuplexView
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
+from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CHECKPOINT
@@ -33,6 +35,16 @@ def test_codes_are_cut_into_chunks_with_lookahead() -> None:
     assert next_pieces(waiting, 3, last=True) == []
 
 
+def test_a_unit_without_a_chunk_has_no_audio() -> None:
+    """A short chunk is padded on the left to a second, except at the end of a turn."""
+    part = np.ones(100, dtype=np.float32)
+    for last in (False, True):
+        assert len(whole_second([], last=last)) == 0
+    padded = whole_second([part, part], last=False)
+    assert (len(padded), padded.sum(), padded[-200]) == (OUTPUT_RATE, 200, 1)
+    assert whole_second([part, part], last=True).tolist() == [1.0] * 200
+
+
 def test_a_session_speaks_with_the_cloned_voice() -> None:
     engine = MiniCPMOProcessor(CHECKPOINT, EngineOptions(slots=1, context_tokens=512, device="cpu"))
     engine.load(lambda _line: None)
@@ -42,9 +54,10 @@ def test_a_session_speaks_with_the_cloned_voice() -> None:
     view = engine.set_duplex_mode()
     assert isinstance(view, MiniCPMODuplexView)
     waves, facts = golden_set.waves(), golden_set.facts("d_duplex_audio")
+    prompt = golden_set.system_prompt("d_duplex_audio")
     with pytest.raises(EngineError, match="reference voice"):
-        view.prepare("Streaming Omni Conversation.", SPEAKING)
-    view.prepare("Streaming Omni Conversation.", SPEAKING, ref_audio=waves["w_ref"])
+        view.prepare(prompt, SPEAKING)
+    view.prepare(prompt, SPEAKING, ref_audio=waves["w_ref"])
     for n, want in enumerate(facts["units"]):
         view.prefill(waves["w_duplex_audio"][n * 16000 : (n + 1) * 16000])
         got = view.generate()

@@ -53,7 +53,7 @@ def engine() -> Iterator[MiniCPMOProcessor]:
 def begin(engine: MiniCPMOProcessor, config: DuplexConfig = SPEAKING) -> MiniCPMODuplexView:
     view = engine.set_duplex_mode()
     assert isinstance(view, MiniCPMODuplexView)
-    view.prepare("Streaming Omni Conversation.", config, ref_audio=WAVES["w_ref"])
+    view.prepare(golden_set.system_prompt("d_duplex_audio"), config, ref_audio=WAVES["w_ref"])
     return view
 
 
