@@ -60,11 +60,22 @@ use_packages() {
 log_to() {
     exec > >(tee "$out/$1") 2>&1
     tee=$!
-    trap 'exec >&- 2>&-; wait "$tee"' EXIT
+    trap finish_log EXIT
     echo "== $(date -u +%FT%TZ), limit $limit s"
     nvidia-smi 2>/dev/null || echo "no nvidia-smi"
-    "$python" -c 'import sys, torch, transformers, numpy
-print("python", sys.version.split()[0], "torch", torch.__version__, "transformers", transformers.__version__, "numpy", numpy.__version__)'
+    "$python" -c 'import sys
+from importlib.metadata import version
+print("python", sys.version.split()[0], *(f"{name} {version(name)}" for name in ("torch", "triton", "transformers", "numpy")))' ||
+        echo "a package is missing"
+}
+
+# A process that was left behind may hold the log open, so the wait has an end.
+finish_log() {
+    exec >&- 2>&-
+    for _ in {1..50}; do
+        kill -0 "$tee" 2>/dev/null || return 0
+        sleep 0.1
+    done
 }
 
 left() {
