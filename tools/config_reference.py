@@ -47,7 +47,8 @@ _INTRODUCTION = """# Settings
 <!-- Written by `python tools/config_reference.py`; change the settings classes, not this file. -->
 
 Flags override `ANTIPHON_*` variables, which override `antiphon.toml` in the working directory. In that file a
-setting has its name without `ANTIPHON_`, in lower case (`port = 8006`), without tables. Paths may begin with `~`.
+setting has its name without `ANTIPHON_`, in lower case (`port = 8006`), without tables. Paths may begin with
+`~`.
 
 An invalid value and a misspelled name prevent the start: the process names the flag, variable or file, and ends
 with status 78. `antiphon up` does not start a service again that ended with this status.

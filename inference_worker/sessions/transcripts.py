@@ -106,8 +106,11 @@ async def utterance_text(transcript: Future[str]) -> str:
     """The text of an utterance; empty if it is not ready in time or the recogniser has failed."""
     waiting = asyncio.wrap_future(transcript)
     waiting.add_done_callback(_failed)  # else the event loop reports a failure that comes later
-    await asyncio.wait([waiting], timeout=_PATIENCE_S)
-    return waiting.result() if waiting.done() and not _failed(waiting) else ""
+    try:
+        await asyncio.wait([waiting], timeout=_PATIENCE_S)
+        return waiting.result() if waiting.done() and not _failed(waiting) else ""
+    finally:
+        transcript.cancel()  # if the recogniser has not begun: it would never catch up with the turns
 
 
 def _failed(future: asyncio.Future[str] | Future[str]) -> bool:
