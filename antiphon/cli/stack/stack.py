@@ -155,7 +155,7 @@ class StackPlan:
     @property
     def edge_url(self) -> str:
         """The URL for clients; a wildcard host becomes the loopback address."""
-        host = "127.0.0.1" if self.host in ("", "0.0.0.0", "::") else self.host  # noqa: S104
+        host = _LOOPBACK.get(self.host, self.host)
         return f"ws://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
@@ -178,6 +178,9 @@ class StackPlan:
             if value not in (None, "{}")
         }
 
+
+_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+"""By wildcard host. An edge on `::` takes no connections over IPv4."""
 
 _OWN = ("redis_port", "redis_dir")
 """Fields of the plan that are no settings of a service."""

@@ -49,7 +49,12 @@ def test_services_receive_the_chosen_settings_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("host", "url"),
-    [("0.0.0.0", "ws://127.0.0.1:80"), ("::1", "ws://[::1]:80"), ("10.0.0.2", "ws://10.0.0.2:80")],
+    [
+        ("0.0.0.0", "ws://127.0.0.1:80"),
+        ("::", "ws://[::1]:80"),
+        ("::1", "ws://[::1]:80"),
+        ("10.0.0.2", "ws://10.0.0.2:80"),
+    ],
 )
 def test_the_displayed_address_can_be_connected_to(tmp_path: Path, host: str, url: str) -> None:
     assert StackPlan(data_dir=tmp_path, host=host, port=80).edge_url == url
