@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPMessage, HTTPResponse
 from pathlib import Path
+from typing import IO
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from urllib.request import (
+    HTTPRedirectHandler,
     HTTPSHandler,
     ProxyHandler,
     Request,
@@ -104,7 +106,7 @@ class Recordings:
         request = Request("http" + address.removeprefix("ws"), headers=headers)  # noqa: S310
         proxy = _proxy(request)
         proxies = ProxyHandler({request.type: proxy} if proxy else {})
-        opener = build_opener(proxies, HTTPSHandler(context=self._tls))
+        opener = build_opener(proxies, _Redirects, HTTPSHandler(context=self._tls))
         try:
             response: HTTPResponse = opener.open(request, timeout=_TIMEOUT_S)
         except HTTPError as error:
@@ -119,6 +121,20 @@ class Recordings:
         except (OSError, HTTPException) as error:
             raise connection_error(address, error, proxy) from None
         return response
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Sends the API key only to the same host, and not from HTTPS to HTTP."""
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if request is not None:
+            old, new = urlsplit(req.full_url), urlsplit(request.full_url)
+            if old.hostname != new.hostname or (old.scheme, new.scheme) == ("https", "http"):
+                request.remove_header("X-api-key")
+        return request
 
 
 def _proxy(request: Request) -> str | None:
