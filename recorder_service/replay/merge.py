@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -105,8 +106,9 @@ class MergeQueue:
 
 
 def _lower_priority() -> None:
-    """On Linux a niceness belongs to a thread."""
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+    """Only on Linux a niceness belongs to a thread."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def merge(folder: Path, check: StopCheck, *, opus: bool = True) -> Meta | None:

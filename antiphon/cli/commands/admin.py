@@ -16,6 +16,7 @@ from antiphon.broker.errors import BrokerError
 from antiphon.broker.versions import SCHEMA_VERSION
 from antiphon.cli.broker_access import broker_settings, call_broker
 from antiphon.cli.common import RedisUrl, fail
+from antiphon.recorder_service.atomic_files import atomic_file
 from antiphon.shared_schemas.registry import WorkerCommand
 
 _LEAVING_POLL_S = 0.2
@@ -151,9 +152,8 @@ def _copy_keys(source: Path, made: Path, path: Path, owner: int) -> None:
 
 def _write(path: Path, secret: str, owner: int) -> None:
     """Write atomically; other users can read the file at no moment."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
-    with os.fdopen(descriptor, "w") as file:
-        os.fchown(descriptor, owner, owner)
-        file.write(secret + "\n")
-    unfinished.rename(path)
+    with atomic_file(path) as unfinished:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+        with os.fdopen(descriptor, "w") as file:
+            os.fchown(descriptor, owner, owner)
+            file.write(secret + "\n")

@@ -14,10 +14,11 @@ import pytest
 import soundfile
 import soxr
 
-from antiphon.recorder_service.attempts import MergeStopped
+from antiphon.recorder_service.attempts import Attempts, MergeStopped
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.state import SessionEnding
-from antiphon.recorder_service.replay.merge import merge
+from antiphon.recorder_service.metrics import RecorderMetrics
+from antiphon.recorder_service.replay.merge import MergeQueue, merge
 from antiphon.shared_schemas.audio import PEAKS_PER_S, Samples, WaveformPeaks, to_pcm16
 from antiphon.shared_schemas.entries import BreakIn, ChatDoneOut, DeltaOut, StreamPosition
 from antiphon.shared_schemas.recording import RecordingState, ReplayState, TurnRecording
@@ -326,3 +327,18 @@ def test_two_concurrent_merges_give_the_same_file(tmp_path: Path) -> None:
         for done in [pool.submit(work) for _ in range(3)]:
             done.result()
     assert tree(recorded.folder) == expected
+
+
+async def test_merges_run_where_a_thread_has_no_priority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other systems than Linux know no process with the id of a thread."""
+
+    def unknown(*_: int) -> None:
+        raise ProcessLookupError
+
+    monkeypatch.setattr("os.setpriority", unknown)
+    monkeypatch.setattr("sys.platform", "darwin")
+    merges = MergeQueue(RecorderMetrics(), Attempts(3), keep_going)
+    assert await merges.merge(tmp_path / "gone") is None
+    await merges.close()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -38,6 +39,26 @@ def test_without_client_keys_one_is_made_and_kept(tmp_path: Path) -> None:
     [key] = EdgeSettings(api_keys_file=tmp_path / "api_key").client_keys()
     assert copies == [[key], [], [key]]
     assert len(key) > 40
+
+
+def test_what_an_interrupted_start_left_does_not_prevent_the_next(tmp_path: Path) -> None:
+    """In a container, each start has the same process id."""
+    for name in ("admin_token", "api_keys"):
+        (tmp_path / f".{name}.{os.getpid()}").touch()
+    make_secrets(tmp_path, owner=os.getuid(), api_keys=NO_KEYS)
+    assert EdgeSettings(api_keys_file=tmp_path / "api_keys").client_keys()
+
+
+def test_a_file_that_cannot_be_given_away_is_not_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr("os.fchown", refuse)
+    with pytest.raises(typer.Exit):
+        make_secrets(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_missing_client_keys_are_an_error(tmp_path: Path) -> None:
