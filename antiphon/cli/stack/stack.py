@@ -17,6 +17,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.key_migration import migrate_keys
+from antiphon.broker.redis_remedies import remedy_of
 from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
 from antiphon.broker.service.listening import check_bind
 from antiphon.broker.settings import CONFIG_STATUS, PRIVATE_FOLDER, BrokerSettings, InvalidSettings
@@ -302,7 +303,8 @@ class Stack:
         except TimeoutError:
             raise NotReady(f"the stack was not ready after {READY_TIMEOUT_S:.0f} s") from None
         except BrokerError as error:
-            remedy = "" if self._redis else "; --redis-url or ANTIPHON_REDIS_URL names the server"
+            remedy = remedy_of(str(error)) or "--redis-url or ANTIPHON_REDIS_URL names the server"
+            remedy = "" if self._redis else f"; {remedy}"
             raise NotReady(f"{error}{remedy}") from error
 
     async def _worker_ready(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -18,6 +19,7 @@ from antiphon.broker.service.process import why_it_cannot_start
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.findings import FindingStatus
 from redis import Redis
+from support.fork_server import run_antiphon
 from support.redis_cluster import redis_cluster
 from support.redis_sentinel import RedisSentinel, redis_sentinel
 from support.redis_server import ADMIN, RedisServer, free_port, redis_binaries, server_id
@@ -120,6 +122,18 @@ async def test_databases_that_the_server_does_not_have(server: RedisServer) -> N
     remedy = "write a database that the server has at the end of ANTIPHON_REDIS_URL"
     for db in (99, 10**20):
         await both_say(f"redis://127.0.0.1:{server.port}/{db}", "out of range", remedy)
+
+
+@pytest.mark.parametrize("command", ["queue", "migrate-keys"])
+async def test_commands_name_the_remedy(server: RedisServer, tmp_path: Path, command: str) -> None:
+    url = f"redis://127.0.0.1:{server.port}/99"
+    arguments = (command, "--redis-url", url)
+    done = await asyncio.to_thread(
+        run_antiphon, *arguments, folder=tmp_path, environment=dict(os.environ)
+    )
+    assert done.returncode == 1
+    assert "write a database that the server has" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 async def test_servers_that_refuse_writes(
