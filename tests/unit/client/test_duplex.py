@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from itertools import chain, repeat
 
 import numpy as np
 import pybase64
 import pytest
 
-from antiphon.client.assistant import Client
-from antiphon.client.chat import ask
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import (
     CannotConnect,
@@ -21,9 +18,6 @@ from antiphon.client.errors import (
     SessionOver,
     UnreadableMessage,
 )
-from antiphon.client.half_duplex import connect_half_duplex
-from antiphon.client.options import ClientOptions
-from antiphon.client.realtime import connect_realtime
 from antiphon.shared_schemas.audio import PcmFormat, Samples
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.wire import MediaBytes, to_frame
@@ -184,25 +178,6 @@ async def test_a_wrong_piece_ends_the_conversation_at_once(
         await session.prepare()
         with pytest.raises(InvalidAudio, match=words):
             await anext(session.converse(microphone(), rate=rate))
-
-
-@pytest.mark.parametrize(
-    "function", [connect_duplex, connect_half_duplex, connect_realtime, ask, Client]
-)
-def test_the_options_are_parameters(function: Callable[..., object]) -> None:
-    parameters = inspect.signature(function).parameters
-    assert parameters["api_key"].annotation == "str | None"
-    assert set(ClientOptions.__annotations__) <= set(parameters)
-    assert parameters["resume_for_s"].default == 15.0
-    assert all(one.kind is not one.VAR_KEYWORD for one in parameters.values())
-
-
-async def test_a_misspelt_option_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"'api_keys'; did you mean 'api_key'"):
-        Client("ws://127.0.0.1:1", api_keys="x")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"'resum'; did you mean 'resume'"):
-        async with connect_duplex("ws://127.0.0.1:1", resum=True):  # type: ignore[call-arg]
-            pass
 
 
 async def test_the_wait_for_another_worker_is_reported() -> None:

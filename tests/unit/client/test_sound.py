@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from antiphon.client.assistant import Client
-from antiphon.client.chat import ask
-from antiphon.client.duplex import connect_duplex
-from antiphon.client.errors import ClientError, InvalidAudio, Unauthorized
-from antiphon.client.half_duplex import connect_half_duplex
+from antiphon.client.errors import ClientError, InvalidAudio
 from antiphon.client.sound import check_samples, load_wav
 
 TONE = np.sin(np.arange(16000) / 10).astype(np.float32)
@@ -82,83 +78,3 @@ def test_a_file_that_is_no_wav_is_refused(tmp_path: Path) -> None:
     (tmp_path / "q.wav").write_bytes(b"OggS" + bytes(100))
     with pytest.raises(InvalidAudio, match="is not a WAV file with PCM audio"):
         load_wav(tmp_path / "q.wav")
-
-
-async def test_a_misspelt_keyword_is_refused() -> None:
-    wrong: Any = {"api_keys": "k0123456789abcdef"}
-    with pytest.raises(
-        TypeError, match="unexpected keyword argument 'api_keys'; did you mean 'api_key'"
-    ):
-        async with connect_duplex("ws://127.0.0.1:1", **wrong):
-            pass
-
-
-@pytest.mark.parametrize(
-    ("option", "error", "words"),
-    [
-        ({"binary": "yes"}, TypeError, "binary is a str, True or False is needed"),
-        ({"api_key": 5}, TypeError, "api_key is a int, a str is needed"),
-        ({"other_edges": "ws://b"}, TypeError, "other_edges is a str, a list of addresses"),
-        ({"open_timeout_s": "3"}, TypeError, "open_timeout_s is a str, a number of seconds"),
-        ({"resume_for_s": -1}, ValueError, "resume_for_s is -1, 0 or more seconds are needed"),
-        ({"pcm": "s24"}, ValueError, "pcm is 's24', 'f32' or 's16' is needed"),
-    ],
-)
-def test_a_wrong_option_is_refused(
-    option: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        Client("ws://127.0.0.1:1", **option)
-
-
-def test_the_name_of_a_pcm_format_is_enough() -> None:
-    Client("ws://127.0.0.1:1", binary=True, pcm="s16")
-
-
-@pytest.mark.parametrize("key", ["k0123456789abcdef\n", "k 0123456789abcdef", "ключ0123456789abc"])
-def test_a_key_that_no_edge_has_is_refused_without_showing_it(key: str) -> None:
-    client = Client("ws://127.0.0.1:1", api_key=key)
-    for call in (lambda: client.ask(TONE), client.recordings.list):
-        with pytest.raises(Unauthorized, match=r"strip\(\)") as refused:
-            call()
-        assert key.strip() not in refused.value.message
-
-
-@pytest.mark.parametrize(
-    ("patience", "error"), [("5", TypeError), (-5, ValueError), (float("nan"), ValueError)]
-)
-def test_a_wrong_patience_is_refused(patience: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="patience_s is"):
-        Client("ws://127.0.0.1:1").ask(TONE, patience_s=patience)
-
-
-def test_a_text_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"`antiphon\.ask` text"):
-        Client("ws://127.0.0.1:1").ask("What is the capital of Italy?")
-
-
-def test_an_address_that_is_no_text_is_refused() -> None:
-    wrong: Any = None
-    with pytest.raises(TypeError, match="the edge's address is a NoneType, a str is needed"):
-        Client(wrong).ask(TONE)
-
-
-async def test_a_session_id_that_no_edge_accepts_is_refused() -> None:
-    for connect in (connect_duplex, connect_half_duplex):
-        with pytest.raises(ValueError, match="session_id is 'my call', 1 to 64 of A-Z"):
-            async with connect("ws://127.0.0.1:1", session_id="my call"):
-                pass
-
-
-@pytest.mark.parametrize(
-    ("history", "words"),
-    [
-        (None, "history is a NoneType, a text or messages are needed"),
-        ({"role": "user", "content": "Hello"}, r"a list of messages is needed: \[message\]"),
-        (["Hello"], r"history\[0\] is a str, a message is needed"),
-    ],
-)
-async def test_a_wrong_history_is_refused(history: Any, words: str) -> None:
-    with pytest.raises(TypeError, match=words):
-        async with ask("ws://127.0.0.1:1", history):
-            pass

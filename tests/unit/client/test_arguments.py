@@ -1,0 +1,113 @@
+"""The client refuses wrong options and arguments before it sends anything."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from antiphon.client.assistant import Client
+from antiphon.client.chat import ask
+from antiphon.client.duplex import connect_duplex
+from antiphon.client.errors import Unauthorized
+from antiphon.client.half_duplex import connect_half_duplex
+from antiphon.client.options import ClientOptions
+from antiphon.client.realtime import connect_realtime
+
+TONE = np.sin(np.arange(16000) / 10).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "function", [connect_duplex, connect_half_duplex, connect_realtime, ask, Client]
+)
+def test_the_options_are_parameters(function: Callable[..., object]) -> None:
+    parameters = inspect.signature(function).parameters
+    assert parameters["api_key"].annotation == "str | None"
+    assert set(ClientOptions.__annotations__) <= set(parameters)
+    assert parameters["resume_for_s"].default == 15.0
+    assert all(one.kind is not one.VAR_KEYWORD for one in parameters.values())
+
+
+async def test_a_misspelt_option_is_refused() -> None:
+    with pytest.raises(
+        TypeError, match="unexpected keyword argument 'api_keys'; did you mean 'api_key'"
+    ):
+        Client("ws://127.0.0.1:1", api_keys="x")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"'resum'; did you mean 'resume'"):
+        async with connect_duplex("ws://127.0.0.1:1", resum=True):  # type: ignore[call-arg]
+            pass
+
+
+@pytest.mark.parametrize(
+    ("option", "error", "words"),
+    [
+        ({"binary": "yes"}, TypeError, "binary is a str, True or False is needed"),
+        ({"api_key": 5}, TypeError, "api_key is a int, a str is needed"),
+        ({"other_edges": "ws://b"}, TypeError, "other_edges is a str, a list of addresses"),
+        ({"open_timeout_s": "3"}, TypeError, "open_timeout_s is a str, a number of seconds"),
+        ({"resume_for_s": -1}, ValueError, "resume_for_s is -1, 0 or more seconds are needed"),
+        ({"pcm": "s24"}, ValueError, "pcm is 's24', 'f32' or 's16' is needed"),
+    ],
+)
+def test_a_wrong_option_is_refused(
+    option: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        Client("ws://127.0.0.1:1", **option)
+
+
+def test_the_name_of_a_pcm_format_is_enough() -> None:
+    Client("ws://127.0.0.1:1", binary=True, pcm="s16")
+
+
+@pytest.mark.parametrize("key", ["k0123456789abcdef\n", "k 0123456789abcdef", "ключ0123456789abc"])
+def test_a_key_that_no_edge_has_is_refused_without_showing_it(key: str) -> None:
+    client = Client("ws://127.0.0.1:1", api_key=key)
+    for call in (lambda: client.ask(TONE), client.recordings.list):
+        with pytest.raises(Unauthorized, match=r"strip\(\)") as refused:
+            call()
+        assert key.strip() not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("patience", "error"), [("5", TypeError), (-5, ValueError), (float("nan"), ValueError)]
+)
+def test_a_wrong_patience_is_refused(patience: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="patience_s is"):
+        Client("ws://127.0.0.1:1").ask(TONE, patience_s=patience)
+
+
+def test_a_text_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"`antiphon\.ask` text"):
+        Client("ws://127.0.0.1:1").ask("What is the capital of Italy?")
+
+
+def test_an_address_that_is_no_text_is_refused() -> None:
+    wrong: Any = None
+    with pytest.raises(TypeError, match="the edge's address is a NoneType, a str is needed"):
+        Client(wrong).ask(TONE)
+
+
+async def test_a_session_id_that_no_edge_accepts_is_refused() -> None:
+    for connect in (connect_duplex, connect_half_duplex):
+        with pytest.raises(ValueError, match="session_id is 'my call', 1 to 64 of A-Z"):
+            async with connect("ws://127.0.0.1:1", session_id="my call"):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("history", "words"),
+    [
+        (None, "history is a NoneType, a text or messages are needed"),
+        ({"role": "user", "content": "Hello"}, r"a list of messages is needed: \[message\]"),
+        (["Hello"], r"history\[0\] is a str, a message is needed"),
+    ],
+)
+async def test_a_wrong_history_is_refused(history: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        async with ask("ws://127.0.0.1:1", history):
+            pass
