@@ -125,12 +125,12 @@ async def test_databases_that_the_server_does_not_have(server: RedisServer) -> N
 
 
 @pytest.mark.parametrize("command", ["queue", "migrate-keys"])
-async def test_commands_name_the_remedy(server: RedisServer, tmp_path: Path, command: str) -> None:
-    url = f"redis://127.0.0.1:{server.port}/99"
-    arguments = (command, "--redis-url", url)
-    done = await asyncio.to_thread(
-        run_antiphon, *arguments, folder=tmp_path, environment=dict(os.environ)
-    )
+async def test_commands_name_the_remedy(tmp_path: Path, command: str) -> None:
+    with RedisServer(tmp_path / "redis") as server:
+        arguments = (command, "--redis-url", f"redis://127.0.0.1:{server.port}/99")
+        done = await asyncio.to_thread(
+            run_antiphon, *arguments, folder=tmp_path, environment=dict(os.environ)
+        )
     assert done.returncode == 1
     assert "write a database that the server has" in done.stderr
     assert "Traceback" not in done.stderr

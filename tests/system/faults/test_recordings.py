@@ -305,6 +305,22 @@ async def test_f26_a_full_disk_delays_only_the_recording(tmp_path: Path) -> None
     assert (chunks.first_chunk, chunks.last_chunk) == (3, 7)
 
 
+async def test_f26_a_recorder_that_may_open_no_more_files_delays_only_the_recording(
+    tmp_path: Path,
+) -> None:
+    async with _conversation(tmp_path) as (faults, recorder, talker):
+        pid = recorder.process.pid
+        most, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
+        await talker.talk(4)
+        await until(lambda: "recording_degraded" in recorder.log)
+        assert len(_sounds(faults)) == 3
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, hard))
+        meta = await _finished(faults, talker)
+    (outage,) = meta.degraded
+    assert outage.error == "Too many open files"
+
+
 async def test_f26_a_killed_recorder_is_replaced(tmp_path: Path) -> None:
     async with _conversation(tmp_path) as (faults, recorder, talker):
         recorder.kill()
