@@ -61,7 +61,7 @@ def demo(
     raise typer.Exit(run_demo(question, data_dir, api_key))
 
 
-def run_demo(question: Path, data_dir: Path, api_key: str | None = None) -> int:
+def run_demo(question: Path, data_dir: Path, api_key: str | None) -> int:
     """Exit status: 0 if the question was answered, spoken, saved and recorded."""
     console = Console(highlight=False, soft_wrap=True)
     began = time.monotonic()

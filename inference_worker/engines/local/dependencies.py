@@ -42,18 +42,18 @@ def import_library(module: str) -> ModuleType:
         ) from error
 
 
-def bundled_model(package: str = WEIGHTS_PACKAGE) -> Path:
+def bundled_model() -> Path:
     """The .gguf file inside the weights package.
 
     The package is not imported: that would need llama-cpp-python. Raises EngineLoadError if it is
     not installed.
     """
-    spec = importlib.util.find_spec(package)
+    spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
     folders = spec.submodule_search_locations if spec else None
     models = [path for folder in folders or () for path in sorted(Path(folder).glob("*.gguf"))]
     if not models:
         raise EngineLoadError(
-            f"the local engine needs the weights in the package {package!r}, "
+            f"the local engine needs the weights in the package {WEIGHTS_PACKAGE!r}, "
             f"or another GGUF file as model_path; run: {WEIGHTS_COMMAND}"
         )
     return models[0]

@@ -36,9 +36,9 @@ class Reply:
         synthesiser: SpeechSynthesiser | None,
         costs: StageCosts,
         word_limit: int,
-        rest: UnfinishedReply | None = None,
+        rest: UnfinishedReply | None,
         *,
-        begun: bool = False,
+        begun: bool,
     ) -> None:
         self._generate = generate
         self._synthesiser = synthesiser

