@@ -37,24 +37,23 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def build_pages(web: Path = WEB, pages: Path = PAGES) -> bool:
-    """False if the pages are up to date already. Raises NodeError."""
-    wanted = fingerprint(web)
-    stamp = pages / _STAMP
+def build_pages() -> None:
+    """Build the pages unless they are up to date. Raises NodeError."""
+    wanted = fingerprint(WEB)
+    stamp = PAGES / _STAMP
     if stamp.exists() and stamp.read_text() == wanted:
-        return False
+        return
     node = find_node() or _download_node()
-    require_packages(node, web, development=False)
+    require_packages(node, WEB, development=False)
     _print("building the pages")
-    _build(node, web, pages, wanted)
-    return True
+    _build(node, wanted)
 
 
-def run_script(words: list[str], web: Path = WEB) -> None:
+def run_script(words: list[str]) -> None:
     """`npm run` with the development packages installed. Raises NodeError."""
     node = find_node() or _download_node()
-    require_packages(node, web, development=True)
-    if not node.run([*node.npm, "run", "--silent", *words], web):
+    require_packages(node, WEB, development=True)
+    if not node.run([*node.npm, "run", "--silent", *words], WEB):
         raise NodeError(f"npm run {' '.join(words)} failed; its messages are above")
 
 
@@ -68,18 +67,18 @@ def fingerprint(web: Path) -> str:
     return digest.hexdigest()
 
 
-def _build(node: Node, web: Path, pages: Path, wanted: str) -> None:
+def _build(node: Node, wanted: str) -> None:
     """Builds in a temporary folder first, so that an edge never sees incomplete pages."""
-    fresh = pages.with_name(f"{pages.name}.{os.getpid()}")
+    fresh = PAGES.with_name(f"{PAGES.name}.{os.getpid()}")
     vite = [str(node.node), "node_modules/vite/bin/vite.js", "build", "--logLevel", "warn"]
     finish = [str(node.node), "scripts/finish.mjs", str(fresh)]
     try:
-        built = node.run([*vite, "--outDir", str(fresh)], web) and node.run(finish, web)
+        built = node.run([*vite, "--outDir", str(fresh)], WEB) and node.run(finish, WEB)
         if not built:
             raise NodeError(f"the pages could not be built; the messages are above. {_LATER}")
         (fresh / _STAMP).write_text(wanted)
-        shutil.rmtree(pages, ignore_errors=True)
-        fresh.rename(pages)
+        shutil.rmtree(PAGES, ignore_errors=True)
+        fresh.rename(PAGES)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 

@@ -62,7 +62,7 @@ class BackendView(SessionView):
         """The current server is `llama-omni-server`."""
         return self._server is not None and self._server.is_llama
 
-    def _open_session(self, payload: Callable[[BackendServer], dict[str, Any]]) -> BackendEvent:
+    def _open_session(self, payload: Callable[[BackendServer], dict[str, Any]]) -> None:
         """End the view's session and start a new one, on another server if this one fails.
 
         `payload` may refuse the session for the server that it is asked about. Raises EngineError, and
@@ -84,7 +84,7 @@ class BackendView(SessionView):
             else:
                 self._counted, self._taken = None, TokenUsage()
                 self._note(created)
-                return created
+                return
 
     def _close_session(self) -> None:
         connection, self._connection = self._connection, None
