@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.keys import Keys
-from antiphon.broker.rows import call_on_row, read_rows
+from antiphon.broker.rows import HashReply, call_on_row, field_pairs, read_rows
 from antiphon.shared_schemas.registry import LARGEST_NUMBER, RunningSession, WorkerRow
 from antiphon.shared_schemas.states import SessionKind, WaitReason, WorkerState
 
@@ -34,13 +34,9 @@ class SessionLengths:
     alpha: float = DEFAULT_ALPHA
 
     @classmethod
-    def read(cls, reply: Mapping[bytes, bytes] | Sequence[bytes]) -> SessionLengths:
-        """Parse the `eta` hash, as a mapping or as a flat list. Values that are no number are skipped."""
-        pairs = (
-            reply.items()
-            if isinstance(reply, Mapping)
-            else zip(reply[::2], reply[1::2], strict=True)
-        )
+    def read(cls, reply: HashReply) -> SessionLengths:
+        """Parse the `eta` hash. Values that are no number are skipped."""
+        pairs = field_pairs(reply)
         row = dict(read_rows("eta", pairs, lambda name, text: (name.decode(), _number(text))))
         return cls(
             baselines={k: row.get(f"baseline:{k}", v) for k, v in BASELINES.items()},

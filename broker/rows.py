@@ -73,12 +73,19 @@ def read_rows(family: str, rows: Iterable[Sequence[Any]], read: Callable[..., T]
             yield found
 
 
-def hash_fields(reply: Mapping[bytes, bytes] | Sequence[bytes]) -> dict[str, str]:
-    """A hash as text, from the reply of HGETALL, or from its flat form in the reply of a script."""
-    if isinstance(reply, Mapping):
-        return {name.decode(): value.decode() for name, value in reply.items()}
-    text = [part.decode() for part in reply]
-    return dict(zip(text[::2], text[1::2], strict=True))
+HashReply = Mapping[bytes, bytes] | Sequence[bytes]
+"""The reply of HGETALL, or its flat form in the reply of a script."""
+
+
+def field_pairs(reply: HashReply) -> Iterable[tuple[bytes, bytes]]:
+    return (
+        reply.items() if isinstance(reply, Mapping) else zip(reply[::2], reply[1::2], strict=True)
+    )
+
+
+def hash_fields(reply: HashReply) -> dict[str, str]:
+    """A hash as text."""
+    return {name.decode(): value.decode() for name, value in field_pairs(reply)}
 
 
 def whole_number(text: str | bytes) -> int:
