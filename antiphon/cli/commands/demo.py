@@ -18,7 +18,7 @@ from rich.text import Text
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey, program
 from antiphon.cli.conversation.conversation import ConversationResult
-from antiphon.cli.conversation.dialogue import Call, Transcript, ask_file
+from antiphon.cli.conversation.dialogue import Call, ConversationPrinter, ask_file
 from antiphon.cli.conversation.sound import UnusableAudio, load_speech
 from antiphon.cli.settings import check_setting_names
 from antiphon.cli.stack.logs import LogFiles, prefix
@@ -124,7 +124,7 @@ async def _converse(
     plan = stack.plan
     reply = plan.data_dir / "reply.wav"
     call = Call(url=plan.edge_url, out=reply, api_key=api_key, config=GREEDY)
-    result = await ask_file(call, question, PATIENCE_S, Transcript(console))
+    result = await ask_file(call, question, PATIENCE_S, ConversationPrinter(console))
     if not result.answered:
         raise DemoFailed(f"no complete answer within {PATIENCE_S:.0f} s after the question")
     return result

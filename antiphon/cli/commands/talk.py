@@ -34,19 +34,19 @@ def talk(
 
     from rich.console import Console
 
-    from antiphon.cli.conversation.dialogue import Call, Transcript, ask_file, talk_live
+    from antiphon.cli.conversation.dialogue import Call, ConversationPrinter, ask_file, talk_live
     from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file
     from antiphon.cli.stack.stack_file import default_edge_url
     from antiphon.client.errors import ClientError
 
-    transcript = Transcript(Console(highlight=False))
+    printer = ConversationPrinter(Console(highlight=False))
     call = Call(url=url or default_edge_url(), prompt=prompt, out=out, api_key=api_key)
     try:
         check_reply_file(out)
         if mic:
-            asyncio.run(talk_live(call, transcript))
+            asyncio.run(talk_live(call, printer))
             return
-        result = asyncio.run(ask_file(call, question or BUNDLED_QUESTION, patience, transcript))
+        result = asyncio.run(ask_file(call, question or BUNDLED_QUESTION, patience, printer))
     except (ClientError, UnusableAudio, NoMicrophone) as error:
         fail(str(error))
     except KeyboardInterrupt:

@@ -32,7 +32,7 @@ from antiphon.shared_schemas.wire import Queued, QueueUpdate
 _LABEL = 10
 
 
-class Transcript:
+class ConversationPrinter:
     """A ConversationListener that prints one line per event."""
 
     def __init__(self, console: Console) -> None:
@@ -141,7 +141,7 @@ class Call:
 
     @asynccontextmanager
     async def prepared(
-        self, transcript: Transcript, no_worker_s: float | None = None
+        self, printer: ConversationPrinter, no_worker_s: float | None = None
     ) -> AsyncIterator[DuplexSession]:
         """A session that has left the queue and is prepared.
 
@@ -149,30 +149,30 @@ class Call:
         """
         options: ClientOptions = {"api_key": self.api_key, "resume": True}
         async with connect_duplex(self.url, timing=True, **options) as session:
-            session.watch_connection(transcript.connection)
-            transcript.connected(without_password(self.url), session.session_id)
-            await session.wait_for_turn(transcript.place, no_worker_s=no_worker_s)
-            async with in_background(_report_waits(session, transcript)):
-                transcript.prepared(await session.prepare(self.prompt, self.config))
+            session.watch_connection(printer.connection)
+            printer.connected(without_password(self.url), session.session_id)
+            await session.wait_for_turn(printer.place, no_worker_s=no_worker_s)
+            async with in_background(_report_waits(session, printer)):
+                printer.prepared(await session.prepare(self.prompt, self.config))
                 yield session
 
-    def finish(self, result: ConversationResult, transcript: Transcript) -> None:
+    def finish(self, result: ConversationResult, printer: ConversationPrinter) -> None:
         """Save the reply and print the latencies."""
         if result.audio:
             save_reply(self.out, result.speech)
-            transcript.reply(result, self.out)
-        transcript.summary(result)
+            printer.reply(result, self.out)
+        printer.summary(result)
         if result.recording:
-            transcript.recording(result.recording)
+            printer.recording(result.recording)
 
 
-async def _report_waits(session: DuplexSession, transcript: Transcript) -> None:
+async def _report_waits(session: DuplexSession, printer: ConversationPrinter) -> None:
     async for place in session.waits():
-        transcript.wait(place)
+        printer.wait(place)
 
 
 async def ask_file(
-    call: Call, path: Path, patience_s: float, transcript: Transcript
+    call: Call, path: Path, patience_s: float, printer: ConversationPrinter
 ) -> ConversationResult:
     """Speak a recording, print the conversation, save the reply, also of an interrupted conversation.
 
@@ -180,34 +180,37 @@ async def ask_file(
     """
     question, result = SpokenQuestion(load_speech(path)), ConversationResult()
     try:
-        async with call.prepared(transcript, patience_s) as session:
-            transcript.question(path.name, question)
+        async with call.prepared(printer, patience_s) as session:
+            printer.question(path.name, question)
             result.recording = session.recording_id
-            await ask(session, question, transcript, patience_s, result)
+            await ask(session, question, printer, patience_s, result)
     finally:
-        call.finish(result, transcript)
+        call.finish(result, printer)
     return result
 
 
-async def talk_live(call: Call, transcript: Transcript) -> None:
+async def talk_live(call: Call, printer: ConversationPrinter) -> None:
     """Talk with microphone and speakers until interrupted. Raises ClientError, NoMicrophone."""
     result, headset = ConversationResult(), Headset()
-    async with call.prepared(transcript) as session:
+    async with call.prepared(printer) as session:
         result.recording = session.recording_id
         try:
             with headset:
-                transcript.microphone()
-                await _talk_and_listen(session, headset, result, transcript)
+                printer.microphone()
+                await _talk_and_listen(session, headset, result, printer)
         finally:
-            call.finish(result, transcript)
+            call.finish(result, printer)
 
 
 async def _talk_and_listen(
-    session: DuplexSession, headset: Headset, result: ConversationResult, transcript: Transcript
+    session: DuplexSession,
+    headset: Headset,
+    result: ConversationResult,
+    printer: ConversationPrinter,
 ) -> None:
     answer_ms = 0.0
     async with in_background(speak(session, headset.chunks(), result.sent)):
-        async for unit in listen(session, result, transcript):
+        async for unit in listen(session, result, printer):
             if unit.is_listen and answer_ms:  # interrupted; a finished turn may play to its end
                 await session.playback_ack(max(0.0, answer_ms - headset.drop_unplayed()))
             headset.play(unit.audio)

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from antiphon.cli.conversation import dialogue
-from antiphon.cli.conversation.dialogue import Transcript
+from antiphon.cli.conversation.dialogue import ConversationPrinter
 from antiphon.cli.conversation.sound import Headset
 from antiphon.client.errors import ClientError
 from antiphon.shared_schemas.audio import Samples
@@ -57,9 +57,9 @@ async def test_the_playback_position_of_an_interrupted_answer_is_sent(
         await wire.send("timeout", reason="enough")
 
     monkeypatch.setattr(dialogue, "Headset", HalfPlayback)
-    transcript = Transcript(Console(file=io.StringIO()))
+    printer = ConversationPrinter(Console(file=io.StringIO()))
     async with Scripted(script).running() as server:
         with suppress(ClientError):
             call = dialogue.Call(url=server.url, prompt="Hi.", out=tmp_path / "reply.wav")
-            await dialogue.talk_live(call, transcript)
+            await dialogue.talk_live(call, printer)
     assert acks == [{"type": "playback_ack", "played_ms": len(SPOKEN) / 24}]

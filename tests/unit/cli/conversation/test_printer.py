@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from antiphon.cli.conversation.conversation import ConversationResult, SpokenQuestion
-from antiphon.cli.conversation.dialogue import Transcript, summary_lines, unit_line
+from antiphon.cli.conversation.dialogue import ConversationPrinter, summary_lines, unit_line
 from antiphon.cli.conversation.latency import UnitLatency
 from antiphon.client.duplex import PARSER, Unit
 from antiphon.client.errors import ServerError
@@ -28,9 +28,9 @@ def unit(*, seconds: float = 1.0, **fields: Any) -> Unit:
     return Unit(message=message, audio=audio, received_at=0.0)
 
 
-def transcript() -> tuple[Transcript, io.StringIO]:
+def printer() -> tuple[ConversationPrinter, io.StringIO]:
     out = io.StringIO()
-    return Transcript(Console(file=out, width=60)), out
+    return ConversationPrinter(Console(file=out, width=60)), out
 
 
 def test_listening_line() -> None:
@@ -43,7 +43,7 @@ def test_speaking_line_shows_the_text_and_the_end_of_the_turn() -> None:
 
 
 def test_a_complete_conversation_in_order_without_truncation() -> None:
-    shown, out = transcript()
+    shown, out = printer()
     shown.connected("ws://h", "adx_1")
     shown.place(
         Queued(ticket_id="1", position=2, queue_length=3, eta_seconds=41.6, estimated_wait_s=41.6)
@@ -69,7 +69,7 @@ def test_a_complete_conversation_in_order_without_truncation() -> None:
 
 
 def test_the_wait_for_another_worker() -> None:
-    shown, out = transcript()
+    shown, out = printer()
     place = {"ticket_id": "1", "position": 1, "queue_length": 1}
     shown.wait(QueueUpdate(**place, eta_seconds=0.0, estimated_wait_s=0.0))
     shown.wait(QueueUpdate(**place, eta_seconds=0.0, estimated_wait_s=0.0, stale=True))
@@ -92,7 +92,7 @@ def test_the_wait_for_another_worker() -> None:
     ],
 )
 def test_a_wait_without_a_worker(reason: str | None, text: str) -> None:
-    shown, out = transcript()
+    shown, out = printer()
     shown.place(Queued(ticket_id="1", position=1, queue_length=1, reason=reason))
     assert out.getvalue().splitlines() == [f"   waiting  number 1 of 1, {text}"]
 
