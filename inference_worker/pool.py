@@ -145,8 +145,8 @@ class SessionPool:
         view, runner = self._open(session)
         self._views[session.claim] = view
         try:
-            # A task of its own: the steps of the conversation do not pass through the frames here.
-            # If this task is cancelled, that one is, too.
+            # In a separate task, so that the steps of the conversation do not pass through these frames.
+            # A cancellation of this task cancels that one.
             reason = await asyncio.create_task(runner.run(), name=f"run:{session.claim.sid}")
         except StaleFence:
             raise

@@ -115,7 +115,7 @@ class LocalRecordings:
 
 
 def file_sizes(folder: Path) -> Iterator[tuple[Path, int]]:
-    """Files below a folder, relative to it, and their bytes. Those that are deleted meanwhile are left out."""
+    """Files below a folder, relative to it, and their bytes. Skips files that are deleted during the call."""
     for place, _, names in os.walk(folder):
         for path in (Path(place, name) for name in names):
             with suppress(FileNotFoundError):

@@ -31,7 +31,7 @@ from antiphon.shared_schemas.content import (
 Transcriber = Callable[[Samples], str]
 
 NO_WORDS = "I did not understand any words. Please say it again, or write it."
-"""The answer to a last message without words: the model would answer a question of its own."""
+"""The answer to a last message without words: the model would invent a question and answer it."""
 
 _NO_SYSTEM = f"You are a helpful assistant. {STYLE_HINT}"
 
