@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -55,6 +55,16 @@ class AntiphonSettings(BaseSettings):
             name = re.findall(r'"(\w+)"', str(error))[0]
             fault = 'must be JSON, as in {"option": 1}'
             raise InvalidSettings(f"{_source(name, flags)}: {fault}") from None
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_empty(cls, value: Any, field: ValidationInfo) -> Any:
+        """An empty path would be the working directory, and an empty host all addresses."""
+        name = str(field.field_name)
+        is_path = cls.model_fields[name].annotation in (Path, Path | None)
+        if value == "" and (is_path or name in ("host", "health_host")):
+            raise ValueError("must not be empty; remove it to use the default")
+        return value
 
     @field_validator("*")
     @classmethod

@@ -20,6 +20,8 @@ from antiphon.broker.key_migration import migrate_keys
 from antiphon.broker.redis_remedies import remedy_of
 from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
 from antiphon.broker.service.listening import check_bind
+from antiphon.broker.service.logs import LogSettings
+from antiphon.broker.service.tracing import TracingSettings
 from antiphon.broker.settings import CONFIG_STATUS, PRIVATE_FOLDER, BrokerSettings, InvalidSettings
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.stack.processes import (
@@ -219,8 +221,11 @@ def make_data_folder(folder: Path) -> None:
 def open_stack(plan: StackPlan, sink: LineSink) -> Iterator[Stack]:
     """A stack that is not started yet, with its Redis until the block ends.
 
-    Raises EmbeddedRedisError, and EngineLoadError for a worker that could not start.
+    Raises EmbeddedRedisError, EngineLoadError for a worker that could not start, and InvalidSettings for
+    services that could not even log why they end.
     """
+    LogSettings()
+    TracingSettings()
     check_engine(
         plan.engine,
         slots=plan.slots or WorkerSettings().slots,

@@ -128,6 +128,12 @@ MISTAKES = [
     *settings(25, "ANTIPHON_PORT: must be a whole number", env={"ANTIPHON_PORT": "abc"}),
     *settings(25, "ANTIPHON_API_KEYS: keys are 16 to 256", env={"ANTIPHON_API_KEYS": "short"}),
     *settings(25, "lease_s in antiphon.toml: must be more than 0", toml="lease_s = 0"),
+    *settings(25, "ANTIPHON_HOST: must not be empty; remove it", env={"ANTIPHON_HOST": ""}),
+    *settings(25, "ANTIPHON_DATA_DIR: must not be empty", env={"ANTIPHON_DATA_DIR": ""}),
+    Mistake(
+        *(25, "up --engine simulated", PERMANENT, "ANTIPHON_LOG_LEVEL: must be one of: 'DEBUG'"),
+        env={"ANTIPHON_LOG_LEVEL": "verbose"},
+    ),
     *settings(26, "antiphon.toml is not valid TOML: Invalid value (at line 1", toml="port = = 3"),
     *settings(27, "prot in antiphon.toml is not a setting; did you mean port?", toml="prot = 80"),
     *settings(28, "antiphon.toml has a table [edge]: settings belong at", toml="[edge]\nport = 1"),
