@@ -66,7 +66,10 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
     ("noreplicas", "start the replicas of the server, or lower its min-replicas-to-write"),
     ("misconf", "check for a full or broken disk on the Redis host"),
     ("cluster is down|has the hash slot", "repair the cluster: redis-cli --cluster fix HOST:PORT"),
-    ("replica of", f"name the master in {_URL}, or use redis+sentinel:// or redis+cluster://"),
+    (
+        "replica of|link with master",
+        f"name the master in {_URL}, or use redis+sentinel:// or redis+cluster://",
+    ),
     ("no address", f"correct the host in {_URL}, or the name service of this machine"),
     ("protocol error", f"another program listens there: name a Redis in {_URL}"),
     ("loading", "wait until the server has read its data"),

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from antiphon.broker.connections.client import RedisClient, RedisNode
 from antiphon.broker.connections.outages import reason_of
-from antiphon.broker.errors import IncompatibleRedis
+from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
 from antiphon.broker.keys import STREAM_SHARDS, Keys
 from antiphon.broker.redis_rights import check_rights
 
@@ -33,12 +33,24 @@ def first_calls() -> Iterator[None]:
         raise IncompatibleRedis(f"Redis refuses: {reason_of(error)}") from error
 
 
+@contextmanager
+def outage_at(node: RedisNode) -> Iterator[None]:
+    """Names the server of a BrokerUnavailable."""
+    try:
+        yield
+    except BrokerUnavailable as error:
+        if node.name in str(error):
+            raise
+        raise BrokerUnavailable(f"{node.name}: {error}") from error
+
+
 async def check_server(redis: RedisClient, keys: Keys) -> None:
     """Raises IncompatibleRedis for a server that is too old, one of several of a cluster, or a user
     without rights. A server that deletes keys under pressure is logged."""
     masters = await redis.masters()
     for node in masters:
-        info = await node.call("INFO", "server")
+        with outage_at(node):
+            info = await node.call("INFO", "server")
         version = str(info["redis_version"])
         if not is_supported(version):
             raise IncompatibleRedis(f"Redis {version} is too old; 6.2 or newer is needed")

@@ -31,6 +31,7 @@ from antiphon.broker.versions import (
     cluster_state,
     first_calls,
     is_supported,
+    outage_at,
     read_schema_version,
     remedy_for,
 )
@@ -126,14 +127,11 @@ class _Checkup:
 
     async def _add(self, node: RedisNode) -> None:
         try:
-            self._infos[node.name] = await node.call("INFO", "everything")
+            with outage_at(node):
+                self._infos[node.name] = await node.call("INFO", "everything")
         except NoPermissionError as error:
             text = f"the user of {node.name} has no permissions for info"
             raise IncompatibleRedis(text) from error
-        except BrokerUnavailable as error:
-            if node.name in str(error):
-                raise
-            raise BrokerUnavailable(f"{node.name}: {error}") from error
         self._servers.append(node)
 
     async def _rights(self, masters: Sequence[RedisNode], *, in_cluster: bool) -> Finding:

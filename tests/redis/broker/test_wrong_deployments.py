@@ -293,6 +293,11 @@ async def test_a_cluster_that_is_named_wrong_or_has_a_hole(tmp_path: Path) -> No
         node = cluster.nodes[0]
         one = f"redis://127.0.0.1:{node.port}"
         await both_say(one, "one", "redis+cluster://")
+        for each in cluster.nodes[:2]:
+            each.admin.execute_command("ACL", "SETUSER", "anna", "on", ">x", "~*", "+@all")
+        unknown = f"127.0.0.1:{cluster.nodes[2].port}: Redis refuses the login"
+        login = cluster.url.replace("//", "//anna:x@").rpartition(",")[0]
+        await both_say(login, unknown, "correct the user and the password")
         await both_say(f"{one}/1", "SELECT is not allowed in cluster mode", "a cluster has only 0")
         await asyncio.to_thread(node.cluster, "DELSLOTS", 16)
         assert f"{node.port}: 16383 of 16384 slots are served" in await failures(cluster.url)
