@@ -29,6 +29,7 @@ const RATE = 16_000;
 /** Sounds that are not speech, at 16 kHz. They are made from noise and sines, not recorded. */
 export const ROOM_SOUNDS: Record<string, () => Samples> = {
   cough,
+  "a cough with a voice": voicedCough,
   sneeze,
   typing,
   "a knock on the door": knock,
@@ -48,6 +49,32 @@ function cough(): Samples {
     [3200, 0.9],
   ]);
   return concatSamples([once, new Float32Array(0.2 * RATE), once]);
+}
+
+/** An explosion, breath, and a voice that falls from 180 to 140 Hz. */
+function voicedCough(): Samples {
+  const length = 0.7 * RATE;
+  const pulses = new Float32Array(length);
+  let phase = 0;
+  for (let n = 0; n < length; n++) {
+    const step = (180 - (60 * n) / RATE) / RATE;
+    phase += step;
+    pulses[n] = (phase % 1 < step ? 8 : 0) - 8 * step; // without a constant part
+  }
+  const breath = noise(length, 1 / Math.sqrt(3));
+  const source = pulses.map((pulse, n) => {
+    const t = n / RATE;
+    const rise = Math.sin((Math.PI / 2) * Math.min(1, t / 0.125));
+    return (
+      (1.5 * Math.exp(-t / 0.02) + 0.15 * rise) * (breath[n] as number) +
+      0.2 * pulse * bump(t, 0.08, 0.5)
+    );
+  });
+  return shaped(source, () => 1.5, [
+    [500, 0.97],
+    [1700, 0.96],
+    [2500, 0.94],
+  ]);
 }
 
 function sneeze(): Samples {

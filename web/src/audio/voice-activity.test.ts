@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { concatSamples } from "./pcm.ts";
 import { fromDb, noise } from "./test-signals.ts";
-import { LOUDNESS_LIMITS, LoudnessDetector, UserVoice } from "./voice-activity.ts";
+import { LOUDNESS_LIMITS, LoudnessDetector, SpeechDetector, UserVoice } from "./voice-activity.ts";
 
 const BLOCK_MS = 20;
 const BLOCK = 320;
@@ -42,6 +42,35 @@ it("treats steady noise as background, and detects speech above it", () => {
 
 it("ignores input below the minimum level", () => {
   expect(changes([-90, 1], [-50, 3])).toEqual([]);
+});
+
+/** Whether speech is detected at the end of frames of 32 ms. */
+function speaking(...frames: [probability: number, db: number][]): boolean {
+  const detector = new SpeechDetector();
+  for (const [probability, db] of frames) detector.push(probability, db, 32);
+  return detector.speaking;
+}
+
+function repeated(frames: number, probability: number, db: number): [number, number][] {
+  return Array.from({ length: frames }, () => [probability, db]);
+}
+
+it("needs a high probability to start speech, and a lower one to continue it", () => {
+  expect(speaking(...repeated(20, 0.7, -25))).toBe(false);
+  expect(speaking(...repeated(2, 0.9, -25))).toBe(false);
+  expect(speaking(...repeated(3, 0.9, -25))).toBe(true);
+  expect(speaking(...repeated(3, 0.9, -25), ...repeated(20, 0.4, -25))).toBe(true);
+});
+
+it("does not take the fading end of a loud sound for speech", () => {
+  const burst = repeated(2, 0.2, -10);
+  expect(speaking(...burst, ...repeated(14, 0.95, -23))).toBe(false);
+  expect(speaking(...burst, ...repeated(3, 0.95, -21))).toBe(true);
+});
+
+it("detects speech within 0.6 s of a loud sound, and quieter syllables do not end it", () => {
+  expect(speaking(...repeated(1, 0.2, -5), ...repeated(19, 0.95, -30))).toBe(true);
+  expect(speaking(...repeated(3, 0.95, -15), ...repeated(20, 0.95, -35))).toBe(true);
 });
 
 const LOUD = noise(320, fromDb(-20));

@@ -21,7 +21,18 @@ const SILERO_LIMITS: VoiceActivityLimits & {
   /** Probability that starts, and that continues speech. */
   startAt: number;
   continueAt: number;
-} = { startAt: 0.5, continueAt: 0.35, minDb: -45, onsetMs: 96, hangoverMs: 352 };
+  /** Speech does not start more than `maxDropDb` below the loudest frame of the last `dropMs`. */
+  maxDropDb: number;
+  dropMs: number;
+} = {
+  startAt: 0.8,
+  continueAt: 0.35,
+  minDb: -45,
+  maxDropDb: 12,
+  dropMs: 512,
+  onsetMs: 96,
+  hangoverMs: 352,
+};
 
 const FLOOR_START_DB = -60;
 const FLOOR_RISE_DB_PER_S = 3; // steady noise such as a fan becomes background after some seconds
@@ -75,18 +86,24 @@ export class LoudnessDetector extends VoiceActivityDetector<typeof LOUDNESS_LIMI
 
 /**
  * Detects speech from the probabilities of the Silero network. Quiet speech, such as a
- * television or an echo of the model, does not count.
+ * television or an echo of the model, does not count. A cough is loud first and then fades: its
+ * quiet end resembles a voice, so speech does not start in the fading end of a loud sound.
  */
 export class SpeechDetector extends VoiceActivityDetector<typeof SILERO_LIMITS> {
+  #recentDb: number[] = [];
+
   constructor(limits = SILERO_LIMITS) {
     super(limits);
   }
 
   /** `probability` of speech and level of a frame. */
   push(probability: number, db: number, frameMs: number): void {
-    const { startAt, continueAt, minDb } = this.limits;
-    const enough = this.speaking ? continueAt : startAt;
-    this.observe(probability >= enough && db > minDb, frameMs);
+    const { startAt, continueAt, minDb, maxDropDb, dropMs } = this.limits;
+    this.#recentDb = [...this.#recentDb, db].slice(-Math.round(dropMs / frameMs) - 1);
+    const speech = this.speaking
+      ? probability >= continueAt
+      : probability >= startAt && db >= Math.max(...this.#recentDb) - maxDropDb;
+    this.observe(speech && db > minDb, frameMs);
   }
 }
 
