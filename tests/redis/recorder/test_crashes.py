@@ -262,7 +262,7 @@ async def test_f27_a_recorder_follows_redis_clock(
     """It compares its clock with times that others have written."""
     offset = broker.clock.offset_ms
     broker.clock.offset_ms += 3_600_000
-    running = asyncio.create_task(Recorder(broker, quickly, RecorderMetrics()).live())
+    running = asyncio.create_task(Recorder(broker, quickly, RecorderMetrics()).serve())
     await until(lambda: abs(broker.clock.offset_ms - offset) < 60_000, "the clock is right")
     running.cancel()
     await asyncio.wait([running])
