@@ -88,7 +88,7 @@ async def test_half_duplex(visitor: Visitor, sound: SoundServer) -> None:
         await expect(turn.locator("an-audio-player")).to_have_count(2, timeout=ANSWER_MS)
         await until(heard.has_sound)
     await expect(state).to_have_text("Listening")
-    asked = (await turn.locator(".heard").inner_text()).strip()
+    asked = (await turn.locator(".user-text").inner_text()).strip()
     answered = await turn.locator(".reply").inner_text()
     assert share_recognised("capital of Japan", asked) > 0.6
     assert asked != JAPAN or "Tokyo" in answered

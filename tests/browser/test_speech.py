@@ -239,8 +239,8 @@ async def test_two_half_duplex_turns_can_be_replayed(stack: Stack, visitor: Visi
     await expect(greeting.locator(".message")).to_have_count(1)
     await expect(greeting.locator(".reply")).to_have_text(GREETING)
     for turn, question, capital in zip(asked, [JAPAN, GERMANY], ["Tokyo", "Berlin"], strict=True):
-        await expect(turn.locator(".heard")).to_contain_text("capital", ignore_case=True)
-        heard = (await turn.locator(".heard").inner_text()).strip()
+        await expect(turn.locator(".user-text")).to_contain_text("capital", ignore_case=True)
+        heard = (await turn.locator(".user-text").inner_text()).strip()
         if question == JAPAN or heard == question:  # the small model mishears some names
             await expect(turn.locator(".reply")).to_contain_text(capital)
         await _audio_matches_text(turn)

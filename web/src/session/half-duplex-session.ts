@@ -92,7 +92,7 @@ export interface HalfDuplexTurnState {
   /** Length of the user's speech, ms. 0: the model's greeting, which nobody asked for. */
   readonly speechMs: number;
   /** The user's words. Empty until the answer is complete, and without a transcript. */
-  readonly heard: string;
+  readonly userText: string;
   readonly reply: string;
   readonly done: boolean;
   /** The answer was stopped. */
@@ -113,7 +113,7 @@ export interface HalfDuplexSessionState extends VoiceSessionState {
 const NEW_TURN: HalfDuplexTurnState = {
   id: 0,
   speechMs: 0,
-  heard: "",
+  userText: "",
   reply: "",
   done: false,
   cut: false,
@@ -212,7 +212,7 @@ export class HalfDuplexSession extends VoiceSession<
         this.#chunk(message.text_delta, message.audio_data);
         break;
       case "turn_done":
-        this.#turnDone({ reply: message.text, heard: message.user_text ?? "" });
+        this.#turnDone({ reply: message.text, userText: message.user_text ?? "" });
         break;
       case "stopped":
         this.stopped();

@@ -118,8 +118,8 @@ function spoken(state: SpokenState): { key: string; role: "user" | "model"; text
   const lines =
     "transcript" in state
       ? state.transcript.map(({ id, role, text }) => ({ key: `${id}`, role, text }))
-      : state.turns.flatMap(({ id, heard, reply }) => [
-          { key: `${id} user`, role: "user" as const, text: heard },
+      : state.turns.flatMap(({ id, userText, reply }) => [
+          { key: `${id} user`, role: "user" as const, text: userText },
           { key: `${id} model`, role: "model" as const, text: reply },
         ]);
   return lines.filter(({ text }) => text.trim() !== "");

@@ -171,10 +171,10 @@ export class HalfDuplexTurn extends BaseElement {
 
   protected override render(): TemplateResult {
     const t = halfDuplexStrings();
-    const { id, speechMs, heard } = this.turn;
+    const { id, speechMs, userText } = this.turn;
     const asked = html`<div class="message user">
       <p class="tiny strong">${t.spoke(formatDuration(speechMs))}</p>
-      ${heard === "" ? nothing : html`<p class="heard">${heard}</p>`}
+      ${userText === "" ? nothing : html`<p class="user-text">${userText}</p>`}
       ${this.#player(this.#sound?.user, INPUT_RATE, t.yourSpeech(id + 1))}
     </div>`;
     return html`${speechMs === 0 ? nothing : asked}
