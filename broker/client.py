@@ -20,8 +20,8 @@ from antiphon.broker.orphaned_keys import OrphanedKeys
 from antiphon.broker.queue import Queue
 from antiphon.broker.registry import Registry
 from antiphon.broker.resume_registry import ResumeRegistry
-from antiphon.broker.rows import LogLimit
 from antiphon.broker.scripts import Scripts
+from antiphon.broker.service.logs import LogLimit
 from antiphon.broker.service.metrics import BrokerMetrics
 from antiphon.broker.sessions import Leases, Sessions
 from antiphon.broker.settings import BrokerSettings

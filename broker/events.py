@@ -22,7 +22,7 @@ from antiphon.broker.connections.client import (
 from antiphon.broker.connections.pool import LONGEST_BLOCK_MS
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import Keys
-from antiphon.broker.rows import LogLimit
+from antiphon.broker.service.logs import LogLimit
 from antiphon.shared_schemas.registry import SessionEvent, UnreadableEvent
 
 log = structlog.get_logger()

@@ -6,7 +6,6 @@ a bug has changed must not end the processes that read it every second.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ import structlog
 from redis.exceptions import ResponseError
 
 from antiphon.broker.connections.client import RedisClient
+from antiphon.broker.service.logs import LogLimit
 from antiphon.shared_schemas.registry import LARGEST_NUMBER
 
 log = structlog.get_logger()
@@ -22,28 +22,6 @@ T = TypeVar("T")
 
 MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 """What reading a malformed row raises; decoding, JSON and validation raise ValueErrors."""
-
-_PERIOD_S = 60.0
-_LINES_PER_PERIOD = 20
-
-
-class LogLimit:
-    """At most one line per row, and a few lines in all, in a minute."""
-
-    def __init__(self) -> None:
-        self._since = 0.0
-        self._logged: set[str] = set()
-
-    def permits(self, row: str) -> bool:
-        now = time.monotonic()
-        if now - self._since > _PERIOD_S:
-            self._since = now
-            self._logged.clear()
-        if row in self._logged or len(self._logged) >= _LINES_PER_PERIOD:
-            return False
-        self._logged.add(row)
-        return True
-
 
 LIMIT = LogLimit()
 

@@ -10,6 +10,7 @@ import json
 import logging
 import re
 import sys
+import time
 from typing import Any, Literal
 
 import orjson
@@ -25,6 +26,8 @@ _KEPT_HEAD, _KEPT_TAIL = 6_000, 2_000
 """Characters that a log line keeps of a longer value: a client may choose how long a value is."""
 _SHOWN = 8
 """Characters of a recording id in logs: enough to find its folder, too few to open the recording."""
+_PERIOD_S = 60.0
+_LINES_PER_PERIOD = 20
 
 
 class LogSettings(AntiphonSettings):
@@ -127,3 +130,21 @@ def cut_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
         if extra > 0:
             event[name] = f"{text[:_KEPT_HEAD]} … {extra} characters … {text[-_KEPT_TAIL:]}"
     return event
+
+
+class LogLimit:
+    """At most one line per subject, and a few lines in all, in a minute."""
+
+    def __init__(self) -> None:
+        self._since = 0.0
+        self._logged: set[str] = set()
+
+    def permits(self, subject: str) -> bool:
+        now = time.monotonic()
+        if now - self._since > _PERIOD_S:
+            self._since = now
+            self._logged.clear()
+        if subject in self._logged or len(self._logged) >= _LINES_PER_PERIOD:
+            return False
+        self._logged.add(subject)
+        return True

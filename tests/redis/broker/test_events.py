@@ -8,9 +8,10 @@ import pytest
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
-from antiphon.broker import events, rows
+from antiphon.broker import events
 from antiphon.broker.client import Broker
 from antiphon.broker.events import EventGroup, EventWatch
+from antiphon.broker.service.logs import LogLimit
 from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import EndReason, SessionState
 from support.control_plane import activate, claim, join, now_ms, serve
@@ -114,7 +115,7 @@ async def test_past_events_are_read_in_pages(
 async def test_an_event_of_another_version_is_skipped(
     broker: Broker, raw: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "_LOG_LIMIT", rows.LogLimit())
+    monkeypatch.setattr(events, "_LOG_LIMIT", LogLimit())
     async with watching(broker) as watch, member(broker, "c1") as group:
         await raw.xadd(broker.keys.events, {"sid": "x", "state": "levitating"})
         await join(broker, "a")
