@@ -164,9 +164,14 @@ export class ServiceBadge extends BaseElement {
   protected override render(): TemplateResult {
     const { tone, text } = verdict(this.status);
     const able = this.#able.value;
-    const model = able?.simulated ? aboutStrings().simulated : able?.model;
-    return html`<span class="badge dot ${able?.simulated ? "caution" : tone}" role="status"
-      >${text}${model ? html` · <span class="truncate">${model}</span>` : nothing}</span
+    if (able?.simulated) {
+      // First, because a narrow screen cuts the end off.
+      return html`<span class="badge dot caution" role="status"
+        >${aboutStrings().simulated} · <span class="truncate">${text}</span></span
+      >`;
+    }
+    return html`<span class="badge dot ${tone}" role="status"
+      >${text}${able?.model ? html` · <span class="truncate">${able.model}</span>` : nothing}</span
     >`;
   }
 
