@@ -12,7 +12,7 @@ from support.browser_user import Browsers, Visitor
 from support.call_page import CallPage
 from support.shared_stack import TALKATIVE
 from support.stack import Stack, new_stack, until
-from support.turn_page import watch_frames
+from support.turn_page import reload_when_stored, watch_frames
 
 START = {"/": "Start call", "/half_duplex": "Start conversation"}
 GREETING = b'"greeting":"Hello! How can I help you?"'
@@ -166,7 +166,7 @@ async def test_a_chat_with_late_answers(visitor: Visitor) -> None:
     assert any(b"You are a helpful" in frame for frame in sent)
     await page.get_by_role("button", name="Stop generating").click()
     await expect(questions).to_have_text(["What is the capital of Italy?", "And of Japan?"])
-    await page.reload()
+    await reload_when_stored(page)
     await expect(answers.last).to_contain_text("stopped")
     await page.get_by_role("combobox", name="Preset").select_option("storyteller")
     await answers.last.get_by_role("button", name="Try again").click()

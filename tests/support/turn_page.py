@@ -85,6 +85,16 @@ async def attach_image(page: Page, way: str, name: str) -> None:
     )
 
 
+LETS_LEAVE = """() => dispatchEvent(new Event("beforeunload", { cancelable: true }))"""
+"""False while the page would ask first, because its browser has not stored everything yet."""
+
+
+async def reload_when_stored(page: Page) -> None:
+    """Playwright's reload alone answers the page's question with "Leave"."""
+    await page.wait_for_function(LETS_LEAVE, polling=50)
+    await page.reload()
+
+
 def accept_dialogs(page: Page) -> None:
     async def accept(dialog: Dialog) -> None:
         await dialog.accept()
