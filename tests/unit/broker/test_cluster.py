@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
-from antiphon.broker.connections import hash_slots
-from antiphon.broker.connections.hash_slots import HashSlotMap, slot_of
+from antiphon.broker.connections import cluster
+from antiphon.broker.connections.cluster import HashSlotMap, slot_of
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.redis_address import Endpoint
 
@@ -37,7 +37,7 @@ class Nodes:
 
 @pytest.fixture(autouse=True)
 def always_refresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hash_slots, "_REFRESH_S", -1.0)
+    monkeypatch.setattr(cluster, "_REFRESH_S", -1.0)
 
 
 async def test_the_seeds_are_asked_again_when_every_known_node_is_lost() -> None:
