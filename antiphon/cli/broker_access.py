@@ -11,7 +11,6 @@ import typer
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
-from antiphon.broker.redis_remedies import remedy_of
 from antiphon.broker.service.logs import configure_logging
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.common import fail
@@ -47,6 +46,6 @@ def call_broker(call: Callable[[Broker], Awaitable[T]], redis_url: str | None) -
         return asyncio.run(connect_and_call())
     except BrokerError as error:
         default = "Is `antiphon up` running in this folder? --redis-url names another Redis."
-        fail(f"{error}\n{remedy_of(str(error)) or default}")
+        fail(f"{error}\n{error.remedy or default}")
     except KeyboardInterrupt:
         raise typer.Exit from None

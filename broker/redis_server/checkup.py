@@ -23,7 +23,6 @@ from antiphon.broker.errors import (
 )
 from antiphon.broker.keys import Keys
 from antiphon.broker.redis_address import Endpoint
-from antiphon.broker.redis_remedies import remedy_of
 from antiphon.broker.redis_rights import check_rights
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.versions import (
@@ -68,8 +67,8 @@ def _remedy(error: BrokerError) -> str:
     if isinstance(error, BadPasswordFile):
         return "correct the file, or the setting that names it"
     if isinstance(error, IncompatibleRedis):
-        return remedy_of(str(error)) or "correct ANTIPHON_REDIS_URL"
-    return remedy_of(str(error)) or (
+        return error.remedy or "correct ANTIPHON_REDIS_URL"
+    return error.remedy or (
         "start it, or name another with ANTIPHON_REDIS_URL (`antiphon up` brings its own)"
     )
 

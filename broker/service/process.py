@@ -19,7 +19,6 @@ from antiphon.broker.errors import (
     BrokerUnavailable,
     IncompatibleRedis,
 )
-from antiphon.broker.redis_remedies import remedy_of
 from antiphon.broker.service.logs import configure_logging
 from antiphon.broker.settings import CONFIG_STATUS, InvalidSettings
 from antiphon.interrupts import INTERRUPTED
@@ -62,7 +61,7 @@ def why_it_cannot_start(error: Exception) -> str:
     """The error, and what to do about it if it is about Redis."""
     if not isinstance(error, IncompatibleRedis | BrokerUnavailable):
         return str(error)
-    remedy = remedy_of(str(error))
+    remedy = error.remedy
     if remedy is None and isinstance(error, BrokerUnavailable):
         remedy = "ANTIPHON_REDIS_URL names the server, and `antiphon up` starts one"
     return f"{error}; {remedy}" if remedy else str(error)

@@ -13,7 +13,6 @@ import typer
 from antiphon.broker import key_migration
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerError
-from antiphon.broker.redis_remedies import remedy_of
 from antiphon.broker.versions import SCHEMA_VERSION
 from antiphon.cli.broker_access import broker_settings, call_broker
 from antiphon.cli.common import RedisUrl, fail
@@ -70,7 +69,7 @@ def migrate_keys(redis_url: RedisUrl = None) -> None:
     try:
         moved = asyncio.run(key_migration.migrate_keys(broker_settings(redis_url)))
     except BrokerError as error:
-        fail("\n".join(filter(None, (str(error), remedy_of(str(error))))))
+        fail("\n".join(filter(None, (str(error), error.remedy))))
     if moved.found is None:
         typer.echo("there are no keys of Antiphon")
     elif moved.found == str(SCHEMA_VERSION):

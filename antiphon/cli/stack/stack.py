@@ -17,7 +17,6 @@ from urllib.request import ProxyHandler, Request, build_opener
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.key_migration import migrate_keys
-from antiphon.broker.redis_remedies import remedy_of
 from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
 from antiphon.broker.service.listening import check_bind
 from antiphon.broker.service.logs import LogSettings
@@ -308,7 +307,7 @@ class Stack:
         except TimeoutError:
             raise NotReady(f"the stack was not ready after {READY_TIMEOUT_S:.0f} s") from None
         except BrokerError as error:
-            remedy = remedy_of(str(error)) or "--redis-url or ANTIPHON_REDIS_URL names the server"
+            remedy = error.remedy or "--redis-url or ANTIPHON_REDIS_URL names the server"
             remedy = "" if self._redis else f"; {remedy}"
             raise NotReady(f"{error}{remedy}") from error
 
