@@ -19,6 +19,7 @@ from antiphon.broker.keys import Keys
 from antiphon.broker.orphaned_keys import OrphanedKeys
 from antiphon.broker.queue import Queue
 from antiphon.broker.registry import Registry
+from antiphon.broker.requirements import check_schema_version, check_server, first_calls
 from antiphon.broker.resume_registry import ResumeRegistry
 from antiphon.broker.scripts import Scripts
 from antiphon.broker.service.logs import LogLimit
@@ -28,7 +29,6 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.stores import AppSwitches, RecorderProgress, ShareStore, VoiceStore
 from antiphon.broker.stream_reader import StreamReader
 from antiphon.broker.streams import SessionStreams
-from antiphon.broker.versions import check_schema_version, check_server, first_calls
 from antiphon.broker.worker_connections import WorkerConnections
 
 log = structlog.get_logger()

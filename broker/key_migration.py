@@ -13,9 +13,7 @@ from antiphon.broker.connections.connect import connect
 from antiphon.broker.errors import IncompatibleRedis, ServicesRunning
 from antiphon.broker.keys import STREAM_NAMES, Keys, shard_tag
 from antiphon.broker.orphaned_keys import scan_keys
-from antiphon.broker.rows import call_on_row
-from antiphon.broker.settings import BrokerSettings
-from antiphon.broker.versions import (
+from antiphon.broker.requirements import (
     MIGRATING,
     SCHEMA_VERSION,
     check_schema_version,
@@ -25,6 +23,8 @@ from antiphon.broker.versions import (
     remedy_for,
     store_schema_version,
 )
+from antiphon.broker.rows import call_on_row
+from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.ids import is_session_id
 
 _POLL_S = 0.1

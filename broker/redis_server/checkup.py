@@ -23,10 +23,9 @@ from antiphon.broker.errors import (
 )
 from antiphon.broker.keys import Keys
 from antiphon.broker.redis_address import Endpoint
-from antiphon.broker.redis_rights import check_rights
-from antiphon.broker.settings import BrokerSettings
-from antiphon.broker.versions import (
+from antiphon.broker.requirements import (
     SCHEMA_VERSION,
+    check_rights,
     cluster_state,
     first_calls,
     is_supported,
@@ -34,6 +33,7 @@ from antiphon.broker.versions import (
     read_schema_version,
     remedy_for,
 )
+from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok, warning
 
 _PINGS = 25

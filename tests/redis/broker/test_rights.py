@@ -10,14 +10,14 @@ import pytest
 from redis.exceptions import ResponseError
 
 from antiphon.broker.client import open_broker
-from antiphon.broker.redis_rights import (
+from antiphon.broker.redis_server.checkup import examine_redis
+from antiphon.broker.requirements import (
     ON_A_CLUSTER,
     ON_A_ROW,
     ON_A_STREAM,
     WITHOUT_KEYS,
     right_for,
 )
-from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import StopIn, StoppedOut, StreamPosition
 from antiphon.shared_schemas.findings import FindingStatus

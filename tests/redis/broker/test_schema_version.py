@@ -8,8 +8,8 @@ from redis.asyncio import Redis
 from antiphon.broker.client import open_broker
 from antiphon.broker.errors import IncompatibleRedis
 from antiphon.broker.keys import Keys
+from antiphon.broker.requirements import SCHEMA_VERSION
 from antiphon.broker.settings import BrokerSettings
-from antiphon.broker.versions import SCHEMA_VERSION
 
 
 async def test_the_first_service_stores_its_version(settings: BrokerSettings, raw: Redis) -> None:

@@ -245,7 +245,7 @@ async def test_a_server_in_protected_mode() -> None:
 
 
 async def test_an_old_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.broker.versions._OLDEST_REDIS", (99, 0))
+    monkeypatch.setattr("antiphon.broker.requirements._OLDEST_REDIS", (99, 0))
     with RedisServer(tmp_path / "redis") as server:
         assert re.search(r"Redis \d.* is too old; .* or newer is needed", await refusal(server.url))
         assert "redis version: " in await failures(server.url)

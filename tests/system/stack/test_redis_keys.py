@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.keys import Keys, shard_tag
-from antiphon.broker.versions import SCHEMA_VERSION
+from antiphon.broker.requirements import SCHEMA_VERSION
 from antiphon.shared_schemas.entries import PastSteps
 from antiphon.shared_schemas.registry import SessionRow, WorkerCommand
 from antiphon.shared_schemas.voices import Voice, new_voice_id
