@@ -14,8 +14,7 @@ from typing import Any, Unpack, assert_never
 
 from antiphon.client.link import Link, open_link
 from antiphon.client.options import ClientOptions, with_options
-from antiphon.client.parsing import Parser
-from antiphon.client.results import Piece
+from antiphon.client.results import Parser, Piece
 from antiphon.client.session import Session, run_session
 from antiphon.shared_schemas.content import (
     AudioPart,

@@ -26,8 +26,7 @@ from typing import Any, Unpack
 from antiphon.client.errors import SessionOver
 from antiphon.client.link import Link, checked_session_id, new_session_id, open_link
 from antiphon.client.options import ClientOptions, with_options
-from antiphon.client.parsing import Parser
-from antiphon.client.results import Unit
+from antiphon.client.results import Parser, Unit
 from antiphon.client.session import Session, check_frames, config_fields, run_session
 from antiphon.client.sound import (
     check_samples,

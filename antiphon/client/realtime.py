@@ -24,8 +24,7 @@ from antiphon.client.chat import History, request_fields
 from antiphon.client.errors import InvalidAudio
 from antiphon.client.link import Link, open_link
 from antiphon.client.options import ClientOptions, with_options
-from antiphon.client.parsing import Parser
-from antiphon.client.results import Spoken
+from antiphon.client.results import Parser, Spoken
 from antiphon.client.session import Session, check_frames, run_session
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.messages.chat import ChatGeneration, ChatTts

@@ -19,8 +19,7 @@ from antiphon.client.errors import (
     UnreadableMessage,
 )
 from antiphon.client.link import CLOSE_TIMEOUT_S, Link
-from antiphon.client.parsing import Parser
-from antiphon.client.results import CONVERSIONS
+from antiphon.client.results import CONVERSIONS, Parser
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.messages.chat import PrefillDone, PrefillProgress, UnstreamedChatDone
 from antiphon.shared_schemas.messages.duplex import Timeout
