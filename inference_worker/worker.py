@@ -20,8 +20,12 @@ from antiphon.inference_worker.engines.factory import build_processor
 from antiphon.inference_worker.heartbeat import WorkerHeartbeat
 from antiphon.inference_worker.metrics import WorkerMetrics
 from antiphon.inference_worker.pool import SessionPool
-from antiphon.inference_worker.sessions.context import SessionTracer, WorkerContext
-from antiphon.inference_worker.sessions.engine_executor import EngineExecutor, finish_despite_cancel
+from antiphon.inference_worker.sessions.context import (
+    EngineExecutor,
+    SessionTracer,
+    WorkerContext,
+    finish_despite_cancel,
+)
 from antiphon.inference_worker.sessions.transcripts import UserTranscriber
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.shared_schemas.ids import new_process_id

@@ -14,8 +14,7 @@ from antiphon.broker.streams import StreamWriter
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.heartbeat import WorkerHeartbeat
 from antiphon.inference_worker.pool import SessionPool
-from antiphon.inference_worker.sessions.context import WorkerContext
-from antiphon.inference_worker.sessions.engine_executor import EngineExecutor
+from antiphon.inference_worker.sessions.context import EngineExecutor, WorkerContext
 from antiphon.inference_worker.sessions.transcripts import UserTranscriber
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.inference_worker.worker import Claimer

@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 from structlog.contextvars import bound_contextvars, get_contextvars
 
-from antiphon.inference_worker.sessions.engine_executor import EngineExecutor
+from antiphon.inference_worker.sessions.context import EngineExecutor
 
 
 @pytest.fixture
