@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.edge.chat_connections import ChatConnections
+from antiphon.edge.context import ChatConnections
 from antiphon.edge.errors import Draining
 
 
