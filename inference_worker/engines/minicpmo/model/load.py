@@ -24,11 +24,11 @@ from antiphon.inference_worker.engines.minicpmo.device import pick_device
 from antiphon.inference_worker.engines.minicpmo.model.kernel_check import check_kernels, use_triton
 from antiphon.inference_worker.engines.minicpmo.model.layer import TorchKernels, set_quantized
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
-from antiphon.inference_worker.engines.minicpmo.model.packed_checkpoints import (
+from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
+    QUANTIZERS,
     PackedFormat,
     packed_format,
 )
-from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import QUANTIZERS
 from antiphon.inference_worker.engines.types import EngineLoadError, LoadProgress
 
 NAMES_SHOWN = 8

@@ -28,7 +28,11 @@ from antiphon.inference_worker.engines.minicpmo.sessions.beam_search import (
     BeamCursor,
     BeamSearch,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.context import Piece, TextContext
+from antiphon.inference_worker.engines.minicpmo.sessions.context import (
+    Piece,
+    TextContext,
+    TurnWindow,
+)
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
     ANSWER_OPENING,
     USER_CLOSING,
@@ -38,7 +42,6 @@ from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
     message_text,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import AnswerSpeech
-from antiphon.inference_worker.engines.minicpmo.sessions.turn_window import TurnWindow
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
 
 NO_CALLS: Mapping[int, Sequence[dict[str, Any]]] = {}

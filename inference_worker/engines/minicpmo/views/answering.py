@@ -11,14 +11,13 @@ from dataclasses import replace
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SamplingSettings, Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.context import counting_input
+from antiphon.inference_worker.engines.minicpmo.sessions.context import TurnWindow, counting_input
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import PromptPart
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import (
     ANSWER_SPEECH,
     AnswerSpeech,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.turn_window import TurnWindow
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
     TurnConversation,
     WrittenAnswer,

@@ -199,7 +199,7 @@ def test_packed_tensors_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 def test_a_row_with_one_scale_is_split_into_groups() -> None:
     """compressed-tensors with a scale per output, as the strategy `channel` stores it."""
-    from antiphon.inference_worker.engines.minicpmo.model.packed_checkpoints import (
+    from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
         _repack_compressed,
     )
 

@@ -11,16 +11,16 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Feed, Steps
+from antiphon.inference_worker.engines.minicpmo.sessions.context import (
+    WINDOW_HIGH_TOKENS,
+    WINDOW_LOW_TOKENS,
+    TurnWindow,
+)
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import AudioClip, PromptPart
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import (
     ANSWER_SPEECH,
     AnswerSpeech,
     SpeechContext,
-)
-from antiphon.inference_worker.engines.minicpmo.sessions.turn_window import (
-    WINDOW_HIGH_TOKENS,
-    WINDOW_LOW_TOKENS,
-    TurnWindow,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import TurnConversation
 from antiphon.inference_worker.engines.minicpmo.views.answering import answer_sampling

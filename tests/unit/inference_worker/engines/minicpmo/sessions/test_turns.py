@@ -20,13 +20,12 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     Feed,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions import context
-from antiphon.inference_worker.engines.minicpmo.sessions.context import in_portions
+from antiphon.inference_worker.engines.minicpmo.sessions.context import TurnWindow, in_portions
 from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
     ANSWER_OPENING,
     USER_CLOSING,
     AudioClip,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.turn_window import TurnWindow
 from antiphon.inference_worker.engines.minicpmo.sessions.turns import TurnConversation
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
 from support.minicpmo import golden_set
