@@ -7,18 +7,14 @@ import sys
 from antiphon.interrupts import QuietInterrupts
 
 with QuietInterrupts():
-    from antiphon.broker.service.process import freeze_heap, run_service
+    from antiphon.broker.service.process import run_service
     from antiphon.inference_worker.engines.types import EngineLoadError
     from antiphon.inference_worker.settings import WorkerSettings
     from antiphon.inference_worker.worker import run
 
 
 def main() -> int:
-    return run_service(
-        "worker",
-        lambda: run(WorkerSettings(), on_loaded=freeze_heap),
-        permanent=(EngineLoadError,),
-    )
+    return run_service("worker", lambda: run(WorkerSettings()), permanent=(EngineLoadError,))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 
 import structlog
 from structlog.contextvars import bind_contextvars
@@ -13,7 +12,7 @@ from antiphon.broker.client import open_broker
 from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.service.metrics import BrokerMetrics, new_registry
-from antiphon.broker.service.process import stop_on_signals
+from antiphon.broker.service.process import freeze_heap, stop_on_signals
 from antiphon.broker.service.status_port import status_port
 from antiphon.broker.service.tracing import open_tracing
 from antiphon.inference_worker.engines.factory import build_processor
@@ -40,14 +39,10 @@ _CLAIM_FALLBACK_S = 1.0
 """Claim at this interval even without an event."""
 
 
-async def run(
-    settings: WorkerSettings,
-    stop: asyncio.Event | None = None,
-    on_loaded: Callable[[], None] = lambda: None,
-) -> None:
+async def run(settings: WorkerSettings, stop: asyncio.Event | None = None) -> None:
     """Serve until `stop` is set (by default on SIGTERM and SIGINT) or an operator asks, then drain.
 
-    A second signal ends the drain. `on_loaded` is called before the first session.
+    A second signal ends the drain.
 
     Raises EngineLoadError if the engine cannot start.
     """
@@ -82,7 +77,7 @@ async def run(
             metrics=metrics,
         )
         try:
-            await _Worker(context).run(stop, hurry, on_loaded)
+            await _Worker(context).run(stop, hurry)
         finally:
             engine.close()
             processor.close()
@@ -97,9 +92,7 @@ class _Worker:
         self._heartbeat = WorkerHeartbeat(context, self._pool)
         context.metrics.show(context.counters, context.settings.slots, lambda: len(self._pool))
 
-    async def run(
-        self, stop: asyncio.Event, hurry: asyncio.Event, on_loaded: Callable[[], None]
-    ) -> None:
+    async def run(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
         """Load, serve until asked to stop, drain. The registry row is removed in any case."""
         settings, registry = self._context.settings, self._context.metrics.registry
         page = status_port(
@@ -109,7 +102,7 @@ class _Worker:
             beating = asyncio.create_task(self._heartbeat.run(), name="heartbeat")
             try:
                 await self._load()
-                on_loaded()
+                freeze_heap()
                 await self._serve(stop, beating)
                 await self._drain(stop, hurry)
             finally:

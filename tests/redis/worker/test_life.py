@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -47,12 +47,12 @@ def processor(monkeypatch: pytest.MonkeyPatch) -> SlowToLoad:
 
 @asynccontextmanager
 async def worker_process(
-    settings: BrokerSettings, on_loaded: Callable[[], None] = lambda: None, **overrides: object
+    settings: BrokerSettings, **overrides: object
 ) -> AsyncIterator[asyncio.Event]:
     """A worker in this process. It drains when the event is set, or at the end."""
     values = {**settings.model_dump(), "health_port": 0, "drain_s": 0, **overrides}
     stop = asyncio.Event()
-    life = asyncio.create_task(worker.run(WorkerSettings(**values), stop, on_loaded))
+    life = asyncio.create_task(worker.run(WorkerSettings(**values), stop))
     try:
         yield stop
     finally:
@@ -61,16 +61,17 @@ async def worker_process(
             await life
 
 
-async def test_the_process_is_prepared_between_the_load_and_the_first_session(
-    settings: BrokerSettings, processor: SlowToLoad
+async def test_the_heap_is_frozen_between_the_load_and_the_first_session(
+    settings: BrokerSettings, processor: SlowToLoad, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before: list[set[str]] = []
     with capture_logs() as logs:
 
-        def on_loaded() -> None:
+        def freeze_heap() -> None:
             before.append({entry["event"] for entry in logs})
 
-        async with worker_process(settings, on_loaded):
+        monkeypatch.setattr(worker, "freeze_heap", freeze_heap)
+        async with worker_process(settings):
             await until(processor.loading.is_set, within_s=30)
             assert not before
             processor.may_load.set()
