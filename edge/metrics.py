@@ -13,12 +13,7 @@ from prometheus_client.registry import Collector
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.service.metrics import (
-    SECONDS,
-    BrokerMetrics,
-    HopHistogram,
-    new_registry,
-)
+from antiphon.broker.service.metrics import SECONDS, BrokerMetrics, HopHistogram, new_registry
 from antiphon.shared_schemas.registry import (
     EdgeSnapshot,
     QueuedSession,

@@ -8,12 +8,7 @@ import ssl
 from urllib.parse import urlsplit
 
 import orjson
-from websockets.exceptions import (
-    InvalidMessage,
-    InvalidProxy,
-    InvalidProxyMessage,
-    InvalidStatus,
-)
+from websockets.exceptions import InvalidMessage, InvalidProxy, InvalidProxyMessage, InvalidStatus
 
 from antiphon.shared_schemas.wire import Error
 

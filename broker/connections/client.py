@@ -13,17 +13,9 @@ from typing import Any, TypeVar
 import structlog
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import (
-    RedisError,
-    ResponseError,
-)
+from redis.exceptions import RedisError, ResponseError
 
-from antiphon.broker.connections.outages import (
-    FAILURES,
-    is_demotion,
-    is_redirection,
-    outage,
-)
+from antiphon.broker.connections.outages import FAILURES, is_demotion, is_redirection, outage
 from antiphon.broker.connections.pipeline import COPIED_BYTES, LONG_BYTES, Pipeline
 from antiphon.broker.connections.pool import (
     LONGEST_BLOCK_MS,

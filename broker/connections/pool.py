@@ -13,11 +13,7 @@ from typing import Any
 
 import hiredis
 from redis.asyncio import BlockingConnectionPool
-from redis.asyncio.connection import (
-    AbstractConnection,
-    Connection,
-    UnixDomainSocketConnection,
-)
+from redis.asyncio.connection import AbstractConnection, Connection, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError

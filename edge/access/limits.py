@@ -14,12 +14,7 @@ from prometheus_client import Counter as CounterMetric
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from antiphon.edge.errors import (
-    BudgetExceeded,
-    HttpError,
-    TooManyConnections,
-    http_error_response,
-)
+from antiphon.edge.errors import BudgetExceeded, HttpError, TooManyConnections, http_error_response
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 
 log = structlog.get_logger()

@@ -14,13 +14,7 @@ import pybase64
 
 from antiphon.edge.errors import Close, Fault, error_message, worker_error
 from antiphon.edge.json_text import ClientFrame
-from antiphon.edge.media.decode import (
-    InputReader,
-    decode_frame,
-    read_audio,
-    read_image,
-    read_video,
-)
+from antiphon.edge.media.decode import InputReader, decode_frame, read_audio, read_image, read_video
 from antiphon.edge.media.voices import UploadedVoices, decode_voice, load_named_voice
 from antiphon.edge.protocols.machine import (
     Action,

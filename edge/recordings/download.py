@@ -15,12 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from antiphon.edge.recordings.store import (
-    RecordingNotFound,
-    RecordingStore,
-    StoredFile,
-    media_type,
-)
+from antiphon.edge.recordings.store import RecordingNotFound, RecordingStore, StoredFile, media_type
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE
 
 FILES_WITH_ID = (META_FILE, RECORDING_FILE)

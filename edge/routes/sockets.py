@@ -20,10 +20,7 @@ from antiphon.edge.protocols.chat import ChatDecoder, ChatMachine, decode_reques
 from antiphon.edge.protocols.duplex import DuplexDecoder, DuplexMachine
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder, HalfDuplexMachine
 from antiphon.edge.protocols.machine import Command
-from antiphon.edge.protocols.realtime import (
-    RealtimeDecoder,
-    RealtimeMachine,
-)
+from antiphon.edge.protocols.realtime import RealtimeDecoder, RealtimeMachine
 from antiphon.edge.protocols.realtime_reports import encode_realtime_error
 from antiphon.edge.protocols.realtime_v2 import Negotiation
 from antiphon.edge.routes.realtime_chat import continue_as_chat, serve_chat_mode

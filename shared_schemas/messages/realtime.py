@@ -8,13 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from antiphon.shared_schemas.messages.duplex import MAX_FRAMES, PlayedMs, Slices
-from antiphon.shared_schemas.wire import (
-    ClientMessage,
-    Media,
-    MessageReader,
-    Notice,
-    ServerMessage,
-)
+from antiphon.shared_schemas.wire import ClientMessage, Media, MessageReader, Notice, ServerMessage
 
 MIN_SAMPLES = 4000
 """A quarter of a second: the shortest audio of an `append`."""

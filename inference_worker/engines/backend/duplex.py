@@ -15,12 +15,7 @@ from antiphon.inference_worker.engines.backend.options import BackendOptions
 from antiphon.inference_worker.engines.backend.server_pool import BackendServer, ServerPool
 from antiphon.inference_worker.engines.backend.view import BackendView
 from antiphon.inference_worker.engines.processor import DuplexView
-from antiphon.inference_worker.engines.types import (
-    EngineError,
-    EngineLost,
-    PastUnit,
-    PrefillReport,
-)
+from antiphon.inference_worker.engines.types import EngineError, EngineLost, PastUnit, PrefillReport
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.unit_result import UnitResult

@@ -15,12 +15,7 @@ from antiphon.inference_worker.engines.local.dialogue import Dialogue
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.transcription import transcribe
 from antiphon.inference_worker.engines.processor import HalfDuplexView
-from antiphon.inference_worker.engines.types import (
-    Delta,
-    EngineError,
-    PastTurn,
-    UnsupportedContent,
-)
+from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn, UnsupportedContent
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.content import AudioPart, ConversationMessage, TextPart

@@ -21,11 +21,7 @@ from antiphon.inference_worker.engines.minicpmo.model.load import (
     expected_names,
     find_shards,
 )
-from antiphon.inference_worker.engines.minicpmo.model.memory import (
-    GIB,
-    check_memory,
-    free_bytes,
-)
+from antiphon.inference_worker.engines.minicpmo.model.memory import GIB, check_memory, free_bytes
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.token2wav.checkpoint_guard import check_yaml
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import find_token2wav

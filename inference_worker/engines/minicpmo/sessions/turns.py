@@ -24,10 +24,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     TokenRow,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
-from antiphon.inference_worker.engines.minicpmo.sessions.beam_search import (
-    BeamCursor,
-    BeamSearch,
-)
+from antiphon.inference_worker.engines.minicpmo.sessions.beam_search import BeamCursor, BeamSearch
 from antiphon.inference_worker.engines.minicpmo.sessions.context import (
     Piece,
     TextContext,
