@@ -48,9 +48,16 @@ HIGHLIGHTED = """(all) => all.map((one) => {
 })"""
 """Whether each element is chosen, and whether it has the system's colour for that."""
 
-SMALL_VIDEO = """() => {
+VIDEO_PLAYS = """() => {
   const video = document.querySelector("video");
   return video && !video.paused && video.videoWidth > 0 && video.getBoundingClientRect().width > 0;
+}"""
+
+HEIGHTS = "(all) => all.map((one) => one.getBoundingClientRect().height)"
+
+COUNT_LOADS = """(video) => {
+  window.loads = 0;
+  video.addEventListener("emptied", () => { loads += 1; });
 }"""
 
 
@@ -205,7 +212,7 @@ async def test_a_call_continues_in_a_small_window_and_comes_back(visitor: Visito
     small = await _opened_small_window(page)
     await expect(page.get_by_text("The call is in a small window")).to_be_visible()
     await expect(video).to_have_count(0)
-    await small.wait_for_function(SMALL_VIDEO)
+    await small.wait_for_function(VIDEO_PLAYS)
     await expect(small.locator(".caption.model")).to_be_visible()
     assert await a11y_findings(page) == []
     await call.reaches_units(await call.units() + 2)
@@ -213,8 +220,24 @@ async def test_a_call_continues_in_a_small_window_and_comes_back(visitor: Visito
     await expect(page.get_by_role("button", name="Mute")).to_have_attribute("aria-pressed", "true")
 
     await small.close()
-    await page.wait_for_function(SMALL_VIDEO)
+    await page.wait_for_function(VIDEO_PLAYS)
     await call.is_in("active")
+    await call.end()
+
+
+async def test_the_video_of_a_call_plays_without_gaps(visitor: Visitor) -> None:
+    """Also while the call changes what the page shows."""
+    page = await visitor.open("/omni")
+    call = CallPage(page)
+    await call.start("/omni", forceListen=0)
+    await call.is_in("active")
+    await page.wait_for_function(VIDEO_PLAYS)
+    video = page.locator(".stage .video-preview video")
+    await video.evaluate(COUNT_LOADS)
+    await call.press("Mute")
+    await call.reaches_units(await call.units() + 3)
+    assert await page.evaluate("loads") == 0
+    assert float(await video.evaluate("(it) => it.currentTime")) > 1
     await call.end()
 
 

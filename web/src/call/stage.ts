@@ -5,6 +5,7 @@ import "../components/voice-orb.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { keyed } from "lit/directives/keyed.js";
+import { live } from "lit/directives/live.js";
 import type { Preset } from "../api/catalog.ts";
 import { type ProblemText, sessionEndText } from "../components/session-status.ts";
 import type { OrbMode } from "../components/voice-orb.ts";
@@ -323,7 +324,10 @@ function caption({ role, text, cut }: TranscriptLine): TemplateResult {
   </p>`;
 }
 
-/** The video that the model receives. The front camera is mirrored if the user wants this. */
+/**
+ * The video that the model receives. The front camera is mirrored if the user wants this. `live`:
+ * setting the same stream again would show nothing until its next frame.
+ */
 function videoPreview({ call, state, values }: CallView): TemplateResult {
   const label = callStrings().sentVideo;
   if (state.file?.hasVideo) {
