@@ -45,6 +45,17 @@ locks.query = async () => {
 };"""
 """The page learns late which recordings another tab has."""
 
+OTHERS = ".stage :is(.presets, an-call-orb, .call-status, .start, .tools, an-service-badge)"
+
+COVERS = """(notice, others) => {
+  const box = notice.getBoundingClientRect();
+  const overlaps = ({ top, bottom, left, right }) =>
+    top < box.bottom && bottom > box.top && left < box.right && right > box.left;
+  return [...document.querySelectorAll(others)]
+    .filter((one) => overlaps(one.getBoundingClientRect())).map((one) => one.outerHTML.slice(0, 80));
+}"""
+"""The elements that a notice overlaps."""
+
 PAUSE_SOON = """(audio) => {
   window.hasPaused = false;
   audio.ontimeupdate = () => {
@@ -91,6 +102,14 @@ async def test_leaving_a_call_asks_and_the_recording_of_the_browser_is_kept(
     await page.reload()
     kept = page.get_by_role("region", name="Unsaved recording")
     await expect(kept).to_contain_text("Audio")
+    for width, height in ((390, 844), (844, 390), (1280, 800), (320, 568)):
+        await page.set_viewport_size({"width": width, "height": height})
+        await page.evaluate("scrollTo(0, 0)")  # a rotation can scroll
+        assert await kept.evaluate(COVERS, OTHERS) == [], (width, height)
+        for name in ("Save", "Delete"):
+            await expect(kept.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
+        await expect(page.get_by_role("button", name="Your conversations")).to_be_visible()
+        await expect(page.locator(".stage .start")).to_be_in_viewport(ratio=1)
     assert await a11y_findings(page) == []
     async with page.expect_download() as download:
         await kept.get_by_role("button", name="Save").click()

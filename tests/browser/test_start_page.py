@@ -145,6 +145,33 @@ async def test_everything_is_in_reach_on_a_small_phone(
     await CallPage(page).end()
 
 
+@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+async def test_a_video_call_fits_on_a_small_phone(visitor: Visitor, locale: str) -> None:
+    page = await visitor.open("/omni", phone=True, locale=locale)
+    await page.set_viewport_size({"width": 320, "height": 568})
+    start = page.locator(".start > .button.primary")
+    preview = page.locator(".start > .button.quiet")
+    await expect(page.locator(".limits")).to_be_visible()
+    text, button = await page.locator(".call-status").bounding_box(), await start.bounding_box()
+    assert text is not None
+    assert button is not None
+    assert text["y"] + text["height"] + 8 <= button["y"]
+    await expect(preview).to_be_in_viewport(ratio=1)
+    await page.set_viewport_size({"width": 844, "height": 390})
+    await preview.click()
+    await page.wait_for_function(VIDEO_PLAYS)
+    await expect(start).to_be_in_viewport(ratio=1)
+    await page.set_viewport_size({"width": 320, "height": 568})
+    await start.click()
+    await expect(page.locator(".call-control")).to_have_count(6)
+    for control in await page.locator(".call-control").all():
+        await expect(control).to_be_in_viewport(ratio=1)
+    heights = await page.locator(".call-control .name").evaluate_all(HEIGHTS)
+    assert len(set(heights)) == 1, heights
+    await page.locator(".call-control.end").click()
+    await expect(start).to_be_in_viewport(ratio=1)
+
+
 @pytest.mark.parametrize("path", ["/turnbased", "/half_duplex", "/admin"])
 async def test_a_small_phone_has_room_for_the_head_of_a_page(visitor: Visitor, path: str) -> None:
     page = await visitor.open(path)  # the emulation of a phone zooms out instead

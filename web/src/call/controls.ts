@@ -18,6 +18,8 @@ import "./call-page.css";
 interface Control {
   readonly iconName: IconName;
   readonly label: string;
+  /** A shorter label that is shown. */
+  readonly shown?: string;
   readonly hint?: string;
   readonly tone?: "end" | "go" | "mute";
   readonly pressed?: boolean;
@@ -78,6 +80,7 @@ function cameraControls({ call, state, actions }: CallView): Control[] {
     {
       iconName: on ? "camera" : "cameraOff",
       label: t.camera,
+      shown: t.cameraShown,
       hint: t.cameraHint,
       pressed: !on,
       key: "camera",
@@ -102,6 +105,7 @@ function endControl({ state, actions }: CallView): Control {
 function control({
   iconName,
   label,
+  shown,
   hint,
   tone,
   pressed,
@@ -112,12 +116,13 @@ function control({
   return html`<button
     class="call-control ${tone ?? ""}"
     title=${ifDefined(hint)}
+    aria-label=${ifDefined(shown && label)}
     aria-pressed=${ifDefined(pressed)}
     aria-keyshortcuts=${ifDefined(key && keyName(key))}
     aria-disabled=${disabled ? "true" : nothing}
     @click=${() => disabled || run()}
   >
-    <span class="circle">${icon(iconName)}</span><span class="name">${label}</span>
+    <span class="circle">${icon(iconName)}</span><span class="name">${shown ?? label}</span>
   </button>`;
 }
 

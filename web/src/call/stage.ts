@@ -97,10 +97,7 @@ function formatLength({ since, until }: CallState): string {
 /** Notices during a call. */
 function callNotices(view: CallView): TemplateResult | typeof nothing {
   const { sessionState, file } = view.state;
-  if (sessionState.phase === "ended") return nothing;
-  if (sessionState.phase === "idle") {
-    return html`<div class="notices"><an-kept-recordings></an-kept-recordings></div>`;
-  }
+  if (sessionState.phase === "ended" || sessionState.phase === "idle") return nothing;
   const lost = sessionState.connection.state === "reconnecting";
   const problem = sessionState.phase === "active" ? view.state.inputProblem : null;
   const played = sessionState.sourceEnded && file !== null;
@@ -165,6 +162,7 @@ export function callStage(view: CallView): TemplateResult {
   return html`<section class="stage ${sessionState.phase} ${waits} ${hasVideo ? "has-video" : ""} ${overVideo ? "dark-scheme" : ""} ${view.faded ? "faded" : ""}">
     <div class="top">
       <div class="grow">${isBusy(view.state) ? head(view) : html`<an-service-badge></an-service-badge>`}</div>
+      ${sessionState.phase === "idle" ? html`<an-kept-recordings></an-kept-recordings>` : nothing}
       <div class="tools">${displayButtons(view)} ${panelButtons(view)}</div>
     </div>
     ${callNotices(view)}
@@ -340,7 +338,7 @@ function videoPreview({ call, state, values }: CallView): TemplateResult {
       autoplay
       playsinline
       .muted=${true}
-      .srcObject=${stream}
+      .srcObject=${live(stream)}
       aria-label=${label}
       @resize=${({ currentTarget }: Event) => setAspectRatio(currentTarget as HTMLVideoElement)}
     ></video>

@@ -4,7 +4,7 @@ import { customElement, property, state } from "lit/decorators.js";
 import { ref } from "lit/directives/ref.js";
 import { fetchApi, keyFor } from "../api/http.ts";
 import { assetPath, recordingMeta, replayAudio } from "../api/recordings.ts";
-import { defineStrings, formatDateTime } from "../i18n/language.ts";
+import { defineStrings, formatTime } from "../i18n/language.ts";
 import { savedName, saveRecording, uploadRecording } from "../session/browser-recording.ts";
 import { showError, UserTask } from "../shell/errors.ts";
 import { ownConversations } from "../storage/conversations.ts";
@@ -42,7 +42,7 @@ const recordingActionsStrings = defineStrings(
     open: "Open",
     share: "Share",
     kept: "Unsaved recording",
-    keptHint: "This browser keeps it for a day.",
+    keptHint: "This browser keeps it for a day",
     discard: "Delete",
   },
   {
@@ -64,7 +64,7 @@ const recordingActionsStrings = defineStrings(
     open: "打开",
     share: "分享",
     kept: "未保存的录制",
-    keptHint: "此浏览器会保留一天。",
+    keptHint: "此浏览器会保留一天",
     discard: "删除",
   },
 );
@@ -293,33 +293,40 @@ export class KeptRecordings extends BaseElement {
 
   protected override render(): TemplateResult {
     const [newest] = this.kept;
-    const list = this.hasConversations
-      ? html`<an-own-conversations></an-own-conversations>`
-      : nothing;
-    if (!newest) return html`${list}`;
+    return html`${newest ? this.#offer(newest) : nothing}
+    ${this.hasConversations ? html`<an-own-conversations></an-own-conversations>` : nothing}`;
+  }
+
+  #offer(newest: KeptRecording): TemplateResult {
     const t = recordingActionsStrings();
     const name = newest.type.startsWith("video") ? t.video : t.audio;
     return html`<div class="callout" role="region" aria-label=${t.kept}>
       ${icon("record")}
-      <div class="grow stack tight">
+      <div class="grow">
         <p class="strong">${t.kept}</p>
-        <p class="small soft">${name}, ${formatDateTime(newest.startedAt)}. ${t.keptHint}</p>
-        <div class="row tight">
-          <button class="button small" @click=${() => this.#save(newest)}>
-            ${icon("download")} ${t.save}
-          </button>
-          <button class="button small quiet" @click=${() => this.#remove(newest)}>
-            ${icon("trash")} ${t.discard}
-          </button>
-          ${list}
-        </div>
+        <p class="tiny soft">
+          ${name} · ${formatTime(newest.startedAt)}<span class="hint"> · ${t.keptHint}</span>
+        </p>
+      </div>
+      <div class="row tight still">
+        <button class="button small save" title=${t.save} @click=${() => this.#save(newest)}>
+          ${icon("download")} <span>${t.save}</span>
+        </button>
+        <button
+          class="button small quiet square"
+          title=${t.discard}
+          aria-label=${t.discard}
+          @click=${() => this.#remove(newest)}
+        >
+          ${icon("trash")}
+        </button>
       </div>
     </div>`;
   }
 
   async #load(): Promise<void> {
     const [all, kept] = await Promise.all([ownConversations(), abandonedRecordings()]);
-    // Together, because the list moves with what is kept, and an open dialog would close.
+    // Together, so that the page moves once.
     this.hasConversations = all.length > 0;
     this.kept = kept;
   }

@@ -89,6 +89,11 @@ export function formatDateTime(when: string | number | Date): string {
   return new Intl.DateTimeFormat(tag(), style).format(new Date(when));
 }
 
+/** Short time of day, for what is not older than a day. */
+export function formatTime(when: number): string {
+  return new Intl.DateTimeFormat(tag(), { timeStyle: "short" }).format(when);
+}
+
 function unit(value: number, name: "millisecond" | "second", digits: number): string {
   const options = { style: "unit", unit: name, maximumFractionDigits: digits } as const;
   return numberFormat(options).format(value);
