@@ -167,9 +167,15 @@ async def test_pages_estimates_and_workers_are_changed(stack: Stack, visitor: Vi
     await expect(menu.get_by_role("link", name="Video call")).to_have_count(0)
     assert httpx.get(f"{visitor.url}/omni").status_code == 403
 
-    await page.get_by_label("Voice call, seconds").fill("222.5")
-    await page.get_by_role("button", name="Save").click()
+    save, seconds = (
+        page.get_by_role("button", name="Save"),
+        page.get_by_label("Voice call, seconds"),
+    )
+    await expect(save).to_be_disabled()
+    await seconds.fill("222.5")
+    await save.click()
     await expect(page.get_by_text("Waiting times saved")).to_be_visible()
+    await expect(save).to_be_disabled()
     config = httpx.get(f"{visitor.url}/api/config/eta").json()["config"]
     assert (config["eta_audio_duplex_s"], config["eta_chat_s"]) == (222.5, 15)
 

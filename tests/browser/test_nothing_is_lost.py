@@ -150,9 +150,14 @@ async def test_a_call_replays_at_once_and_later_from_the_server(
     await _is_at(page, at)
     assert await page.evaluate("window.isSamePage")
     await page.get_by_role("button", name="Share").click()
+    save = page.get_by_role("dialog").get_by_role("button", name="Save").first
+    await expect(save).to_be_disabled()
     await page.get_by_label("Name").fill("A short call")
-    await page.get_by_role("dialog").get_by_role("button", name="Save").first.click()
+    await save.click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("A short call")
+    await expect(save).to_be_disabled()
+    await page.get_by_label("Name").fill("A short call ")
+    await expect(save).to_be_disabled()
     await page.reload()
     await expect(page.get_by_role("heading", level=1)).to_have_text("A short call")
 

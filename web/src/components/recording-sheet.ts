@@ -1,5 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
+import { live } from "lit/directives/live.js";
 import type { RecordingMeta, ShareLink } from "../api/answers.ts";
 import { fetchApi, keyFor } from "../api/http.ts";
 import {
@@ -182,6 +183,10 @@ async function copy(link: ShareLink): Promise<void> {
 const LONGEST_NAME = 200;
 const LONGEST_COMMENT = 2000;
 
+function isChange(draft: string | null, saved: string): boolean {
+  return draft !== null && draft.trim() !== saved;
+}
+
 /**
  * What a user can do with a recording of the server. Guests of a share link can only save it.
  * Content of a dialog.
@@ -197,9 +202,11 @@ export class RecordingSheet extends BaseElement {
   @state() private meta: RecordingMeta | null = null;
   /** Null if this browser does not list the conversation. */
   @state() private givenName: string | null = null;
+  /** Null if the name is unchanged. */
+  @state() private nameDraft: string | null = null;
   @state() private comment = "";
   /** Null if the comment is unchanged. */
-  @state() private draft: string | null = null;
+  @state() private commentDraft: string | null = null;
 
   protected override willUpdate(changed: ChangedProperties<this>): void {
     if (changed.has("recordingId")) void this.#load();
@@ -226,32 +233,43 @@ export class RecordingSheet extends BaseElement {
     return html`<form class="stack tight" @submit=${this.#rename}>
       <label class="field">
         <span>${t.name}</span>
-        <input class="input" name="title" maxlength=${LONGEST_NAME} autocomplete="off" .value=${title} />
+        <input
+          class="input"
+          maxlength=${LONGEST_NAME}
+          autocomplete="off"
+          .value=${live(this.nameDraft ?? title)}
+          @input=${(event: Event) => {
+            this.nameDraft = (event.target as HTMLInputElement).value;
+          }}
+        />
       </label>
       <p class="tiny soft">${t.nameHint}</p>
-      <div class="row"><button class="button small">${common().save}</button></div>
+      ${this.#saveButton(isChange(this.nameDraft, title))}
     </form>`;
   }
 
   #commentForm(): TemplateResult {
     const t = recordingSheetStrings().comment;
-    const isNew = this.draft !== null && this.draft.trim() !== this.comment;
     return html`<form class="stack tight" @submit=${this.#saveComment}>
       ${textArea({
         label: t.title,
-        value: this.draft ?? this.comment,
+        value: this.commentDraft ?? this.comment,
         rows: 3,
         longest: LONGEST_COMMENT,
         placeholder: t.placeholder,
         hint: t.hint,
         onInput: (value) => {
-          this.draft = value;
+          this.commentDraft = value;
         },
       })}
-      <div class="row">
-        <button class="button small" ?disabled=${!isNew || this.#task.isRunning}>${common().save}</button>
-      </div>
+      ${this.#saveButton(isChange(this.commentDraft, this.comment))}
     </form>`;
+  }
+
+  #saveButton(isNew: boolean): TemplateResult {
+    return html`<div class="row">
+      <button class="button small" ?disabled=${!isNew || this.#task.isRunning}>${common().save}</button>
+    </div>`;
   }
 
   #files(meta: RecordingMeta): TemplateResult {
@@ -293,10 +311,11 @@ export class RecordingSheet extends BaseElement {
 
   async #rename(event: SubmitEvent): Promise<void> {
     event.preventDefault();
-    const title = String(new FormData(event.target as HTMLFormElement).get("title")).trim();
+    const title = (this.nameDraft ?? "").trim();
     await this.#task.run(async () => {
       await renameConversation(this.recordingId, title);
       this.givenName = title;
+      this.nameDraft = null;
       this.emit("rename", title);
       toast({ tone: "good", title: recordingSheetStrings().renamed });
     });
@@ -305,11 +324,11 @@ export class RecordingSheet extends BaseElement {
   async #saveComment(event: SubmitEvent): Promise<void> {
     event.preventDefault();
     const t = recordingSheetStrings().comment;
-    const text = (this.draft ?? "").trim();
+    const text = (this.commentDraft ?? "").trim();
     await this.#task.run(async () => {
       await saveComment(this.recordingId, text);
       this.comment = text;
-      this.draft = null;
+      this.commentDraft = null;
       this.emit("comment", text);
       toast({ tone: "good", title: t.saved });
     }, t.failed);

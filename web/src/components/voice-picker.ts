@@ -106,7 +106,9 @@ export class VoiceUpload extends BaseElement {
         />
         <span class="hint">${voices.seconds(seconds)}</span>
       </div>
-      <div><button class="button primary" ?disabled=${this.busy}>${save}</button></div>
+      <div>
+        <button class="button primary" ?disabled=${this.busy || this.name.trim() === ""}>${save}</button>
+      </div>
     </form>`;
   }
 

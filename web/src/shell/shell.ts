@@ -60,6 +60,7 @@ export class KeyDialog extends BaseElement {
           autofocus
           minlength="16"
           maxlength="256"
+          pattern=".*\\S.*"
           aria-invalid=${request.refused}
           aria-describedby="${this.#id}-hint"
         />

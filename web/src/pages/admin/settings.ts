@@ -78,6 +78,7 @@ export class AdminEstimates extends BaseElement {
   readonly #id = freshId("eta");
 
   @state() private known: EtaReport | null = null;
+  @state() private changed = false;
   @state() private saving = false;
 
   override connectedCallback(): void {
@@ -100,7 +101,7 @@ export class AdminEstimates extends BaseElement {
 
   #form(known: EtaReport): TemplateResult {
     const t = adminStrings();
-    return html`<form class="stack" @submit=${this.#save}>
+    return html`<form class="stack" @submit=${this.#save} @input=${this.#compare}>
       <div class="estimates">
         ${ROWS.map(([name, kind]) =>
           this.#number(`eta_${name}_s`, {
@@ -117,7 +118,9 @@ export class AdminEstimates extends BaseElement {
           most: 1,
         })}
       </div>
-      <div class="row"><button class="button primary" ?disabled=${this.saving}>${common().save}</button></div>
+      <div class="row">
+        <button class="button primary" ?disabled=${!this.changed || this.saving}>${common().save}</button>
+      </div>
     </form>`;
   }
 
@@ -144,13 +147,21 @@ export class AdminEstimates extends BaseElement {
     </div>`;
   }
 
+  readonly #compare = ({ currentTarget }: Event): void => {
+    if (this.known === null) return;
+    const { config, ema_alpha } = this.known;
+    const saved: Partial<Record<string, number>> = { ...config, ema_alpha };
+    const given = Object.entries(givenValues(currentTarget as HTMLFormElement));
+    this.changed = given.some(([name, value]) => value !== saved[name]);
+  };
+
   readonly #save = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
-    const form = new FormData(event.target as HTMLFormElement);
-    const given = [...form].map(([name, value]) => [name, Number(value)] as const);
+    const given = givenValues(event.target as HTMLFormElement);
     this.saving = true;
     try {
-      this.known = await setBaselines(Object.fromEntries(given) as unknown as EtaConfig);
+      this.known = await setBaselines(given);
+      this.changed = false;
       toast({ tone: "good", title: adminStrings().saved });
     } catch (error) {
       showError(error);
@@ -158,6 +169,11 @@ export class AdminEstimates extends BaseElement {
       this.saving = false;
     }
   };
+}
+
+function givenValues(form: HTMLFormElement): EtaConfig {
+  const all = [...new FormData(form)].map(([name, value]) => [name, Number(value)] as const);
+  return Object.fromEntries(all) as unknown as EtaConfig;
 }
 
 function measured(known: EtaReport, name: EtaName): string {

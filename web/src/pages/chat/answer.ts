@@ -191,6 +191,7 @@ export class AnswerElement extends BaseElement {
   }
 
   #editor(draft: string): TemplateResult {
+    const isNew = draft.trim() !== "" && draft !== this.answer.text;
     return html`<form
       class="stack tight"
       @submit=${(event: SubmitEvent) => {
@@ -208,7 +209,7 @@ export class AnswerElement extends BaseElement {
         },
       })}
       <div class="row tight">
-        <button class="button primary small">${chatStrings().save}</button>
+        <button class="button primary small" ?disabled=${!isNew}>${chatStrings().save}</button>
         <button class="button quiet small" type="button" @click=${() => this.#edit(null)}>
           ${common().cancel}
         </button>
