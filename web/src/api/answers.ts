@@ -1,4 +1,4 @@
-// Written by `python tools/answer_schemas.py` from the models of the edge. Do not edit it.
+// Written by `python tools/page_schemas.py` from the models of the edge. Do not edit it.
 import * as v from "valibot";
 
 /** `success` is false if there was nothing to act on. */

@@ -1,4 +1,4 @@
-// Written by `python tools/message_schemas.py` from shared_schemas/messages. Do not edit it.
+// Written by `python tools/page_schemas.py` from shared_schemas/messages. Do not edit it.
 import * as v from "valibot";
 import { sound } from "./message-reader.ts";
 

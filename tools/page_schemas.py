@@ -1,30 +1,45 @@
-"""Writes web/src/api/answers.ts from the response models of the edge: `python tools/answer_schemas.py`.
+"""Writes the Valibot schemas of the pages from the classes of the server: `python tools/page_schemas.py`.
 
-The pages check the answers of the HTTP API with these Valibot schemas, and their types follow from them.
-Fields of a newer edge are dropped. A field with a default may be missing, so that the pages read what an
-older edge has sent or recorded.
+- web/src/protocol/server-messages.ts from the messages of the edge. A new field needs a default, because the
+  edge may be older than the page.
+- web/src/api/answers.ts from the response models of the edge. Fields of a newer edge are dropped.
+
+The types of the pages follow from the schemas. A field with a default may be missing, so that the pages read
+what an older edge has sent or recorded.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
-import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, Field, fields
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from antiphon.edge.routes import admin, recordings, status, voices
-from message_schemas import comment
+from antiphon.shared_schemas.messages.chat import ChatServerMessage
+from antiphon.shared_schemas.messages.duplex import DuplexServerMessage
+from antiphon.shared_schemas.messages.half_duplex import HalfDuplexServerMessage
+from antiphon.shared_schemas.wire import ServerMessage
 
 JsonSchema = dict[str, Any]
+Kinds = tuple[type[ServerMessage], ...]
 
-ROOT = Path(__file__).parents[1]
-MODULE = ROOT / "web" / "src" / "api" / "answers.ts"
+WEB = Path(__file__).parents[1] / "web" / "src"
+MESSAGES = WEB / "protocol" / "server-messages.ts"
+ANSWERS = WEB / "api" / "answers.ts"
 
+PROTOCOLS: dict[str, Any] = {
+    "Duplex": DuplexServerMessage,
+    "HalfDuplex": HalfDuplexServerMessage,
+    "Chat": ChatServerMessage,
+}
 ROUTES = (
     ("GET", "/api/apps"),
     ("GET", "/api/admin/apps"),
@@ -61,13 +76,25 @@ _ROUTERS = (
     recordings.write_router,
     recordings.admin_router,
 )
-_INTRODUCTION = """// Written by `python tools/answer_schemas.py` from the models of the edge. Do not edit it.
+_MESSAGES_HEAD = """// Written by `python tools/page_schemas.py` from shared_schemas/messages. Do not edit it.
+import * as v from "valibot";
+import { sound } from "./message-reader.ts";
+"""
+_ANSWERS_HEAD = """// Written by `python tools/page_schemas.py` from the models of the edge. Do not edit it.
 import * as v from "valibot";
 """
-_RENAMED = {"Meta": "RecordingMeta", "Timeline": "Recording", "Comment": "RecordingComment"}
+_CONNECTION = {item.name for item in fields(ServerMessage)}
+"""Fields of every message. They belong to the connection, which reads them itself."""
+_RENAMED = {
+    "Error": "ErrorMessage",
+    "Meta": "RecordingMeta",
+    "Timeline": "Recording",
+    "Comment": "RecordingComment",
+}
 """Names that the pages use for something else, or that are classes of JavaScript."""
 _WIDTH = 100
 _REF = "#/$defs/"
+_NULL = {"type": "null"}
 _SIMPLE = {
     "string": "v.string()",
     "integer": "v.number()",
@@ -75,6 +102,60 @@ _SIMPLE = {
     "boolean": "v.boolean()",
     "null": "v.null()",
 }
+
+
+def messages() -> str:
+    """The text of the module of the messages."""
+    shared: dict[Kinds, str] = {}
+    unions: list[str] = []
+    for protocol, union in PROTOCOLS.items():
+        names = [_declare_message(kinds, shared) for kinds in _by_type(union)]
+        unions.append(_variant(protocol, names))
+    return "\n".join([_MESSAGES_HEAD, *shared.values(), *unions])
+
+
+def _by_type(union: Any) -> Iterator[Kinds]:
+    """Classes with the same `type` are variants of one message."""
+    for _, kinds in groupby(get_args(union), key=lambda kind: kind.type):
+        yield tuple(kinds)
+
+
+def _declare_message(kinds: Kinds, declared: dict[Kinds, str]) -> str:
+    """Declares a message unless another protocol has done so. Returns its TypeScript name."""
+    name = kinds[0].__name__
+    entries = [f'type: v.literal("{kinds[0].type}")', *_fields(kinds)]
+    body = "".join(f"  {entry},\n" for entry in entries)
+    inside = f"{{\n{body}}}" if len(entries) > 1 else f"{{ {entries[0]} }}"
+    declared[kinds] = _declaration(name, f"v.object({inside})", kinds[0].__doc__)
+    return _constant(name)
+
+
+def _fields(kinds: Kinds) -> Iterator[str]:
+    """The fields of all classes. A field that some of them lack may be missing."""
+    items = {item.name: (kind, item) for kind in reversed(kinds) for item in fields(kind)}
+    shared = set.intersection(*({item.name for item in fields(kind)} for kind in kinds))
+    for name, (kind, item) in items.items():
+        if name not in _CONNECTION:
+            hint = get_type_hints(kind)[name]
+            yield f"{name}: {_field(hint, required=name in shared and _is_required(item))}"
+
+
+def _is_required(item: Field[Any]) -> bool:
+    return item.default is MISSING and item.default_factory is MISSING
+
+
+def _field(hint: Any, *, required: bool) -> str:
+    """Fields without a value are not sent, so they may be missing."""
+    schema = TypeAdapter(hint).json_schema()
+    if required and "anyOf" not in schema:
+        return _value(schema)
+    (value,) = (part for part in schema.get("anyOf", [schema]) if part != _NULL)
+    return f"v.nullish({_value(value)}, {'false' if value.get('type') == 'boolean' else 'null'})"
+
+
+def _variant(protocol: str, names: list[str]) -> str:
+    listed = "".join(f"  {name},\n" for name in names)
+    return _declaration(f"{protocol}ServerMessage", f'v.variant("type", [\n{listed}])')
 
 
 def answer_models() -> list[type[BaseModel]]:
@@ -89,15 +170,15 @@ def answer_models() -> list[type[BaseModel]]:
     return list(dict.fromkeys(known[route] for route in ROUTES))
 
 
-def module() -> str:
-    """The text of the TypeScript module: each class after those that it uses."""
+def answers() -> str:
+    """The text of the module of the answers: each class after those that it uses."""
     _, schema = models_json_schema(
         [(model, "serialization") for model in answer_models()], ref_template=_REF + "{model}"
     )
     written: dict[str, str] = {}
     for name in schema["$defs"]:
         _declare(name, schema["$defs"], written)
-    return "\n".join([_INTRODUCTION, *written.values()])
+    return "\n".join([_ANSWERS_HEAD, *written.values()])
 
 
 def _declare(name: str, definitions: dict[str, JsonSchema], written: dict[str, str]) -> None:
@@ -106,11 +187,22 @@ def _declare(name: str, definitions: dict[str, JsonSchema], written: dict[str, s
     schema = definitions[name]
     for used in _references(schema):
         _declare(used, definitions, written)
+    value = _object(schema) if "properties" in schema else _value(schema)
+    written[name] = _declaration(name, value, schema.get("description"))
+
+
+def _declaration(name: str, value: str, about: str | None = None) -> str:
+    """A constant with the schema, and a type with the same name."""
     constant = _constant(name)
-    about = comment(schema["description"]) if "description" in schema else ""
-    line = f"export const {constant} = {_object(schema) if 'properties' in schema else _value(schema)};"
     kind = f"export type {_RENAMED.get(name, name)} = v.InferOutput<typeof {constant}>;"
-    written[name] = f"{about}{_wrapped(line)}\n{kind}\n"
+    return f"{_comment(about or '')}{_wrapped(f'export const {constant} = {value};')}\n{kind}\n"
+
+
+def _comment(text: str) -> str:
+    lines = inspect.cleandoc(text).splitlines()
+    if len(lines) <= 1 and len(text) <= _WIDTH - 7:
+        return f"/** {text} */\n" if text else ""
+    return "/**\n" + "".join(f" * {line}".rstrip() + "\n" for line in lines) + " */\n"
 
 
 def _wrapped(line: str) -> str:
@@ -148,7 +240,7 @@ def _entry(name: str, schema: JsonSchema, *, required: bool) -> str:
 
 
 def _optional(schema: JsonSchema) -> str:
-    if "anyOf" in schema and {"type": "null"} in schema["anyOf"]:
+    if "anyOf" in schema and _NULL in schema["anyOf"]:
         return _value(schema).replace("v.nullable(", "v.nullish(", 1)
     default = schema.get("default", [] if schema.get("type") == "array" else None)
     if default is None:  # a field that is always null
@@ -175,13 +267,15 @@ def _value(schema: JsonSchema) -> str:
         values = schema.get("additionalProperties", True)
         inside = _value(values) if isinstance(values, dict) else "v.unknown()"
         return f"v.record(v.string(), {inside})"
+    if schema.get("format") == "binary":
+        return "sound"
     return _SIMPLE[schema["type"]] if "type" in schema else "v.unknown()"
 
 
 def _union(parts: list[JsonSchema]) -> str:
-    values = [_value(part) for part in parts if part != {"type": "null"}]
+    values = [_value(part) for part in parts if part != _NULL]
     inside = values[0] if len(values) == 1 else f"v.union({_list(values)})"
-    return f"v.nullable({inside})" if {"type": "null"} in parts else inside
+    return f"v.nullable({inside})" if _NULL in parts else inside
 
 
 def _list(items: Iterable[str]) -> str:
@@ -194,11 +288,8 @@ def _constant(name: str) -> str:
 
 
 def main() -> None:
-    """Write the module; with the argument `-`, print it."""
-    if "-" in sys.argv[1:]:
-        sys.stdout.write(module())
-    else:
-        MODULE.write_text(module())
+    MESSAGES.write_text(messages())
+    ANSWERS.write_text(answers())
 
 
 if __name__ == "__main__":
