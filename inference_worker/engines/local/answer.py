@@ -13,7 +13,7 @@ import numpy as np
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
-from antiphon.inference_worker.engines.local.llm import Generation, Sampling
+from antiphon.inference_worker.engines.local.llm import Generation
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.speech import Clause
 from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
@@ -127,9 +127,9 @@ class LocalAnsweringView(AnsweringView):
         speak: bool,
         tools: Sequence[dict[str, Any]] = (),
     ) -> LocalAnswer:
-        sampling, limit = Sampling.of(generation), generation.max_new_tokens
+        limit = generation.max_new_tokens
         text = self._slot.models.llm.stream(
-            messages, self._slot.number, sampling, limit, self._slot.tokens, tools
+            messages, self._slot.number, generation, limit, self._slot.tokens, tools
         )
         return self._speak(text, speak=speak)
 

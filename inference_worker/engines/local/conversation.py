@@ -9,7 +9,6 @@ from concurrent.futures import Future
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessage, turn_tokens
-from antiphon.inference_worker.engines.local.llm import Sampling
 from antiphon.inference_worker.engines.local.models import NEXT_UTTERANCE_TOKENS, LocalSlot
 from antiphon.inference_worker.engines.local.reply import Reply, UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import UnitSpeech, Word
@@ -173,7 +172,7 @@ class Conversation:
             self._models.llm.stream,
             self.dialogue.messages(prefix, expected),
             self._slot.number,
-            Sampling.of(self._config),
+            self._config,
             options.reply_tokens,
             self._slot.tokens,
         )

@@ -8,7 +8,6 @@ import threading
 import uuid
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -36,25 +35,6 @@ _TOP_K = 20
 
 _NO_CHARACTER = "\ufffd"
 """The server's replacement for invalid UTF-8, which a small model sometimes generates."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """Temperature 0 selects the most likely token.
-
-    `length_penalty` divides the odds of the end token: above 1, answers become longer.
-    """
-
-    temperature: float
-    top_p: float
-    top_k: int
-    length_penalty: float = 1.0
-
-    @classmethod
-    def of(cls, config: DuplexConfig | GenerationConfig) -> Sampling:
-        penalty = config.length_penalty if isinstance(config, GenerationConfig) else 1.0
-        top_k = _TOP_K if config.top_k is None else config.top_k
-        return cls(config.temperature, config.top_p, top_k, penalty)
 
 
 class Generation:
@@ -161,7 +141,7 @@ class LocalLanguageModel:
         self,
         messages: Sequence[LlmMessage],
         slot: int,
-        sampling: Sampling,
+        config: DuplexConfig | GenerationConfig,
         max_tokens: int,
         counter: TokenCounter | None = None,
         tools: Sequence[dict[str, Any]] = (),
@@ -176,11 +156,7 @@ class LocalLanguageModel:
             "messages": list(messages),
             "id_slot": slot,
             "max_tokens": max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k,
-            "logit_bias": self._end_token_bias(sampling.length_penalty),
-            **_SMALL_MODEL_SAMPLING,
+            **sampling(config, self._end_token),
             "stream": True,
             "stream_options": {"include_usage": True},
             "timings_per_token": True,
@@ -232,12 +208,6 @@ class LocalLanguageModel:
         tools = [{"type": "function", "function": function}]
         return len({self.prefill(question, slot=0, tools=shown) for shown in ((), tools)}) > 1
 
-    def _end_token_bias(self, length_penalty: float) -> list[list[float]]:
-        """The bias that divides the odds of ending by `length_penalty`."""
-        if self._end_token is None:
-            return []
-        return [[self._end_token, -math.log(length_penalty)]]
-
     def _find_end_token(self) -> int | None:
         """The end token: the one that the model selects if the grammar allows no text."""
         request = {
@@ -256,6 +226,19 @@ class LocalLanguageModel:
     def close(self) -> None:
         self._calls.shutdown()
         self._server = None
+
+
+def sampling(config: DuplexConfig | GenerationConfig, end_token: int | None) -> dict[str, Any]:
+    """Temperature 0 selects the most likely token. A length penalty divides the odds of the end token."""
+    fields: dict[str, Any] = {
+        "temperature": config.temperature,
+        "top_p": config.top_p,
+        "top_k": _TOP_K if config.top_k is None else config.top_k,
+        **_SMALL_MODEL_SAMPLING,
+    }
+    if isinstance(config, GenerationConfig) and end_token is not None:
+        fields["logit_bias"] = [[end_token, -math.log(config.length_penalty)]]
+    return fields
 
 
 def _parameters(library: Any, path: Path, slots: int, context_tokens: int, threads: int) -> Any:

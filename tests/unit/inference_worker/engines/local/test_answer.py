@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from antiphon.inference_worker.engines.local.answer import LocalAnswer
-from antiphon.inference_worker.engines.local.llm import Generation, Sampling
+from antiphon.inference_worker.engines.local.llm import Generation
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
+from antiphon.shared_schemas.config import GenerationConfig
 
 pytestmark = pytest.mark.speech
 
-GREEDY = Sampling(temperature=0.0, top_p=1.0, top_k=0)
+GREEDY = GenerationConfig(temperature=0.0, top_p=1.0, top_k=0, length_penalty=1.0)
 HINT = "You are a helpful assistant. Give short, correct answers in plain words."
 SYSTEM = {"role": "system", "content": HINT}
 

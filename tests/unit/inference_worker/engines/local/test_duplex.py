@@ -1,4 +1,5 @@
 import dataclasses
+import math
 import re
 import signal
 import threading
@@ -13,7 +14,7 @@ import soxr
 
 from antiphon.inference_worker.engines.local.dependencies import bundled_model
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
-from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
+from antiphon.inference_worker.engines.local.llm import LocalLanguageModel, sampling
 from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.types import (
@@ -23,7 +24,7 @@ from antiphon.inference_worker.engines.types import (
     PastUnit,
 )
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
-from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.synthetic_speech import (
     GERMANY,
@@ -506,7 +507,8 @@ def test_a_file_that_is_not_a_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_sampling_follows_the_config() -> None:
-    config = DuplexConfig(temperature=1.5, top_p=0.5, top_k=7)
-    from antiphon.inference_worker.engines.local.llm import Sampling
-
-    assert Sampling.of(config) == Sampling(1.5, 0.5, 7)
+    asked = {"temperature": 1.5, "top_p": 0.5, "top_k": 7}
+    assert sampling(DuplexConfig(**asked), 2).items() >= asked.items()
+    answer = sampling(GenerationConfig(**asked, length_penalty=2.0), 2)
+    assert answer.items() >= asked.items()
+    assert answer["logit_bias"] == [[2, -math.log(2.0)]]
