@@ -100,7 +100,6 @@ class QueueFull(BrokerError):
 
     def __init__(self, length: int) -> None:
         super().__init__(f"the queue is full ({length} sessions wait); try again later")
-        self.length = length
 
 
 class TooManySessions(BrokerError):
@@ -108,7 +107,6 @@ class TooManySessions(BrokerError):
 
     def __init__(self, count: int) -> None:
         super().__init__(f"this client has {count} sessions already; end one first")
-        self.count = count
 
 
 class StoreFull(BrokerError):
@@ -123,7 +121,6 @@ class SessionExists(BrokerError):
 
     def __init__(self, sid: str) -> None:
         super().__init__(f"session {sid!r} is live on another connection; choose a new id")
-        self.sid = sid
 
 
 class VoicesFull(BrokerError):
@@ -131,7 +128,6 @@ class VoicesFull(BrokerError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"there are {limit} uploaded voices already; delete one first")
-        self.limit = limit
 
 
 class SharesFull(BrokerError):
@@ -139,7 +135,6 @@ class SharesFull(BrokerError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"this recording has {limit} share links already; revoke one first")
-        self.limit = limit
 
 
 class StaleFence(BrokerError):
