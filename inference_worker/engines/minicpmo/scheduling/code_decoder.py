@@ -99,11 +99,9 @@ class CodeDecoder:
         inputs = self._inputs(filled, tokens, count)
         restricted = steps[0].restricted
         forward = self._forward_of(shape, count, restricted=restricted)
-        if self._graphs.enabled and not restricted:
-            codes = self._graphs.run((self, shape, count), inputs, forward)
-        else:
-            codes = forward(*inputs)
-        return codes, rows
+        if restricted:
+            return forward(*inputs), rows
+        return self._graphs.run((self, shape, count), inputs, forward), rows
 
     def capture(self, slots: int) -> int:
         """Capture a step of `per_step` codes at every shape of up to `slots` sessions; returns

@@ -35,7 +35,7 @@ class _Captured:
 
 
 class GraphPool:
-    """One graph per shape. `replayed` and `eager` count how steps ran."""
+    """One graph per shape. `replayed` and `eager` count how steps ran, if it is enabled."""
 
     def __init__(self, device: torch.device, *, enabled: bool) -> None:
         self.enabled = enabled
@@ -61,7 +61,7 @@ class GraphPool:
         """Run the captured graph of this shape, or `forward` if none was captured."""
         captured = self._captured.get(key)
         if captured is None:
-            self.eager += 1
+            self.eager += self.enabled
             return forward(*inputs)
         self.replayed += 1
         output: Output = captured(inputs)

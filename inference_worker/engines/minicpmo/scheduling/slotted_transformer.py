@@ -230,7 +230,7 @@ class SlottedTransformer:
     def _run(self, shape: BatchShape, inputs: tuple[Tensor, Tensor]) -> Tensor:
         forward = self.forward_of(shape)
         count = shape.rows if self._is_ragged(shape) else shape.new
-        if count in self._graphed and self._graphs.enabled:
+        if count in self._graphed:
             return self._graphs.run((self._transformer, shape), inputs, forward)
         return forward(*inputs)
 

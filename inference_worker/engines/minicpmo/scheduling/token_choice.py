@@ -72,8 +72,6 @@ class TokenChoice:
         groups = self._by_candidates(rows)
         if list(groups) != [self._usual]:
             return self._in_groups(groups, logits, settings, self._history.said(changes))
-        if not self._graphs.enabled:
-            return self._choose(logits, settings, changes)
         return self._graphs.run((self, count), (logits, settings, changes), self._choose)
 
     def read(self, table: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
