@@ -20,7 +20,6 @@ from antiphon.edge.access.limits import RequestLimit
 from antiphon.edge.context import open_edge
 from antiphon.edge.errors import (
     HttpError,
-    framework_error_response,
     http_error_response,
     invalid_request_response,
     unavailable_response,
@@ -79,7 +78,7 @@ def create_app(settings: EdgeSettings) -> FastAPI:
     app.add_exception_handler(BrokerUnavailable, unavailable_response)
     app.add_exception_handler(HttpError, http_error_response)
     app.add_exception_handler(RequestValidationError, invalid_request_response)
-    app.add_exception_handler(HTTPException, framework_error_response)
+    app.add_exception_handler(HTTPException, pages.framework_error_response)
     _add_middleware(app, settings)
     return app
 

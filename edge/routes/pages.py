@@ -12,8 +12,11 @@ from pathlib import Path
 
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.edge import errors
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.routes.deps import EdgeDep
 from antiphon.shared_schemas.apps import APPS
@@ -65,6 +68,7 @@ _FILES = {
 """The file of each route."""
 _APPS = {app.route: app.app_id for app in APPS.values() if app.page}
 _NOTICE = "notice.html"
+_NOT_FOUND = "not_found.html"
 _ALIASES = {"/mobile": "/omni", "/mobile-omni": "/omni"}
 
 _NOT_BUILT = """The pages of this server have not been built.
@@ -84,6 +88,9 @@ _MEDIA_TYPES = {
     ".webmanifest": "application/manifest+json",
     ".woff2": "font/woff2",
 }
+
+_NO_PAGES = ("/api/", "/v1/", "/ws/")
+"""Below these paths are no pages. Errors are JSON there for browsers too."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -142,6 +149,32 @@ for _path in _ALIASES:
     router.add_api_route(f"{_path}/", alias, methods=["GET", "HEAD"])
 
 
+async def framework_error_response(connection: HTTPConnection, error: Exception) -> Response:
+    """Exception handler for errors that the framework raises, as `errors.framework_error_response`.
+
+    A browser that opens an unknown path gets a page.
+    """
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404 and _opens_page(connection):
+        edge: EdgeContext = connection.app.state.edge
+        site = await asyncio.to_thread(load_pages, edge.settings.pages_dir)
+        if _NOT_FOUND in site:
+            response = _file_answer(connection, site[_NOT_FOUND], 404)
+            response.headers["Vary"] = "Accept, Accept-Encoding"
+            return response
+    return await errors.framework_error_response(connection, error)
+
+
+def _opens_page(connection: HTTPConnection) -> bool:
+    """True for a request of a browser's address bar or of a link. Other clients do not name HTML."""
+    path = connection.url.path
+    if connection.scope.get("method") not in ("GET", "HEAD"):
+        return False
+    if path.startswith(_NO_PAGES) or path.endswith(".json"):
+        return False
+    return "text/html" in _listed(connection, "accept")
+
+
 async def _is_off(edge: EdgeContext, path: str) -> bool:
     """False without Redis: the page is sent and shows the problem itself."""
     if path not in _APPS:
@@ -162,8 +195,8 @@ async def _answer(edge: EdgeContext, request: Request, name: str, status: int = 
     return _file_answer(request, file, status)
 
 
-def _file_answer(request: Request, file: PageFile, status: int) -> Response:
-    compressed = file.brotli is not None and "br" in _encodings(request)
+def _file_answer(request: HTTPConnection, file: PageFile, status: int) -> Response:
+    compressed = file.brotli is not None and "br" in _listed(request, "accept-encoding")
     headers = _HEADERS | file.headers(compressed=compressed)
     if status == 200 and request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
@@ -171,10 +204,10 @@ def _file_answer(request: Request, file: PageFile, status: int) -> Response:
     return Response(body, status_code=status, headers=headers, media_type=file.media_type)
 
 
-def _encodings(request: Request) -> set[str]:
-    """Accepted encodings; weights are ignored."""
-    accepted = request.headers.get("accept-encoding", "").split(",")
-    return {part.split(";")[0].strip().lower() for part in accepted}
+def _listed(request: HTTPConnection, header: str) -> set[str]:
+    """The values that a header lists; weights are ignored."""
+    values = request.headers.get(header, "").split(",")
+    return {value.split(";")[0].strip().lower() for value in values}
 
 
 def _read_file(path: Path, name: str) -> PageFile:

@@ -124,6 +124,17 @@ async def test_a_disabled_page_is_not_in_the_menu(stack: Stack, visitor: Visitor
     visitor.page_errors = [text for text in visitor.page_errors if "403" not in text]
 
 
+async def test_an_unknown_address_leads_to_the_start_page(stack: Stack, visitor: Visitor) -> None:
+    page = await visitor.open("/nowhere")
+    await expect(page.get_by_role("heading")).to_have_text("Page not found")
+    assert await a11y_findings(page) == []
+    await page.get_by_role("button", name="中文").click()
+    await expect(page.get_by_role("heading")).to_have_text("找不到页面")
+    await page.get_by_role("link", name="首页", exact=True).click()
+    await expect(page.get_by_role("button", name="开始通话")).to_be_visible()
+    visitor.page_errors = [text for text in visitor.page_errors if "404" not in text]
+
+
 async def test_language_and_appearance_are_remembered(stack: Stack, visitor: Visitor) -> None:
     page = await visitor.open("/")
     await page.get_by_role("button", name="中文").click()

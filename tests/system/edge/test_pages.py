@@ -26,7 +26,7 @@ PAGES = {
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
     (tmp_path / "static").mkdir()
-    for name in (*PAGES.values(), "notice"):
+    for name in (*PAGES.values(), "notice", "not_found"):
         (tmp_path / f"{name}.html").write_text(f"<title>{name}</title>")
     (tmp_path / "index.html.br").write_bytes(b"compressed")
     (tmp_path / "static" / "app-1a2b.js").write_text("export {};")
@@ -107,6 +107,40 @@ async def test_a_disabled_page_shows_a_notice(http: httpx.AsyncClient) -> None:
     assert (await http.get("/omni")).status_code == 200
 
 
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/omni/more", "/s/one/two", "/apidocs", "/v2/"])
+async def test_a_browser_gets_a_page_for_an_unknown_path(
+    http: httpx.AsyncClient, path: str
+) -> None:
+    answer = await http.get(path, headers=BROWSER)
+    assert (answer.status_code, answer.text) == (404, "<title>not_found</title>")
+    assert answer.headers["vary"] == "Accept, Accept-Encoding"
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
+    head = await http.head(path, headers=BROWSER)
+    assert (head.status_code, head.content) == (404, b"")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "accept"),
+    [
+        ("GET", "/nowhere", "*/*"),
+        ("GET", "/nowhere", "application/json"),
+        ("POST", "/nowhere", BROWSER["Accept"]),
+        ("GET", "/api/nowhere", BROWSER["Accept"]),
+        ("GET", "/v1/nowhere", BROWSER["Accept"]),
+        ("GET", "/ws/nowhere", BROWSER["Accept"]),
+        ("GET", "/s/one/meta.json", BROWSER["Accept"]),
+    ],
+)
+async def test_other_clients_and_paths_get_a_problem(
+    http: httpx.AsyncClient, method: str, path: str, accept: str
+) -> None:
+    answer = await http.request(method, path, headers={"Accept": accept})
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
 async def test_pages_need_no_key(settings: BrokerSettings, built: Path) -> None:
     keys = ("a-key-that-is-long-enough",)
     async with (
@@ -131,4 +165,6 @@ async def test_without_a_build_the_edge_explains_how_to_build(
     async with running_edge(settings, pages_dir=tmp_path / "none") as edge, edge.http() as client:
         answer = await client.get("/")
         assert (answer.status_code, "make web" in answer.text) == (503, True)
+        unknown = await client.get("/nowhere", headers=BROWSER)
+        assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
         assert (await client.get("/api/apps")).status_code == 200
