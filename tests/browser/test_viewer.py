@@ -183,6 +183,16 @@ async def test_the_whole_recording_is_shown_and_silence_is_skipped(
     page = await visitor.open(f"/s/{call.store(stack.data_dir, ended_s=SECONDS + 1.0)}")
     await until(is_at(page, 7.5, within=0.3))
     assert "#" not in page.url
+    loaded: list[str] = []
+    page.on("request", lambda request: loaded.append(request.url))
+    await page.reload()
+    await until(is_at(page, 7.5, within=0.3))
+    await page.wait_for_load_state("networkidle")
+    assert not [url for url in loaded if "merged_replay" in url], "before Play"
+    await page.get_by_role("button", name="Play", exact=True).click()
+    await until(is_past(page, 7.7))
+    assert [url for url in loaded if "merged_replay" in url]
+    await page.get_by_role("button", name="Pause", exact=True).click()
     shown = page.get_by_role("group", name="Timeline")
     assert await shown.evaluate("(it) => it.scrollWidth - it.clientWidth") <= 1
     part = page.locator("an-overview .window")

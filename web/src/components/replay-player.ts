@@ -48,7 +48,7 @@ export class ReplayPlayer {
     this.#patch({ playing: media !== null && this.#continues });
     this.#media = media;
     if (media === null) return;
-    if (this.#continues || this.at.value > 0) this.#load(media);
+    if (this.#continues || this.#isWanted) this.#want();
     media.preservesPitch = true;
     media.onplay = () => this.#changed();
     media.onpause = () => this.#changed();
@@ -89,11 +89,15 @@ export class ReplayPlayer {
   }
 
   seek(toMs: number): void {
+    this.#want();
+    this.cue(toMs);
+  }
+
+  /** Sets the position from which the user will play. Unlike `seek` it loads nothing. */
+  cue(toMs: number): void {
     const atMs = Math.min(Math.max(0, toMs), this.#lengthMs);
     this.at.set(atMs);
-    if (this.#media === null) return;
-    this.#load(this.#media);
-    this.#media.currentTime = atMs / 1000;
+    if (this.#media) this.#media.currentTime = atMs / 1000;
   }
 
   setRate(rate: number): void {
@@ -127,7 +131,7 @@ export class ReplayPlayer {
   }
 
   #play(media: HTMLMediaElement): void {
-    this.#load(media);
+    this.#want();
     if (this.at.value >= this.#lengthMs - 50) this.seek(0);
     if (!media.hasAttribute("src")) {
       this.#continues = true;
@@ -143,10 +147,10 @@ export class ReplayPlayer {
   }
 
   /** Starts to load a file with `preload="none"`, and each that replaces it. */
-  #load(media: HTMLMediaElement): void {
+  #want(): void {
     this.#isWanted = true;
     for (const resolve of this.#onWanted.splice(0)) resolve();
-    if (media.preload === "none") media.preload = "auto";
+    if (this.#media?.preload === "none") this.#media.preload = "auto";
   }
 
   #changed(): void {

@@ -88,11 +88,11 @@ export class DeepLink {
     );
   }
 
-  /** Seeks without changing the address. Does nothing if the position is known already. */
+  /** Moves without changing the address or loading. Does nothing if the position is known already. */
   start(atMs: number): void {
     if (this.#known > 0 || this.#replay.at.value > 0) return;
     this.#known = atMs;
-    this.#replay.seek(atMs);
+    this.#replay.cue(atMs);
   }
 
   close(): void {
