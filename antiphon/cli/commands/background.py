@@ -96,19 +96,16 @@ def logs(
         fail(f"there are no logs in {folder / LOGS_FOLDER}; --data-dir names another folder")
     console = Console(highlight=False, soft_wrap=True)
     lines = lines[max(0, len(lines) - last) :]
-    try:
-        while True:
-            for line in lines:
-                console.print(render(*line))
-            if not follow:
-                return
-            runs = StackFile.read(folder) is not None
-            lines = tail.fresh()
-            if not runs and not lines:
-                return
-            time.sleep(_POLL_S)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    while True:
+        for line in lines:
+            console.print(render(*line))
+        if not follow:
+            return
+        runs = StackFile.read(folder) is not None
+        lines = tail.fresh()
+        if not runs and not lines:
+            return
+        time.sleep(_POLL_S)
 
 
 def _folder(data_dir: Path | None) -> Path:

@@ -230,8 +230,6 @@ def _source(
         fail(f"{error}; or write it with --out FILE")
     except (CannotLoad, ClientError, UnusableAudio) as error:
         fail(str(error))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
 
 
 def _on_disk(data_dir: Path | None) -> LocalRecordings:

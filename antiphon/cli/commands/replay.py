@@ -71,8 +71,6 @@ def replay(
         pairs = asyncio.run(play(plan, options))
     except (CannotLoad, ClientError, ReplayFailed) as error:
         fail(str(error), status=_CANNOT)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
     comparison = compare(pairs, tolerance)
     if as_json:
         _print_json(recording.meta.recording_id, url, pairs, comparison)
