@@ -65,13 +65,14 @@ async def test_output_and_environment_of_a_service() -> None:
     assert thing.pid is None
 
 
+# The heap has several mappings: glibc 2.43 does not advise the start, which fills no huge page.
 HUGE_PAGES = r"""
 import re, time
 from pathlib import Path
 
 kept = [bytes(1000) for _ in range(10_000)]
-flags = re.search(r"\[heap\]\n(?s:.*?)VmFlags:(.*)", Path("/proc/self/smaps").read_text())[1]
-print("advised" if "hg" in flags.split() else "not advised", flush=True)
+flags = re.findall(r"\[heap\]\n(?s:.*?)VmFlags:(.*)", Path("/proc/self/smaps").read_text())
+print("advised" if any("hg" in part.split() for part in flags) else "not advised", flush=True)
 time.sleep(60)
 """
 
