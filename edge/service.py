@@ -14,7 +14,12 @@ import uvicorn
 from fastapi import FastAPI
 
 from antiphon.broker.service.listening import listen
-from antiphon.broker.service.process import freeze_heap, keep_freed_memory, stop_on_signals
+from antiphon.broker.service.process import (
+    first_of,
+    freeze_heap,
+    keep_freed_memory,
+    stop_on_signals,
+)
 from antiphon.broker.service.status_port import serve_http
 from antiphon.edge.access.limits import HttpConnectionLimiter
 from antiphon.edge.app import create_app
@@ -49,19 +54,10 @@ async def run(settings: EdgeSettings, stop: asyncio.Event | None = None) -> None
         keep_freed_memory()
         gc.set_threshold(_NEW_OBJECTS, gc.get_threshold()[1], _MIDDLE_COLLECTIONS)
         log.info("edge_ready", edge=edge.id, url=url)
-        await _until(stop, edge.upkeep)
+        await first_of(stop.wait(), asyncio.shield(edge.upkeep))  # no edge works without its upkeep
         log.info("edge_draining", sessions=len(edge.events.serving()))
         await edge.drain()
     log.info("edge_stopped")
-
-
-async def _until(stop: asyncio.Event, upkeep: asyncio.Task[None]) -> None:
-    """Wait for the stop, or raise the error that ended the upkeep: an edge cannot work without it."""
-    stopping = asyncio.create_task(stop.wait(), name="edge-stop")
-    await asyncio.wait({stopping, upkeep}, return_when=asyncio.FIRST_COMPLETED)
-    if upkeep.done():
-        stopping.cancel()
-        upkeep.result()
 
 
 @asynccontextmanager

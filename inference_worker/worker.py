@@ -12,7 +12,7 @@ from antiphon.broker.client import open_broker
 from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.service.metrics import BrokerMetrics, new_registry
-from antiphon.broker.service.process import freeze_heap, stop_on_signals
+from antiphon.broker.service.process import first_of, freeze_heap, stop_on_signals
 from antiphon.broker.service.status_port import status_port
 from antiphon.broker.service.tracing import open_tracing
 from antiphon.inference_worker.engines.factory import build_processor
@@ -133,22 +133,10 @@ class _Worker:
         log.info("engine_loading", stage=stage)
 
     async def _serve(self, stop: asyncio.Event, beating: asyncio.Task[None]) -> None:
+        """Raises the error of a loop that has failed."""
         claimer = Claimer(self._context, self._pool)
-        loops = [
-            asyncio.create_task(claimer.listen(), name="listen"),
-            asyncio.create_task(self._claim(claimer), name="claim"),
-        ]
-        ends = [
-            asyncio.create_task(stop.wait(), name="stop"),
-            asyncio.create_task(self._heartbeat.drain_asked.wait(), name="drain-asked"),
-        ]
-        everything = [*loops, beating, *ends]
-        done, _ = await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
-        for task in (*loops, *ends):
-            task.cancel()
-        await asyncio.gather(*loops, *ends, return_exceptions=True)
-        for task in done.difference(ends):
-            task.result()  # a loop that ended has failed
+        loops = claimer.listen(), self._claim(claimer), asyncio.shield(beating)
+        await first_of(*loops, stop.wait(), self._heartbeat.drain_asked.wait())
 
     async def _claim(self, claimer: Claimer) -> None:
         """Claim only after the registry shows that the worker is ready."""
@@ -170,10 +158,9 @@ class _Worker:
             ends.append(asyncio.create_task(killed, name="until-killed"))
         with contextlib.suppress(BrokerUnavailable):
             await self._heartbeat.beat()
-        await asyncio.wait(ends, timeout=settings.drain_s, return_when=asyncio.FIRST_COMPLETED)
-        for task in ends:
-            task.cancel()
-        await asyncio.gather(*ends, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(settings.drain_s):
+                await first_of(*ends)
         if self._pool:
             log.warning("drain_deadline", sessions=len(self._pool))
         await self._pool.hand_over()

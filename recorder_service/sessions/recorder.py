@@ -14,6 +14,7 @@ from antiphon.broker.connections.client import RedisClock, retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import StreamKey
 from antiphon.broker.service.disk import DiskReserve
+from antiphon.broker.service.process import first_of
 from antiphon.recorder_service.attempts import Attempts, TooManyAttempts
 from antiphon.recorder_service.disk_writer import DiskWriter
 from antiphon.recorder_service.folder import RecordingFolder, set_aside
@@ -22,7 +23,6 @@ from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.replay.merge import MergeQueue
 from antiphon.recorder_service.sessions.status import (
-    first_of,
     may_discard,
     may_record,
     reconnect_time_left_s,

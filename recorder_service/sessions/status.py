@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -13,6 +12,7 @@ import structlog
 
 from antiphon.broker.client import Broker
 from antiphon.broker.connections.client import retry_until_available
+from antiphon.broker.service.process import first_of
 from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.shared_schemas.entries import (
@@ -133,19 +133,6 @@ async def _consents(broker: Broker, job: RecordingJob) -> bool:
         return True
     noted = await _noted_consent(broker, job)
     return bool(consents) if noted is None else noted
-
-
-async def first_of(*events: Awaitable[object]) -> None:
-    """Wait for the first event and cancel the others. Raises what the first one raises."""
-    tasks = [asyncio.ensure_future(event) for event in events]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _request_served(broker: Broker, job: RecordingJob) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+
+import pytest
+
+from antiphon.broker.service.process import first_of
 
 PROGRAM = """
 import gc, weakref
@@ -42,3 +47,17 @@ def test_a_frozen_heap_is_not_visited_again() -> None:
 
 def test_a_service_may_open_as_many_files_as_the_system_allows() -> None:
     subprocess.run([sys.executable, "-c", OPEN_FILES], check=True, timeout=60)
+
+
+async def test_the_first_to_end_ends_the_others() -> None:
+    over, endless = asyncio.Event(), asyncio.ensure_future(asyncio.Event().wait())
+
+    async def fail() -> None:
+        await over.wait()
+        raise ValueError("failed")
+
+    asyncio.get_running_loop().call_soon(over.set)
+    with pytest.raises(ValueError, match="failed"):
+        await first_of(fail(), endless)
+    assert endless.cancelled()
+    await first_of(over.wait(), asyncio.Event().wait())
