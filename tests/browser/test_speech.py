@@ -268,7 +268,7 @@ async def _audio_matches_text(turn: Locator) -> None:
     [user, model] = await turn.locator("an-audio-player").all()
     assert share_voiced(text, await sound_of(model, OUTPUT_RATE)) >= 0.7
     assert "capital" in transcribe(await sound_of(user, INPUT_RATE)).lower()
-    spoke = re.search(r"You spoke for ([\d.]+) sec", await turn.inner_text())
+    spoke = re.search(r"You spoke for ([\d.]+) s", await turn.inner_text())
     assert spoke is not None
     assert 1.0 < float(spoke[1]) < 2.5
 

@@ -53,6 +53,11 @@ VIDEO_PLAYS = """() => {
   return video && !video.paused && video.videoWidth > 0 && video.getBoundingClientRect().width > 0;
 }"""
 
+DENY_DEVICES = """() => {
+  const refuse = async () => { throw new DOMException("forbidden", "NotAllowedError"); };
+  navigator.mediaDevices.getUserMedia = refuse;
+}"""
+
 HEIGHTS = "(all) => all.map((one) => one.getBoundingClientRect().height)"
 
 COUNT_LOADS = """(video) => {
@@ -193,6 +198,10 @@ async def test_half_duplex_controls_are_in_reach_on_a_small_phone(visitor: Visit
     await page.set_viewport_size({"width": 320, "height": 568})
     start = page.get_by_role("button", name="Start conversation")
     await expect(start).to_be_in_viewport(ratio=1)
+    await page.evaluate(DENY_DEVICES)
+    await start.click()
+    await expect(page.get_by_role("alert")).to_be_in_viewport(ratio=1)
+    await page.reload()
     await start.click()
     await expect(page.get_by_role("status").filter(has_text="Speaking")).to_be_visible()
     for name in ("Mute", "Stop answer", "End conversation"):

@@ -155,7 +155,7 @@ export class OwnPresetEditor extends BaseElement {
     const t = strings();
     return html`<form class="stack" @submit=${(event: SubmitEvent) => void this.#submit(event, own)}>
       <label class="field">
-        <span>${t.name}</span>
+        <span class="label">${t.name}</span>
         <input
           class="input"
           name="name"

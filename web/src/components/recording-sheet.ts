@@ -232,7 +232,7 @@ export class RecordingSheet extends BaseElement {
     const t = recordingSheetStrings();
     return html`<form class="stack tight" @submit=${this.#rename}>
       <label class="field">
-        <span>${t.name}</span>
+        <span class="label">${t.name}</span>
         <input
           class="input"
           maxlength=${LONGEST_NAME}

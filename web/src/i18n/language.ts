@@ -65,12 +65,12 @@ export function formatClock(seconds: number): string {
 
 /** `3.2 s`, `480 ms`. */
 export function formatDuration(ms: number): string {
-  return ms < 1000 ? unit(ms, "millisecond", 0) : unit(ms / 1000, "second", 1);
+  return ms < 1000 ? unit(ms, "ms", 0) : unit(ms / 1000, "s", 1);
 }
 
 /** `0.8 s`, always in seconds. */
 export function formatSeconds(value: number): string {
-  return unit(value, "second", 1);
+  return unit(value, "s", 1);
 }
 
 /** A number in the format of the selected language. */
@@ -94,9 +94,11 @@ export function formatTime(when: number): string {
   return new Intl.DateTimeFormat(tag(), { timeStyle: "short" }).format(when);
 }
 
-function unit(value: number, name: "millisecond" | "second", digits: number): string {
-  const options = { style: "unit", unit: name, maximumFractionDigits: digits } as const;
-  return numberFormat(options).format(value);
+const UNITS = { en: { ms: "ms", s: "s" }, zh: { ms: "毫秒", s: "秒" } } as const;
+
+/** Not with the units of `Intl`: those are "ms" and "sec" in English. */
+function unit(value: number, name: "ms" | "s", digits: number): string {
+  return `${formatNumber(value, digits)} ${UNITS[language.value][name]}`;
 }
 
 const formats = new Map<string, Intl.NumberFormat>();

@@ -113,7 +113,7 @@ export const halfDuplexStrings = defineStrings(
     },
     hint: {
       idle: "模型会自动检测您是否说完，不需要耳机。",
-      listening: (pause) => `请说话。停顿 ${pause} 后轮到模型。`,
+      listening: (pause) => `请说话。停顿 ${pause}后轮到模型。`,
       muted: "麦克风已关闭，不发送音频。",
       hearing: "说完后请停顿一下。",
       thinking: "您的发言已结束。",

@@ -26,8 +26,8 @@ export const viewerStrings = defineStrings(
     timeline: {
       label: "Timeline",
       overview: "Overview",
-      listens: "listening",
-      speaks: "speaking",
+      listens: "Model listening",
+      speaks: "Model speaking",
       zoomIn: "Zoom in",
       zoomOut: "Zoom out",
       frame: (clock: string) => `Camera at ${clock}`,
@@ -112,8 +112,8 @@ export const viewerStrings = defineStrings(
     timeline: {
       label: "时间线",
       overview: "总览",
-      listens: "正在听",
-      speaks: "正在说",
+      listens: "模型正在听",
+      speaks: "模型正在说",
       zoomIn: "放大",
       zoomOut: "缩小",
       frame: (clock) => `${clock} 的摄像头画面`,

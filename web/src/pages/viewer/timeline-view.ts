@@ -213,8 +213,8 @@ export class TimelineView extends BaseElement {
     const { transcript, timeline } = viewerStrings();
     return html`<span class="legend row tight tiny soft">
       <span class="key user">${transcript.user}</span><span class="key model">${transcript.model}</span>
-      <span class="key tint listen">${transcript.model} ${timeline.listens}</span>
-      <span class="key tint speak">${transcript.model} ${timeline.speaks}</span>
+      <span class="key tint listen">${timeline.listens}</span>
+      <span class="key tint speak">${timeline.speaks}</span>
     </span>`;
   }
 
