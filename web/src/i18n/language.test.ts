@@ -1,3 +1,5 @@
+// @vitest-environment happy-dom
+
 import { afterEach, expect, it } from "vitest";
 import { formatDuration, formatSeconds, language } from "./language.ts";
 
