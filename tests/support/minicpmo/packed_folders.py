@@ -71,11 +71,8 @@ def exact(values: Grid, scales: Tensor, zeros: Grid) -> Tensor:
     """The weight (outputs, inputs) that these mean, by the definition."""
     return torch.tensor(
         [
-            [
-                (value - zeros[n][k // GROUP]) * float(scales[n, k // GROUP])
-                for k, value in enumerate(row)
-            ]
-            for n, row in enumerate(values)
+            [(value - zero[k // GROUP]) * scale[k // GROUP] for k, value in enumerate(row)]
+            for row, scale, zero in zip(values, scales.tolist(), zeros, strict=True)
         ]
     )
 
