@@ -27,6 +27,7 @@ from torch import Tensor
 PACKAGE = Path(sys.prefix) / "share" / "token2wav" / "stepaudio2"
 CODES = 6561
 MELS = 80
+HEADS = 8
 BARE = (
     "hyperpyyaml",
     "librosa.filters",
@@ -101,13 +102,22 @@ def _hann(_name: str, length: int, *, fftbins: bool) -> np.ndarray[Any, Any]:
 
 
 def token2wav(
-    release: str, *, steps: int = 2, blocks: int = 1, layers: int | None = 1, channels: int = 32
+    release: str,
+    *,
+    steps: int = 2,
+    blocks: int = 1,
+    layers: int | None = 1,
+    channels: int = 16,
+    width: int = 64,
 ) -> Any:
-    """The package's object after its constructor, with the given sizes."""
+    """The package's object after its constructor, with the given sizes.
+
+    The real sizes are 16 blocks, `layers` None, 512 channels and a width of 512.
+    """
     torch.manual_seed(0)
     inner = package("token2wav").Token2wav.__new__(package("token2wav").Token2wav)
     inner.float16, inner.n_timesteps = False, steps
-    inner.flow = _flow(steps, blocks, layers)
+    inner.flow = _flow(steps, blocks, layers, width)
     inner.cache = inner.stream_cache = inner._stream_prompt = None
     inner.device, inner.hop_samples = torch.device("cpu"), 480
     inner._prepare_prompt = _prompt
@@ -120,46 +130,54 @@ def token2wav(
     return inner
 
 
-def _flow(steps: int, blocks: int, layers: int | None) -> Any:
+def _flow(steps: int, blocks: int, layers: int | None, width: int) -> Any:
     encoder = package("cosyvoice2.transformer.upsample_encoder_v2").UpsampleConformerEncoderV2(
-        input_size=512,
-        output_size=512,
+        input_size=width,
+        output_size=width,
         num_blocks=layers or 6,
         num_up_blocks=layers or 4,
-        attention_heads=8,
+        attention_heads=HEADS,
+        linear_units=4 * width,
     )
-    dit = package("cosyvoice2.flow.decoder_dit").DiT(
-        in_channels=4 * MELS,
-        out_channels=MELS,
-        depth=blocks,
-        num_heads=8,
-        head_dim=64,
-        hidden_size=512,
-    )
-    for parameter in dit.parameters():
-        torch.nn.init.normal_(parameter, 0, 0.04 if parameter.ndim > 1 else 0.02)
-    matching = package("cosyvoice2.flow.flow_matching").CausalConditionalCFM(dit, 0.7)
+    place = torch.get_default_device()
+    with torch.device("meta"):  # the constructors fill 2 GB
+        dit = package("cosyvoice2.flow.decoder_dit").DiT(
+            in_channels=4 * MELS,
+            out_channels=MELS,
+            depth=blocks,
+            num_heads=HEADS,
+            head_dim=width // HEADS,
+            hidden_size=width,
+        )
+        matching = package("cosyvoice2.flow.flow_matching").CausalConditionalCFM(dit, 0.7)
     for module, sizes in ((matching, (steps, blocks)), (dit, (blocks,))):
-        module.att_cache_buffer = torch.zeros(*sizes, 2, 8, 1000, 128)  # the default is 16 of each
-        module.cnn_cache_buffer = torch.zeros(*sizes, 2, 1024, 2)
+        module.att_cache_buffer = torch.zeros(*sizes, 2, HEADS, 1000, 2 * width // HEADS)
+        module.cnn_cache_buffer = torch.zeros(*sizes, 2, 2 * width, 2)
+    matching.to_empty(device=place)
+    matching.rand_noise.normal_()
+    scale = (512 / width) ** 0.5
+    for parameter in dit.parameters():
+        torch.nn.init.normal_(parameter, 0, scale * 0.04 if parameter.ndim > 1 else 0.02)
     flow = package("cosyvoice2.flow.flow").CausalMaskedDiffWithXvec(
-        512, MELS, 192, "mel", CODES, encoder, matching
+        width, MELS, 192, "mel", CODES, encoder, matching
     )
     return flow.eval()
 
 
 def _original(inner: Any, channels: int) -> None:
     """The vocoder up to release 1.0.6; its network is also in 1.0.7."""
-    hift = package("flashcosyvoice.modules.hifigan").HiFTGenerator(base_channels=channels)
-    inner.hift = hift.eval()
+    hifigan = package("flashcosyvoice.modules.hifigan")
+    inner.hift = hifigan.HiFTGenerator(
+        base_channels=channels,
+        f0_predictor=hifigan.ConvRNNF0Predictor(cond_channels=min(512, 4 * channels)),
+    ).eval()
     inner.mel_cache_len, inner.source_cache_len = 8, 8 * 480
     inner.speech_window = torch.from_numpy(np.hamming(2 * inner.source_cache_len))
 
 
 def _causal(inner: Any, channels: int) -> None:
-    inner.hift = (
-        package("causal_vocoder.generator")
-        .CausalHiFTGenerator(
+    with patch.object(torch, "rand", _short_table):
+        model = package("causal_vocoder.generator").CausalHiFTGenerator(
             base_channels=channels,
             sampling_rate=24000,
             upsample_rates=[8, 5, 3],
@@ -167,14 +185,19 @@ def _causal(inner: Any, channels: int) -> None:
             source_resblock_kernel_sizes=[7, 7, 11],
             source_resblock_dilation_sizes=[[1, 3, 5]] * 3,
             f0_predictor=package("causal_vocoder.f0_predictor").CausalConvRNNF0Predictor(
-                cond_channels=4 * channels
+                cond_channels=min(512, 4 * channels)
             ),
         )
-        .eval()
-    )
+    inner.hift = model.eval()
     inner.bounded_vocoder = package("causal_vocoder.bounded_vocoder").BoundedVocoder(inner.hift)
     inner.vocoder_delay_frames = 8
     inner.source_cache_len = inner.vocoder_delay_frames * inner.hop_samples
+
+
+def _short_table(*shape: int) -> Tensor:
+    """Uniform noise; of the tables of five minutes, which repeat, two seconds on a CPU."""
+    real = torch.get_default_device().type == "meta"
+    return torch.empty(*(size if real else min(size, 48_000) for size in shape)).uniform_()
 
 
 def _prompt(path: str) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
