@@ -19,6 +19,7 @@ from antiphon.broker.client import open_broker
 from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError, free_port
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.states import SessionKind
+from support.processes import all_end
 
 
 @pytest.fixture(autouse=True)
@@ -111,8 +112,7 @@ def test_it_exits_when_its_parent_is_killed(tmp_path: Path) -> None:
         assert parent.stdout is not None
         server = psutil.Process(int(parent.stdout.readline()))
         os.kill(parent.pid, signal.SIGKILL)
-    gone, _ = psutil.wait_procs([server], timeout=60)
-    assert gone
+    assert all_end([server])
 
 
 def can_reach(address: str | int, uid: int) -> bool:

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 
 from antiphon.cli.stack.stack_file import StackFile
 from support.fork_server import run_antiphon
+from support.processes import all_end
 
 ROOT = Path(__file__).parents[3]
 SERVICES = ["redis", "edge", "worker", "recorder", "cleanup"]
@@ -39,16 +39,6 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         family = psutil.Process(stack.pid).children(recursive=True)
         for process in (psutil.Process(stack.pid), *family):
             process.send_signal(signal.SIGKILL)
-
-
-def all_end(processes: list[psutil.Process]) -> bool:
-    """A process without a parent may remain as a zombie."""
-    deadline = time.monotonic() + 60
-    while any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in processes):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def test_a_stack_in_the_background_is_shown_and_stopped(folder: Path) -> None:

@@ -26,6 +26,7 @@ from antiphon.broker.redis_server.embedded import EmbeddedRedis
 from redis import Redis
 from support.fault_stack import Talker
 from support.fork_server import run_antiphon
+from support.processes import all_end
 from support.raw_client import open_wire
 from support.redis_server import free_port
 
@@ -116,11 +117,6 @@ def running_up(folder: Path, port: int, **env: str) -> Iterator[Up]:
         finally:
             if process.poll() is None:
                 process.kill()
-
-
-def all_gone(processes: list[psutil.Process]) -> bool:
-    _, alive = psutil.wait_procs(processes, timeout=60)
-    return not alive
 
 
 def is_free(port: int) -> bool:
@@ -235,7 +231,7 @@ def test_f1_up_requeues_the_sessions_of_a_killed_worker_at_once(tmp_path: Path) 
         up.process.kill()
         up.process.wait(60)
     assert len(family) == 5
-    assert all_gone(family)
+    assert all_end(family)
 
 
 def test_up_continues_without_the_socket_of_redis_and_ends_without_its_folder(
@@ -260,7 +256,7 @@ def test_up_continues_without_the_socket_of_redis_and_ends_without_its_folder(
         shutil.rmtree(data / "redis")
         assert "the folder of Redis' data was deleted while it was in use" in up.rest()
         assert up.process.wait(60) == 1
-    assert all_gone(family)
+    assert all_end(family)
     assert is_free(port)
 
 
@@ -307,7 +303,7 @@ def stops_in_order(up: Up, family: list[psutil.Process]) -> None:
     """`up` ends with exit status 0 after all its processes have stopped in order."""
     assert up.process.wait(60) == 0
     output = up.rest()
-    assert all_gone(family)
+    assert all_end(family)
     places = [output.rindex(mark) for mark in STOPPED_IN_ORDER]
     assert places == sorted(places)
     assert "Traceback" not in output

@@ -20,6 +20,7 @@ from antiphon.cli.stack.processes import (
     ServiceSpec,
     huge_pages,
 )
+from support.processes import all_end
 
 STOPS_ON_SIGTERM = "import time; print('up', flush=True); time.sleep(60)"
 IGNORES_SIGTERM = (
@@ -161,8 +162,7 @@ def test_a_service_that_leaves_a_child_is_restarted(
         running = asyncio.create_task(thing.run())
         child = psutil.Process(int((await log.until("left")).split()[1]))
         await log.until("ended with exit status 1; starting it again")
-        gone, _ = await asyncio.to_thread(psutil.wait_procs, [child], 60)
-        assert gone
+        assert await asyncio.to_thread(all_end, [child])
         await thing.stop()
         await running
 
@@ -195,8 +195,7 @@ async def test_processes_that_ignore_sigterm_are_killed_with_their_children() ->
     await thing.stop()
     await running
     await log.until("did not end within")
-    gone, _ = await asyncio.to_thread(psutil.wait_procs, [grandchild], 60)
-    assert gone
+    assert await asyncio.to_thread(all_end, [grandchild])
 
 
 async def test_stop_during_a_restart_pause_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,5 +224,4 @@ asyncio.run(Service(spec, {{}}, lambda _, line: print(line, flush=True)).run())
     [child] = psutil.Process(supervisor.pid).children()
     supervisor.kill()
     await supervisor.wait()
-    gone, _ = await asyncio.to_thread(psutil.wait_procs, [child], 60)
-    assert gone
+    assert await asyncio.to_thread(all_end, [child])
