@@ -31,6 +31,19 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield running
 
 
+async def test_nothing_is_claimed_before_the_first_update(visitor: Visitor) -> None:
+    page = await visitor.open("/admin")
+    await expect(page.get_by_text("Live").first).to_be_attached()
+    await page.route("**/api/admin/live", lambda route: route.abort())
+    await page.reload()
+    await expect(page.get_by_role("status").filter(has_text="Reconnecting")).to_be_visible()
+    await expect(page.locator(".spinner")).to_be_visible()
+    await expect(page.get_by_text("No worker is running")).to_have_count(0)
+    await page.get_by_role("link", name="Settings").click()
+    await expect(page.get_by_label("Voice call, seconds")).to_be_visible()
+    visitor.page_errors = [text for text in visitor.page_errors if "ERR_FAILED" not in text]
+
+
 async def test_a_queued_client_is_shown_and_removed(stack: Stack, visitor: Visitor) -> None:
     page = await visitor.open("/admin")
     status = page.locator(".page-head").get_by_role("status")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from urllib.parse import urljoin, urlsplit
 
@@ -57,6 +58,9 @@ DENY_DEVICES = """() => {
   const refuse = async () => { throw new DOMException("forbidden", "NotAllowedError"); };
   navigator.mediaDevices.getUserMedia = refuse;
 }"""
+
+STACKED = (".notices .callout", "an-call-orb", ".stage .call-status", ".call-controls")
+"""Parts of a voice call, from top to bottom."""
 
 HEIGHTS = "(all) => all.map((one) => one.getBoundingClientRect().height)"
 
@@ -175,6 +179,23 @@ async def test_a_video_call_fits_on_a_small_phone(visitor: Visitor, locale: str)
     assert len(set(heights)) == 1, heights
     await page.locator(".call-control.end").click()
     await expect(start).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize(
+    ("path", "selector"),
+    [("/", ".start > .button.primary"), ("/turnbased", "an-composer textarea")],
+)
+async def test_a_message_on_a_phone_covers_no_main_control(
+    visitor: Visitor, path: str, selector: str
+) -> None:
+    page = await visitor.open(path, phone=True)
+    await page.route("**/api/presets", lambda route: route.abort())
+    for width, height in ((390, 844), (320, 568)):
+        await page.set_viewport_size({"width": width, "height": height})
+        await page.reload()
+        await expect(page.get_by_role("alert")).to_be_in_viewport(ratio=1)
+        await page.locator(selector).click(trial=True)  # fails if something covers it
+    visitor.page_errors = [text for text in visitor.page_errors if "ERR_FAILED" not in text]
 
 
 @pytest.mark.parametrize("path", ["/turnbased", "/half_duplex", "/admin"])
@@ -296,6 +317,13 @@ async def test_a_silent_microphone_is_mentioned_until_it_is_audible(visitor: Vis
     await call.start("/audio_duplex", forceListen=15)
     notice = page.get_by_text("No sound from your microphone")
     await expect(notice).to_be_visible()
+    for width, height in ((320, 568), (1280, 860)):
+        await page.set_viewport_size({"width": width, "height": height})
+        boxes = [await page.locator(one).bounding_box() for one in STACKED]
+        edges = [(box["y"], box["y"] + box["height"]) for box in boxes if box is not None]
+        assert len(edges) == len(STACKED)
+        assert all(a[1] <= b[0] for a, b in itertools.pairwise(edges)), (width, edges)
+        assert edges[-1][1] <= height
     assert await a11y_findings(page) == []
     await speak(page, spoken(ITALY))
     await expect(notice).to_be_hidden()

@@ -152,7 +152,7 @@ function talking(
   }
   if (muted) return { mode: "listening", title: t.muted, hint: t.mutedHint };
   if (userSpeaks) return { mode: "hearing", title: t.hearing, hint: "" };
-  const hint = isNew(transcript) ? `${t.listeningHint} ${exampleQuestion(capabilities.value)}` : "";
+  const hint = isNew(transcript) ? t.listeningHint(exampleQuestion(capabilities.value)) : "";
   return { mode: "listening", title: t.listening, hint };
 }
 

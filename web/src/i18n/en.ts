@@ -242,8 +242,7 @@ export const en = {
   session: {
     connecting: "Connecting…",
     reconnecting: "Connection lost. Reconnecting…",
-    reconnectingHint: (seconds: number) =>
-      `The session can be resumed for ${seconds} more seconds.`,
+    reconnectingHint: (seconds: number) => `It can resume for ${seconds} more seconds.`,
     retryNow: "Reconnect now",
     lost: "The session could not be resumed",
     lostHint: "Reconnecting took too long. You can start a new session.",

@@ -13,7 +13,7 @@ import { BaseElement, freshId } from "../../ui/base-element.ts";
 import { select } from "../../ui/controls.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
 import { queueTable, sessionTable, summary, workerCards } from "./live.ts";
-import { type EventRow, LiveFeed } from "./live-state.ts";
+import { EMPTY_SYSTEM, type EventRow, LiveFeed } from "./live-state.ts";
 import {
   adminStrings,
   emptyNote,
@@ -185,7 +185,9 @@ export class AdminPage extends BaseElement {
   #part(): TemplateResult {
     const { connection, system, skew } = this.#live.value;
     const now = Date.now() - skew;
-    if (connection === "connecting")
+    // Without any update nothing is known, such as whether a worker runs.
+    const isUnknown = system === EMPTY_SYSTEM && ["live", "events"].includes(this.shown);
+    if (connection === "connecting" || isUnknown)
       return html`<div class="empty"><span class="spinner"></span></div>`;
     switch (this.shown) {
       case "live":

@@ -37,7 +37,7 @@ export const adminStrings = defineStrings(
 
     workers: "Workers",
     noWorkers: "No worker is running",
-    noWorkersHint: "Start one with `antiphon worker`, or check the log of your workers.",
+    noWorkersHint: "Start one with “antiphon worker”, or check the log of your workers.",
     device: "Device",
     memory: "Memory",
     memoryOf: (used: string, all: string) => `${used} of ${all} GB`,
@@ -128,7 +128,7 @@ export const adminStrings = defineStrings(
 
     workers: "工作进程",
     noWorkers: "没有工作进程在运行",
-    noWorkersHint: "用 `antiphon worker` 启动一个，或查看工作进程的日志。",
+    noWorkersHint: "用“antiphon worker”启动一个，或查看工作进程的日志。",
     device: "设备",
     memory: "内存",
     memoryOf: (used, all) => `${used} / ${all} GB`,
