@@ -12,7 +12,7 @@ import type { Loudness } from "./mixer-channel.ts";
 import { INPUT_RATE, type Samples } from "./pcm.ts";
 import type { Player } from "./player.ts";
 import { Speaker } from "./speaker.ts";
-import { type SpeechNetwork, UserVoice } from "./voice-activity.ts";
+import { type SpeechNetwork, UserVoice, type VoiceChange } from "./voice-activity.ts";
 
 export interface AudioEngineOptions {
   microphone?: MicrophoneOptions;
@@ -46,8 +46,8 @@ export interface AudioEngineEvents {
    */
   userBlock: Samples;
   modelBlock: Samples;
-  /** The user starts (true) or stops (false) speaking. */
-  voice: boolean;
+  /** The user's voice changes. */
+  voice: VoiceChange;
   /** Sent ten times per second. */
   levels: Levels;
   /** The microphone was disconnected, or the file has ended. */
@@ -152,8 +152,7 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
   }
 
   #heardUser(block: Samples): void {
-    const change = this.#voice.push(block, BLOCK_MS);
-    if (change !== undefined) this.emit("voice", change);
+    for (const change of this.#voice.push(block, BLOCK_MS)) this.emit("voice", change);
     this.emit("userBlock", block);
     this.#blocks += 1;
     if (this.#blocks % BLOCKS_PER_LEVEL === 0) this.emit("levels", this.levels);

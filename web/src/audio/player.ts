@@ -4,7 +4,9 @@ import { resample } from "./sinc-resampler.ts";
 
 /** Playback statistics, in milliseconds of audio. */
 export interface PlaybackStats {
+  /** Audio is scheduled, also while playback is paused. */
   playing: boolean;
+  paused: boolean;
   /** Scheduled but not yet played. */
   aheadMs: number;
   /** Delay before the next turn. */
@@ -38,6 +40,9 @@ interface Segment {
 /**
  * Schedules chunks so that a turn plays without seams. Pure: every method takes the time in
  * seconds, from one monotonic clock.
+ *
+ * During a pause the schedule stands still. `resume` moves what was not played by the length of the
+ * pause. So a pause is no gap, and chunks that arrive in it wait behind the others.
  */
 export class PlaybackSchedule {
   readonly #delay: PlaybackDelay;
@@ -49,11 +54,40 @@ export class PlaybackSchedule {
   #gaps = 0;
   #gapS = 0;
   #driftS = 0;
+  #pausedAtS: number | undefined;
+  #resumedAtS = -Infinity;
+  #turnPausedS = 0;
 
   constructor(limits: DelayLimits = PLAYBACK_DELAY) {
     this.#delay = new PlaybackDelay(limits);
   }
 
+  get paused(): boolean {
+    return this.#pausedAtS !== undefined;
+  }
+
+  /** Pauses at `atS`, now or soon. */
+  pause(atS: number): void {
+    this.#pausedAtS ??= atS;
+  }
+
+  /** Continues at `atS`, now or soon. Returns the length of the pause, seconds. */
+  resume(atS: number): number {
+    if (this.#pausedAtS === undefined) return 0;
+    this.#settle(atS);
+    const shiftS = atS - this.#pausedAtS;
+    this.#segments = this.#segments.map(({ startS, endS }) => ({
+      startS: startS + shiftS,
+      endS: endS + shiftS,
+    }));
+    this.#endS += shiftS;
+    this.#turnPausedS += shiftS;
+    this.#pausedAtS = undefined;
+    this.#resumedAtS = atS;
+    return shiftS;
+  }
+
+  /** In a pause, placements are on the clock that stands still. */
   push(durationS: number, nowS: number): Placement {
     this.#settle(nowS);
     const placement = this.#inTurn ? this.#continue(nowS) : this.#begin(nowS);
@@ -68,7 +102,7 @@ export class PlaybackSchedule {
     this.#inTurn = false;
   }
 
-  /** Drops the rest of the turn from `nowS` on. Returns the dropped length, ms. */
+  /** Drops the rest of the turn from `nowS` on, and ends a pause. Returns the dropped length, ms. */
   flush(nowS: number): number {
     this.#settle(nowS);
     const dropped = this.#aheadS(nowS);
@@ -76,6 +110,7 @@ export class PlaybackSchedule {
     this.#turnHeardS += this.#partS(nowS);
     this.#segments = [];
     this.#endS = -Infinity;
+    this.#pausedAtS = undefined;
     this.endTurn();
     return dropped * 1000;
   }
@@ -84,6 +119,7 @@ export class PlaybackSchedule {
     this.#settle(nowS);
     return {
       playing: this.#aheadS(nowS) > 0,
+      paused: this.paused,
       aheadMs: this.#aheadS(nowS) * 1000,
       delayMs: this.#delay.ms,
       playedMs: (this.#heardS + this.#partS(nowS)) * 1000,
@@ -98,31 +134,45 @@ export class PlaybackSchedule {
   #begin(nowS: number): Placement {
     this.#inTurn = true;
     this.#driftS = 0;
-    const startS = Math.max(this.#endS, onGrid(nowS + this.#delay.ms / 1000));
+    this.#turnPausedS = -this.#inPauseS(nowS);
+    const startS = Math.max(this.#endS, onGrid(this.#clockS(nowS) + this.#delay.ms / 1000));
     this.#turnHeardS = 0;
     return { startS, first: true, gapMs: 0 };
   }
 
   #continue(nowS: number): Placement {
-    const aheadS = this.#endS - nowS;
-    this.#delay.observe(aheadS * 1000);
+    const aheadS = this.#endS - this.#clockS(nowS);
+    const pausedS = this.#turnPausedS + this.#inPauseS(nowS);
+    this.#delay.observe((aheadS - pausedS) * 1000); // as if there had been no pause
     if (aheadS >= 0) return { startS: this.#endS, first: false, gapMs: 0 };
     return this.#resumeAfterGap(nowS);
   }
 
   /** After a late chunk, half of the delay is inserted to reduce the risk of another gap. */
   #resumeAfterGap(nowS: number): Placement {
-    const startS = onGrid(nowS + this.#delay.ms / 2000);
+    const startS = onGrid(this.#clockS(nowS) + this.#delay.ms / 2000);
     const gapS = startS - this.#endS;
+    this.#turnPausedS = -this.#inPauseS(nowS);
     this.#gaps += 1;
     this.#gapS += gapS;
     this.#driftS += gapS;
     return { startS, first: false, gapMs: gapS * 1000 };
   }
 
+  /** The time on the clock that stands still during a pause. */
+  #clockS(nowS: number): number {
+    return Math.min(Math.max(nowS, this.#resumedAtS), this.#pausedAtS ?? Infinity);
+  }
+
+  /** Time since the start of a pause. */
+  #inPauseS(nowS: number): number {
+    return Math.max(0, nowS - (this.#pausedAtS ?? Infinity));
+  }
+
   /** Counts chunks that were played completely. */
   #settle(nowS: number): void {
-    for (let first = this.#segments[0]; first && first.endS <= nowS; first = this.#segments[0]) {
+    const clockS = this.#clockS(nowS);
+    for (let first = this.#segments[0]; first && first.endS <= clockS; first = this.#segments[0]) {
       this.#heardS += first.endS - first.startS;
       this.#turnHeardS += first.endS - first.startS;
       this.#segments.shift();
@@ -131,7 +181,7 @@ export class PlaybackSchedule {
 
   #partS(nowS: number): number {
     const first = this.#segments[0];
-    return first ? Math.max(0, nowS - first.startS) : 0;
+    return first ? Math.max(0, this.#clockS(nowS) - first.startS) : 0;
   }
 
   #aheadS(nowS: number): number {
@@ -208,6 +258,8 @@ class PlaybackDelay {
 }
 
 const FADE_S = 0.008;
+/** A pause is placed a little later than now, so that the browser has not yet computed that audio. */
+const LEAD_S = 0.01;
 
 /**
  * Latency of the audio output, 0 where it is unknown. In Firefox a read of `outputLatency` can stop
@@ -229,6 +281,17 @@ export interface PlayerEvents {
   /** Everything that was scheduled has been played. */
   idle: { playedMs: number };
   flush: { droppedMs: number; playedMs: number };
+  pause: undefined;
+  /** Playback continues after a pause. */
+  resume: undefined;
+}
+
+/** A chunk in the schedule. */
+interface Scheduled {
+  readonly buffer: AudioBuffer;
+  readonly startS: number;
+  /** The first chunk of a turn that was not announced yet. */
+  readonly announces: boolean;
 }
 
 /**
@@ -240,7 +303,8 @@ export class Player extends TypedEvents<PlayerEvents> {
   readonly #output: AudioNode;
   readonly #pathMs: () => number;
   readonly #schedule: PlaybackSchedule;
-  readonly #sources = new Set<AudioBufferSourceNode>();
+  readonly #sources = new Map<AudioBufferSourceNode, Scheduled>();
+  #waiting: Scheduled[] = []; // during a pause
   #voice: GainNode;
 
   /** `pathMs`: latency that the path after `output` adds to the browser's own latency. */
@@ -266,9 +330,10 @@ export class Player extends TypedEvents<PlayerEvents> {
     if (samples.length === 0) return;
     const now = this.#context.currentTime;
     const { startS, first, gapMs } = this.#schedule.push(samples.length / OUTPUT_RATE, now);
-    this.#play(samples, startS);
+    const chunk = { buffer: this.#bufferOf(samples), startS, announces: first };
+    if (this.#schedule.paused) this.#waiting.push(chunk);
+    else this.#play(chunk);
     if (gapMs > 0) this.emit("gap", { gapMs });
-    if (first) this.#announce(startS - now);
   }
 
   /** Ends the turn. The next chunk starts a new one. */
@@ -276,22 +341,55 @@ export class Player extends TypedEvents<PlayerEvents> {
     this.#schedule.endTurn();
   }
 
+  /** Fades out within 8 ms and keeps what was not played. Chunks that arrive wait behind it. */
+  pause(): void {
+    if (this.#schedule.paused) return;
+    const at = onGrid(this.#context.currentTime + LEAD_S);
+    this.#schedule.pause(at);
+    this.#waiting = [...this.#sources.values()].filter(({ buffer, startS }) => {
+      return startS + buffer.duration > at;
+    });
+    this.#fadeOut(at);
+    this.emit("pause", undefined);
+  }
+
+  /**
+   * Plays the rest after a pause. The samples that faded out fade in, so that each counts once in
+   * the sum of both.
+   */
+  resume(): void {
+    if (!this.#schedule.paused) return;
+    const at = onGrid(this.#context.currentTime + LEAD_S);
+    const shiftS = this.#schedule.resume(at);
+    const gain = this.#voice.gain;
+    gain.setValueAtTime(0, at);
+    gain.linearRampToValueAtTime(1, at + FADE_S);
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const chunk of waiting) this.#play({ ...chunk, startS: chunk.startS + shiftS }, at);
+    if (waiting.length > 0) this.emit("resume", undefined);
+    else this.emit("idle", { playedMs: this.stats.turnPlayedMs });
+  }
+
   /** Stops playback at once: fades out within 8 ms and drops scheduled chunks. */
   flush(): void {
     const now = this.#context.currentTime;
     const droppedMs = this.#schedule.flush(now);
+    this.#waiting = [];
     if (droppedMs === 0) return;
     this.#fadeOut(now);
     this.emit("flush", { droppedMs, playedMs: this.stats.turnPlayedMs });
   }
 
-  #play(samples: Samples, startS: number): void {
+  /** Plays the part of a chunk after `fromS`. */
+  #play(chunk: Scheduled, fromS = chunk.startS): void {
     const source = this.#context.createBufferSource();
-    source.buffer = this.#bufferOf(samples);
+    source.buffer = chunk.buffer;
     source.connect(this.#voice);
     source.onended = () => this.#ended(source);
-    source.start(startS);
-    this.#sources.add(source);
+    source.start(Math.max(chunk.startS, fromS), Math.max(0, fromS - chunk.startS));
+    this.#sources.set(source, { ...chunk, announces: false });
+    if (chunk.announces) this.#announce(chunk.startS - this.#context.currentTime);
   }
 
   #bufferOf(samples: Samples): AudioBuffer {
@@ -319,7 +417,7 @@ export class Player extends TypedEvents<PlayerEvents> {
     const gain = this.#voice.gain;
     gain.setValueAtTime(1, now);
     gain.linearRampToValueAtTime(0, now + FADE_S);
-    for (const source of this.#sources) source.stop(now + FADE_S);
+    for (const source of this.#sources.keys()) source.stop(now + FADE_S);
     this.#sources.clear();
     this.#voice = this.#newVoice();
   }

@@ -1,7 +1,13 @@
 import { expect, it } from "vitest";
 import { concatSamples } from "./pcm.ts";
 import { fromDb, noise } from "./test-signals.ts";
-import { LOUDNESS_LIMITS, LoudnessDetector, SpeechDetector, UserVoice } from "./voice-activity.ts";
+import {
+  LOUDNESS_LIMITS,
+  LoudnessDetector,
+  SpeechDetector,
+  UserVoice,
+  type VoiceChange,
+} from "./voice-activity.ts";
 
 const BLOCK_MS = 20;
 const BLOCK = 320;
@@ -44,11 +50,19 @@ it("ignores input below the minimum level", () => {
   expect(changes([-90, 1], [-50, 3])).toEqual([]);
 });
 
-/** Whether speech is detected at the end of frames of 32 ms. */
-function speaking(...frames: [probability: number, db: number][]): boolean {
+/** A detector after frames of 32 ms. */
+function after(...frames: [probability: number, db: number][]): SpeechDetector {
   const detector = new SpeechDetector();
   for (const [probability, db] of frames) detector.push(probability, db, 32);
-  return detector.speaking;
+  return detector;
+}
+
+function speaking(...frames: [probability: number, db: number][]): boolean {
+  return after(...frames).speaking;
+}
+
+function certain(...frames: [probability: number, db: number][]): boolean {
+  return after(...frames).certain;
 }
 
 function repeated(frames: number, probability: number, db: number): [number, number][] {
@@ -73,6 +87,32 @@ it("detects speech within 0.6 s of a loud sound, and quieter syllables do not en
   expect(speaking(...repeated(3, 0.95, -15), ...repeated(20, 0.95, -35))).toBe(true);
 });
 
+it("is certain of speech after 128 ms of a clear voice, also with less clear frames between", () => {
+  const clear = repeated(3, 0.96, -25);
+  expect([speaking(...clear), certain(...clear)]).toEqual([true, false]);
+  expect(certain(...repeated(4, 0.96, -25))).toBe(true);
+  expect(certain(...clear, ...repeated(8, 0.4, -25))).toBe(false);
+  expect(certain(...clear, ...repeated(8, 0.4, -25), ...repeated(1, 0.96, -25))).toBe(true);
+  expect(certain(...clear, ...repeated(5, 0.96, -50))).toBe(false);
+});
+
+it("is certain of a voice that is never clear after a second, not counting its end", () => {
+  const unclear = repeated(31, 0.9, -25);
+  expect([certain(...unclear), certain(...unclear, ...repeated(10, 0.1, -60))]).toEqual([
+    false,
+    false,
+  ]);
+  expect(certain(...unclear, ...repeated(1, 0.9, -25))).toBe(true);
+});
+
+it("weighs each voice on its own", () => {
+  const silent = repeated(12, 0.1, -60);
+  const unclear = [...repeated(3, 0.96, -25), ...repeated(12, 0.9, -25), ...silent];
+  const detector = after(...unclear, ...unclear, ...unclear);
+  expect([detector.speaking, detector.certain]).toEqual([false, false]);
+  expect(certain(...unclear, ...unclear, ...repeated(3, 0.96, -25))).toBe(false);
+});
+
 const LOUD = noise(320, fromDb(-20));
 const QUIET = noise(320, fromDb(-80));
 
@@ -80,13 +120,10 @@ const QUIET = noise(320, fromDb(-80));
 function voiceChanges(
   voice: UserVoice,
   ...parts: [block: typeof LOUD, blocks: number][]
-): boolean[] {
-  const found: boolean[] = [];
+): VoiceChange[] {
+  const found: VoiceChange[] = [];
   for (const [block, blocks] of parts) {
-    for (let n = 0; n < blocks; n++) {
-      const change = voice.push(block, 20);
-      if (change !== undefined) found.push(change);
-    }
+    for (let n = 0; n < blocks; n++) found.push(...voice.push(block, 20));
   }
   return found;
 }
@@ -96,7 +133,7 @@ it("goes by loudness without a network, while it is loaded, and if that fails", 
   for (const loading of [undefined, new Promise<never>(() => undefined), failed]) {
     const voice = new UserVoice(loading);
     await Promise.resolve();
-    expect(voiceChanges(voice, [LOUD, 10], [QUIET, 50])).toEqual([true, false]);
+    expect(voiceChanges(voice, [LOUD, 10], [QUIET, 50])).toEqual(["begins", "certain", "ends"]);
   }
 });
 
@@ -106,10 +143,13 @@ it("goes by the network once it is loaded: noise does not count, speech does", a
   await Promise.resolve();
   expect(voiceChanges(voice, [QUIET, 5], [LOUD, 50], [QUIET, 50])).toEqual([]);
   probability = 0.9;
-  expect(voiceChanges(voice, [LOUD, 10])).toEqual([true]);
+  expect(voiceChanges(voice, [LOUD, 10])).toEqual(["begins"]);
   expect(voice.quietMs).toBe(0);
   probability = 0.1;
-  expect(voiceChanges(voice, [LOUD, 25])).toEqual([false]);
+  expect(voiceChanges(voice, [LOUD, 25])).toEqual(["ends"]);
+  probability = 0.99;
+  expect(voiceChanges(voice, [LOUD, 10])).toEqual(["begins", "certain"]);
+  expect(voiceChanges(voice, [LOUD, 100], [QUIET, 25])).toEqual(["ends"]);
 });
 
 it("changes over in a pause, so that speech does not start twice", async () => {
@@ -119,8 +159,8 @@ it("changes over in a pause, so that speech does not start twice", async () => {
       loaded = resolve;
     }),
   );
-  expect(voiceChanges(voice, [LOUD, 10])).toEqual([true]);
+  expect(voiceChanges(voice, [LOUD, 10])).toEqual(["begins", "certain"]);
   loaded({ step: () => 0.9 });
   await Promise.resolve();
-  expect(voiceChanges(voice, [LOUD, 20], [QUIET, 50], [QUIET, 50])).toEqual([false]);
+  expect(voiceChanges(voice, [LOUD, 20], [QUIET, 50], [QUIET, 50])).toEqual(["ends"]);
 });

@@ -24,9 +24,17 @@ const SILERO_LIMITS: VoiceActivityLimits & {
   /** Speech does not start more than `maxDropDb` below the loudest frame of the last `dropMs`. */
   maxDropDb: number;
   dropMs: number;
+  /** Probability of a clear voice, and the time of it after which speech is certain, ms. */
+  clearAt: number;
+  clearMs: number;
+  /** Duration after which speech is certain although the voice is not clear, ms. */
+  longMs: number;
 } = {
   startAt: 0.8,
   continueAt: 0.35,
+  clearAt: 0.95,
+  clearMs: 128,
+  longMs: 1000,
   minDb: -45,
   maxDropDb: 12,
   dropMs: 512,
@@ -40,6 +48,7 @@ const FLOOR_RISE_DB_PER_S = 3; // steady noise such as a fan becomes background 
 /** Decides when the user starts and stops to speak. Pure. */
 abstract class VoiceActivityDetector<Limits extends VoiceActivityLimits> {
   protected readonly limits: Limits;
+  /** Activity that has not become speech yet, less the pauses in it. */
   #activeMs = 0;
   #quietMs = Infinity;
   #speaking = false;
@@ -52,9 +61,17 @@ abstract class VoiceActivityDetector<Limits extends VoiceActivityLimits> {
     return this.#speaking;
   }
 
+  /** Whether the current speech is certainly speech. */
+  abstract get certain(): boolean;
+
   /** Time since the last activity. Infinity before the first. */
   get quietMs(): number {
     return this.#quietMs;
+  }
+
+  /** Whether there was activity that may become speech. */
+  protected get stirring(): boolean {
+    return this.#activeMs > 0;
   }
 
   protected observe(active: boolean, ms: number): void {
@@ -75,6 +92,11 @@ export class LoudnessDetector extends VoiceActivityDetector<typeof LOUDNESS_LIMI
     super(limits);
   }
 
+  /** The loudness of a cough does not differ from that of a word. */
+  override get certain(): boolean {
+    return this.speaking;
+  }
+
   push(block: Float32Array, blockMs: number): void {
     const db = levelDb(block);
     const { aboveFloorDb, minDb } = this.limits;
@@ -88,22 +110,37 @@ export class LoudnessDetector extends VoiceActivityDetector<typeof LOUDNESS_LIMI
  * Detects speech from the probabilities of the Silero network. Quiet speech, such as a
  * television or an echo of the model, does not count. A cough is loud first and then fades: its
  * quiet end resembles a voice, so speech does not start in the fading end of a loud sound.
+ *
+ * Some coughs still start speech. It is certain only after some time of a clear voice, which is rare in
+ * a cough.
  */
 export class SpeechDetector extends VoiceActivityDetector<typeof SILERO_LIMITS> {
   #recentDb: number[] = [];
+  #clearMs = 0;
+  #durationMs = 0;
 
   constructor(limits = SILERO_LIMITS) {
     super(limits);
   }
 
+  override get certain(): boolean {
+    const { clearMs, longMs } = this.limits;
+    const goesOn = this.#durationMs - this.quietMs >= longMs;
+    return this.speaking && (this.#clearMs >= clearMs || goesOn);
+  }
+
   /** `probability` of speech and level of a frame. */
   push(probability: number, db: number, frameMs: number): void {
-    const { startAt, continueAt, minDb, maxDropDb, dropMs } = this.limits;
+    const { startAt, continueAt, clearAt, minDb, maxDropDb, dropMs } = this.limits;
     this.#recentDb = [...this.#recentDb, db].slice(-Math.round(dropMs / frameMs) - 1);
     const speech = this.speaking
       ? probability >= continueAt
       : probability >= startAt && db >= Math.max(...this.#recentDb) - maxDropDb;
     this.observe(speech && db > minDb, frameMs);
+    const inVoice = this.speaking || this.stirring;
+    const clear = probability >= clearAt && db > minDb;
+    this.#durationMs = inVoice ? this.#durationMs + frameMs : 0;
+    this.#clearMs = inVoice ? this.#clearMs + (clear ? frameMs : 0) : 0;
   }
 }
 
@@ -119,6 +156,12 @@ const STEP_MS = (STEP_SAMPLES / INPUT_RATE) * 1000;
 export interface SpeechNetwork {
   step(samples: Samples): number;
 }
+
+/**
+ * How the user's voice changes: it begins, the network is certain that it is speech, it ends. A cough
+ * can begin and end without being certain.
+ */
+export type VoiceChange = "begins" | "certain" | "ends";
 
 /**
  * Whether the user speaks. A network decides if there is one. Until it is loaded, or if it cannot
@@ -149,15 +192,15 @@ export class UserVoice {
     return this.#detector.quietMs;
   }
 
-  /**
-   * Captured audio at 16 kHz. Returns true if speech starts, false if it ends, undefined if
-   * nothing changes.
-   */
-  push(block: Samples, blockMs: number): boolean | undefined {
-    const before = this.speaking;
+  /** Captured audio at 16 kHz. Returns what changes, in order. */
+  push(block: Samples, blockMs: number): VoiceChange[] {
+    const { speaking, certain } = this.#detector;
     this.#loudness.push(block, blockMs);
     if (this.#network) this.#listen(this.#network, block);
-    return this.speaking === before ? undefined : this.speaking;
+    const now = this.#detector;
+    if (!now.speaking) return speaking ? ["ends"] : [];
+    const begins: VoiceChange[] = speaking ? [] : ["begins"];
+    return now.certain && !certain ? [...begins, "certain"] : begins;
   }
 
   /** The network takes over in a pause, so that one sound does not count twice. */

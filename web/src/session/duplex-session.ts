@@ -1,9 +1,11 @@
 import type { AudioEngine } from "../audio/audio-engine.ts";
 import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
+import type { VoiceChange } from "../audio/voice-activity.ts";
 import { frameEdge, grabFrame } from "../media/camera.ts";
 import type { DuplexClientMessage, DuplexPrepare } from "../protocol/client-messages.ts";
 import { connectDuplex, type DuplexClient, newSessionId } from "../protocol/clients.ts";
 import type { DuplexServerMessage, Notice, Result } from "../protocol/server-messages.ts";
+import { bargeInAction } from "./barge-in.ts";
 import {
   collectMetrics,
   type DuplexMetrics,
@@ -75,7 +77,7 @@ export interface DuplexSessionOptions extends VoiceSessionOptions {
   videoElement?: HTMLVideoElement | undefined;
   /**
    * Stop playback as soon as the user speaks, before the server reacts, and start no answer before
-   * the user stops. Default true.
+   * the user stops. After a cough, playback continues. Default true.
    */
   bargeIn?: boolean;
 }
@@ -145,6 +147,7 @@ export class DuplexSession extends VoiceSession<
     if (this.state.value.phase !== "active") return;
     this.client.send({ type: "pause", timeout: timeoutS });
     if (this.#sender) this.#sender.open = false;
+    this.#voice?.resume(); // the voice that paused it does not count during a pause of the call
     void this.audio?.pause();
     this.patch({ phase: "paused" });
   }
@@ -197,7 +200,7 @@ export class DuplexSession extends VoiceSession<
       onChange: (modelSpeaks) => this.#modelSpeaks(modelSpeaks),
       onLines: () => this.#showLines(),
     });
-    audio.on("voice", (speaking) => this.#userSpeaks(speaking));
+    audio.on("voice", (change) => this.#userVoice(change));
     const client = connectDuplex(this.state.value.sessionId, connection);
     client.on(
       "connection",
@@ -288,11 +291,21 @@ export class DuplexSession extends VoiceSession<
     if (!modelSpeaks && this.state.value.phase === "active") this.#acknowledgePlayback();
   }
 
-  /** Barge-in: the model stops when the user speaks, also in a gap because a unit is late. */
-  #userSpeaks(speaking: boolean): void {
-    this.patch({ userSpeaks: speaking });
-    const bargesIn = speaking && (this.#settings.bargeIn ?? true);
-    if (bargesIn && this.#voice?.speaks) this.forceListen();
+  /** The model's speech follows first, so that it has continued when the voice has ended. */
+  #userVoice(change: VoiceChange): void {
+    if (this.state.value.phase === "active" && (this.#settings.bargeIn ?? true)) {
+      this.#bargeIn(change);
+    }
+    this.patch({ userSpeaks: change !== "ends" });
+  }
+
+  /** The model stops when the user speaks, also in a gap because a unit is late. */
+  #bargeIn(change: VoiceChange): void {
+    if (!this.#voice) return;
+    const action = bargeInAction(change, this.#voice);
+    if (action === "pause") this.#voice.pause();
+    else if (action === "resume") this.#voice.resume();
+    else if (action === "interrupt") this.forceListen();
   }
 
   /** Stops chunks and playback. */

@@ -84,6 +84,8 @@ export class ModelSpeech {
     });
     audio.player.on("idle", () => options.onChange(false));
     audio.player.on("flush", () => options.onChange(false));
+    audio.player.on("pause", () => options.onChange(false));
+    audio.player.on("resume", () => options.onChange(true));
     audio.on("userBlock", (block) => this.#captured(block));
   }
 
@@ -91,9 +93,13 @@ export class ModelSpeech {
     return this.#transcript.lines;
   }
 
-  /** Whether the model is heard, or will be when its next unit arrives. */
+  /** Whether the model is heard, will be when its next unit arrives, or is paused. */
   get speaks(): boolean {
     return this.#audio.player.stats.playing || this.#gate.inTurn;
+  }
+
+  get paused(): boolean {
+    return this.#audio.player.stats.paused;
   }
 
   /** From the end of the user's speech to the model's first audio, ms. */
@@ -108,6 +114,16 @@ export class ModelSpeech {
     if (verdict === "flush") this.#cut();
     if (verdict === "play") this.#playOrKeep(result, begins);
     else if (result.end_of_turn) this.#endTurn();
+  }
+
+  /** Silence until `resume`. What arrives waits. */
+  pause(): void {
+    this.#audio.player.pause();
+  }
+
+  /** Continues where the speech paused. */
+  resume(): void {
+    this.#audio.player.resume();
   }
 
   /** Interrupts the current speech. */
