@@ -34,6 +34,44 @@ def spoken(text: str, *, lead_s: float = 0.3, voice: str = CALLER) -> Samples:
     return np.concatenate([silence(lead_s), audio[: audible[-1] + 1]]).astype(np.float32)
 
 
+def cleared_throat() -> Samples:
+    """0.2 s: a burst of breath and a short voice. Both speech detectors take it for a voice."""
+    voice = spoken("Her.", lead_s=0.0)[: INPUT_RATE // 5]
+    since = np.arange(len(voice)) / INPUT_RATE
+    fading = np.minimum(1.0, (since[-1] - since) / 0.05)
+    burst = np.random.default_rng(1).normal(0, 0.4, len(voice)) * np.exp(-since / 0.03)
+    return (0.5 * fading * voice / np.abs(voice).max() + burst).astype(np.float32)
+
+
+def cough() -> Samples:
+    """A burst of breath and a rough voice that falls from 200 Hz. The recogniser finds a word in it."""
+    voice_s, begin_s = 0.4, 0.08
+    end_s = begin_s + voice_s
+    rng = np.random.default_rng(1)
+    since = np.arange(round((end_s + 0.17) * INPUT_RATE)) / INPUT_RATE
+    pulses = np.zeros(len(since))
+    at_s = begin_s
+    while at_s < end_s:
+        pulses[int(at_s * INPUT_RATE)] = 8.0
+        at_s += 1 / (200.0 - 60.0 * at_s)
+    voice = pulses * np.sin(np.pi * np.clip((since - begin_s) / voice_s, 0, 1))
+    breath = np.minimum(1, since / 0.1) * np.exp(-np.maximum(0, since - end_s) / 0.03)
+    burst = np.exp(-since / 0.02)
+    source = 0.45 * voice + (1.5 * burst + 0.1 * breath) * rng.uniform(-1, 1, len(since))
+    poles = [(600, 0.97), (1400, 0.96), (2500, 0.94)]
+    sound = np.sum([_resonance(source, hz, radius) for hz, radius in poles], axis=0)
+    return (0.5 * sound / np.abs(sound).max()).astype(np.float32)
+
+
+def _resonance(source: Samples, hz: float, radius: float) -> Samples:
+    """`source` through two complex poles."""
+    turn = 2 * radius * np.cos(2 * np.pi * hz / INPUT_RATE)
+    out = np.zeros(len(source) + 2)
+    for n, value in enumerate(source):
+        out[n + 2] = (1 - radius) * 2 * value + turn * out[n + 1] - radius * radius * out[n]
+    return out[2:]
+
+
 def silence(seconds: float) -> Samples:
     return np.zeros(round(seconds * INPUT_RATE), dtype=np.float32)
 

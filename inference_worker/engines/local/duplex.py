@@ -44,6 +44,8 @@ class _Unit:
     seconds: float
     prefill_ms: float = 0.0
     interrupted: bool = False
+    ignored: UnitTranscription | None = None
+    """What the user said over the model without interrupting it."""
     memo: dict[str, Any] | None = None
 
     @property
@@ -109,7 +111,11 @@ class LocalDuplexView(DuplexView):
         return PrefillReport(cost_ms=unit.prefill_ms)
 
     def generate(self, force_listen: bool = False) -> UnitResult:
-        """Listen or speak. Raises EngineError if the background work failed."""
+        """Listen or speak. Raises EngineError if the background work failed.
+
+        With `force_listen`, words that did not interrupt the model count: the client is certain that
+        the user speaks.
+        """
         conversation, _ = self._prepared()
         unit, self._unit = self._unit, None
         if unit is None:
@@ -120,6 +126,8 @@ class LocalDuplexView(DuplexView):
         self._units += 1
         if silenced:
             conversation.interrupt()
+        if force_listen and unit.ignored:
+            self._user_said(conversation, unit.ignored, unit)
         speech = None
         if not silenced and not unit.interrupted:
             samples = round(unit.seconds * OUTPUT_RATE)
@@ -178,19 +186,25 @@ class LocalDuplexView(DuplexView):
         unit: _Unit,
     ) -> None:
         if conversation.speaking:
-            if transcription.voiced_ms < BARGE_IN_MS:
+            if not transcription.interrupts:
+                unit.ignored = transcription
                 return
             conversation.interrupt()
             unit.interrupted = True
-        if transcription.text:
-            unit.memo = memo_of_input(transcription)
-            conversation.user_said(transcription.text)
+        self._user_said(conversation, transcription, unit)
         if expected := speech_input.likely_utterance():
             conversation.prepare_reply(expected)
         elif transcription.talking_ms >= BARGE_IN_MS:
             conversation.retract()
         else:
             conversation.begin_reply()
+
+    def _user_said(
+        self, conversation: Conversation, transcription: UnitTranscription, unit: _Unit
+    ) -> None:
+        if transcription.text:
+            unit.memo = memo_of_input(transcription)
+            conversation.user_said(transcription.text)
 
     def _result(
         self, conversation: Conversation, unit: _Unit, speech: UnitSpeech | None, generate_ms: float
@@ -275,10 +289,13 @@ def restore_dialogue(units: Sequence[PastUnit], dialogue: Dialogue) -> None:
 def replay_audio(units: Sequence[PastUnit], speech_input: SpeechInput) -> str:
     """Feed the audio after the last recorded utterance to `speech_input` again.
 
-    Returns the text of utterances that end in it, empty if none does.
+    Returns the text of utterances that end in it, empty if none does. One that ends while the model
+    speaks was no interruption.
     """
-    texts = [speech_input.feed(audio).text for audio in _unprocessed_audio(units)]
-    return " ".join(text for text in texts if text)
+    audio = _unprocessed_audio(units)
+    texts = [speech_input.feed(samples).text for samples in audio]
+    listened = [unit.is_listen for unit in units[len(units) - len(audio) :]]
+    return " ".join(text for text, counts in zip(texts, listened, strict=True) if text and counts)
 
 
 def unfinished_reply(units: Sequence[PastUnit]) -> UnfinishedReply | None:

@@ -130,7 +130,14 @@ LIKELY_SILENCE_MS = 128.0
 """Longer than the silence before any plosive consonant."""
 
 BARGE_IN_MS = 224.0
-"""Voiced time after which the input counts as speech that interrupts. Independent of settings."""
+"""Clear voice after which the input counts as speech that interrupts. Independent of settings."""
+
+CLEAR_LEVEL = 0.85
+"""A frame of a clear voice. Few coughs have BARGE_IN_MS of them. Words are no evidence: the recogniser
+finds some in every cough."""
+
+LONG_VOICE_MS = 800.0
+"""Voiced time after which the input interrupts although it is not clear, as in noise."""
 
 
 def endpoint_rules(end_silence_ms: float, listen_prob_scale: float) -> EndpointRules:
@@ -167,14 +174,20 @@ class UnitTranscription:
     """The speech in one unit of audio.
 
     `text` has the utterances that ended in the unit, empty if none did. The end of the last one was
-    detected `until` samples into the unit. `voiced_ms` is the longest voiced time in the unit,
-    `talking_ms` the voiced time of the speech that continues at its end.
+    detected `until` samples into the unit. `voiced_ms` is the longest voiced time in the unit and
+    `clear_ms` the longest time of a clear voice, `talking_ms` the voiced time of the speech that
+    continues at its end.
     """
 
     text: str
     until: int
     voiced_ms: float
+    clear_ms: float
     talking_ms: float
+
+    @property
+    def interrupts(self) -> bool:
+        return self.clear_ms >= BARGE_IN_MS or self.voiced_ms >= LONG_VOICE_MS
 
 
 class SpeechInput:
@@ -189,15 +202,17 @@ class SpeechInput:
         self._pieces: list[str] = []
         self._piece_start: int | None = None
         self._last_read: tuple[Endpoint, str] | None = None
+        self._clear_frames = 0
 
     def feed(self, audio: Samples) -> UnitTranscription:
         """Add `audio` (16 kHz, any length)."""
         self._buffer.append(audio)
         texts: list[str] = []
-        until, voiced_ms = 0, 0.0
+        until, voiced_ms, clear_ms = 0, 0.0, 0.0
         for probability in self._detector.feed(audio):
             endpoint = self._endpoints.feed(probability)
             voiced_ms = max(voiced_ms, self._endpoints.voiced_ms)
+            clear_ms = max(clear_ms, self._clear_ms(probability))
             if endpoint is None:
                 self._cut_piece()
             elif text := self._utterance(endpoint):
@@ -205,7 +220,8 @@ class SpeechInput:
                 until = self._endpoints.frame * STEP_SAMPLES - self._fed_samples
         self._fed_samples += len(audio)
         self._forget()
-        return UnitTranscription(" ".join(texts), until, voiced_ms, self._endpoints.voiced_ms)
+        talking_ms = self._endpoints.voiced_ms
+        return UnitTranscription(" ".join(texts), until, voiced_ms, clear_ms, talking_ms)
 
     def likely_utterance(self) -> str:
         """The text of the utterance that ends if the silence continues; empty during speech.
@@ -214,6 +230,14 @@ class SpeechInput:
         """
         endpoint = self._endpoints.utterance_after(LIKELY_SILENCE_MS)
         return self._read(endpoint) if endpoint is not None else ""
+
+    def _clear_ms(self, probability: float) -> float:
+        """Time of a clear voice in the current speech, after a frame of it."""
+        if self._endpoints.start is None:
+            self._clear_frames = 0
+        else:
+            self._clear_frames += probability >= CLEAR_LEVEL
+        return self._clear_frames * STEP_MS
 
     def _utterance(self, endpoint: Endpoint) -> str:
         """The text of the utterance that ended; empty for noise or unintelligible words."""

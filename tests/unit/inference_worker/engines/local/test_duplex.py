@@ -17,6 +17,11 @@ from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel, sampling
 from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.transcription import (
+    BARGE_IN_MS,
+    SpeechInput,
+    endpoint_rules,
+)
 from antiphon.inference_worker.engines.types import (
     ContextFull,
     EngineError,
@@ -34,6 +39,7 @@ from support.synthetic_speech import (
     ask_until_speech,
     audio_of,
     converse,
+    cough,
     listen,
     past,
     run_unit,
@@ -189,11 +195,39 @@ def test_a_question_ends_the_greeting(view: LocalDuplexView, spoken_units: int) 
     assert GREETING.split()[-1] not in text_of([*begun, *answer])
 
 
-def test_a_cough_does_not_interrupt_the_answer(view: LocalDuplexView) -> None:
-    ask_until_speech(view, STORY)
-    noise = silence(1.0)
-    noise[4000:5600] = np.random.default_rng(1).normal(0, 0.2, 1600)
-    assert not run_unit(view, noise).is_listen
+def coughing(view: LocalDuplexView) -> tuple[list[UnitResult], list[Samples]]:
+    """The user asks for a story and coughs in it. The units of the question, the cough and a second more."""
+    coughed = silence(1.0)
+    sound = cough()
+    coughed[1600 : 1600 + len(sound)] = sound
+    before = ask_until_speech(view, STORY)
+    question = units_of(spoken(STORY))
+    chunks = [*question, *[silence(1.0)] * (len(before) + 1 - len(question)), coughed]
+    return [*before, run_unit(view, silence(1.0)), run_unit(view, coughed)], chunks
+
+
+def test_a_cough_does_not_interrupt_the_answer(
+    local_engine: LocalProcessor, view: LocalDuplexView
+) -> None:
+    """Although it is as long as a word, and the recogniser finds one in it."""
+    results, chunks = coughing(view)
+    chunks.append(silence(1.0))
+    results.append(run_unit(view, chunks[-1]))
+    assert local_engine._models is not None
+    speech_input = SpeechInput(local_engine._models.recogniser, endpoint_rules(480, 1.0))
+    *_, during, after = [speech_input.feed(chunk) for chunk in chunks]
+    assert during.voiced_ms >= BARGE_IN_MS > during.clear_ms
+    assert during.text or after.text
+    assert not any(result.is_listen for result in results[-3:])
+    assert "user" not in results[-2].memo | results[-1].memo
+    assert [role for role, _ in turns(view)] == ["user", "assistant"]
+
+
+def test_words_that_do_not_interrupt_count_if_the_client_interrupts(view: LocalDuplexView) -> None:
+    coughing(view)
+    forced = run_unit(view, silence(1.0), force_listen=True)
+    assert forced.is_listen
+    assert turns(view)[-1] == ("user", forced.memo["user"])
 
 
 def test_force_listen_ends_a_turn(view: LocalDuplexView) -> None:

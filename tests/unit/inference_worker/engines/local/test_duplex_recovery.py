@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -7,13 +8,15 @@ from antiphon.inference_worker.engines.local.duplex import (
     memo_of_input,
     memo_of_speech,
     memo_of_unfinished,
+    replay_audio,
     restore_dialogue,
     unfinished_reply,
 )
 from antiphon.inference_worker.engines.local.reply import UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import TimedWord, UnitSpeech, Word
-from antiphon.inference_worker.engines.local.transcription import UnitTranscription
+from antiphon.inference_worker.engines.local.transcription import SpeechInput, UnitTranscription
 from antiphon.inference_worker.engines.types import PastUnit
+from antiphon.shared_schemas.audio import Samples
 
 AUDIO = np.zeros(16_000, dtype=np.float32)
 
@@ -83,5 +86,21 @@ def test_only_an_interrupted_unit_leaves_a_rest() -> None:
 
 
 def test_a_listening_unit_leaves_no_memo() -> None:
-    assert memo_of_input(UnitTranscription("", 0, 0.0, 0.0)) == {}
-    assert memo_of_input(UnitTranscription("Hi", 7, 0.0, 0.0)) == {"user": "Hi", "until": 7}
+    assert memo_of_input(UnitTranscription("", 0, 0.0, 0.0, 0.0)) == {}
+    assert memo_of_input(UnitTranscription("Hi", 7, 0.0, 0.0, 0.0)) == {"user": "Hi", "until": 7}
+
+
+class ScriptedInput:
+    """Hears one text in each unit."""
+
+    def __init__(self, *texts: str) -> None:
+        self._texts = list(texts)
+
+    def feed(self, audio: Samples) -> UnitTranscription:
+        return UnitTranscription(self._texts.pop(0), 0, 0.0, 0.0, 0.0)
+
+
+def test_what_was_said_over_the_model_interrupts_no_other_worker() -> None:
+    units = [listened("Sing"), spoke("La"), spoke("la"), listened()]
+    for texts, found in ((("", "", "Uh?", ""), ""), (("", "", "", "Stop"), "Stop")):
+        assert replay_audio(units, cast("SpeechInput", ScriptedInput(*texts))) == found
