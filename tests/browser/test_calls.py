@@ -23,6 +23,7 @@ from support.shared_stack import TALKATIVE
 from support.stack import Stack, new_stack, until
 from support.synthetic_speech import ITALY, silence, spoken
 from support.tcp_proxy import tcp_proxy
+from support.turn_page import watch_frames
 
 BLOCK_SAMPLES = INPUT_RATE // 50
 
@@ -47,20 +48,32 @@ window.AudioWorkletNode = class extends AudioWorkletNode {
     });
   }
 };
+window.onCut = () => {};
 const stop = AudioBufferSourceNode.prototype.stop;
 AudioBufferSourceNode.prototype.stop = function (when) {
+  if (!window.cut) setTimeout(onCut);
   window.cut ??= {
     userBlocks: user.blocks.length,
     modelBlocks: (this.context.currentTime - model.startS) * 50,
   };
   return stop.call(this, when);
+};
+const send = WebSocket.prototype.send;
+WebSocket.prototype.send = function (data) {
+  window.socket = this;
+  return send.call(this, data);
 };"""
 """`user` and `model`: which of the blocks of 20 ms that the page has processed are audible. `cut`: how
-many blocks the page had processed and played when it stopped the model for the first time."""
+many blocks the page had processed and played when it stopped the model for the first time. `onCut` is
+called then."""
 
 MODEL_IS_AUDIBLE = "() => model.blocks.slice(-10).filter(Boolean).length === 10"
 SILERO_IS_LOADED = """() => performance.getEntriesByType("resource")
   .some(({ name, responseEnd }) => name.includes("silero-v6") && responseEnd > 0)"""
+MODEL_GOES_ON = """() => {
+  const after = cut ? model.blocks.slice(Math.floor(cut.modelBlocks) + 5) : [];
+  return after.includes(false) && after.slice(-10).filter(Boolean).length === 10;
+}"""
 SILENCE_FOLLOWS = "() => cut && model.blocks.length > cut.modelBlocks + 50"
 
 ASK_WITH_THE_FIRST_CHUNK = """
@@ -80,6 +93,27 @@ AudioBufferSourceNode.prototype.start = function (when) {
 };"""
 """Speaks `question` as soon as the page sends audio. `answerAt`: how many of the user's blocks the page
 had processed when it played something for the first time."""
+
+UNCERTAIN_NETWORK = """
+export const load = async () => {
+  window.networkIsLoaded = true;
+  return { step: (samples) => (samples.some((sample) => Math.abs(sample) > 0.05) ? 0.9 : 0) };
+};"""
+"""In place of Silero, so that each sound is a voice and none is certain to be speech."""
+
+PRESS = """
+window.press = (name) =>
+  [...document.querySelectorAll("button")].find((one) => one.textContent.trim() === name).click();"""
+
+RECORD_STATES = """() => {
+  window.states = [];
+  const title = document.querySelector(".stage .title");
+  new MutationObserver(() => {
+    const text = title.textContent.trim();
+    if (text !== states.at(-1)) states.push(text);
+  }).observe(title, { childList: true, characterData: true, subtree: true });
+}"""
+"""`states`: all states of a call."""
 
 RECORD_CHIMES = """
 window.chimes = [];
@@ -135,6 +169,59 @@ async def test_speech_silences_the_model_and_a_cough_does_not(
     assert heard_s + played_s <= BARGE_IN_S
     audio = await call.audio(tmp_path)
     assert audio.silent_after_s(audio.loud(audio.user).index(True) * 0.02) > 0
+
+
+async def test_a_voice_that_is_no_speech_pauses_the_answer(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    """What the user does in the pause counts as well."""
+    page = await visitor.open("/audio_duplex", speaks=True)
+    await page.add_init_script(OBSERVE_BARGE_IN + PRESS)
+    network = {"content_type": "text/javascript", "body": UNCERTAIN_NETWORK}
+    await page.route("**/silero-network-*.js", lambda route: route.fulfill(**network))
+    sent = watch_frames(page)
+    call = CallPage(page)
+    await call.start("/audio_duplex", forceListen=1, delayMs=800)
+    await page.wait_for_function("() => window.networkIsLoaded")
+    await page.wait_for_function(MODEL_IS_AUDIBLE)
+    await page.evaluate(RECORD_STATES)
+
+    await _clears_throat(page)
+    await page.wait_for_function(MODEL_GOES_ON)
+    assert await page.evaluate("states") == ["Hearing you", "Speaking"]
+    await _clears_throat(page, "press('Mute')")
+    await page.wait_for_function(MODEL_GOES_ON)
+    await call.press("Mute")
+    await _clears_throat(page, "socket.close()")
+    await page.wait_for_function(MODEL_GOES_ON)
+    await _clears_throat(page, "press('Pause')")
+    await call.is_in("paused")
+    played = await page.evaluate("model.blocks.length")
+    await call.press("Resume")
+    await page.wait_for_function(f"() => model.blocks.length > {played} + 50")
+    await page.wait_for_function(MODEL_IS_AUDIBLE)
+    await call.show("Transcript")
+    await expect(page.get_by_text("interrupted")).to_have_count(0)
+    assert not any(b'"force_listen":true' in frame for frame in sent)
+
+    await _clears_throat(page, "press('Interrupt')")
+    await expect(page.get_by_text("interrupted").first).to_be_visible()
+    await until(lambda: any(b'"force_listen":true' in frame for frame in sent))
+    await _clears_throat(page, "press('End call')")
+    await call.is_in("ended")
+    audio = await call.audio(tmp_path)
+    assert len(audio.without_pauses(audio.model)) < len(audio.model)
+
+
+async def _clears_throat(page: Page, then: str = "") -> None:
+    """While the model is audible. `then` runs in the pause."""
+    await page.evaluate(f"() => {{ cut = null; onCut = () => {{ onCut = () => {{}}; {then} }}; }}")
+    await page.wait_for_function(MODEL_IS_AUDIBLE)
+    sound = encoded(cough()[: INPUT_RATE // 4])
+    await page.evaluate(
+        "([pcm, rate]) => void speak(pcm, rate)", [sound, INPUT_RATE]
+    )  # may not end
+    await page.wait_for_function("() => cut")
 
 
 def cough() -> Samples:

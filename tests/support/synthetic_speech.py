@@ -34,15 +34,6 @@ def spoken(text: str, *, lead_s: float = 0.3, voice: str = CALLER) -> Samples:
     return np.concatenate([silence(lead_s), audio[: audible[-1] + 1]]).astype(np.float32)
 
 
-def cleared_throat() -> Samples:
-    """0.2 s: a burst of breath and a short voice. Both speech detectors take it for a voice."""
-    voice = spoken("Her.", lead_s=0.0)[: INPUT_RATE // 5]
-    since = np.arange(len(voice)) / INPUT_RATE
-    fading = np.minimum(1.0, (since[-1] - since) / 0.05)
-    burst = np.random.default_rng(1).normal(0, 0.4, len(voice)) * np.exp(-since / 0.03)
-    return (0.5 * fading * voice / np.abs(voice).max() + burst).astype(np.float32)
-
-
 def cough() -> Samples:
     """A burst of breath and a rough voice that falls from 200 Hz. The recogniser finds a word in it."""
     voice_s, begin_s = 0.4, 0.08

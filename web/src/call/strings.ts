@@ -229,7 +229,7 @@ export const callSettingsStrings = defineStrings(
     takeTurnsHint: "Opens a page where the model answers when you finish.",
     bargeIn: "Interrupt when I speak",
     bargeInHint:
-      "Stops playback at once, before the server reacts. An answer waits until I stop speaking.",
+      "Stops playback at once, before the server reacts, and continues it after a cough. An answer waits until I stop speaking.",
     delay: "Playback delay",
     delayHint: "Delay before an answer plays. It adapts to your network.",
     delayAutomatic: (length: string) => `${length} (server default)`,
@@ -285,7 +285,7 @@ export const callSettingsStrings = defineStrings(
     takeTurns: "轮流说话",
     takeTurnsHint: "打开另一个页面：您说完后模型回答。",
     bargeIn: "我说话时打断",
-    bargeInHint: "立即停止播放，不等服务器响应。我说完后才播放新的回答。",
+    bargeInHint: "立即停止播放，不等服务器响应；如果只是咳嗽，则接着播放。我说完后才播放新的回答。",
     delay: "播放延迟",
     delayHint: "播放回答前的延迟，会随网络自动调整。",
     delayAutomatic: (length) => `${length}（服务器默认）`,
