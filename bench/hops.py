@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Coroutine
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -56,7 +55,7 @@ class CallRecorder:
         sys.setprofile(self._event)
 
     def create_task(
-        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
+        self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any
     ) -> asyncio.Task[Any]:
         """The task factory: what a task in the background starts is in the background, too."""
         task = asyncio.Task(coroutine, loop=loop, **options)
@@ -99,7 +98,7 @@ async def measure(recorder: CallRecorder, url: str, query: str) -> list[list[Cod
     runs: list[list[CodeType]] = []
     await asyncio.sleep(2.0)  # the services have started their tasks
     recorder.background = asyncio.all_tasks()
-    asyncio.get_running_loop().set_task_factory(recorder.create_task)  # type: ignore[arg-type]
+    asyncio.get_running_loop().set_task_factory(recorder.create_task)
     async with connect(f"{url}/ws/duplex/adx_hops{query}", max_size=None) as socket:
         await receive(socket, "queue_done")
         await socket.send(json.dumps({"type": "prepare", "prefix_system_prompt": "Be brief."}))
