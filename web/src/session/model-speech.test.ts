@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { AudioEngine } from "../audio/audio-engine.ts";
+import type { PlayerEvents } from "../audio/player.ts";
 import type { Result } from "../protocol/server-messages.ts";
 import { TypedEvents } from "../state/store.ts";
 import {
@@ -68,18 +69,24 @@ it("counts only audio that answers speech", () => {
   expect(times.last).toBeNull();
 });
 
+class FakePlayerEvents extends TypedEvents<PlayerEvents> {
+  /** Lets an event happen. */
+  happen<Name extends keyof PlayerEvents>(name: Name, event: PlayerEvents[Name]): void {
+    this.emit(name, event);
+  }
+}
+
 /** The audio of a session in which the test is the user; `log` has what reaches the player. */
 class UserAudio extends TypedEvents<{ userBlock: Float32Array }> {
   readonly log: string[] = [];
   userSpeaks = false;
   userLastSpokeAt = 0;
-  readonly player = {
+  readonly player = Object.assign(new FakePlayerEvents(), {
     stats: { playing: false },
-    on: () => undefined,
     push: ([first]: Float32Array) => this.log.push(`unit ${first}`),
     endTurn: () => this.log.push("end"),
     flush: () => this.log.push("flush"),
-  };
+  });
 
   /** Captures audio for this time. */
   capture(seconds: number, { speaks }: { speaks: boolean }): void {
@@ -161,6 +168,23 @@ describe("a turn that begins while the user speaks", () => {
     unit(1);
     expect(audio.log).toEqual(["unit 1"]);
   });
+});
+
+it("says that the model speaks from its first sound to the last, also after a late unit or a pause", () => {
+  const audio = new UserAudio();
+  const said: boolean[] = [];
+  new ModelSpeech(audio as unknown as AudioEngine, {
+    waits: true,
+    onChange: (speaks) => said.push(speaks),
+    onLines: () => undefined,
+  });
+  audio.player.happen("start", { atMs: 0, delayMs: 200 });
+  audio.player.happen("idle", { playedMs: 1000 });
+  audio.player.happen("gap", { gapMs: 300 });
+  audio.player.happen("pause", undefined);
+  audio.player.happen("resume", undefined);
+  audio.player.happen("idle", { playedMs: 2000 });
+  expect(said).toEqual([true, false, true, false, true, false]);
 });
 
 it("joins the text of one side until the line is complete", () => {

@@ -86,6 +86,7 @@ export class ModelSpeech {
     audio.player.on("flush", () => options.onChange(false));
     audio.player.on("pause", () => options.onChange(false));
     audio.player.on("resume", () => options.onChange(true));
+    audio.player.on("gap", () => options.onChange(true)); // a late unit: "idle" came before
     audio.on("userBlock", (block) => this.#captured(block));
   }
 
