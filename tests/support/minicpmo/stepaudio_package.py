@@ -107,7 +107,7 @@ def token2wav(
     steps: int = 2,
     blocks: int = 1,
     layers: int | None = 1,
-    channels: int = 16,
+    channels: int = 32,
     width: int = 64,
 ) -> Any:
     """The package's object after its constructor, with the given sizes.

@@ -46,7 +46,7 @@ def release(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def vocoder_of(release: str, *sizes: int) -> Token2WavVocoder:
-    inner = stepaudio_package.token2wav(release)
+    inner = stepaudio_package.token2wav(release, channels=16)
     free_unused_buffers(inner)
     return Token2WavVocoder(inner, CPU, voice_seconds=3, retained=torch.float32, graph_sizes=sizes)
 
