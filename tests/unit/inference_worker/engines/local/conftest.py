@@ -18,7 +18,7 @@ SLOTS = 3
 @pytest.fixture(scope="session")
 def local_engine() -> Iterator[LocalProcessor]:
     """The engine with its models. Each test creates its sessions."""
-    engine = LocalProcessor(LocalOptions(slots=SLOTS, context_tokens=768))
+    engine = LocalProcessor(LocalOptions(slots=SLOTS, context_tokens=512, reply_words=12))
     engine.load(lambda _: None)
     yield engine
     engine.close()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from antiphon.inference_worker.engines.local import models
 from antiphon.inference_worker.engines.local.clauses import is_speakable
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
@@ -177,19 +178,22 @@ def test_another_worker_finishes_the_answer(sessions: list[LocalHalfDuplexView])
 def test_the_oldest_turns_are_dropped_at_the_limit(view: LocalHalfDuplexView) -> None:
     question, reply = "What is the capital of France? ", "The capital of France is Paris. "
     view.replay([Past(audio=None, text=reply * 6, memo={"user": question * 6})] * 12)
-    assert view.kv_cache_length < 768
+    assert view.kv_cache_length < 512
     assert "Rome" in text_of(answer(view, ITALY))
 
 
-def test_an_invalid_prepare_is_refused_by_name(view: LocalHalfDuplexView) -> None:
+def test_an_invalid_prepare_is_refused_by_name(
+    view: LocalHalfDuplexView, monkeypatch: pytest.MonkeyPatch
+) -> None:
     voice = AudioPart(np.zeros(16000, dtype="<f4").tobytes())
     mimic = (TextPart("Mimic the voice."), voice, TextPart("Be brief."))
     assert view.prepare(ConversationMessage(Role.SYSTEM, mimic), config()) > 0
     with pytest.raises(UnsupportedContent) as refused:
         view.prepare(ConversationMessage(Role.SYSTEM, (*mimic, ImagePart(b""))), config())
     assert refused.value.field == "system_content.3"
-    with pytest.raises(ContextFull):
-        view.prepare(ConversationMessage(Role.SYSTEM, (TextPart("word " * 600),)), config())
+    monkeypatch.setattr(models, "NEXT_UTTERANCE_TOKENS", 412)
+    with pytest.raises(ContextFull, match="100 is the most that fit"):
+        view.prepare(ConversationMessage(Role.SYSTEM, (TextPart("word " * 110),)), config())
 
 
 def test_calls_in_the_wrong_order_are_refused(local_engine: LocalProcessor) -> None:
