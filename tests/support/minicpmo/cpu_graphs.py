@@ -23,7 +23,7 @@ DROPPING = {torch.ops.aten.scaled_dot_product_attention, torch.ops.aten.dropout}
 class CpuGraph(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
-        self._ops: list[tuple[Any, Any, Any, list[Tensor]]] = []
+        self._ops: list[tuple[Any, Any, Any, list[tuple[int, Tensor]]]] = []
 
     def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
@@ -36,15 +36,17 @@ class CpuGraph(TorchDispatchMode):
         assert torch.Tag.dynamic_output_shape not in func.tags, f"{func} has any shape"
         out = func(*args, **given)
         assert not isinstance(out, bool | int | float), f"{func} is read by the host"
-        self._ops.append((func, args, given, _fresh(out, (args, given))))
+        kept = _fresh(out, (args, given))
+        if kept or func._schema.is_mutable:  # a view shows the same memory at each replay
+            self._ops.append((func, args, given, kept))
         return out
 
     def replay(self) -> None:
         """Run all operations again in place."""
         for func, args, given, kept in self._ops:
-            again = _fresh(func(*args, **given), (args, given))
-            for old, new in zip(kept, again, strict=True):
-                old.copy_(new)
+            again = _tensors(func(*args, **given))
+            for place, old in kept:
+                old.copy_(again[place])
 
 
 class EmptyGraph:
@@ -90,8 +92,14 @@ def use_cpu_graphs(
         monkeypatch.setattr(torch.cuda, name, stand_in)
 
 
-def _fresh(out: Any, given: Any) -> list[Tensor]:
-    """Tensors of `out` that do not share memory with `given`."""
-    old = {t.untyped_storage()._cdata for t in tree_leaves(given) if isinstance(t, Tensor)}
-    made = [t for t in tree_leaves(out) if isinstance(t, Tensor)]
-    return [t for t in made if t.untyped_storage()._cdata not in old]
+def _tensors(out: Any) -> list[Tensor]:
+    if isinstance(out, Tensor):
+        return [out]
+    return [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
+
+
+def _fresh(out: Any, given: Any) -> list[tuple[int, Tensor]]:
+    """Tensors of `out` that do not share memory with `given`, and their places."""
+    old = {t.untyped_storage()._cdata for t in _tensors(given)}
+    made = enumerate(_tensors(out))
+    return [(place, t) for place, t in made if t.untyped_storage()._cdata not in old]
