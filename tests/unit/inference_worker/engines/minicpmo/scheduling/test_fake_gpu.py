@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
@@ -54,31 +55,63 @@ def test_cudnn_attention_is_off(card: Card) -> None:
     assert torch.get_num_threads() == 1
 
 
-def test_every_step_stays_on_the_gpu_in_bfloat16(card: Card) -> None:
-    gpu, runner = card.gpu, card.runner
+@dataclass(frozen=True)
+class StepCost:
+    """What a full batch of one type of step did; `most` is its largest memory in bytes."""
+
+    steps: int
+    answers: int
+    launched: int
+    product_types: frozenset[torch.dtype]
+    copies: tuple[str, ...]
+    reads: int
+    most: int
+
+
+@pytest.fixture(scope="module")
+def resting(card: Card) -> int:
+    """Bytes that are held between steps."""
+    return card.gpu.held
+
+
+@pytest.fixture(scope="module")
+def costs(card: Card, resting: int) -> dict[str, StepCost]:
+    """Of each type of step."""
+    gpu, costs = card.gpu, dict[str, StepCost]()
     for name, steps in kinds_of_step().items():
         gpu.clear()
-        answers = runner.run(steps)
-        assert len(answers) == len(steps), name
-        assert gpu.launched > 0, name
-        assert gpu.product_types <= {torch.bfloat16}, name
-        assert "waiting" not in gpu.copies, name
-        assert gpu.reads == (name in {"choose", "continue", "write", "speak", "code", "codes"}), (
-            name
+        answers = card.runner.run(steps)
+        costs[name] = StepCost(
+            len(steps),
+            len(answers),
+            gpu.launched,
+            frozenset(gpu.product_types),
+            tuple(gpu.copies),
+            gpu.reads,
+            gpu.peak - resting,
         )
+    return costs
 
 
-def test_an_admitted_configuration_fits(card: Card, config: ModelConfig) -> None:
+def test_every_step_stays_on_the_gpu_in_bfloat16(costs: dict[str, StepCost]) -> None:
+    for name, cost in costs.items():
+        assert cost.answers == cost.steps, name
+        assert cost.launched > 0, name
+        assert cost.product_types <= {torch.bfloat16}, name
+        assert "waiting" not in cost.copies, name
+        waits = name in {"choose", "continue", "write", "speak", "code", "codes"}
+        assert cost.reads == waits, name
+
+
+def test_an_admitted_configuration_fits(
+    card: Card, config: ModelConfig, resting: int, costs: dict[str, StepCost]
+) -> None:
     """Weights, caches, the values of the largest step, and the tensors of graphs are counted."""
-    gpu, runner = card.gpu, card.runner
+    runner = card.runner
     options = EngineOptions(slots=SLOTS, context_tokens=CONTEXT, speech_tokens=SPEECH)
     counted = estimate(config, options, "cuda", voices=False)
     activations = activation_bytes(config, 2)
-    resting, most = gpu.held, 0
-    for steps in kinds_of_step().values():
-        gpu.clear()
-        runner.run(steps)
-        most = max(most, gpu.peak - resting)
+    most = max(cost.most for cost in costs.values())
     caches = sum(c.bytes for c in (runner.text_cache, runner.audio_cache, runner.speech_cache))
     admitted = counted.of(SLOTS) - activations - GRAPH_BYTES
     assert resting == pytest.approx(admitted, rel=1e-3)
