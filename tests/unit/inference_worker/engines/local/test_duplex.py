@@ -53,7 +53,7 @@ from support.synthetic_speech import (
 pytestmark = pytest.mark.speech
 
 GREETING = "Good morning and welcome to you all! How can I help you with your questions?"
-STORY = "Tell me a long story about a cat."
+STORY = "Tell me a story about a dog and a cat who live on a farm."
 
 
 def words(text: str) -> list[str]:

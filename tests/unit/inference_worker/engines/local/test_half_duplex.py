@@ -191,7 +191,7 @@ def test_an_invalid_prepare_is_refused_by_name(
     with pytest.raises(UnsupportedContent) as refused:
         view.prepare(ConversationMessage(Role.SYSTEM, (*mimic, ImagePart(b""))), config())
     assert refused.value.field == "system_content.3"
-    monkeypatch.setattr(models, "NEXT_UTTERANCE_TOKENS", 412)
+    monkeypatch.setattr(models, "NEXT_UTTERANCE_TOKENS", 352)
     with pytest.raises(ContextFull, match="100 is the most that fit"):
         view.prepare(ConversationMessage(Role.SYSTEM, (TextPart("word " * 110),)), config())
 
