@@ -29,11 +29,11 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from support.browser_user import Chromium, Visitor
-from support.call_page import CallAudio, CallPage
-from support.chromium import REMEDY, find_chromium
-from support.page_microphone import speak
-from support.synthetic_speech import GERMANY, ITALY, spoken
+from support.browser_user import Chromium, Visitor  # type: ignore[import-not-found]
+from support.call_page import CallAudio, CallPage  # type: ignore[import-not-found]
+from support.chromium import REMEDY, find_chromium  # type: ignore[import-not-found]
+from support.page_microphone import speak  # type: ignore[import-not-found]
+from support.synthetic_speech import GERMANY, ITALY, spoken  # type: ignore[import-not-found]
 
 INTERRUPTION = "Wait a moment, please. I have another question."
 STEADY = {"temperature": 0, "prompt": "Answer in one short sentence.", "forceListen": 0}

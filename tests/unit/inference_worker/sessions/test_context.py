@@ -47,11 +47,12 @@ async def test_a_failure_follows_the_pieces_before_it(engine: EngineExecutor) ->
 async def test_closing_a_stream_waits_for_its_current_piece(
     engine: EngineExecutor, *, cancel: bool
 ) -> None:
-    closed, go_on = threading.Event(), threading.Event()
+    closed, works, go_on = threading.Event(), threading.Event(), threading.Event()
 
     def pieces() -> Iterator[int]:
         try:
             yield 1
+            works.set()
             go_on.wait()
             yield 2
             yield 3
@@ -69,6 +70,7 @@ async def test_closing_a_stream_waits_for_its_current_piece(
 
     listening = asyncio.create_task(listen())
     await first.wait()
+    await asyncio.to_thread(works.wait)
     if cancel:
         listening.cancel()
     await asyncio.sleep(0)
@@ -104,10 +106,11 @@ async def test_a_call_completes_despite_repeated_cancellation(engine: EngineExec
 async def test_closing_a_stream_completes_despite_repeated_cancellation(
     engine: EngineExecutor,
 ) -> None:
-    go_on, first = threading.Event(), asyncio.Event()
+    works, go_on, first = threading.Event(), threading.Event(), asyncio.Event()
 
     def pieces() -> Iterator[int]:
         yield 1
+        works.set()
         go_on.wait(60)
         yield 2
 
@@ -118,6 +121,7 @@ async def test_closing_a_stream_completes_despite_repeated_cancellation(
 
     listening = asyncio.create_task(listen())
     await first.wait()
+    await asyncio.to_thread(works.wait)
     for _ in range(3):
         listening.cancel()
         for _ in range(3):
