@@ -1,7 +1,4 @@
-"""Takes the screenshots of the documents: `PYTHONPATH=tests:tools python -m support.screenshots [folder]`.
-
-Asks two spoken questions three times in one call and prints the times until the answers play.
-"""
+"""Takes the screenshots of the documents: `PYTHONPATH=tests:tools python -m support.screenshots [folder]`."""
 
 from __future__ import annotations
 
@@ -29,7 +26,6 @@ from web_pages import ROOT, build_pages
 
 FOLDER = ROOT / "docs" / "images"
 WIDEST = 1000
-ROUNDS = 3
 STEADY = {
     "temperature": 0,
     "preset": "assistant_en",
@@ -60,14 +56,9 @@ async def _voice_call(visitor: Visitor, folder: Path) -> str:
     await call.finish_answer()
     await call.hide()
     title = page.locator(".stage .title")
-    for answer in range(2 * ROUNDS - 1):
-        await expect(title).to_have_text("Speaking", timeout=40_000)
-        if answer == 0:
-            await _save(page, folder / "voice-call.png")
-        await expect(title).to_have_text("Listening", timeout=40_000)
-    await call.show("Metrics")
-    figure = page.locator("dl.facts div", has_text="Time to first audio").locator("dd")
-    sys.stdout.write(f"time to first audio: {' '.join((await figure.inner_text()).split())}\n")
+    await expect(title).to_have_text("Speaking", timeout=40_000)
+    await _save(page, folder / "voice-call.png")
+    await expect(title).to_have_text("Listening", timeout=40_000)
     await call.end()
     return await call.recording_id()
 
