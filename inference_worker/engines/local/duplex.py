@@ -45,7 +45,7 @@ class _Unit:
     prefill_ms: float = 0.0
     interrupted: bool = False
     ignored: UnitTranscription | None = None
-    """What the user said over the model without interrupting it."""
+    """What the user said without interrupting the model, or without a word."""
     memo: dict[str, Any] | None = None
 
     @property
@@ -113,8 +113,7 @@ class LocalDuplexView(DuplexView):
     def generate(self, force_listen: bool = False) -> UnitResult:
         """Listen or speak. Raises EngineError if the background work failed.
 
-        With `force_listen`, words that did not interrupt the model count: the client is certain that
-        the user speaks.
+        With `force_listen`, words that were ignored count: the client is certain that the user speaks.
         """
         conversation, _ = self._prepared()
         unit, self._unit = self._unit, None
@@ -191,7 +190,10 @@ class LocalDuplexView(DuplexView):
                 return
             conversation.interrupt()
             unit.interrupted = True
-        self._user_said(conversation, transcription, unit)
+        if transcription.is_noise:
+            unit.ignored = transcription
+        else:
+            self._user_said(conversation, transcription, unit)
         if expected := speech_input.likely_utterance():
             conversation.prepare_reply(expected)
         elif transcription.talking_ms >= BARGE_IN_MS:
@@ -290,12 +292,16 @@ def replay_audio(units: Sequence[PastUnit], speech_input: SpeechInput) -> str:
     """Feed the audio after the last recorded utterance to `speech_input` again.
 
     Returns the text of utterances that end in it, empty if none does. One that ends while the model
-    speaks was no interruption.
+    speaks was no interruption, and noise does not count.
     """
     audio = _unprocessed_audio(units)
-    texts = [speech_input.feed(samples).text for samples in audio]
+    transcriptions = [speech_input.feed(samples) for samples in audio]
     listened = [unit.is_listen for unit in units[len(units) - len(audio) :]]
-    return " ".join(text for text, counts in zip(texts, listened, strict=True) if text and counts)
+    return " ".join(
+        said.text
+        for said, counts in zip(transcriptions, listened, strict=True)
+        if said.text and counts and not said.is_noise
+    )
 
 
 def unfinished_reply(units: Sequence[PastUnit]) -> UnfinishedReply | None:

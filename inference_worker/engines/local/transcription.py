@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -136,6 +137,26 @@ CLEAR_LEVEL = 0.85
 """A frame of a clear voice. Few coughs have BARGE_IN_MS of them. Words are no evidence: the recogniser
 finds some in every cough."""
 
+FILLERS = frozenset(
+    (
+        "ah",
+        "hm",
+        "hmm",
+        "huh",
+        "mhm",
+        "mm",
+        "mm-h",
+        "mm-hmm",
+        "oh",
+        "uh",
+        "uh-hu",
+        "uh-huh",
+        "um",
+        "you",
+    )
+)
+"""What the recogniser most often finds in coughs and in noise."""
+
 LONG_VOICE_MS = 800.0
 """Voiced time after which the input interrupts although it is not clear, as in noise."""
 
@@ -189,6 +210,12 @@ class UnitTranscription:
     def interrupts(self) -> bool:
         return self.clear_ms >= BARGE_IN_MS or self.voiced_ms >= LONG_VOICE_MS
 
+    @property
+    def is_noise(self) -> bool:
+        """Whether the utterances are probably coughs: only fillers, without a clear voice."""
+        words = re.findall(r"[\w'-]+", self.text.lower())
+        return not self.interrupts and bool(words) and FILLERS.issuperset(words)
+
 
 class SpeechInput:
     """Detects and transcribes the utterances of one session."""
@@ -211,13 +238,17 @@ class SpeechInput:
         until, voiced_ms, clear_ms = 0, 0.0, 0.0
         for probability in self._detector.feed(audio):
             endpoint = self._endpoints.feed(probability)
+            in_speech = self._endpoints.start is not None
+            self._clear_frames += in_speech and probability >= CLEAR_LEVEL
             voiced_ms = max(voiced_ms, self._endpoints.voiced_ms)
-            clear_ms = max(clear_ms, self._clear_ms(probability))
+            clear_ms = max(clear_ms, self._clear_frames * STEP_MS)
             if endpoint is None:
                 self._cut_piece()
             elif text := self._utterance(endpoint):
                 texts.append(text)
                 until = self._endpoints.frame * STEP_SAMPLES - self._fed_samples
+            if not in_speech:
+                self._clear_frames = 0
         self._fed_samples += len(audio)
         self._forget()
         talking_ms = self._endpoints.voiced_ms
@@ -230,14 +261,6 @@ class SpeechInput:
         """
         endpoint = self._endpoints.utterance_after(LIKELY_SILENCE_MS)
         return self._read(endpoint) if endpoint is not None else ""
-
-    def _clear_ms(self, probability: float) -> float:
-        """Time of a clear voice in the current speech, after a frame of it."""
-        if self._endpoints.start is None:
-            self._clear_frames = 0
-        else:
-            self._clear_frames += probability >= CLEAR_LEVEL
-        return self._clear_frames * STEP_MS
 
     def _utterance(self, endpoint: Endpoint) -> str:
         """The text of the utterance that ended; empty for noise or unintelligible words."""

@@ -223,6 +223,19 @@ def test_a_cough_does_not_interrupt_the_answer(
     assert [role for role, _ in turns(view)] == ["user", "assistant"]
 
 
+def test_a_cough_in_silence_is_not_answered(view: LocalDuplexView) -> None:
+    """Although the recogniser finds a filler in it. Words after it are answered."""
+    coughed = np.concatenate([silence(0.3), cough(), silence(3.0)])
+    assert all(result.is_listen for result in run_units(view, units_of(coughed)))
+    assert not turns(view)
+    assert "Tokyo" in text_of(converse(view, JAPAN))
+
+
+def test_a_filler_with_a_clear_voice_is_answered(view: LocalDuplexView) -> None:
+    said = spoken("Uh-huh.")
+    assert not all(r.is_listen for r in run_units(view, [*units_of(said), *[silence(1.0)] * 4]))
+
+
 def test_words_that_do_not_interrupt_count_if_the_client_interrupts(view: LocalDuplexView) -> None:
     coughing(view)
     forced = run_unit(view, silence(1.0), force_listen=True)

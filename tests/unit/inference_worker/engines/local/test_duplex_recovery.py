@@ -100,7 +100,11 @@ class ScriptedInput:
         return UnitTranscription(self._texts.pop(0), 0, 0.0, 0.0, 0.0)
 
 
-def test_what_was_said_over_the_model_interrupts_no_other_worker() -> None:
+def test_another_worker_ignores_noise_and_what_was_said_over_the_model() -> None:
     units = [listened("Sing"), spoke("La"), spoke("la"), listened()]
-    for texts, found in ((("", "", "Uh?", ""), ""), (("", "", "", "Stop"), "Stop")):
+    for texts, found in (
+        (("", "", "Uh?", ""), ""),
+        (("", "", "", "Stop"), "Stop"),
+        (("", "", "", "Uh?"), ""),
+    ):
         assert replay_audio(units, cast("SpeechInput", ScriptedInput(*texts))) == found

@@ -11,6 +11,7 @@ from antiphon.inference_worker.engines.local.speech import Clause, Word
 from antiphon.inference_worker.engines.local.transcription import (
     Recogniser,
     SpeechInput,
+    UnitTranscription,
     endpoint_rules,
     transcribe,
 )
@@ -43,6 +44,23 @@ def clause(text: str) -> Clause:
 def recogniser(local_engine: LocalProcessor) -> Recogniser:
     assert local_engine._models is not None
     return local_engine._models.recogniser
+
+
+@pytest.mark.parametrize(
+    ("text", "voiced_ms", "clear_ms", "is_noise"),
+    [
+        ("Uh-huh, mm.", 320, 192, True),
+        ("Uh-huh, mm.", 320, 224, False),
+        ("Uh-huh, mm.", 800, 0, False),
+        ("Uh, no.", 320, 0, False),
+        ("", 320, 0, False),
+    ],
+)
+def test_fillers_without_a_clear_voice_are_noise(
+    text: str, voiced_ms: float, clear_ms: float, *, is_noise: bool
+) -> None:
+    transcription = UnitTranscription(text, 0, voiced_ms, clear_ms, talking_ms=0.0)
+    assert transcription.is_noise == is_noise
 
 
 @pytest.fixture(scope="module")
