@@ -69,6 +69,27 @@ COUNT_LOADS = """(video) => {
   video.addEventListener("emptied", () => { loads += 1; });
 }"""
 
+LOCKS_WITH_THE_NEXT_CLICK = """() => {
+  const { locks } = navigator, request = locks.request.bind(locks);
+  window.requests = 0;
+  locks.request = (...lock) => {
+    requests += 1;
+    if (requests > 1) return request(...lock);
+    return new Promise((released, refused) => addEventListener("click", () => {
+      request(...lock).then(released, refused);
+      for (const start = performance.now(); performance.now() < start + 100; ) ;
+    }, { capture: true, once: true }));
+  };
+}"""
+"""The answer of the browser waits for the page, which handles it while the click opens a window."""
+
+REQUESTS = "(count) => requests === count"
+
+HAS_THE_LOCK = """async () => {
+  const { held, pending } = await navigator.locks.query();
+  return held.length === 1 && pending.length === 0;
+}"""
+
 
 @pytest.fixture
 def stack(simulated: Stack) -> Stack:
@@ -309,6 +330,22 @@ async def test_end_in_the_small_window_ends_the_call(visitor: Visitor, path: str
         await small.get_by_role("button", name="End call").click()
     await call.is_in("ended")
     await expect(page.get_by_role("button", name="Start new call")).to_be_visible()
+
+
+async def test_a_recording_is_locked_although_a_small_window_opens(visitor: Visitor) -> None:
+    """Chromium calls no function of a page that a debugger or a dialog stops, such as this test."""
+    page = await visitor.open("/")
+    call = CallPage(page)
+    await page.evaluate(LOCKS_WITH_THE_NEXT_CLICK)
+    await call.press("Start call")
+    await page.wait_for_function(REQUESTS, arg=1)
+    small = await _opened_small_window(page)
+    await page.wait_for_function(REQUESTS, arg=2)
+    browser = await page.context.new_cdp_session(page)
+    await browser.send("HeapProfiler.collectGarbage")  # frees the lock that nothing holds
+    await page.wait_for_function(HAS_THE_LOCK)
+    await small.close()
+    await call.end()
 
 
 async def test_a_silent_microphone_is_mentioned_until_it_is_audible(visitor: Visitor) -> None:

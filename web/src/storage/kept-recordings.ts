@@ -30,15 +30,24 @@ export class RecordingKeeper {
   #flushed = 0;
   #flushing: ReturnType<typeof setTimeout> | undefined;
   #release: () => void = () => undefined;
+  readonly #released = new Promise<void>((resolve) => {
+    this.#release = resolve;
+  });
 
   constructor(type: string, conversation: string) {
     this.#row = { id: crypto.randomUUID(), type, startedAt: Date.now(), conversation };
-    // Other tabs must not offer what this page still has.
-    void navigator.locks?.request(LOCK + this.#row.id, () => {
-      return new Promise<void>((resolve) => {
-        this.#release = resolve;
+    this.#hold();
+  }
+
+  /** Other tabs must not offer what this page still has. */
+  #hold(): void {
+    navigator.locks
+      ?.request(LOCK + this.#row.id, () => this.#released)
+      .catch((error: unknown) => {
+        // A debugger or a dialog paused the page when the lock was granted. A DOMException means
+        // that the browser grants none.
+        if (!(error instanceof DOMException)) this.#hold();
       });
-    });
   }
 
   push(part: RecordedPart): void {
