@@ -67,6 +67,40 @@ def stack(simulated: Stack) -> Stack:
     return simulated
 
 
+async def test_the_keyboard_keeps_the_focus(visitor: Visitor) -> None:
+    """Also if the button that is pressed disappears, or waits for the answer."""
+    page = await visitor.open("/half_duplex", speaks=True)
+    await page.get_by_role("button", name="Start conversation").press("Enter")
+    await expect(page.get_by_role("button", name="Mute")).to_be_focused()
+    stop_answer = page.get_by_role("button", name="Stop answer")
+    await expect(stop_answer).to_be_enabled(timeout=60_000)
+    await stop_answer.press("Enter")
+    await expect(page.get_by_role("status").filter(has_text="Listening")).to_be_visible()
+    await expect(stop_answer).to_be_disabled()
+    await expect(stop_answer).to_be_focused()
+    await page.get_by_role("button", name="End conversation", exact=True).press("Enter")
+    await expect(page.get_by_role("button", name="Start new conversation")).to_be_focused()
+
+    page = await visitor.open("/turnbased")
+    area = page.get_by_label("Your message")
+    await page.locator(".welcome button").first.press("Enter")
+    await expect(area).to_be_focused()
+    answers = page.locator("an-answer")
+    for again in (False, True):
+        if again:
+            await answers.get_by_role("button", name="Try again").press("Enter")
+            await expect(area).to_be_focused()
+        await expect(answers.locator(".message-content[aria-busy=true]")).not_to_be_empty()
+        await page.get_by_role("button", name="Stop generating").press("Enter")
+        await expect(area).to_be_focused()
+    await answers.get_by_role("button", name="Edit").press("Enter")
+    await expect(answers.get_by_label("Edit answer")).to_be_focused()
+    await answers.get_by_role("button", name="Cancel").press("Enter")
+    await expect(area).to_be_focused()
+    await answers.get_by_role("button", name="Delete").press("Enter")
+    await expect(area).to_be_focused()
+
+
 # Half-duplex
 
 

@@ -1,11 +1,4 @@
-import {
-  html,
-  nothing,
-  type PropertyValues,
-  type ReactiveController,
-  type ReactiveControllerHost,
-  type TemplateResult,
-} from "lit";
+import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
 import { MediaFile } from "../audio/capture.ts";
 import { allowChimes } from "../audio/chimes.ts";
@@ -18,6 +11,7 @@ import { address, menu } from "../shell/header.ts";
 import { mount } from "../shell/shell.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement, LeaveGuard } from "../ui/base-element.ts";
+import { FocusKeeper } from "../ui/focus-keeper.ts";
 import { clearToasts, toast } from "../ui/toasts.ts";
 import { aboutAntiphon } from "./about.ts";
 import {
@@ -49,37 +43,6 @@ import { SmallWindow } from "./small-window.ts";
 import { callStage, smallStage } from "./stage.ts";
 import { callStrings } from "./strings.ts";
 import "./call-page.css";
-
-/**
- * Moves the focus to a successor when the focused element disappears, such as a button that a
- * press replaces. Otherwise the focus would return to the start of the page.
- */
-class FocusKeeper implements ReactiveController {
-  readonly #host: ReactiveControllerHost & Element;
-  readonly #successors: readonly string[];
-  #focused: Element | null = null;
-
-  /** `successors`: selectors. The first one that is there gets the focus. */
-  constructor(host: ReactiveControllerHost & Element, successors: readonly string[]) {
-    this.#host = host;
-    this.#successors = successors;
-    host.addController(this);
-    host.addEventListener("focusin", ({ target }) => {
-      this.#focused = target as Element;
-    });
-  }
-
-  hostUpdated(): void {
-    if (this.#focused === null || this.#focused.isConnected) return;
-    this.#focused = null;
-    // Elements inside the host may not be rendered yet, or get the focus themselves.
-    requestAnimationFrame(() => {
-      if (document.activeElement !== document.body) return;
-      const found = this.#successors.map((one) => this.#host.querySelector<HTMLElement>(one));
-      found.find((element) => element !== null)?.focus({ preventScroll: true });
-    });
-  }
-}
 
 /** Where the focus goes if the focused element disappears. */
 const SUCCESSORS = [".call-control.mute", "an-queue-panel button", ".start > .button.primary"];

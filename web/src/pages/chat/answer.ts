@@ -93,7 +93,7 @@ function refusalOf(
   return null;
 }
 
-/** A small button below a message. */
+/** A small button below a message. It keeps the focus while it is disabled. */
 export function toolButton(
   name: IconName,
   label: string,
@@ -104,8 +104,8 @@ export function toolButton(
     class="button quiet square small"
     aria-label=${label}
     title=${label}
-    ?disabled=${disabled}
-    @click=${run}
+    aria-disabled=${disabled ? "true" : nothing}
+    @click=${() => disabled || run()}
   >
     ${icon(name)}
   </button>`;
@@ -298,6 +298,7 @@ export class AnswerElement extends BaseElement {
 
   #edit(draft: string | null): void {
     this.draft = draft;
+    void this.updateComplete.then(() => this.querySelector("textarea")?.focus());
   }
 }
 

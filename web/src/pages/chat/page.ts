@@ -25,6 +25,7 @@ import { mount } from "../../shell/shell.ts";
 import { StoreController } from "../../state/store.ts";
 import { ChatKeeper, keepDraft, keptDraft } from "../../storage/kept-chat.ts";
 import { BaseElement, LeaveGuard } from "../../ui/base-element.ts";
+import { FocusKeeper } from "../../ui/focus-keeper.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
 import { toast } from "../../ui/toasts.ts";
@@ -35,6 +36,11 @@ import { chatStrings } from "./strings.ts";
 import "./page.css";
 
 const NEAR = 120; // distance from the end of the page that still counts as the end, pixels
+
+/** Where the focus goes. A text field would open the keyboard of a touch screen. */
+const SUCCESSOR = matchMedia("(pointer: coarse)").matches
+  ? "an-composer.main .tools button"
+  : "an-composer.main textarea";
 
 /** Keeps the newest text visible unless the user has scrolled up. */
 class AutoScroll implements ReactiveController {
@@ -164,6 +170,7 @@ export class ChatPage extends BaseElement {
   constructor() {
     super();
     new LeaveGuard(this, () => this.composer?.hasFiles || !this.#keeper.isComplete);
+    new FocusKeeper(this, [SUCCESSOR]);
   }
 
   override connectedCallback(): void {

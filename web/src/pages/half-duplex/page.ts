@@ -30,6 +30,7 @@ import { StoreController } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { loudnessShare } from "../../ui/controls.ts";
 import { dialog } from "../../ui/dialog.ts";
+import { FocusKeeper } from "../../ui/focus-keeper.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
 import { toast } from "../../ui/toasts.ts";
@@ -101,20 +102,30 @@ function paused(at: StageState, controller: SessionController, check: () => void
 function running(at: StageState, controller: SessionController): TemplateResult {
   const t = halfDuplexStrings();
   const muted = controller.state?.muted ?? false;
+  const active = controller.state?.phase === "active";
   const answers = at === "thinking" || at === "speaking" || at === "writing";
+  // They keep the focus while they are disabled.
   return html`<button
       class="button square large"
       aria-label=${muted ? t.unmute : t.mute}
       aria-pressed=${muted}
-      ?disabled=${controller.state?.phase !== "active"}
-      @click=${controller.toggleMuted}
+      aria-disabled=${active ? nothing : "true"}
+      @click=${() => active && controller.toggleMuted()}
     >
       ${icon(muted ? "micOff" : "mic")}
     </button>
-    <button class="button large stop-reply" ?disabled=${!answers} @click=${controller.stopReply}>
+    <button
+      class="button large stop-reply"
+      aria-disabled=${answers ? nothing : "true"}
+      @click=${() => answers && controller.stopReply()}
+    >
       ${icon("hand")} ${t.stopReply}
     </button>
-    <button class="button danger large" ?disabled=${at === "stopping"} @click=${controller.stop}>
+    <button
+      class="button danger large"
+      aria-disabled=${at === "stopping" ? "true" : nothing}
+      @click=${controller.stop}
+    >
       ${icon("stop")} ${t.end}
     </button>`;
 }
@@ -258,6 +269,11 @@ export class HalfDuplexPage extends BaseElement {
   @query("an-voice-orb") private readonly orb!: VoiceOrb;
   @query(".turns") private readonly turns!: HTMLElement;
   @query(".turns > ol") private readonly list!: HTMLElement;
+
+  constructor() {
+    super();
+    new FocusKeeper(this, [".stage .button"]);
+  }
 
   override disconnectedCallback(): void {
     this.#growth.disconnect();
