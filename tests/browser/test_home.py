@@ -73,6 +73,7 @@ async def test_pages_offer_no_pictures_to_a_model_that_cannot_see(
     await expect(modes.get_by_text("images")).to_have_count(0)
     await page.goto(f"{stack.http_url}/turnbased")
     await expect(page.get_by_text("The model sees no images")).to_be_visible()
+    await expect(page.get_by_label("Attach audio")).to_have_attribute("accept", "audio/*")
     folds = page.locator("aside summary")
     await expect(folds.filter(has_text="Answers")).to_be_visible()
     await expect(folds.filter(has_text="Images and videos")).to_have_count(0)

@@ -91,6 +91,11 @@ HAS_THE_LOCK = """async () => {
 }"""
 
 
+NO_DATABASE = """
+IDBFactory.prototype.open = () => { throw new DOMException("none", "InvalidStateError"); };"""
+"""As in some private windows."""
+
+
 @pytest.fixture
 def stack(simulated: Stack) -> Stack:
     return simulated
@@ -346,6 +351,19 @@ async def test_a_recording_is_locked_although_a_small_window_opens(visitor: Visi
     await page.wait_for_function(HAS_THE_LOCK)
     await small.close()
     await call.end()
+
+
+async def test_the_settings_say_where_a_recording_is_kept(visitor: Visitor) -> None:
+    page = await visitor.open("/")
+    call = CallPage(page)
+    await call.show("Settings")
+    await page.locator("summary", has_text="Recording").click()
+    await expect(page.get_by_text("Kept in this browser for a day")).to_be_visible()
+    await page.add_init_script(NO_DATABASE)
+    await page.reload()
+    await call.show("Settings")
+    await page.locator("summary", has_text="Recording").click()
+    await expect(page.get_by_text("Kept in this tab until you save it")).to_be_visible()
 
 
 async def test_a_silent_microphone_is_mentioned_until_it_is_audible(visitor: Visitor) -> None:

@@ -10,6 +10,7 @@ import { showError } from "../shell/errors.ts";
 import { address, menu } from "../shell/header.ts";
 import { mount } from "../shell/shell.ts";
 import { StoreController } from "../state/store.ts";
+import { hasDatabase } from "../storage/database.ts";
 import { BaseElement, LeaveGuard } from "../ui/base-element.ts";
 import { FocusKeeper } from "../ui/focus-keeper.ts";
 import { clearToasts, toast } from "../ui/toasts.ts";
@@ -78,6 +79,7 @@ export class CallPage extends BaseElement {
     new StoreController(this, capabilities);
     new StoreController(this, menu);
     new StoreController(this, address);
+    new StoreController(this, hasDatabase);
     new LeaveGuard(this, () => isBusy(this.#call.state.value));
     new FocusKeeper(this, SUCCESSORS);
     this.#actions = {

@@ -8,6 +8,7 @@ import { common } from "../i18n/common.ts";
 import { formatDuration, formatNumber } from "../i18n/language.ts";
 import { capabilities } from "../shell/capabilities.ts";
 import { menu, withPreset } from "../shell/header.ts";
+import { hasDatabase } from "../storage/database.ts";
 import { segmented, slider, textArea, toggle } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
 import { type CallView, isBusy } from "./call-actions.ts";
@@ -193,7 +194,7 @@ function recording({ call, values }: CallView, change: Change): TemplateResult {
   ${segmented<CallValues["keep"]>({
     name: "keep",
     label: t.keep,
-    hint: t.keepHint,
+    hint: hasDatabase.value ? t.keepHint : t.keepHintTab,
     value: call.kind === "audio" && values.keep === "film" ? "sound" : values.keep,
     options: [
       { value: "none", label: t.keepNone },

@@ -29,6 +29,9 @@ const TOPICS: readonly (readonly [path: RegExp, name: TopicName])[] = [
   [/^\/admin/, "admin"],
 ];
 
+const RECORDED_EN =
+  "A recording of both sides, unless you turn it off in the settings. People with its link and the server's administrators can open it.";
+
 const CALL_EN: HelpTopic = {
   about: [
     "You talk to the model as on a telephone. It listens while it speaks, so you can interrupt it at any time.",
@@ -50,16 +53,15 @@ const CALL_EN: HelpTopic = {
     ["Paused", "No audio is sent or played. The call ends when the pause is too long."],
   ],
   kept: [
-    [
-      "On the server",
-      "A recording of both sides, unless you turn it off in the settings. People with its link and the server's administrators can open it.",
-    ],
+    ["On the server", RECORDED_EN],
     [
       "In this browser",
       "The text for 30 days, the audio for a day or until you save it, your settings and your presets. See “Your conversations”.",
     ],
   ],
 };
+
+const RECORDED_ZH = "双方的录制，您可以在设置中关闭。有链接的人和服务器管理员可以打开。";
 
 const CALL_ZH: HelpTopic = {
   about: [
@@ -82,7 +84,7 @@ const CALL_ZH: HelpTopic = {
     ["已暂停", "不发送也不播放音频。暂停过久通话会结束。"],
   ],
   kept: [
-    ["在服务器上", "双方的录制，您可以在设置中关闭。有链接的人和服务器管理员可以打开。"],
+    ["在服务器上", RECORDED_ZH],
     [
       "在此浏览器中",
       "文字保留 30 天，音频保留一天或直到您保存，还有您的设置和预设。见“您的对话”。",
@@ -144,7 +146,11 @@ const EN: HelpTexts = {
         ["Speaking", "The model answers. “Stop answer” ends the answer."],
         ["Muted", "No audio is sent."],
       ],
-      kept: CALL_EN.kept,
+      kept: [
+        ["On the server", RECORDED_EN],
+        ["In this tab", "The audio of each turn, until you start a new conversation or leave."],
+        ["In this browser", "The text for 30 days, your settings and your presets."],
+      ],
     },
     viewer: {
       about: [
@@ -241,7 +247,11 @@ const ZH: HelpTexts = {
         ["正在说话", "模型在回答。“停止回答”可以结束它。"],
         ["已静音", "不发送音频。"],
       ],
-      kept: CALL_ZH.kept,
+      kept: [
+        ["在服务器上", RECORDED_ZH],
+        ["在此标签页中", "每一轮的音频，直到您开始新对话或离开页面。"],
+        ["在此浏览器中", "文字保留 30 天，还有您的设置和预设。"],
+      ],
     },
     viewer: {
       about: [

@@ -1,3 +1,5 @@
+import { Store } from "../state/store.ts";
+
 const STORES = 2; // version of the list below
 
 export type StoreName = "recordings" | "parts" | "chats" | "conversations";
@@ -9,14 +11,21 @@ const OPTIONS: Record<StoreName, IDBObjectStoreParameters> = {
   conversations: { keyPath: "id" },
 };
 
+/** Whether the browser keeps anything, as far as is known. False in some private windows. */
+export const hasDatabase = new Store(true);
+
 let opening: Promise<IDBDatabase> | undefined;
 
 /** The IndexedDB of all pages. Rejects if the browser has none, as in some private windows. */
 function database(): Promise<IDBDatabase> {
   opening ??= openDatabase();
-  opening.catch(() => {
-    opening = undefined;
-  });
+  opening.then(
+    () => hasDatabase.set(true),
+    () => {
+      opening = undefined;
+      hasDatabase.set(false);
+    },
+  );
   return opening;
 }
 

@@ -17,6 +17,8 @@ import { common } from "../../i18n/common.ts";
 import { formatDateTime } from "../../i18n/language.ts";
 import { audioPart, type Part, plainText, textPart } from "../../media/parts.ts";
 import type { Question } from "../../session/chat-exchange.ts";
+import { capabilities } from "../../shell/capabilities.ts";
+import { StoreController } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties, freshId } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { toast } from "../../ui/toasts.ts";
@@ -39,6 +41,7 @@ const TALLEST = 240; // pixels; above this it scrolls
 @customElement("an-composer")
 export class Composer extends BaseElement {
   readonly #id = freshId("composer");
+  readonly #able = new StoreController(this, capabilities);
 
   /** Initial parts. */
   @property({ attribute: false }) draft: readonly Part[] = [];
@@ -169,16 +172,18 @@ export class Composer extends BaseElement {
 
   #attachButton(): TemplateResult {
     const t = chatStrings();
-    return html`<label class="button quiet square" for="${this.#id}-files" title=${t.attach}>
+    const sees = this.#able.value?.sees ?? true;
+    const label = sees ? t.attach : t.attachAudio;
+    return html`<label class="button quiet square" for="${this.#id}-files" title=${label}>
         ${this.reading > 0 ? html`<span class="spinner"></span>` : icon("attach")}
-        <span class="visually-hidden">${t.attach}</span>
+        <span class="visually-hidden">${label}</span>
       </label>
       <input
         id="${this.#id}-files"
         class="visually-hidden"
         type="file"
         multiple
-        accept=${acceptFor(KINDS)}
+        accept=${acceptFor(sees ? KINDS : ["audio"])}
         @change=${(event: Event) => {
           const input = event.target as HTMLInputElement;
           void this.add([...(input.files ?? [])]);
