@@ -38,17 +38,10 @@ const layerOrder: Plugin = {
       : null,
 };
 
-/** Tags of every page: a description for search engines, and what installs the pages as an app. */
+/** Tags that install the pages as an app. */
 const headTags: Plugin = {
   name: "head-tags",
   transformIndexHtml: () => [
-    {
-      tag: "meta",
-      attrs: {
-        name: "description",
-        content: "Voice and video calls with an AI that listens while it speaks.",
-      },
-    },
     { tag: "link", attrs: { rel: "manifest", href: "/manifest.webmanifest" } },
     { tag: "link", attrs: { rel: "apple-touch-icon", href: "/apple-touch-icon.png" } },
   ],

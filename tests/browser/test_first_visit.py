@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from playwright.async_api import Page, Route, expect
 
@@ -50,11 +52,18 @@ async def test_a_first_visit_is_small_and_steady(
     await page.add_init_script(WATCH_SHIFTS)
     await page.goto("about:blank")  # ends the requests of the first page
     received = await _received_bytes(page)
+    requested: Counter[str] = Counter()
+    page.on("request", lambda request: requested.update([request.url]))
+    descriptions = set()
     for path, text in (*READY.items(), (f"/s/{recording}", ANSWER)):
         received.clear()
+        requested.clear()
         shift = await _shift(page, visitor.url + path, text)
         assert sum(received) <= MOST_BYTES, (path, received)
+        assert requested.most_common(1)[0][1] == 1, (path, requested)
         assert shift < MOST_SHIFT, path
+        descriptions.add(await page.locator("meta[name=description]").get_attribute("content"))
+    assert len(descriptions) == len(READY) + 1
 
 
 async def test_a_first_visit_with_an_api_key_is_small(stack: Stack, visitor: Visitor) -> None:

@@ -40,8 +40,15 @@ export function presetAudio(page: PresetPage, id: string): Promise<PresetSounds>
   return fetchJson(`/api/presets/${page}/${encodeURIComponent(id)}/audio`, answers.presetSounds);
 }
 
+let defaults: Promise<FrontendDefaults> | undefined;
+
+/** Several parts of a page need them: they share one request, unless it fails. */
 export function frontendDefaults(): Promise<FrontendDefaults> {
-  return fetchJson("/api/frontend_defaults", answers.frontendDefaults);
+  defaults ??= fetchJson("/api/frontend_defaults", answers.frontendDefaults).catch((error) => {
+    defaults = undefined;
+    throw error;
+  });
+  return defaults;
 }
 
 export function serviceStatus(signal?: AbortSignal): Promise<ServiceStatus> {
