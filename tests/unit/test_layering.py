@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -80,36 +81,56 @@ def package_of(path: Path) -> str:
     return module_name(path).split(".")[1]
 
 
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+@dataclass(frozen=True)
+class Source:
+    """What the checks need of a file. Trees of all files would slow down each garbage collection."""
+
+    imports: frozenset[str]
+    """Full names that the module imports, at its top or inside functions."""
+    classes: tuple[str, ...]
+    """At the top."""
+    texts: tuple[tuple[int, str], ...]
+    """Lines and values of its strings, without docstrings."""
 
 
 @cache
-def imports(path: Path) -> frozenset[str]:
-    """Full names that a module imports, at its top or inside functions."""
-    return frozenset(imports_in(tree_of(path), module_name(path).split(".")[:-1]))
+def source_of(path: Path) -> Source:
+    tree = ast.parse(path.read_text())
+    nodes = list(ast.walk(tree))
+    documents = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    return Source(
+        frozenset(imports_in(nodes, module_name(path).split(".")[:-1])),
+        tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
+        tuple(
+            (node.lineno, node.value)
+            for node in nodes
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in documents
+        ),
+    )
 
 
-def imports_in(tree: ast.Module, package: list[str]) -> Iterator[str]:
-    for node in ast.walk(tree):
+def imports_in(nodes: Iterable[ast.AST], package: list[str]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
             yield from (f"{module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            yield from (arg.value for arg in node.args[:1] if _is_text(arg))
+        elif isinstance(node, ast.Call) and _called(node) == "import_module":
+            yield from (str(a.value) for a in node.args[:1] if isinstance(a, ast.Constant))
 
 
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def _called(call: ast.Call) -> str | None:
+    """The last part of the function's name, such as `c` of `a.b.c(…)`."""
+    return getattr(call.func, "attr", None) or getattr(call.func, "id", None)
 
 
 def heads(path: Path) -> set[str]:
     """Third-party and standard packages by name, ours as `antiphon.<package>`."""
-    parts = (name.split(".") for name in imports(path))
+    parts = (name.split(".") for name in source_of(path).imports)
     return {".".join(each[:2]) if each[0] == "antiphon" else each[0] for each in parts}
 
 
@@ -168,7 +189,7 @@ def test_no_import_cycle_between_files() -> None:
     uses = {
         module_name(path): {
             target
-            for name in imports(path)
+            for name in source_of(path).imports
             for target in (name, name.rpartition(".")[0])
             if target in known and target != module_name(path)
         }
@@ -185,7 +206,9 @@ def test_no_import_cycle_between_folders(package: str) -> None:
     for path in MODULES:
         if module_name(path).startswith(inside):
             part = module_name(path).split(".")[2]
-            targets = (name.split(".") for name in imports(path) if name.startswith(inside))
+            targets = (
+                name.split(".") for name in source_of(path).imports if name.startswith(inside)
+            )
             uses[part] |= {target[2] for target in targets} - {part}
     assert cycles(uses) == []
 
@@ -193,9 +216,9 @@ def test_no_import_cycle_between_folders(package: str) -> None:
 def test_no_public_class_name_is_defined_twice() -> None:
     places = defaultdict(list)
     for path in MODULES:
-        for node in tree_of(path).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(place_of(path))
+        for name in source_of(path).classes:
+            if not name.startswith("_"):
+                places[name].append(place_of(path))
     twice = {name: where for name, where in places.items() if len(where) > 1}
     assert {n: w for n, w in twice.items() if n not in SAME_NAME_ALLOWED} == {}
     assert set(twice) >= SAME_NAME_ALLOWED, "an entry of the allow-list is unused"
@@ -203,25 +226,21 @@ def test_no_public_class_name_is_defined_twice() -> None:
 
 def test_redis_keys_are_named_in_one_file_only() -> None:
     for path in MODULES:
-        if place_of(path) == "broker/keys.py":
-            continue
-        documents = {id(text) for text in _docstrings(tree_of(path))}
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.Constant) and _is_text(node) and id(node) not in documents:
-                for literal in KEY_LITERALS:
-                    assert literal not in str(node.value), f"{path}:{node.lineno} names a key"
-
-
-def _docstrings(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and _is_text(node.value):
-            yield node.value
+        if place_of(path) != "broker/keys.py":
+            for line, text in source_of(path).texts:
+                assert not any(key in text for key in KEY_LITERALS), f"{path}:{line} names a key"
 
 
 def test_the_checks_find_late_and_relative_imports() -> None:
     source = "import a.b\nfrom c import d\ndef f():\n    from .e import g\n    import_module('h.i')"
-    assert set(imports_in(ast.parse(source), ["p", "q"])) == {"a.b", "c.d", "p.q.e.g", "h.i"}
-    assert set(imports_in(ast.parse("from .. import x"), ["p", "q"])) == {"p.x"}
+    assert set(imports_in(ast.walk(ast.parse(source)), ["p", "q"])) == {
+        "a.b",
+        "c.d",
+        "p.q.e.g",
+        "h.i",
+    }
+    parent = ast.walk(ast.parse("from .. import x"))
+    assert set(imports_in(parent, ["p", "q"])) == {"p.x"}
 
 
 def test_the_checks_find_a_cycle() -> None:
