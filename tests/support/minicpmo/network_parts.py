@@ -70,10 +70,10 @@ def encodes_images(runner: Runner) -> Answer:
     return list(runner.run([EncodeImages(picture.pixels, picture.grids)])[0])
 
 
-def feeds_text(runner: Runner) -> Answer:
+def feeds_text(runner: Runner, tokens: int = 40) -> Answer:
     """A prompt and a token after it: final states and scores."""
-    ids = tuple(range(100, 140))
-    fed = [runner.run([Feed(1, at, (piece,))])[0] for at, piece in ((0, ids), (40, (7,)))]
+    ids = tuple(range(100, 100 + tokens))
+    fed = [runner.run([Feed(1, at, (piece,))])[0] for at, piece in ((0, ids), (tokens, (7,)))]
     return [tensor for answer in fed for tensor in (answer.hidden, answer.logits)]
 
 

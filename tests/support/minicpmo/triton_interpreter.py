@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.model import kernel_check
 from antiphon.inference_worker.engines.minicpmo.model.attention import (
     CacheWindow,
     SlottedCache,
@@ -76,7 +77,10 @@ def fused_kernels() -> TorchKernels:
 
 @torch.inference_mode()
 def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.dtype) -> float:
-    """Norm, rotation, store and attention: rows of any length, idle rows, prompts, several splits."""
+    """Norm, rotation, store and attention: rows of any length, idle rows, prompts, several splits.
+
+    The interpreter needs milliseconds for each token and head, so all prompts are short.
+    """
     torch.manual_seed(3)
     sizes = LayerSizes(
         width=8,
@@ -89,12 +93,12 @@ def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.d
     )
     errors = []
     tile = fused_kernels().tile(query_heads // key_heads)
-    for new, first, length in ((1, 0, 40), (1, 1, 590), (5, 1, 256), (6, 0, 300), (17, 1, 40)):
+    for new, first, length in ((1, 0, 256), (1, 1, 590), (5, 0, 300), (2, 1, 40)):
         ends = torch.tensor([length, length // 2 + new, 0])
         own = torch.arange(new) + (ends - new)[:, None]
         writes = torch.where(own < 0, POSITIONS, own)
         slots = (torch.arange(3) + first)[:, None].expand_as(own).contiguous()
-        tiles = torch.tensor([tile_counts(new, tile)] * 3) if new < 17 else None
+        tiles = torch.tensor([tile_counts(new, tile)] * 3) if new != 2 else None
         errors.append(_of_batch(sizes, dtype, own.clamp(min=0), (writes, slots, tiles), length))
     # Tokens of three slots and padding, one after the other.
     slots = torch.tensor([2] * 6 + [0] + [1] * 2 + [0])[:, None]
@@ -225,10 +229,13 @@ def networks() -> list[MiniCPMO]:
 def of_the_decoders() -> float:
     """Results of the language model and the speech model of the tiny checkpoint."""
     tokenizer = Tokenizer(CHECKPOINT)
-    # The prompt of 40 tokens uses torch's attention: the interpreter needs a minute for it.
-    with patch.object(slotted_transformer, "MAX_RAGGED_TOKENS", 32):
+    with patch.object(slotted_transformer, "MAX_RAGGED_TOKENS", 8):
         plain, fused = (runner_of(network, tokenizer) for network in networks())
-    return max(largest_error(does(plain), does(fused)) for does in (feeds_text, decodes_speech))
+    # A prompt that is too long for a ragged batch uses torch's attention.
+    answers = [
+        [*feeds_text(runner, tokens=9), *decodes_speech(runner)] for runner in (plain, fused)
+    ]
+    return largest_error(*answers)
 
 
 def kernels_after_check(*, spoilt: bool) -> list[str]:
@@ -238,7 +245,8 @@ def kernels_after_check(*, spoilt: bool) -> list[str]:
     if spoilt:
         gate = own.gate
         own.gate = lambda joint: 1.1 * gate(joint)  # type: ignore[method-assign]
-    check_kernels(fused, plain.llm.model.kernels, "auto")
+    with patch.object(kernel_check, "TEST_TOKENS", (1, 5)):  # still several tiles
+        check_kernels(fused, plain.llm.model.kernels, "auto")
     return [type(body.kernels).__name__ for body in (fused.llm.model, fused.tts.model)]
 
 
