@@ -53,7 +53,7 @@ async def test_closing_a_stream_waits_for_its_current_piece(
         try:
             yield 1
             works.set()
-            go_on.wait()
+            go_on.wait(60)
             yield 2
             yield 3
         finally:
@@ -64,13 +64,13 @@ async def test_closing_a_stream_waits_for_its_current_piece(
     async def listen() -> None:
         async with aclosing(engine.stream(pieces)) as stream:
             async for _ in stream:
+                await asyncio.to_thread(works.wait, 60)
                 first.set()
                 if not cancel:
                     return
 
     listening = asyncio.create_task(listen())
     await first.wait()
-    await asyncio.to_thread(works.wait)
     if cancel:
         listening.cancel()
     await asyncio.sleep(0)
@@ -121,7 +121,7 @@ async def test_closing_a_stream_completes_despite_repeated_cancellation(
 
     listening = asyncio.create_task(listen())
     await first.wait()
-    await asyncio.to_thread(works.wait)
+    await asyncio.to_thread(works.wait, 60)
     for _ in range(3):
         listening.cancel()
         for _ in range(3):
