@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -16,11 +17,13 @@ from support.raw_client import open_wire
 from support.redis_server import free_port
 from support.shared_stack import running_stack
 from support.stack import Stack
+from support.synthetic_speech import ITALY, spoken
+from support.turn_page import accept_dialogs, wav_of
 
 Row = dict[str, Any]
 PATIENCE_S = 60
 TOKEN = "a-token-for-the-admin"
-PARTS = 4
+PARTS = 5
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +62,7 @@ async def test_a_queued_client_is_shown_and_removed(stack: Stack, visitor: Visit
             await expect(page.get_by_text("1 of 1 slots in use")).to_be_visible()
             await talks.send_second()
             await talks.expect("result")
-            latency = sessions.get_by_role("img", name=re.compile("Latest answer after"))
+            latency = sessions.get_by_role("img", name=re.compile("Newest latency"))
             await expect(latency).to_be_visible()
 
             await queue.get_by_role("button", name="Remove omni_waits").click()
@@ -136,6 +139,26 @@ async def _delete(page: Page, recording: Locator) -> None:
     await recording.get_by_role("button", name="Delete").click()
     question = page.get_by_role("dialog", name="Delete recording?")
     await question.get_by_role("button", name="Delete").click()
+
+
+async def test_voices_are_played_and_uploaded_ones_are_deleted(
+    stack: Stack, visitor: Visitor
+) -> None:
+    voices = f"{stack.http_url}/api/assets/ref_audio"
+    sound = base64.b64encode(wav_of(spoken(ITALY))).decode()
+    added = httpx.post(voices, json={"name": "Ada", "audio_base64": sound}).json()["id"]
+    page = await visitor.open("/admin#voices")
+    rows = page.locator("an-voice-list li")
+    await expect(rows).to_have_count(httpx.get(voices).json()["total"])
+    await page.get_by_role("button", name="Play English female").click()
+    await expect(page.get_by_role("button", name="Stop playing")).to_be_visible()
+    await page.get_by_role("button", name="Play Ada").click()
+    await expect(rows.filter(has_text="Ada").get_by_label("Stop playing")).to_be_visible()
+    accept_dialogs(page)
+    await page.get_by_role("button", name=re.compile("^Delete ")).click()  # only Ada has it
+    await expect(page.get_by_text("Voice deleted")).to_be_visible()
+    await expect(rows.filter(has_text="Ada")).to_have_count(0)
+    assert httpx.get(f"{voices}/{added}").status_code == 404
 
 
 async def test_the_admin_page_is_accessible(stack: Stack, visitor: Visitor) -> None:

@@ -148,6 +148,25 @@ async def test_language_and_appearance_are_remembered(stack: Stack, visitor: Vis
     await expect(root).to_have_attribute("data-theme", "dark")
 
 
+async def test_language_title_and_description_of_a_page_change(
+    stack: Stack, visitor: Visitor
+) -> None:
+    page = await visitor.open("/")
+    about = page.locator("meta[name=description]")
+    for path in ("/", "/omni", "/audio_duplex", "/turnbased", "/half_duplex", "/admin"):
+        file = httpx.get(stack.http_url + path).text
+        await page.goto(stack.http_url + path)
+        await expect(page.get_by_role("button", name="中文")).to_be_visible()
+        english, title = await about.get_attribute("content"), await page.title()
+        assert f'name="description" content="{english}"' in file
+        await page.get_by_role("button", name="中文").click()
+        await expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+        await expect(about).to_have_attribute("content", re.compile("[一-龥]{3}"))
+        assert path == "/" or await page.title() != title
+        await page.get_by_role("button", name="English").click()
+        await expect(about).to_have_attribute("content", str(english))
+
+
 async def test_the_microphone_check_reports_denied_access_and_echo(
     stack: Stack, visitor: Visitor
 ) -> None:

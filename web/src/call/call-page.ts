@@ -227,5 +227,7 @@ function showCameraError(error: unknown): void {
 mount({
   help: async () => (await import("../pages/help.ts")).pageHelp,
   title: () => (address.value === "/" ? "" : callStrings().title[kindOf(address.value)]),
+  description: () =>
+    callStrings().description[address.value === "/" ? "start" : kindOf(address.value)],
   content: () => html`<an-call-page></an-call-page>`,
 });

@@ -4,6 +4,12 @@ import { defineStrings } from "../i18n/language.ts";
 export const callStrings = defineStrings(
   {
     title: { audio: "Voice call", omni: "Video call" },
+    description: {
+      start: "Voice and video calls with an AI that listens while it speaks.",
+      audio:
+        "A voice call with an AI that listens while it speaks. You can interrupt it at any time.",
+      omni: "A video call with an AI that sees, listens and speaks at the same time.",
+    },
     headline: "Talk to an AI that listens while it speaks.",
     mode: "Mode",
     modes: { audio_duplex: "Voice", omni: "Video", turnbased: "Text" },
@@ -100,6 +106,11 @@ export const callStrings = defineStrings(
   },
   {
     title: { audio: "语音通话", omni: "视频通话" },
+    description: {
+      start: "与边听边说的 AI 进行语音和视频通话。",
+      audio: "与边听边说的 AI 进行语音通话，您可以随时打断。",
+      omni: "与同时看、听、说的 AI 进行视频通话。",
+    },
     headline: "边听边说的 AI，自然对话。",
     mode: "模式",
     modes: { audio_duplex: "语音", omni: "视频", turnbased: "文字" },

@@ -1,5 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
+import { repeat } from "lit/directives/repeat.js";
 import type { VoiceInfo } from "../api/answers.ts";
 import { decodeAudioFile, INPUT_RATE, type Samples, UnreadableAudio } from "../audio/pcm.ts";
 import { common } from "../i18n/common.ts";
@@ -182,6 +183,104 @@ export class VoiceUpload extends BaseElement {
   }
 }
 
+type VoiceSource = VoiceInfo["source_type"];
+
+function voicesOf(all: readonly VoiceInfo[] | null, source: VoiceSource): readonly VoiceInfo[] {
+  return (all ?? []).filter((voice) => voice.source_type === source);
+}
+
+/** Starts or stops the preview of a voice. */
+function playButton(
+  { id, name }: Pick<VoiceInfo, "id" | "name">,
+  playing: string | null,
+  presetVoice: PresetVoice | null = null,
+): TemplateResult {
+  const { voices } = common();
+  const plays = playing === id;
+  const ofPreset = id === DEFAULT_VOICE ? presetVoice : null;
+  return html`<button
+    class="button square listen"
+    aria-label=${plays ? voices.stop : voices.play(name)}
+    @click=${() => togglePreview(id, ofPreset).catch((error: unknown) => showError(error))}
+  >
+    ${icon(plays ? "stop" : "play")}
+  </button>`;
+}
+
+/**
+ * The voices of the server: plays them, and deletes uploaded ones.
+ *
+ * @fires removed - id of the deleted voice
+ */
+@customElement("an-voice-list")
+export class VoiceList extends BaseElement {
+  readonly #voiceList = new StoreController(this, voiceList);
+  readonly #playing = new StoreController(this, previewedVoice);
+
+  /** Also lists the voices that come with the server. */
+  @property({ type: Boolean }) shipped = false;
+
+  override disconnectedCallback(): void {
+    stopPreview();
+    super.disconnectedCallback();
+  }
+
+  protected override render(): TemplateResult {
+    return html`${this.#section("upload")} ${this.shipped ? this.#section("shipped") : nothing}`;
+  }
+
+  #section(source: VoiceSource): TemplateResult | typeof nothing {
+    const { voices } = common();
+    const all = voicesOf(this.#voiceList.value, source);
+    if (all.length === 0) return nothing;
+    return html`<section class="stack tight">
+      <h3>${source === "upload" ? voices.mine : voices.shipped}</h3>
+      <ul role="list" class="voices">
+        ${repeat(
+          all,
+          ({ id }) => id,
+          (voice) => this.#line(voice),
+        )}
+      </ul>
+    </section>`;
+  }
+
+  #line(voice: VoiceInfo): TemplateResult {
+    const { voices } = common();
+    return html`<li class="row apart still">
+      <span class="truncate">${voice.name}</span>
+      <span class="row tight still">
+        <span class="tiny soft number">${voices.seconds(formatNumber(voice.duration_ms / 1000, 1))}</span>
+        ${playButton(voice, this.#playing.value)}
+        ${
+          voice.source_type === "upload"
+            ? html`<button
+                class="button quiet square small"
+                aria-label=${voices.remove(voice.name)}
+                @click=${() => this.#remove(voice)}
+              >
+                ${icon("trash")}
+              </button>`
+            : nothing
+        }
+      </span>
+    </li>`;
+  }
+
+  async #remove(voice: VoiceInfo): Promise<void> {
+    const { voices } = common();
+    if (!confirm(voices.removeAsk(voice.name))) return;
+    try {
+      await removeVoice(voice.id);
+    } catch (error) {
+      showError(error);
+      return;
+    }
+    this.emit("removed", voice.id);
+    toast({ tone: "good", title: voices.deleted });
+  }
+}
+
 /**
  * Selects, previews, adds and deletes the voices of the model and of its output.
  *
@@ -227,7 +326,7 @@ export class VoicePicker extends BaseElement {
         title: voices.add,
         body: html`<div class="stack loose">
           <an-voice-upload @added=${this.#onAdded}></an-voice-upload>
-          ${this.#list()}
+          ${this.#of("upload").length > 0 ? html`<an-voice-list @removed=${this.#onRemoved}></an-voice-list>` : nothing}
         </div>`,
         onClose: () => this.#show(false),
       })}
@@ -250,35 +349,8 @@ export class VoicePicker extends BaseElement {
         disabled: this.disabled,
         onChange: (id) => this.#change({ [role]: id === "" ? null : id }),
       })}
-      ${this.#playButton(this.#audible(role))}
+      ${playButton(this.#audible(role), this.#playing.value, this.presetVoice)}
     </div>`;
-  }
-
-  #list(): TemplateResult {
-    const uploaded = this.#of("upload");
-    const { voices } = common();
-    if (uploaded.length === 0) return html``;
-    return html`<section class="stack tight">
-      <h3>${voices.mine}</h3>
-      <ul role="list" class="voices">
-        ${uploaded.map(
-          (voice) => html`<li class="row apart still">
-            <span class="truncate">${voice.name}</span>
-            <span class="row tight still">
-              <span class="tiny soft number">${voices.seconds(formatNumber(voice.duration_ms / 1000, 1))}</span>
-              ${this.#playButton(voice)}
-              <button
-                class="button quiet square small"
-                aria-label=${voices.remove(voice.name)}
-                @click=${() => this.#remove(voice)}
-              >
-                ${icon("trash")}
-              </button>
-            </span>
-          </li>`,
-        )}
-      </ul>
-    </section>`;
   }
 
   /** The voice in use: output uses the model's voice, and the model uses the default voice. */
@@ -288,27 +360,11 @@ export class VoicePicker extends BaseElement {
     return this.#voiceList.value?.find((voice) => voice.id === id) ?? { id: DEFAULT_VOICE, name };
   }
 
-  #playButton({ id, name }: Pick<VoiceInfo, "id" | "name">): TemplateResult {
-    const { voices } = common();
-    const plays = this.#playing.value === id;
-    return html`<button
-      class="button square listen"
-      aria-label=${plays ? voices.stop : voices.play(name)}
-      @click=${() => this.#listen(id).catch((error: unknown) => showError(error))}
-    >
-      ${icon(plays ? "stop" : "play")}
-    </button>`;
+  #of(source: VoiceSource): readonly VoiceInfo[] {
+    return voicesOf(this.#voiceList.value, source);
   }
 
-  #listen(id: string): Promise<void> {
-    return togglePreview(id, id === DEFAULT_VOICE ? this.presetVoice : null);
-  }
-
-  #of(source: VoiceInfo["source_type"]): readonly VoiceInfo[] {
-    return (this.#voiceList.value ?? []).filter((voice) => voice.source_type === source);
-  }
-
-  #options(source: VoiceInfo["source_type"]): readonly SelectOption[] {
+  #options(source: VoiceSource): readonly SelectOption[] {
     return this.#of(source).map(({ id, name }) => ({ value: id, label: name }));
   }
 
@@ -322,25 +378,16 @@ export class VoicePicker extends BaseElement {
     this.#change({ model: event.detail });
   }
 
-  #change(change: Partial<VoiceSelection>): void {
-    this.value = { ...this.value, ...change };
-    this.emit("change", this.value);
-  }
-
-  async #remove(voice: VoiceInfo): Promise<void> {
-    const { voices } = common();
-    if (!confirm(voices.removeAsk(voice.name))) return;
-    try {
-      await removeVoice(voice.id);
-    } catch (error) {
-      showError(error);
-      return;
-    }
-    const unlessDeleted = (id: string | null) => (id === voice.id ? null : id);
+  #onRemoved({ detail }: CustomEvent<string>): void {
+    const unlessDeleted = (id: string | null) => (id === detail ? null : id);
     this.#change({
       model: unlessDeleted(this.value.model),
       speech: unlessDeleted(this.value.speech),
     });
-    toast({ tone: "good", title: voices.deleted });
+  }
+
+  #change(change: Partial<VoiceSelection>): void {
+    this.value = { ...this.value, ...change };
+    this.emit("change", this.value);
   }
 }

@@ -182,7 +182,8 @@ const EN: HelpTexts = {
     admin: {
       about: [
         "Shows workers, sessions, the queue, recordings and events as they change, and controls them.",
-        "“Drain” lets a worker finish or move its sessions before it stops. “Pages and protocols” turns pages off without ending sessions.",
+        "“Drain” lets a worker finish or move its sessions before it stops. “Pages and protocols” turns pages off without ending sessions. Under “Voices” you can listen to all voices and delete uploaded ones.",
+        "The newest latency of a call is the time from a received chunk of audio to its result. In other sessions it is the time from the complete question to the first part of the answer. The line beside it shows the latencies since you opened the page, at most 40. The median is over the newest latencies of all sessions.",
       ],
       keys: [],
       states: [
@@ -277,7 +278,8 @@ const ZH: HelpTexts = {
     admin: {
       about: [
         "实时显示并控制工作进程、会话、队列、录制和事件。",
-        "“排空”让工作进程先结束或移交会话再停止。“页面和协议”可以关闭页面而不结束会话。",
+        "“排空”让工作进程先结束或移交会话再停止。“页面和协议”可以关闭页面而不结束会话。在“声音”中可以试听所有声音并删除上传的声音。",
+        "通话的最新延迟是从收到一段音频到得出其结果的时间；其他会话是从问题完整到回答第一部分的时间。旁边的折线显示打开此页面以来的延迟，最多 40 个。中位数取自所有会话的最新延迟。",
       ],
       keys: [],
       states: [

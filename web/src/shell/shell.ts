@@ -87,6 +87,8 @@ export class KeyDialog extends BaseElement {
 export interface Page {
   /** Title of the window before “· Antiphon”. */
   readonly title: () => string;
+  /** For search engines. In English it is the text of the HTML file. */
+  readonly description?: () => string;
   readonly content: () => TemplateResult;
   /** Without the menu, for users of a share link. */
   readonly bare?: boolean;
@@ -105,6 +107,8 @@ async function build(page: Page): Promise<void> {
     hasOverlays ||= isBuilt.value;
     document.documentElement.lang = tag();
     document.title = [page.title(), "Antiphon"].filter((part) => part !== "").join(" · ");
+    const description = document.querySelector("meta[name=description]");
+    if (page.description) description?.setAttribute("content", page.description());
     render(frame(page, hasOverlays), document.body);
   };
   document.querySelector("noscript")?.remove();

@@ -42,7 +42,7 @@ export function summary(system: System, now: number): TemplateResult {
       <dd>${waiting.length > 0 ? formatClock((now - oldest) / 1000) : t.none}</dd>
     </div>
     <div>
-      <dt title=${t.answersHint}>${t.answers}</dt>
+      <dt title="${t.answersHint} ${t.latencyHint}">${t.answers}</dt>
       <dd>${answer === null ? t.none : formatDuration(answer)}</dd>
     </div>
     <div><dt>${t.workers}</dt><dd>${formatNumber(Object.keys(system.workers).length)}</dd></div>
@@ -172,7 +172,7 @@ export function sessionTable(system: System, now: number): TemplateResult {
           <tr>
             <th scope="col">${t.session}</th>
             <th scope="col">${t.state}</th>
-            <th scope="col">${t.latency}</th>
+            <th scope="col" title=${t.latencyHint}>${t.latency}</th>
             <th scope="col">${t.since}</th>
             <th scope="col">${t.worker}</th>
             <th scope="col">${t.history}</th>

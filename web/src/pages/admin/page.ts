@@ -7,6 +7,7 @@ import { customElement, property, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import { deleteKey } from "../../api/http.ts";
 import { formatDateTime, tag } from "../../i18n/language.ts";
+import { showError } from "../../shell/errors.ts";
 import { mount } from "../../shell/shell.ts";
 import { StoreController } from "../../state/store.ts";
 import { BaseElement, freshId } from "../../ui/base-element.ts";
@@ -130,6 +131,7 @@ function time(at: number): string {
 const PARTS = {
   live: "voice",
   recordings: "record",
+  voices: "speaker",
   settings: "settings",
   events: "file",
 } as const satisfies Record<string, IconName>;
@@ -195,6 +197,9 @@ export class AdminPage extends BaseElement {
         ${queueTable(system.queue, now)}`;
       case "recordings":
         return html`<an-admin-recordings></an-admin-recordings>`;
+      case "voices":
+        import("./voices.ts").catch((error: unknown) => showError(error));
+        return html`<an-admin-voices></an-admin-voices>`;
       case "settings":
         return html`<div class="settings">
           <an-admin-app-switches></an-admin-app-switches><an-admin-estimates></an-admin-estimates>
@@ -246,5 +251,6 @@ function chosen(): Part {
 mount({
   help: async () => (await import("../help.ts")).pageHelp,
   title: () => adminStrings().title,
+  description: () => adminStrings().description,
   content: () => html`<an-admin-page></an-admin-page>`,
 });

@@ -7,9 +7,13 @@ import { type IconName, icon } from "../../ui/icon.ts";
 export const adminStrings = defineStrings(
   {
     title: "Admin",
+    description: "Workers, sessions, the queue and recordings of this server.",
     parts: "Sections",
     live: "Live",
     recordings: "Recordings",
+    voices: "Voices",
+    voicesHint:
+      "All users can choose these voices. Conversations that use a deleted voice continue.",
     settings: "Settings",
     events: "Events",
 
@@ -30,8 +34,8 @@ export const adminStrings = defineStrings(
     slotsInUse: (used: number, all: number) => `${used} of ${all}`,
     waiting: "Waiting",
     longest: "Longest wait",
-    answers: "Latency",
-    answersHint: "median of all sessions",
+    answers: "Median latency",
+    answersHint: "Median of the newest latency of each session.",
     edges: "Edges",
     none: "–",
 
@@ -58,11 +62,13 @@ export const adminStrings = defineStrings(
     state: "State",
     worker: "Worker",
     since: "Duration",
-    latency: "Latency",
+    latency: "Newest latency",
+    latencyHint:
+      "In calls from a received chunk to its result, otherwise from the complete question to the first part of the answer.",
     history: "History",
     resumed: (times: number) => (times === 1 ? "resumed once" : `resumed ${times} times`),
     moved: (times: number) => (times === 1 ? "moved once" : `moved ${times} times`),
-    lately: (last: string, most: string) => `Latest answer after ${last}, slowest after ${most}`,
+    lately: (last: string, most: string) => `Newest latency ${last}, highest ${most}`,
 
     queue: "Queue",
     noQueue: "The queue is empty",
@@ -104,9 +110,12 @@ export const adminStrings = defineStrings(
   },
   {
     title: "管理",
+    description: "此服务器的工作进程、会话、队列和录制。",
     parts: "分区",
     live: "实时",
     recordings: "录制",
+    voices: "声音",
+    voicesHint: "所有用户都可以选择这些声音。使用已删除声音的对话会继续。",
     settings: "设置",
     events: "事件",
 
@@ -121,8 +130,8 @@ export const adminStrings = defineStrings(
     slotsInUse: (used, all) => `${used} / ${all}`,
     waiting: "排队",
     longest: "最长等待",
-    answers: "延迟",
-    answersHint: "所有会话的中位数",
+    answers: "延迟中位数",
+    answersHint: "各会话最新延迟的中位数。",
     edges: "边缘节点",
     none: "–",
 
@@ -148,11 +157,12 @@ export const adminStrings = defineStrings(
     state: "状态",
     worker: "工作进程",
     since: "时长",
-    latency: "延迟",
+    latency: "最新延迟",
+    latencyHint: "通话：从收到一段音频到得出其结果；其他会话：从问题完整到回答的第一部分。",
     history: "经历",
     resumed: (times) => `恢复 ${times} 次`,
     moved: (times) => `迁移 ${times} 次`,
-    lately: (last, most) => `最新响应 ${last}，最慢 ${most}`,
+    lately: (last, most) => `最新延迟 ${last}，最高 ${most}`,
 
     queue: "队列",
     noQueue: "队列为空",

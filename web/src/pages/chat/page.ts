@@ -417,5 +417,6 @@ adoptPreset(chatSettings);
 mount({
   help: async () => (await import("../help.ts")).pageHelp,
   title: () => chatStrings().title,
+  description: () => chatStrings().description,
   content: () => html`<an-chat-page></an-chat-page>`,
 });

@@ -4,6 +4,7 @@ import { defineStrings } from "../../i18n/language.ts";
 export const chatStrings = defineStrings(
   {
     title: "Chat",
+    description: "Chat with an AI by text, recorded speech, pictures and video.",
     lead: "Type, speak, or attach files. Get written and spoken answers.",
     settings: "Settings",
     newChat: "New chat",
@@ -100,6 +101,7 @@ export const chatStrings = defineStrings(
   },
   {
     title: "聊天",
+    description: "用文字、录音、图片和视频与 AI 聊天。",
     lead: "输入文字、说话或添加文件，获得文字和语音回答。",
     settings: "设置",
     newChat: "新聊天",

@@ -392,5 +392,6 @@ adoptPreset(halfDuplexSettings);
 mount({
   help: async () => (await import("../help.ts")).pageHelp,
   title: () => halfDuplexStrings().title,
+  description: () => halfDuplexStrings().description,
   content: () => html`<an-half-duplex-page></an-half-duplex-page>`,
 });

@@ -4,6 +4,7 @@ import { defineStrings } from "../../i18n/language.ts";
 export const halfDuplexStrings = defineStrings(
   {
     title: "Half-duplex",
+    description: "A spoken conversation with an AI in turns: it answers when you stop speaking.",
     lead: "Take turns: speak, pause, and the model answers. Your microphone is off while it speaks.",
     settings: "Settings",
     start: "Start conversation",
@@ -84,6 +85,7 @@ export const halfDuplexStrings = defineStrings(
   },
   {
     title: "半双工",
+    description: "与 AI 轮流说话：您说完后它就回答。",
     lead: "轮流说话：您说完后停顿，模型就会回答。模型说话时麦克风关闭。",
     settings: "设置",
     start: "开始对话",

@@ -363,5 +363,6 @@ mount({
   help: async () => (await import("../help.ts")).pageHelp,
   bare: isShareToken(location.pathname.split("/")[2] ?? ""),
   title: () => viewerStrings().title,
+  description: () => viewerStrings().description,
   content: () => html`<an-viewer-page></an-viewer-page>`,
 });

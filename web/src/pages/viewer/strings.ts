@@ -4,6 +4,7 @@ import { defineStrings } from "../../i18n/language.ts";
 export const viewerStrings = defineStrings(
   {
     title: "Recording",
+    description: "The recording of a conversation: sound, video and the words of both sides.",
     kinds: {
       chat: "Chat",
       half_duplex_audio: "Half-duplex conversation",
@@ -90,6 +91,7 @@ export const viewerStrings = defineStrings(
   },
   {
     title: "会话回放",
+    description: "一次对话的录制：声音、视频和双方的话。",
     kinds: {
       chat: "聊天",
       half_duplex_audio: "半双工对话",
