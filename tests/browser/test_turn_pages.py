@@ -101,6 +101,27 @@ async def test_the_keyboard_keeps_the_focus(visitor: Visitor) -> None:
     await expect(area).to_be_focused()
 
 
+@pytest.mark.parametrize("path", ["/turnbased", "/half_duplex"])
+async def test_settings_are_reset_and_restored(visitor: Visitor, path: str) -> None:
+    page = await visitor.open(path)
+    await page.locator("summary", has_text="Answers").click()
+    penalty = page.get_by_role("slider", name="Length penalty")
+    balanced = page.get_by_role("radio", name="Balanced")
+    reset = page.get_by_role("button", name="Reset settings")
+    await expect(balanced).to_be_checked()
+    await expect(reset).to_be_disabled()
+    await page.get_by_text("Detailed", exact=True).click()
+    await expect(penalty).to_have_value("1.4")
+    await penalty.press("Home")
+    await expect(penalty).to_have_value("0.5")
+    await expect(page.locator("input[name=length]:checked")).to_have_count(0)
+    await reset.press("Enter")
+    await expect(balanced).to_be_checked()
+    await expect(reset).to_be_focused()
+    await page.get_by_role("button", name="Undo").click()
+    await expect(penalty).to_have_value("0.5")
+
+
 # Half-duplex
 
 

@@ -3,6 +3,7 @@ import "../components/preset-selector.ts";
 import "../components/voice-picker.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { GREETING_LENGTH, type Preset } from "../api/catalog.ts";
+import { resetSettings } from "../components/reset-settings.ts";
 import type { VoiceSelection } from "../components/voice-list.ts";
 import { common } from "../i18n/common.ts";
 import { formatDuration, formatNumber } from "../i18n/language.ts";
@@ -68,6 +69,7 @@ export function settingsPanel(view: CallView): TemplateResult {
     ${call.kind === "omni" ? fold(callSettingsStrings().camera, camera(values, change)) : nothing}
     ${fold(callSettingsStrings().recording, recording(view, change))}
     ${fold(callSettingsStrings().generation, generation(values, change))} ${fold(callSettingsStrings().keys, keys(values, change))}
+    ${resetSettings(settings)}
   </div>`;
 }
 

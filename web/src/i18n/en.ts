@@ -86,6 +86,14 @@ export const en = {
     failed: "Cannot load presets",
   },
 
+  settings: {
+    reset: "Reset settings",
+    wereReset: "The settings have their initial values",
+    undo: "Undo",
+    length: "Length of answers",
+    lengths: { short: "Concise", medium: "Balanced", long: "Detailed" },
+  },
+
   parts: {
     text: "Text",
     audio: "Audio",

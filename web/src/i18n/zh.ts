@@ -86,6 +86,14 @@ export const zh: Translated<typeof en> = {
     failed: "无法加载预设",
   },
 
+  settings: {
+    reset: "重置设置",
+    wereReset: "设置已恢复初始值",
+    undo: "撤销",
+    length: "回答长度",
+    lengths: { short: "简洁", medium: "适中", long: "详细" },
+  },
+
   parts: {
     text: "文字",
     audio: "音频",

@@ -59,12 +59,17 @@ test("an invalid update is ignored", () => {
   expect(settings.value).toEqual({ ...INITIAL, slices: 3, mirror: false });
 });
 
-test("reset restores the initial values", () => {
+test("changed fields are reset, and can be restored", () => {
   const settings = open();
-  settings.update({ mirror: false });
-  settings.reset();
-  expect(settings.value).toEqual(INITIAL);
-  expect(open().value).toEqual(INITIAL);
+  settings.update({ mirror: false, slices: 3 });
+  const changes = settings.changed(["slices"]);
+  expect(changes).toEqual({ mirror: false });
+  settings.reset(Object.keys(changes));
+  expect(settings.value).toEqual({ ...INITIAL, slices: 3 });
+  expect(open().value).toEqual(settings.value);
+  expect(settings.changed(["slices"])).toEqual({});
+  settings.update(changes);
+  expect(settings.value).toEqual({ ...INITIAL, mirror: false, slices: 3 });
 });
 
 test("listeners receive each change once, until they unsubscribe", () => {

@@ -99,10 +99,21 @@ export class Settings<F extends Fields> extends Store<Values<F>> {
     localStorage.setItem(this.#key, JSON.stringify({ version: this.#version, values }));
   }
 
-  /** Restores the initial values. */
-  reset(): void {
-    localStorage.removeItem(this.#key);
-    this.set(initial(this.#fields));
+  /** The values of the fields, except those of `kept`, that differ from their initial values. */
+  changed(kept: Iterable<string>): Partial<Values<F>> {
+    const others = new Set(kept);
+    const start: Readonly<Record<string, unknown>> = initial(this.#fields);
+    const changes = Object.entries(this.value).filter(
+      ([name, value]) => !others.has(name) && value !== start[name],
+    );
+    return Object.fromEntries(changes) as Partial<Values<F>>;
+  }
+
+  /** Restores the initial values of `names`. */
+  reset(names: Iterable<string>): void {
+    const some = new Set(names);
+    const start = Object.entries(initial(this.#fields)).filter(([name]) => some.has(name));
+    this.update(Object.fromEntries(start) as Partial<Values<F>>);
   }
 }
 

@@ -1,6 +1,8 @@
 import "../../components/device-select.ts";
 import "../../components/instructions-panel.ts";
 import { html, nothing, type TemplateResult } from "lit";
+import { answerLength } from "../../components/answer-length.ts";
+import { resetSettings } from "../../components/reset-settings.ts";
 import { voiceList } from "../../components/voice-list.ts";
 import { formatNumber } from "../../i18n/language.ts";
 import type { ChatRequest } from "../../protocol/client-messages.ts";
@@ -77,6 +79,7 @@ export function chatPanel(instructions: Instructions): TemplateResult {
       .kinds=${sees ? ["audio", "image"] : ["audio"]}
     ></an-instructions-panel>
     <section class="card stack">${answers()} ${sees ? seeing() : nothing} ${session()}</section>
+    ${resetSettings(chatSettings)}
   `;
 }
 
@@ -87,6 +90,7 @@ function answers(): TemplateResult {
     <div class="stack">
       ${toggleOf("spoken", t.spoken)}
       ${toggleOf("thinking", t.thinkingToggle, t.thinkingHint)}
+      ${answerLength(chatSettings.value, (change) => chatSettings.update(change))}
       ${slider({
         label: t.maxTokens,
         value: chatSettings.value.maxTokens,

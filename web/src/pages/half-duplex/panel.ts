@@ -2,6 +2,8 @@ import "../../components/device-select.ts";
 import "../../components/instructions-panel.ts";
 import { html, type TemplateResult } from "lit";
 import { voiceAudio } from "../../api/catalog.ts";
+import { answerLength } from "../../components/answer-length.ts";
+import { resetSettings } from "../../components/reset-settings.ts";
 import { formatDuration, formatNumber, formatSeconds } from "../../i18n/language.ts";
 import type { HalfDuplexPrepare, SystemItem } from "../../protocol/client-messages.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
@@ -89,6 +91,7 @@ export function halfDuplexPanel(instructions: Instructions, fixed: boolean): Tem
       ?disabled=${fixed}
     ></an-instructions-panel>
     <section class="card stack">${hearing(fixed)} ${answers(fixed)} ${session(fixed)}</section>
+    ${resetSettings(halfDuplexSettings, fixed)}
     <p class="tiny soft" ?hidden=${!fixed}>${halfDuplexStrings().later}</p>
   `;
 }
@@ -132,6 +135,7 @@ function answers(fixed: boolean): TemplateResult {
         disabled: fixed,
         onChange: (spoken) => halfDuplexSettings.update({ spoken }),
       })}
+      ${answerLength(halfDuplexSettings.value, (change) => halfDuplexSettings.update(change), fixed)}
       ${figure("maxTokens", fixed, {
         label: t.maxTokens,
         bounds: [16, 1024, 16],
