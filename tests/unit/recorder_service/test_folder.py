@@ -99,6 +99,12 @@ def test_an_interleaving_of_the_streams_changes_no_byte(
     assert not (tmp_path / "c" / job.recording / ".pieces").exists()
 
 
+@pytest.fixture
+def undisturbed(job: RecordingJob, entries: Script, tmp_path: Path) -> dict[str, bytes]:
+    """The files of a recording without a fault."""
+    return record_undisturbed(tmp_path / "undisturbed", job, entries, ENDING)
+
+
 @pytest.mark.parametrize(("job", "entries"), CASES)
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -107,26 +113,25 @@ def test_an_interleaving_of_the_streams_changes_no_byte(
 def test_a_crash_at_any_byte_changes_no_byte(
     job: RecordingJob,
     entries: Script,
+    undisturbed: dict[str, bytes],
     data: st.DataObject,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """Recorders die one after the other, leave a torn journal, temporary files, missing or empty media."""
     root = tmp_path_factory.mktemp("crash")
-    expected = record_undisturbed(root / "quiet", job, entries, ENDING)
     for _ in range(data.draw(st.integers(1, 4), "crashes")):
         folder = RecordingFolder(root / "data", job)
         feed(folder, entries[: data.draw(st.integers(0, len(entries)), "entries read")])
         folder.close()
         damage(folder.path, data)
-    assert_same(record_in_order(root / "data", job, entries, ENDING), expected)
+    assert_same(record_in_order(root / "data", job, entries, ENDING), undisturbed)
 
 
 @pytest.mark.parametrize(("job", "entries"), CASES)
 def test_a_kill_between_the_last_steps_is_repaired(
-    job: RecordingJob, entries: Script, tmp_path: Path
+    job: RecordingJob, entries: Script, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:
     """After recording.json, before the merge, before the journal is deleted, before the pieces are deleted."""
-    expected = record_undisturbed(tmp_path / "quiet", job, entries, ENDING)
     folder = RecordingFolder(tmp_path, job)
     feed(folder, entries)
     before = tree(folder.path)
@@ -138,18 +143,18 @@ def test_a_kill_between_the_last_steps_is_repaired(
     lost = {name: content for name, content in before.items() if name not in tree(folder.path)}
     assert job.kind.is_duplex or any(name.startswith(".pieces/") for name in lost)
     _put_back(folder.path, {**lost, "meta.json": before["meta.json"]})
-    assert_same(record_in_order(tmp_path, job, entries, ENDING), expected)
+    assert_same(record_in_order(tmp_path, job, entries, ENDING), undisturbed)
 
     _put_back(folder.path, unmerged)
     (folder.path / ".merged_replay.wav.0a0b0c0d.tmp").write_bytes(b"half")
     assert RecordingFolder(tmp_path, job).complete
     merge(folder.path, keep_going)
-    assert_same(tree(folder.path), expected)
+    assert_same(tree(folder.path), undisturbed)
 
     for left in (lost, {k: v for k, v in lost.items() if k != "timeline.jsonl"}):
         _put_back(folder.path, left | {".meta.json.0a0b0c0d.tmp": b"half"})
         assert RecordingFolder(tmp_path, job).complete
-        assert_same(tree(folder.path), expected)
+        assert_same(tree(folder.path), undisturbed)
 
 
 def _put_back(path: Path, files: dict[str, bytes]) -> None:
