@@ -18,6 +18,7 @@ from support.call_page import CallPage
 from support.camera_video import left_and_right, two_colours
 from support.stack import Stack, until
 from support.synthetic_speech import ITALY, spoken
+from support.turn_page import watch_frames
 from support.video_files import video
 
 RED, BLUE = (200, 20, 20), (20, 20, 200)
@@ -131,6 +132,7 @@ async def test_the_camera_is_mirrored_flipped_and_turned_off(
 ) -> None:
     film = two_colours(tmp_path / "camera.y4m", left=RED, right=BLUE)
     page = await visitor.open("/omni", camera=film)
+    sent = watch_frames(page)
     await page.add_init_script(RECORD_FACING_MODES)
     call = CallPage(page)
     await call.store_settings("/omni")
@@ -150,6 +152,12 @@ async def test_the_camera_is_mirrored_flipped_and_turned_off(
     await call.press("Start call")
     await call.reaches_units(2)
     assert await page.evaluate(TITLE_IS_LIGHT)
+    assert not any(b'"audio_chunk"' in frame and b'"max_slice_nums"' in frame for frame in sent)
+    await call.show("Settings")
+    await page.locator("summary", has_text="Camera").click()
+    await page.get_by_role("slider", name="Video detail").press("ArrowRight")
+    await until(lambda: b'"max_slice_nums":3' in sent[-1] and b'"frame_base64_list"' in sent[-1])
+    await call.hide()
     await call.press("Flip")
     await page.wait_for_function("() => facing.at(-1) === 'environment'")
     await expect(page.locator(".video-preview video")).to_be_visible()

@@ -96,6 +96,9 @@ IDBFactory.prototype.open = () => { throw new DOMException("none", "InvalidState
 """As in some private windows."""
 
 
+FONT_SIZE = "(element) => parseFloat(getComputedStyle(element).fontSize)"
+
+
 @pytest.fixture
 def stack(simulated: Stack) -> Stack:
     return simulated
@@ -274,6 +277,29 @@ async def test_controls_fade_and_the_stage_fills_the_screen(visitor: Visitor) ->
     await expect(faded).to_have_count(0)
     await call.end()
     await page.wait_for_function("() => document.fullscreenElement === null")
+
+
+async def test_captions_change_their_size_at_once_and_turn_off(visitor: Visitor) -> None:
+    page = await visitor.open("/")
+    call = CallPage(page)
+    await call.press("Start call")
+    await call.is_in("active")
+    await call.press("Full screen")
+    caption = page.locator(".caption.model")
+    await expect(caption).to_be_visible()
+    sizes = [await caption.evaluate(FONT_SIZE)]
+    await call.show("Settings")
+    await page.locator("summary", has_text="Captions").click()
+    for name in ("Small", "Large"):
+        await page.get_by_role("radio", name=name).check(force=True)
+        sizes.append(await caption.evaluate(FONT_SIZE))
+    assert sizes[1] < sizes[0] < sizes[2]
+    await page.get_by_role("radio", name="Off").check(force=True)
+    await expect(caption).to_have_count(0)
+    await page.reload()
+    await call.show("Settings")
+    await page.locator("summary", has_text="Captions").click()
+    await expect(page.get_by_role("radio", name="Off")).to_be_checked()
 
 
 async def _opened_small_window(page: Page) -> Page:

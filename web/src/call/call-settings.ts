@@ -41,6 +41,8 @@ const FIELDS = {
   keep: choice("sound", ["none", "sound", "film"]),
   facing: choice("user", ["user", "environment"]),
   mirror: flag(true),
+  /** Size of the last words of both sides below the orb or over the video. */
+  captions: choice("medium", ["off", "small", "medium", "large"]),
   /** Enables the keyboard shortcuts. */
   keys: flag(true),
   slices: range(1, 1, 9),

@@ -66,7 +66,8 @@ export function settingsPanel(view: CallView): TemplateResult {
     ${inputSourceSelect(view)} ${fold(callSettingsStrings().devices, deviceSettings(view))}
     ${isBusy(state) ? nothing : deviceCheck(view)}
     ${fold(callSettingsStrings().talking, talking(values, change))}
-    ${call.kind === "omni" ? fold(callSettingsStrings().camera, camera(values, change)) : nothing}
+    ${call.kind === "omni" ? fold(callSettingsStrings().camera, camera(view, change)) : nothing}
+    ${fold(callSettingsStrings().captions, captions(values, change))}
     ${fold(callSettingsStrings().recording, recording(view, change))}
     ${fold(callSettingsStrings().generation, generation(values, change))} ${fold(callSettingsStrings().keys, keys(values, change))}
     ${resetSettings(settings)}
@@ -154,7 +155,8 @@ function talking({ bargeIn, delayMs, preset }: CallValues, change: Change): Temp
   ${takeTurns(preset)}`;
 }
 
-function camera({ mirror, facing, slices }: CallValues, change: Change): TemplateResult {
+function camera({ call, values }: CallView, change: Change): TemplateResult {
+  const { mirror, facing, slices } = values;
   const t = callSettingsStrings();
   return html`${segmented({
     name: "facing",
@@ -180,8 +182,28 @@ function camera({ mirror, facing, slices }: CallValues, change: Change): Templat
     max: 9,
     step: 1,
     format: t.pieces,
-    onInput: (count) => change({ slices: count }),
+    onInput: (count) => {
+      change({ slices: count });
+      call.session?.setMaxSliceNums(count);
+    },
   })}`;
+}
+
+function captions({ captions: size }: CallValues, change: Change): TemplateResult {
+  const t = callSettingsStrings();
+  return segmented<CallValues["captions"]>({
+    name: "captions",
+    label: t.captionSize,
+    hint: t.captionHint,
+    value: size,
+    options: [
+      { value: "off", label: t.captionSizes.off },
+      { value: "small", label: t.captionSizes.small },
+      { value: "medium", label: t.captionSizes.medium },
+      { value: "large", label: t.captionSizes.large },
+    ],
+    onChange: (captions) => change({ captions }),
+  });
 }
 
 function recording({ call, values }: CallView, change: Change): TemplateResult {

@@ -20,7 +20,7 @@ import { loudnessShare } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
 import { type CallView, isBusy } from "./call-actions.ts";
 import type { CallController, CallState } from "./call-controller.ts";
-import { applyPreset } from "./call-settings.ts";
+import { applyPreset, type CallValues } from "./call-settings.ts";
 import { callStatus, type InputProblem, statusAnnouncement } from "./call-status.ts";
 import { callControls, displayButtons, isEnabled, showsVideo, startControls } from "./controls.ts";
 import { panelButtons } from "./panel.ts";
@@ -231,7 +231,7 @@ function middle(view: CallView): TemplateResult {
       <p class="title">${title}</p>
       <p class="soft">${hint}</p>
     </div>
-    ${captions(sessionState.transcript)}`;
+    ${captions(sessionState.transcript, view.values.captions)}`;
 }
 
 /** Before a call. What the model cannot do replaces what it can, so that nothing moves. */
@@ -303,12 +303,16 @@ export class CallOrb extends BaseElement {
 }
 
 /** The last words of both sides. Long texts show their end. The panel has the whole transcript. */
-export function captions(lines: readonly TranscriptLine[]): TemplateResult {
+function captions(
+  lines: readonly TranscriptLine[],
+  size: CallValues["captions"],
+): TemplateResult | typeof nothing {
+  if (size === "off") return nothing;
   const last = [
     lines.findLast(({ role }) => role === "user"),
     lines.findLast(({ role }) => role === "model"),
   ].filter((line) => line !== undefined);
-  return html`<div class="captions">${last.sort((a, b) => a.id - b.id).map(caption)}</div>`;
+  return html`<div class="captions ${size}">${last.sort((a, b) => a.id - b.id).map(caption)}</div>`;
 }
 
 function caption({ role, text, cut }: TranscriptLine): TemplateResult {

@@ -210,7 +210,8 @@ export const callStrings = defineStrings(
 export const callSettingsStrings = defineStrings(
   {
     prompt: "Instructions",
-    nextCall: "Changes apply to the next call.",
+    nextCall:
+      "Devices, video detail, mirroring, captions and shortcuts change at once. Other changes apply to the next call.",
     generation: "Generation",
     temperature: "Temperature",
     temperatureHint: "Higher is more varied, lower is more predictable.",
@@ -253,6 +254,10 @@ export const callSettingsStrings = defineStrings(
     facing: "Camera direction",
     front: "Front",
     back: "Back",
+    captions: "Captions",
+    captionSize: "Size",
+    captionHint: "The last words of both sides. The transcript has all of them.",
+    captionSizes: { off: "Off", small: "Small", medium: "Medium", large: "Large" },
     recording: "Recording",
     record: "Record on the server",
     recordHint: "You can open and share the recording after the call.",
@@ -268,7 +273,7 @@ export const callSettingsStrings = defineStrings(
   },
   {
     prompt: "系统提示",
-    nextCall: "这里的更改从下次通话起生效。",
+    nextCall: "设备、视频细节、镜像、字幕和快捷键立即生效，其他更改从下次通话起生效。",
     generation: "生成",
     temperature: "温度",
     temperatureHint: "值越高越多变，越低越稳定。",
@@ -310,6 +315,10 @@ export const callSettingsStrings = defineStrings(
     facing: "摄像头方向",
     front: "前置",
     back: "后置",
+    captions: "字幕",
+    captionSize: "大小",
+    captionHint: "双方最后说的话。全部内容在转写中。",
+    captionSizes: { off: "关闭", small: "小", medium: "中", large: "大" },
     recording: "录制",
     record: "在服务器上录制",
     recordHint: "通话结束后可以打开并分享录制。",

@@ -21,7 +21,9 @@ import { VoiceSession, type VoiceSessionOptions, type VoiceSessionState } from "
 class ChunkSender {
   readonly #client: DuplexClient;
   readonly #clock: UnitLatencyTracker;
-  readonly #maxSliceNums: number;
+  readonly #prepared: number;
+  /** Most slices of a frame, from the next chunk on. */
+  maxSliceNums: number;
   /** Source of video frames. Undefined for audio only. */
   videoElement: HTMLVideoElement | undefined;
   /** While closed, chunks are dropped. */
@@ -33,7 +35,7 @@ class ChunkSender {
   constructor(client: DuplexClient, clock: UnitLatencyTracker, maxSliceNums: number) {
     this.#client = client;
     this.#clock = clock;
-    this.#maxSliceNums = maxSliceNums;
+    this.#prepared = this.maxSliceNums = maxSliceNums;
   }
 
   get count(): number {
@@ -53,6 +55,7 @@ class ChunkSender {
     const frame =
       this.open && this.videoElement && (await grabFrame(this.videoElement, this.#edge));
     if (!this.open) return;
+    const isChanged = frame !== undefined && this.maxSliceNums !== this.#prepared;
     const durationMs = (audio.length / INPUT_RATE) * 1000;
     if (this.#client.connection === "open") this.#clock.sent(durationMs, performance.now());
     this.#client.sendPerishable({
@@ -60,13 +63,14 @@ class ChunkSender {
       audio,
       frame_base64_list: frame ? [frame] : undefined,
       force_listen: this.#forceListen || undefined,
+      max_slice_nums: isChanged ? this.maxSliceNums : undefined,
     });
     this.#forceListen = false;
     this.#count += 1;
   }
 
   get #edge(): number {
-    return frameEdge(this.#maxSliceNums);
+    return frameEdge(this.maxSliceNums);
   }
 }
 
@@ -170,6 +174,11 @@ export class DuplexSession extends VoiceSession<
   setVideoElement(videoElement: HTMLVideoElement | undefined): void {
     this.#videoElement = videoElement;
     if (this.#sender) this.#sender.videoElement = videoElement;
+  }
+
+  /** Sends frames with more or less detail from the next chunk on. */
+  setMaxSliceNums(maxSliceNums: number): void {
+    if (this.#sender) this.#sender.maxSliceNums = maxSliceNums;
   }
 
   override stop(): void {
