@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from playwright.async_api import expect
 
+from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.wire import split_frame
 from support.browser_user import Visitor, a11y_findings
 from support.page_microphone import speak
@@ -20,6 +21,7 @@ from support.turn_page import (
     accept_dialogs,
     at_24_khz,
     positions,
+    sound_of,
     watch_frames,
     watch_position,
     wav_of,
@@ -235,6 +237,37 @@ async def test_an_unusable_file_is_named_and_another_is_sent(visitor: Visitor) -
     assert await a11y_findings(page) == []
     await page.get_by_role("button", name="发送").click()
     await expect(page.locator("an-answer .message-content")).not_to_be_empty(timeout=60_000)
+
+
+@pytest.mark.speech
+async def test_space_records_a_question_while_it_is_held(visitor: Visitor) -> None:
+    page = await visitor.open("/turnbased", speaks=True)
+    recorder, players = (
+        page.locator("an-audio-recorder"),
+        page.locator("an-composer an-audio-player"),
+    )
+    area = page.get_by_label("Your message")
+    await area.fill("Not")
+    await area.press("End")
+    await page.keyboard.press("Space")
+    await expect(area).to_have_value("Not ")
+    await expect(recorder).to_have_count(0)
+    await area.evaluate("(area) => area.blur()")
+    await page.keyboard.down("Space")
+    await page.keyboard.down("Space")  # the key repeats
+    await expect(recorder.get_by_text("Release to attach")).to_be_visible()
+    assert await a11y_findings(page) == []
+    await speak(page, spoken(ITALY))
+    await page.keyboard.up("Space")
+    recorded = await sound_of(players, INPUT_RATE)
+    assert "capital" in transcribe(recorded).lower()
+    await expect(area).to_be_focused()
+    await expect(area).to_have_value("Not ")
+    await area.evaluate("(area) => area.blur()")
+    await page.keyboard.down("Space")
+    await page.evaluate("dispatchEvent(new Event('blur'))")  # another window is used
+    await expect(recorder).to_have_count(0)
+    await page.keyboard.up("Space")
 
 
 async def test_a_question_during_an_answer_is_sent_after_it(visitor: Visitor) -> None:

@@ -76,6 +76,9 @@ export class AudioRecorder extends BaseElement {
   /** Maximum length. Recording stops when it is reached. */
   @property({ type: Number }) longestS = 120;
 
+  /** A key is held while it records: it has no button to keep the recording, and takes no focus. */
+  @property({ type: Boolean }) held = false;
+
   @state() private seconds = 0;
   @state() private level = 0;
 
@@ -90,6 +93,7 @@ export class AudioRecorder extends BaseElement {
   }
 
   protected override firstUpdated(): void {
+    if (this.held) return;
     this.querySelector<HTMLElement>(".primary")?.focus();
   }
 
@@ -100,7 +104,12 @@ export class AudioRecorder extends BaseElement {
         ${formatClock(this.seconds)}
       </span>
       ${meter(recorder.level, this.level)}
-      <button
+      ${this.held ? html`<span class="small soft" role="status">${recorder.release}</span>` : this.#buttons()}`;
+  }
+
+  #buttons(): TemplateResult {
+    const { recorder } = common();
+    return html`<button
         class="button quiet square"
         type="button"
         aria-label=${recorder.discard}
@@ -118,10 +127,11 @@ export class AudioRecorder extends BaseElement {
       </button>`;
   }
 
-  /** Stops and emits the recording. */
+  /** Stops and emits the recording. Discards it if the microphone is not open yet. */
   async finish(): Promise<void> {
     const recorder = this.#recorder;
     this.#recorder = null;
+    if (this.#began === 0) this.emit("discard", null);
     if (recorder === null) return;
     const audio = await recorder.stop();
     if (this.seconds < SHORTEST_S) this.emit("discard", null);

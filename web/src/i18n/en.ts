@@ -245,6 +245,7 @@ export const en = {
     level: "Microphone level",
     keep: "Use recording",
     discard: "Discard recording",
+    release: "Release to attach",
   },
 
   session: {

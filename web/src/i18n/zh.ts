@@ -196,6 +196,7 @@ export const zh: Translated<typeof en> = {
     level: "麦克风音量",
     keep: "使用录音",
     discard: "丢弃录音",
+    release: "松开即可添加",
   },
 
   session: {

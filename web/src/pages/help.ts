@@ -116,6 +116,7 @@ const EN: HelpTexts = {
       keys: [
         ["Enter", "Send the message"],
         ["Shift Enter", "Start a new line"],
+        ["Space", "Hold to record a question, outside of the text field"],
       ],
       states: [
         ["Thinking…", "The model has received the question."],
@@ -224,6 +225,7 @@ const ZH: HelpTexts = {
       keys: [
         ["Enter", "发送消息"],
         ["Shift Enter", "换行"],
+        ["空格", "焦点不在文本框时，按住以录制问题"],
       ],
       states: [
         ["正在思考…", "模型已收到问题。"],

@@ -1,4 +1,5 @@
 import "../../components/audio-player.ts";
+import type { AudioRecorder } from "../../components/audio-recorder.ts";
 import "../../components/audio-recorder.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, query, state } from "lit/decorators.js";
@@ -54,15 +55,32 @@ export class Composer extends BaseElement {
 
   @state() private text = "";
   @state() private attached: readonly AttachmentPart[] = [];
-  @state() private recording = false;
+  /** By a button, or while Space is held. */
+  @state() private recording: "button" | "space" | null = null;
   @state() private reading = 0;
   /** The message is sent after the current answer and its files. A change of its text keeps it here. */
   @state() private waits = false;
   @query("textarea") private readonly area!: HTMLTextAreaElement | null;
+  @query("an-audio-recorder") private readonly recorder!: AudioRecorder | null;
 
   /** Whether it has files or a recording that are not sent. */
   get hasFiles(): boolean {
-    return this.recording || this.reading > 0 || this.attached.length > 0;
+    return this.recording !== null || this.reading > 0 || this.attached.length > 0;
+  }
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    if (this.editing) return; // the main composer has the key
+    addEventListener("keydown", this.#onSpace);
+    addEventListener("keyup", this.#onRelease);
+    addEventListener("blur", this.#onRelease);
+  }
+
+  override disconnectedCallback(): void {
+    removeEventListener("keydown", this.#onSpace);
+    removeEventListener("keyup", this.#onRelease);
+    removeEventListener("blur", this.#onRelease);
+    super.disconnectedCallback();
   }
 
   /** Attaches files. Rejected files are reported. */
@@ -129,8 +147,9 @@ export class Composer extends BaseElement {
       ${
         this.recording
           ? html`<an-audio-recorder
+              ?held=${this.recording === "space"}
               @recorded=${({ detail }: CustomEvent<Samples>) => this.#recorded(detail)}
-              @discard=${() => this.#record(false)}
+              @discard=${() => this.#record(null)}
             ></an-audio-recorder>`
           : this.#line()
       }
@@ -159,8 +178,8 @@ export class Composer extends BaseElement {
           class="button quiet square"
           type="button"
           aria-label=${t.record}
-          title=${t.record}
-          @click=${() => this.#record(true)}
+          title=${this.editing ? t.record : t.recordTitle}
+          @click=${() => this.#record("button")}
         >
           ${icon("mic")}
         </button>
@@ -254,12 +273,27 @@ export class Composer extends BaseElement {
     void this.add(files);
   }
 
-  #record(on: boolean): void {
-    this.recording = on;
+  #record(by: "button" | "space" | null): void {
+    this.recording = by;
   }
 
+  readonly #onSpace = (event: KeyboardEvent): void => {
+    if (event.code !== "Space" || event.shiftKey || !isFree(event)) return;
+    event.preventDefault(); // no scrolling, also while the key repeats
+    if (!event.repeat && this.recording === null) this.#record("space");
+  };
+
+  /** The window lost the focus, or the key was released. */
+  readonly #onRelease = (event: Event): void => {
+    if (this.recording !== "space") return;
+    if (event instanceof KeyboardEvent && event.code !== "Space") return;
+    event.preventDefault();
+    if (this.recorder) void this.recorder.finish();
+    else this.#record(null); // released before it was rendered
+  };
+
   #recorded(samples: Samples): void {
-    this.#record(false);
+    this.#record(null);
     this.#attach(audioPart(chatStrings().recordingName(formatDateTime(Date.now())), samples));
     void this.updateComplete.then(() => this.area?.focus());
   }
@@ -267,6 +301,16 @@ export class Composer extends BaseElement {
   #attach(part: Part): void {
     if (part.type !== "text") this.attached = [...this.attached, part];
   }
+}
+
+const USES_SPACE =
+  "input, textarea, select, button, a, summary, audio, video, [contenteditable], [tabindex='0']";
+
+/** Whether no element uses the key itself. */
+function isFree({ target, ctrlKey, metaKey, altKey, defaultPrevented }: KeyboardEvent): boolean {
+  if (ctrlKey || metaKey || altKey || defaultPrevented) return false;
+  const isUsed = target instanceof Element && target.closest(USES_SPACE) !== null;
+  return !isUsed && document.querySelector("dialog[open]") === null;
 }
 
 function attachmentsOf(parts: readonly Part[]): AttachmentPart[] {
