@@ -23,7 +23,11 @@ _PREFERENCES: dict[str, str | float | bool] = {
     "media.autoplay.default": 0,  # allowed
     "media.navigator.streams.fake": True,
     "media.audio_loopback_dev": MICROPHONE,  # a real microphone beside the fake camera
+    "media.navigator.video.default_fps": 5,
     "ui.prefersReducedMotion": 1,
+    "layout.frame_rate": 10,
+    "fission.autostart": False,
+    "dom.ipc.processPrelaunch.enabled": False,
 }
 
 
