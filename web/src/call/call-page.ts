@@ -80,6 +80,7 @@ export class CallPage extends BaseElement {
     new StoreController(this, menu);
     new StoreController(this, address);
     new StoreController(this, hasDatabase);
+    omni.subscribe(({ slices }) => this.#call.session?.setMaxSliceNums(slices));
     new LeaveGuard(this, () => isBusy(this.#call.state.value));
     new FocusKeeper(this, SUCCESSORS);
     this.#actions = {

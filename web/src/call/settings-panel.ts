@@ -66,7 +66,7 @@ export function settingsPanel(view: CallView): TemplateResult {
     ${inputSourceSelect(view)} ${fold(callSettingsStrings().devices, deviceSettings(view))}
     ${isBusy(state) ? nothing : deviceCheck(view)}
     ${fold(callSettingsStrings().talking, talking(values, change))}
-    ${call.kind === "omni" ? fold(callSettingsStrings().camera, camera(view, change)) : nothing}
+    ${call.kind === "omni" ? fold(callSettingsStrings().camera, camera(values, change)) : nothing}
     ${fold(callSettingsStrings().captions, captions(values, change))}
     ${fold(callSettingsStrings().recording, recording(view, change))}
     ${fold(callSettingsStrings().generation, generation(values, change))} ${fold(callSettingsStrings().keys, keys(values, change))}
@@ -155,8 +155,7 @@ function talking({ bargeIn, delayMs, preset }: CallValues, change: Change): Temp
   ${takeTurns(preset)}`;
 }
 
-function camera({ call, values }: CallView, change: Change): TemplateResult {
-  const { mirror, facing, slices } = values;
+function camera({ mirror, facing, slices }: CallValues, change: Change): TemplateResult {
   const t = callSettingsStrings();
   return html`${segmented({
     name: "facing",
@@ -182,10 +181,7 @@ function camera({ call, values }: CallView, change: Change): TemplateResult {
     max: 9,
     step: 1,
     format: t.pieces,
-    onInput: (count) => {
-      change({ slices: count });
-      call.session?.setMaxSliceNums(count);
-    },
+    onInput: (slices) => change({ slices }),
   })}`;
 }
 
