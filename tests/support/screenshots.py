@@ -90,7 +90,7 @@ async def _admin(stack: Stack, visitor: Visitor, folder: Path) -> None:
         for _ in range(6):
             await one.send_second()
             await one.expect("result")
-        answered = page.get_by_role("img", name=re.compile("Latest answer after"))
+        answered = page.get_by_role("img", name=re.compile("Newest latency"))
         await expect(answered.first).to_be_visible()
         await expect(page.get_by_role("region", name="Queue").get_by_role("row")).to_have_count(2)
         await _save(page, folder / "admin.png", full=True)
