@@ -40,6 +40,20 @@ SAID = CodeRow(SpeechSettings(), (3, 3, 7), may_end=True)
 PATCHES = 1024
 
 
+def with_layers(
+    config: ModelConfig, *, text: int, speech: int, audio: int, vision: int
+) -> ModelConfig:
+    """The same network with so many layers of each part."""
+    return config.model_copy(
+        update={
+            "num_hidden_layers": text,
+            "tts_config": config.tts_config.model_copy(update={"num_hidden_layers": speech}),
+            "audio_config": config.audio_config.model_copy(update={"encoder_layers": audio}),
+            "vision_config": config.vision_config.model_copy(update={"num_hidden_layers": vision}),
+        }
+    )
+
+
 @dataclass(frozen=True)
 class Card:
     gpu: FakeGpu

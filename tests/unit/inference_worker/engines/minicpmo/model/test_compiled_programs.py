@@ -16,7 +16,7 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import DecodeSpeech, Feed
 from support.minicpmo import golden_set
 from support.minicpmo.fake_gpu import GPU, fake_gpu
-from support.minicpmo.fake_serving import CODE, CONTEXT, kinds_of_step, serving
+from support.minicpmo.fake_serving import CODE, CONTEXT, kinds_of_step, serving, with_layers
 from support.minicpmo.offline_triton import compiled_offline, stack_bytes
 
 # The compiler takes seconds of CPU time per program, which a busy machine stretches.
@@ -39,8 +39,7 @@ PROGRAMS = {
 def shallow() -> ModelConfig:
     """The real sizes with one layer each: all layers run the same programs."""
     config = ModelConfig.model_validate(golden_set.facts("real_param_shapes")["config"])
-    speech = config.tts_config.model_copy(update={"num_hidden_layers": 1})
-    return config.model_copy(update={"num_hidden_layers": 1, "tts_config": speech})
+    return with_layers(config, text=1, speech=1, audio=1, vision=2)  # the last of vision is unused
 
 
 @pytest.mark.parametrize(

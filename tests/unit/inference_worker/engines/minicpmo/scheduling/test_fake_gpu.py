@@ -27,7 +27,15 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
 from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
 from support.minicpmo import golden_set
 from support.minicpmo.fake_gpu import GPU
-from support.minicpmo.fake_serving import CONTEXT, SLOTS, SPEECH, Card, kinds_of_step, serving
+from support.minicpmo.fake_serving import (
+    CONTEXT,
+    SLOTS,
+    SPEECH,
+    Card,
+    kinds_of_step,
+    serving,
+    with_layers,
+)
 
 TEXT_LAYERS, SPEECH_LAYERS, AUDIO_LAYERS = 6, 4, 4
 """Of 36, 20 and 24: every layer launches the same, and values of a layer are freed before the next."""
@@ -41,15 +49,7 @@ def real() -> ModelConfig:
 @pytest.fixture(scope="module")
 def config(real: ModelConfig) -> ModelConfig:
     """The real sizes with fewer layers."""
-    speech, audio, vision = real.tts_config, real.audio_config, real.vision_config
-    return real.model_copy(
-        update={
-            "num_hidden_layers": TEXT_LAYERS,
-            "tts_config": speech.model_copy(update={"num_hidden_layers": SPEECH_LAYERS}),
-            "audio_config": audio.model_copy(update={"encoder_layers": AUDIO_LAYERS}),
-            "vision_config": vision.model_copy(update={"num_hidden_layers": 3}),
-        }
-    )
+    return with_layers(real, text=TEXT_LAYERS, speech=SPEECH_LAYERS, audio=AUDIO_LAYERS, vision=3)
 
 
 def admitted(config: ModelConfig) -> float:
