@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.shared_schemas.audio import PcmFormat
@@ -44,6 +44,7 @@ def redis_order(entry_id: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("cls", ENTRY_CLASSES, ids=lambda cls: cls.tag)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_every_field_of_every_entry_survives(cls: type[Entry], data: st.DataObject) -> None:
     entry = data.draw(entries_of(cls))
