@@ -450,7 +450,7 @@ async def test_forced_colours_show_what_is_chosen(visitor: Visitor) -> None:
     for parts in (".mode-switch a", ".chips label", ".tabs [role=tab]"):
         await _is_highlighted(page, parts)
     await page.goto(f"{visitor.url}/admin")
-    await expect(page.locator(".tabs a")).to_have_count(4)
+    await expect(page.locator(".tabs a")).to_have_count(5)
     await _is_highlighted(page, ".tabs a")
 
 
