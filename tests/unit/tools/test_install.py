@@ -66,7 +66,7 @@ def test_a_failure_leaves_no_stamp_and_prints_the_remedy(
     assert not (tmp_path / "venv").exists()
 
 
-@pytest.mark.parametrize(("extra", "needs"), [("local", 0.7), ("token2wav", 6)])
+@pytest.mark.parametrize(("extra", "needs"), [("local", 0.7), ("minicpmo", 3.2), ("token2wav", 6)])
 def test_a_full_disk_is_named_before_anything_is_downloaded(
     extra: str,
     needs: float,
