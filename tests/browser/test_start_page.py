@@ -12,6 +12,7 @@ from playwright.async_api import Page, expect
 from support.browser_user import Visitor, a11y_findings
 from support.call_page import CallPage
 from support.page_microphone import speak
+from support.raw_client import open_wire
 from support.stack import Stack
 from support.synthetic_speech import ITALY, spoken
 from support.turn_page import watch_frames
@@ -206,8 +207,19 @@ async def test_a_video_call_fits_on_a_small_phone(visitor: Visitor, locale: str)
         await expect(control).to_be_in_viewport(ratio=1)
     heights = await page.locator(".call-control .name").evaluate_all(HEIGHTS)
     assert len(set(heights)) == 1, heights
+    await expect(page.locator(".caption.model")).to_be_visible()
     await page.locator(".call-control.end").click()
+    await expect(page.locator("an-instant-replay")).to_be_visible()
     await expect(start).to_be_in_viewport(ratio=1)
+    await expect(page.locator(".mode-switch")).to_be_in_viewport(ratio=1)
+    await expect(preview).to_have_count(0)
+    recording = await page.locator("an-recording-actions a.button").get_attribute("href")
+    await page.goto(f"{visitor.url}{recording}")
+    buttons = page.locator(".page-head > .row > :is(.button, an-own-conversations)")
+    await expect(buttons).to_have_count(3)
+    boxes = [box for one in await buttons.all() if (box := await one.bounding_box()) is not None]
+    middles = {round(box["y"] + box["height"] / 2) for box in boxes}
+    assert max(middles) - min(middles) <= 1, "the buttons are in one row"
 
 
 @pytest.mark.parametrize(
@@ -258,6 +270,20 @@ async def test_half_duplex_controls_are_in_reach_on_a_small_phone(visitor: Visit
         button = page.get_by_role("button", name=name, exact=True)
         await expect(button).to_be_in_viewport(ratio=1)
     assert await page.evaluate(OVERFLOW) <= 0
+
+
+async def test_the_queue_is_above_the_fold_on_a_small_phone(stack: Stack, visitor: Visitor) -> None:
+    page = await visitor.open("/half_duplex", phone=True)
+    await page.set_viewport_size({"width": 320, "height": 568})
+    async with (
+        open_wire(stack.ws_url, "adx_one") as one,
+        open_wire(stack.ws_url, "adx_other") as other,
+    ):
+        await one.begin()
+        await other.begin()
+        await page.get_by_role("button", name="Start conversation").click()
+        await expect(page.locator("an-queue-panel section")).to_be_in_viewport(ratio=1)
+        await page.get_by_role("button", name="Leave queue").click()
 
 
 async def test_controls_fade_and_the_stage_fills_the_screen(visitor: Visitor) -> None:

@@ -138,7 +138,7 @@ export function startControls(view: CallView): TemplateResult {
       ${icon(source === "file" ? "play" : "phone")} ${label}
     </button>
     ${modeSwitch(view)}
-    ${call.kind === "omni" && source === "microphone" ? previewButton(call.camera.state.value.stream !== null, actions.camera) : nothing}
+    ${call.kind === "omni" && source === "microphone" && state.sessionState.phase !== "ended" ? previewButton(call.camera.state.value.stream !== null, actions.camera) : nothing}
   </div>`;
 }
 
