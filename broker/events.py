@@ -206,10 +206,25 @@ class EventLog:
         await members.create()
         return members
 
-    async def recent(self, count: int) -> list[SessionEvent]:
-        """The newest stored transitions, oldest first."""
-        newest = await self._redis.call("XREVRANGE", self._keys.events, "+", "-", "COUNT", count)
-        return _parse(newest[::-1])
+    async def recent(self, count: int, sid: str | None = None) -> list[SessionEvent]:
+        """The newest stored transitions, of all sessions or of one, oldest first.
+
+        For one session this reads the whole stream unless `count` are found before.
+        """
+        if sid is None:
+            newest = await self._redis.call(
+                "XREVRANGE", self._keys.events, "+", "-", "COUNT", count
+            )
+            return _parse(newest[::-1])
+        found: list[SessionEvent] = []
+        before, limit = "+", ("COUNT", _HISTORY_PAGE)
+        while len(found) < count:
+            page = await self._redis.call("XREVRANGE", self._keys.events, before, "-", *limit)
+            if not page:
+                break
+            found += [event for event in _parse(page) if event.sid == sid]
+            before = f"({page[-1][0].decode()}"
+        return found[:count][::-1]
 
     async def since(self, after: str) -> AsyncIterator[SessionEvent]:
         """The stored transitions after an event id, oldest first; for rare look-ups."""

@@ -207,7 +207,7 @@ def events(
             typer.echo(orjson.dumps(asdict(event)) if as_json else event_line(event, wide=wide))
 
     async def read(broker: Broker) -> None:
-        past = await broker.events.recent(max(last, 1))
+        past = await broker.events.recent(max(last, 1), session)
         for event in past[len(past) - min(last, len(past)) :]:
             take(event)
         if watch:

@@ -112,6 +112,21 @@ async def test_past_events_are_read_in_pages(
     assert rest == ["s6", "s7"]
 
 
+async def test_the_newest_events_of_a_session_are_read_in_pages(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_HISTORY_PAGE", 2)
+    await serve(broker)
+    await join(broker, "s1")
+    await activate(broker, await claim(broker))
+    for number in range(5):
+        await join(broker, f"other-{number}")
+    newest = await broker.events.recent(2, sid="s1")
+    assert states(newest) == [("s1", SessionState.PREPARING), ("s1", SessionState.ACTIVE)]
+    assert len(await broker.events.recent(10, sid="s1")) == 4
+    assert await broker.events.recent(10, sid="s2") == []
+
+
 async def test_an_event_of_another_version_is_skipped(
     broker: Broker, raw: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

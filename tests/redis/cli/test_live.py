@@ -156,6 +156,18 @@ async def test_events_are_listed_in_order_and_then_followed(
     await watch.interrupt()
 
 
+async def test_all_events_of_a_session_are_found_behind_those_of_others(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    await join(broker, "adx_a")
+    for number in range(25):
+        await join(broker, f"adx_other_{number}")
+    found = (await shown(settings, "events", "--session", "adx_a")).splitlines()
+    assert [line.split()[1:4] for line in found] == [["adx_a", "audio_duplex", "queued"]]
+    missing = await shown(settings, "events", "--session", "adx_b")
+    assert missing == "no event of session adx_b\n"
+
+
 async def test_empty_tables(settings: BrokerSettings) -> None:
     assert await rows(settings, "queue") == []
     assert await shown(settings, "queue") == "no session waits\n"
