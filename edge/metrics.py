@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.service.metrics import SECONDS, BrokerMetrics, HopHistogram, new_registry
+from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.registry import (
     EdgeSnapshot,
     QueuedSession,
@@ -23,6 +24,12 @@ from antiphon.shared_schemas.registry import (
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 
 _NAME = "antiphon_edge_"
+
+_REJECTIONS = (
+    *(ErrorCode.QUEUE_FULL, ErrorCode.STORE_FULL),
+    *(ErrorCode.RATE_LIMITED, ErrorCode.UNAUTHORIZED),
+)
+"""Codes whose series begin at 0."""
 
 
 class EdgeMetrics:
@@ -81,7 +88,7 @@ class EdgeMetrics:
             self.started.labels(kind)
         for end in EndReason:
             self.ended.labels(end)
-        for reason in ("queue_full", "no_capacity", "rate_limited", "unauthorized"):
+        for reason in (*_REJECTIONS, "edge_full"):
             self.rejected.labels(reason)
         for outcome in ("detached", "resumed", "expired"):
             self.resumes.labels(outcome)

@@ -1,0 +1,67 @@
+"""The documents for operators have the codes and values of the code."""
+
+from __future__ import annotations
+
+import re
+
+from antiphon.broker.errors import BrokerUnavailable, QueueFull, SessionExists, StoreFull
+from antiphon.edge.errors import (
+    SHUTDOWN,
+    BudgetExceeded,
+    Draining,
+    NotJson,
+    PageDisabled,
+    TooManyConnections,
+    explain,
+    explain_end,
+)
+from antiphon.edge.metrics import EdgeMetrics
+from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.states import EndReason
+from support.dashboards import ROOT, watched
+
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+
+
+def section(page: str, heading: str) -> str:
+    """The text below a heading, up to the next one of any level."""
+    found = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#|\Z)", page, re.MULTILINE | re.DOTALL)
+    assert found, heading
+    return found[1]
+
+
+def first_cells(text: str) -> set[str]:
+    """The code in the first cells of a table."""
+    cells = re.findall(r"^\| ([^|]*`[^|]*) \|", text, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_every_error_code_has_a_row_with_the_close_code_that_the_edge_sends() -> None:
+    table = section((ROOT / "docs" / "protocols.md").read_text(), "Error codes")
+    assert first_cells(table) == {"code", *ErrorCode}
+    documented = {
+        code: close
+        for codes, close in re.findall(r"^\| (`.+?) \| .* \|([^|]*)\|[^|]*\|$", table, re.MULTILINE)
+        for code in re.findall(r"`(\w+)`", codes)
+    }
+    expected = (QueueFull(9), StoreFull(0.9), SessionExists("adx_1"), NotJson(), Draining())
+    limited = (TooManyConnections(), BudgetExceeded(), PageDisabled("chat"), BrokerUnavailable())
+    for fault in (*map(explain, (*expected, *limited)), *map(explain_end, EndReason), SHUTDOWN):
+        assert fault.close is not None
+        assert str(int(fault.close)) in documented[fault.message.code], fault.message.code
+
+
+def counted_reasons() -> set[str]:
+    """Reasons of rejections that are no codes of errors."""
+    source = "".join(path.read_text() for path in (ROOT / "edge").rglob("*.py"))
+    return set(re.findall(r'(?:\.report\(|_cut_off\("[\w ]+", )"(\w+)"', source))
+
+
+def test_reasons_of_rejections_exist() -> None:
+    counter = EdgeMetrics("edge-1").rejected
+    at_zero = {sample.labels["reason"] for sample in next(iter(counter.collect())).samples}
+    watched_ones = set(re.findall(r'rejections_total\{reason="(\w+)"', " ".join(watched())))
+    documented = first_cells(section(OPERATIONS, "Clients are turned away"))
+    assert documented - set(ErrorCode) <= counted_reasons()
+    assert counted_reasons() | at_zero <= documented
+    assert watched_ones <= at_zero
