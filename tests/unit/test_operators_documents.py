@@ -65,3 +65,20 @@ def test_reasons_of_rejections_exist() -> None:
     assert documented - set(ErrorCode) <= counted_reasons()
     assert counted_reasons() | at_zero <= documented
     assert watched_ones <= at_zero
+
+
+def test_every_variable_of_the_compose_file_is_in_the_table_with_its_default() -> None:
+    """A line of antiphon.env does not change these, so operators have to find them."""
+    compose = (ROOT / "docker-compose.yml").read_text()
+    found = re.findall(r"\$\{(ANTIPHON_\w+):-([^}]*)\}", compose)
+    defaults = {name: default for name, default in found if default}
+    table = section((ROOT / "docs" / "deployment.md").read_text(), "Settings")
+    rows = re.findall(r"^\| (`ANTIPHON_.+?) \| (.+?) \|", table, re.MULTILINE)
+    documented = {
+        name: default
+        for names, values in rows
+        for name, default in zip(
+            re.findall(r"`(\w+)`", names), values.replace("`", "").split(", "), strict=True
+        )
+    }
+    assert {name: documented.get(name, "").partition(": ")[0] for name in defaults} == defaults
