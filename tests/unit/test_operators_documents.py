@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from fastapi.routing import APIRoute
 
 from antiphon.broker.errors import BrokerUnavailable, QueueFull, SessionExists, StoreFull
+from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.edge.errors import (
     SHUTDOWN,
     BudgetExceeded,
@@ -16,10 +22,15 @@ from antiphon.edge.errors import (
     explain_end,
 )
 from antiphon.edge.metrics import EdgeMetrics
+from antiphon.edge.routes import admin, recordings, status
+from antiphon.edge.settings import EdgeSettings
+from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason
 from support.dashboards import ROOT, watched
 
+DOCUMENTS = [*ROOT.glob("README*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/zh/*.md")]
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 
@@ -82,3 +93,72 @@ def test_every_variable_of_the_compose_file_is_in_the_table_with_its_default() -
         )
     }
     assert {name: documented.get(name, "").partition(": ")[0] for name in defaults} == defaults
+
+
+SETTINGS_CLASSES = (EdgeSettings, WorkerSettings, RecorderSettings, CleanupSettings)
+UNITS = dict.fromkeys(("", "s", "秒", "days", "GiB"), 1.0)
+UNITS |= dict.fromkeys(("min", "minute", "minutes", "分钟"), 60)
+UNITS |= {"ms": 0.001, "h": 3600, "hour": 3600, "KiB": 1024, "MiB": 1024**2, "%": 0.01}
+"""Seconds, days, GiB and bytes are the units of settings, except in `_ms`."""
+AMOUNT = r"(\d+(?:[.,]\d+)*) ?(%|[A-Za-z]+|秒|分钟)?"
+IN_SENTENCES = re.compile(
+    rf"`(?:ANTIPHON_)?(?P<name>\w+)`(?: ?\(| is |（){AMOUNT}[)）,;.]"
+    rf"|(?<![\d.,])(?<!\d to ){AMOUNT}(?: [a-z' ]+?)? ?[(（]`(?:ANTIPHON_)?(?P<other>\w+)`[)）]"
+)
+"""`lease_s` (5 s), `lease_s` is 5 s, and 5 s after something (`lease_s`)."""
+IN_TABLES = re.compile(r"^\| ((?:`\w+`(?:, )?)+) \| ([^|`]+) \|", re.MULTILINE)
+
+
+def default_values() -> dict[str, set[float]]:
+    """By name: services have settings of the same name."""
+    found = defaultdict(set)
+    for cls in SETTINGS_CLASSES:
+        for name, field in cls.model_fields.items():
+            if isinstance(field.default, int | float) and not isinstance(field.default, bool):
+                found[name].add(field.default)
+    return found
+
+
+def amount(number: str, unit: str) -> float:
+    return float(number.replace(",", "")) * UNITS.get(unit, math.nan)
+
+
+def stated_values(page: str) -> Iterator[tuple[str, float]]:
+    """Setting and value of each amount that a page states for a setting."""
+    for match in IN_SENTENCES.finditer(re.sub(r"\s*\n\s*", " ", page)):
+        before, after = match.group(2, 3), match.group(4, 5)
+        number, unit = before if before[0] else after
+        yield (match["name"] or match["other"]).lower(), amount(number, unit or "")
+    for names, values in IN_TABLES.findall(page):
+        for name, value in zip(re.findall(r"\w+", names), values.split(", "), strict=False):
+            if found := re.fullmatch(AMOUNT, value.strip()):
+                yield name, amount(found[1], found[2] or "")
+
+
+def test_values_of_settings_are_the_defaults() -> None:
+    defaults, wrong, seen = default_values(), [], 0
+    for path in DOCUMENTS:
+        for name, value in stated_values(path.read_text()):
+            if name in defaults:
+                seen += 1
+                scale = 0.001 if name.endswith("_ms") else 1
+                if not any(math.isclose(value, one * scale) for one in defaults[name]):
+                    wrong.append((path.name, name, value))
+    assert wrong == []
+    assert seen > 50
+
+
+def test_the_routes_of_administrators_are_those_of_the_table() -> None:
+    text = section((ROOT / "docs" / "access.md").read_text(), "Admin token")
+    rows = "".join(line for line in text.splitlines() if line.startswith("| "))
+    named = re.findall(r"`(GET|PUT|POST|DELETE) (/[\w/{}]+)`", rows)
+    by_id_of_session = ("GET", "/api/sessions/{session_id}")
+    routers = (status.admin_router, status.metrics_router, admin.admin_router)
+    guarded = {
+        (method, route.path)
+        for router in (*routers, recordings.admin_router)
+        for route in router.routes
+        if isinstance(route, APIRoute)
+        for method in route.methods
+    }
+    assert set(named) - {by_id_of_session} == guarded
