@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import structlog
 from prometheus_client import CollectorRegistry
+from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
@@ -40,7 +41,9 @@ async def run(settings: CleanupSettings) -> None:
     Raises OSError when its status port is taken.
     """
     stop = stop_on_signals()
-    registry = new_registry("cleanup", new_process_id("cleanup"))
+    instance = new_process_id("cleanup")
+    bind_contextvars(instance=instance)
+    registry = new_registry("cleanup", instance)
     port = settings.cleanup_health_port
     healthy: tuple[bool, dict[str, Any]] = (True, {"status": "healthy"})
     async with status_port(settings.health_host, port, lambda: healthy, registry) as address:

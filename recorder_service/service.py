@@ -49,7 +49,9 @@ async def serve(settings: RecorderSettings) -> None:
     Raises what `run` raises, and OSError when its status port is taken.
     """
     freeze_heap()
-    registry = new_registry("recorder", new_process_id("recorder"))
+    instance = new_process_id("recorder")
+    bind_contextvars(instance=instance)
+    registry = new_registry("recorder", instance)
     metrics = RecorderMetrics(registry)
     host, port = settings.health_host, settings.recorder_health_port
     async with status_port(host, port, lambda: health(metrics), registry) as address:
@@ -141,7 +143,6 @@ class Recorder:
         self, broker: Broker, settings: RecorderSettings, metrics: RecorderMetrics
     ) -> None:
         self.id = new_process_id("recorder")
-        bind_contextvars(instance=self.id)
         self._broker = broker
         self._settings = settings
         self._active = ActiveRecordings(broker, settings, metrics, self._acknowledge)

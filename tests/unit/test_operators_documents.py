@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from fastapi.routing import APIRoute
 
 from antiphon.broker.errors import BrokerUnavailable, QueueFull, SessionExists, StoreFull
+from antiphon.broker.settings import CONFIG_STATUS
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.edge.errors import (
     SHUTDOWN,
@@ -25,6 +26,7 @@ from antiphon.edge.metrics import EdgeMetrics
 from antiphon.edge.routes import admin, recordings, status
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.interrupts import INTERRUPTED
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason
@@ -162,3 +164,29 @@ def test_the_routes_of_administrators_are_those_of_the_table() -> None:
         for method in route.methods
     }
     assert set(named) - {by_id_of_session} == guarded
+
+
+SERVICES = ("antiphon", "broker", "edge", "inference_worker", "recorder_service", "cleanup_job")
+LOGGED = re.compile(r"log(?:ger\(\))?\.(warning|error|exception|critical)\(\s*f?\"([\w{}]+)\"")
+
+
+def test_every_error_in_the_logs_is_in_the_table() -> None:
+    logged = defaultdict(set)
+    for service in SERVICES:
+        for path in (ROOT / service).rglob("*.py"):
+            for level, event in LOGGED.findall(path.read_text()):
+                logged[level].add(event)
+    assert logged["critical"] == {"{name}_cannot_start", "device_lost"}
+    starts = {f"{name}_cannot_start" for name in ("edge", "worker", "recorder", "cleanup")}
+    serious = logged["error"] | logged["exception"] | starts | {"device_lost"}
+    documented = first_cells(section(OPERATIONS, "Logs")) - {"event"}
+    assert serious <= documented
+    assert documented - serious <= logged["warning"]
+
+
+def test_the_exit_statuses_are_those_of_the_code() -> None:
+    statuses = re.findall(r"^\| (\d+) \|", section(OPERATIONS, "Exit status"), re.MULTILINE)
+    device = ROOT / "inference_worker" / "engines" / "minicpmo" / "device.py"  # imports torch
+    [device_lost] = re.findall(r"^DEVICE_LOST = (\d+)$", device.read_text(), re.MULTILINE)
+    known = [0, 1, 2, int(device_lost), CONFIG_STATUS, INTERRUPTED]
+    assert list(map(int, statuses)) == known

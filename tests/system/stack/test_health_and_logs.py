@@ -62,10 +62,16 @@ async def test_every_service_reports_a_conversation(stack: Stack) -> None:
     sweeping = address(cleanup, "cleanup_ready")
     await until(lambda: metric(sweeping, 'antiphon_cleanup_sweeps_total{status="done"}') == 1)
 
-    for service, name in ((edge, "edge"), (worker, "worker"), (recorder, "recorder")):
+    for service, name, at in (
+        (edge, "edge", f"http://127.0.0.1:{stack.edge_port}"),
+        (worker, "worker", at_work),
+        (recorder, "recorder", writing),
+        (cleanup, "cleanup", sweeping),
+    ):
         lines = entries(service)
         assert {line["service"] for line in lines} == {name}
-        mine = [line for line in lines if line.get("session") == "adx_1"]
-        assert mine, f"{name} logs nothing about the session"
-        assert {line["instance"].split("-")[0] for line in mine} == {name}
+        [instance] = {line["instance"] for line in lines}
+        assert f'antiphon_info{{instance_id="{instance}",' in httpx.get(f"{at}/metrics").text
+        if name != "cleanup":
+            assert any(line.get("session") == "adx_1" for line in lines), name
         assert not [line for line in lines if len(str(line.get("recording", ""))) > 8]
