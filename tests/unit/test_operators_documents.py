@@ -190,3 +190,17 @@ def test_the_exit_statuses_are_those_of_the_code() -> None:
     [device_lost] = re.findall(r"^DEVICE_LOST = (\d+)$", device.read_text(), re.MULTILINE)
     known = [0, 1, 2, int(device_lost), CONFIG_STATUS, INTERRUPTED]
     assert list(map(int, statuses)) == known
+
+
+def test_the_messages_of_the_troubleshooting_page_are_shown() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    cells = re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE)
+    texts = [text for cell in cells for text in re.findall(r'"([^"]+)"', cell)]
+    texts.remove("externally-managed-environment")  # of pip
+    files = [path for name in SERVICES for path in (ROOT / name).rglob("*.py")]
+    files += [ROOT / "web" / "src" / "i18n" / "en.ts", ROOT / "shared_schemas" / "states.py"]
+    source = "".join(path.read_text() for path in files)
+    shown = re.sub(r'"\s+f?"', "", source)  # literals over several lines
+    missing = [part for text in texts for part in re.split(" ?… ?", text) if part not in shown]
+    assert len(texts) > 10
+    assert missing == []
