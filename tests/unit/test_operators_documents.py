@@ -22,13 +22,18 @@ from antiphon.edge.errors import (
     explain,
     explain_end,
 )
+from antiphon.edge.json_text import MAX_JSON_TOKENS, MAX_OTHER_BYTES
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.edge.routes import admin, recordings, status
-from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.settings import MIB, EdgeSettings
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.interrupts import INTERRUPTED
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.errors import ErrorCode
+from antiphon.shared_schemas.messages.chat import MAX_MESSAGES, MAX_PARTS, MAX_TEXT_CHARS
+from antiphon.shared_schemas.messages.duplex import MAX_FRAMES
+from antiphon.shared_schemas.messages.realtime import MIN_SAMPLES
+from antiphon.shared_schemas.messages.realtime_v2 import MAX_PROMPT_CHARS
 from antiphon.shared_schemas.states import EndReason
 from support.dashboards import ROOT, watched
 
@@ -204,3 +209,34 @@ def test_the_messages_of_the_troubleshooting_page_are_shown() -> None:
     missing = [part for text in texts for part in re.split(" ?… ?", text) if part not in shown]
     assert len(texts) > 10
     assert missing == []
+
+
+def mib(size: int) -> str:
+    return f"{size // MIB} MiB"
+
+
+def test_the_limits_of_messages_are_those_of_the_code() -> None:
+    """The values of each row of the table, in their order."""
+    limits = EdgeSettings()
+    frame_pixels = f"{limits.max_frame_pixels:,} pixels"
+    expected = {
+        "message size": (mib(limits.max_message_bytes), mib(limits.max_chat_bytes)),
+        "a message without its media": (mib(MAX_OTHER_BYTES),),
+        "text of a chat request": (f"{MAX_TEXT_CHARS:,} characters",),
+        "opening brackets and commas": (f"{MAX_JSON_TOKENS:,}",),
+        "an audio chunk": (f"{limits.max_chunk_s:g} s", f"{MIN_SAMPLES:,} samples"),
+        "camera frames": (f"{MAX_FRAMES} in", frame_pixels, mib(limits.max_frame_bytes)),
+        "a prompt; a ref": (f"{MAX_PROMPT_CHARS:,} char", f"{limits.max_reference_s:g} s"),
+        "a chat": (f"{MAX_MESSAGES:,} m", f"{MAX_PARTS:,} p", f"{limits.max_chat_audio_s:g} s"),
+        "pictures and videos": (*map(mib, (limits.max_image_bytes, limits.max_video_bytes)),),
+        "message rate": (f"{limits.input_messages_per_s:g} per second",),
+        "data rate": (mib(limits.input_bytes_per_s),),
+        "audio ahead": (f"{limits.input_ahead_s:g} s",),
+        "a pause": (f"{limits.pause_timeout_s:g} s", f"{limits.max_pause_timeout_s:g} s"),
+        "realtime session": (f"{limits.realtime_video_s:g} s", f"{limits.realtime_audio_s:g} s"),
+    }
+    table = section((ROOT / "docs" / "protocols.md").read_text(), "Limits")
+    for row, values in expected.items():
+        found = re.search(rf"^\| {row}[^|]*\|([^|]*)\|", table, re.MULTILINE)
+        assert found, row
+        assert re.search(".*".join(map(re.escape, values)), found[1]), row
