@@ -44,9 +44,12 @@ async def run(settings: CleanupSettings) -> None:
     instance = new_process_id("cleanup")
     bind_contextvars(instance=instance)
     registry = new_registry("cleanup", instance)
-    port = settings.cleanup_health_port
+    host, port = settings.health_host, settings.cleanup_health_port
     healthy: tuple[bool, dict[str, Any]] = (True, {"status": "healthy"})
-    async with status_port(settings.health_host, port, lambda: healthy, registry) as address:
+    page = status_port(
+        host, port, lambda: healthy, registry, setting="ANTIPHON_CLEANUP_HEALTH_PORT"
+    )
+    async with page as address:
         log.info("cleanup_ready", data=str(settings.data_dir), status=address)
         await run_loop(settings, stop, CleanupMetrics(registry))
 

@@ -79,7 +79,7 @@ async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[EdgeContext, st
 
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket. Raises CannotListen."""
-    listener = listen("the edge", host, port, backlog=2048)
+    listener = listen("the edge (ANTIPHON_HOST, ANTIPHON_PORT)", host, port, backlog=2048)
     listener.setblocking(False)
     return listener
 

@@ -95,8 +95,9 @@ class _Worker:
     async def run(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
         """Load, serve until asked to stop, drain. The registry row is removed in any case."""
         settings, registry = self._context.settings, self._context.metrics.registry
+        host, port = settings.health_host, settings.health_port
         page = status_port(
-            settings.health_host, settings.health_port, self._heartbeat.health, registry
+            host, port, self._heartbeat.health, registry, setting="ANTIPHON_HEALTH_PORT"
         )
         async with page as self._heartbeat.address:
             beating = asyncio.create_task(self._heartbeat.run(), name="heartbeat")

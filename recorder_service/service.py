@@ -54,7 +54,10 @@ async def serve(settings: RecorderSettings) -> None:
     registry = new_registry("recorder", instance)
     metrics = RecorderMetrics(registry)
     host, port = settings.health_host, settings.recorder_health_port
-    async with status_port(host, port, lambda: health(metrics), registry) as address:
+    page = status_port(
+        host, port, lambda: health(metrics), registry, setting="ANTIPHON_RECORDER_HEALTH_PORT"
+    )
+    async with page as address:
         log.info("recorder_serving", status=address)
         await run(settings, metrics=metrics, broker_metrics=BrokerMetrics(registry))
 

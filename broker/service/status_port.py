@@ -42,11 +42,11 @@ async def serve_http(
 
 @asynccontextmanager
 async def status_port(
-    host: str, port: int, health: Health, registry: CollectorRegistry
+    host: str, port: int, health: Health, registry: CollectorRegistry, *, setting: str
 ) -> AsyncIterator[str]:
     """Serve during the block; yields `host:port`. Port 0 takes a free one.
 
-    Raises CannotListen.
+    `setting`: the variable that has the port. Raises CannotListen, which names it.
     """
     config = uvicorn.Config(
         status_app(health, registry),
@@ -57,7 +57,8 @@ async def status_port(
         server_header=False,
         timeout_graceful_shutdown=1,
     )
-    with closing(listen("the health page", host, port)) as listener:
+    page = f"the health page (ANTIPHON_HEALTH_HOST, {setting})"
+    with closing(listen(page, host, port)) as listener:
         async with serve_http(config, listener, "status-port") as address:
             yield address
 

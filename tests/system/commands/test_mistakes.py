@@ -117,7 +117,7 @@ MISTAKES = [
     Mistake(16, "talk question.wav --mic", USAGE, "use either a sound file or --mic, not both"),
     Mistake(19, "talk --patience 0", USAGE, "Invalid value for '--patience'"),
     Mistake(21, "up --port {taken}", 1, "(--host, --port) cannot listen: port {taken} is in use"),
-    Mistake(21, "edge --port {taken}", 1, "the edge cannot listen: port {taken} is in use; choose"),
+    Mistake(21, "edge --port {taken}", 1, "ANTIPHON_PORT) cannot listen: port {taken} is in use"),
     Mistake(
         23, "up --redis-port {taken}", 1, "port {taken} is in use; choose another port (--redis"
     ),

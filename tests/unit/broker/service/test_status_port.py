@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import httpx
@@ -11,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from antiphon.broker.service.metrics import new_registry
-from antiphon.broker.service.status_port import status_port
+from antiphon.broker.service.status_port import Health, status_port
 
 
 def well() -> tuple[bool, dict[str, Any]]:
@@ -26,6 +27,14 @@ def loading() -> tuple[bool, dict[str, Any]]:
     return True, {"status": "healthy", "ready": False}
 
 
+def serve_page(
+    health: Health, registry: CollectorRegistry | None = None, port: int = 0
+) -> AbstractAsyncContextManager[str]:
+    return status_port(
+        "127.0.0.1", port, health, registry or CollectorRegistry(), setting="ANTIPHON_HEALTH_PORT"
+    )
+
+
 async def get(url: str) -> httpx.Response:
     async with httpx.AsyncClient(trust_env=False) as client:
         return await client.get(url)
@@ -34,7 +43,7 @@ async def get(url: str) -> httpx.Response:
 async def test_metrics_can_be_read_by_prometheus() -> None:
     registry = new_registry("worker", "worker-1")
     Counter("antiphon_things", "Things.", registry=registry).inc(3)
-    async with status_port("127.0.0.1", 0, well, registry) as address:
+    async with serve_page(well, registry) as address:
         reply = await get(f"http://{address}/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=")
     families = {family.name: family for family in text_string_to_metric_families(reply.text)}
@@ -51,23 +60,24 @@ async def test_metrics_can_be_read_by_prometheus() -> None:
     ],
 )
 async def test_health_is_a_status(health: Any, path: str, status: int) -> None:
-    async with status_port("127.0.0.1", 0, health, CollectorRegistry()) as address:
+    async with serve_page(health) as address:
         reply = await get(f"http://{address}{path}")
     assert reply.status_code == status
     if path != "/else":
         assert reply.json() == health()[1]
 
 
-async def test_a_port_in_use_is_reported() -> None:
+async def test_a_port_in_use_is_reported_with_its_setting() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(OSError, match=f"page cannot listen: port {port} is in use; choose"):
-            async with status_port("127.0.0.1", port, well, CollectorRegistry()):
+        text = f"_HEALTH_HOST, ANTIPHON_HEALTH_PORT\\) cannot listen: port {port} is in use; choose"
+        with pytest.raises(OSError, match=text):
+            async with serve_page(well, port=port):
                 pass
 
 
 async def test_the_port_is_free_again_afterwards() -> None:
-    async with status_port("127.0.0.1", 0, well, CollectorRegistry()) as address:
+    async with serve_page(well) as address:
         host, _, port = address.partition(":")
     with socket.create_server((host, int(port))):
         pass
