@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import ipaddress
-import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -19,6 +17,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ReadOnlyError
 
+from antiphon.broker.connections.host_lookup import addresses_of
 from antiphon.broker.errors import IncompatibleRedis
 from antiphon.broker.redis_address import Endpoint, RedisAddress
 from antiphon.broker.settings import BrokerSettings
@@ -249,15 +248,11 @@ class _Tcp(RedisConnection, Connection):
 
     async def _addresses(self) -> list[str]:
         """Raises OSError with the reason."""
-        if _is_address(self.host):
-            return [self.host]
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._step_s):
-                found = await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+                return await addresses_of(self.host)
         except TimeoutError:
             raise OSError(errno.EAGAIN, "the name service does not answer") from None
-        return [str(place[0]) for *_, place in found]
 
     @property
     def _step_s(self) -> float:
@@ -274,14 +269,6 @@ class _Tcp(RedisConnection, Connection):
             "server_hostname": self.host,
             "ssl_handshake_timeout": self._step_s,  # a server without TLS never answers
         }
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 class _Unix(RedisConnection, UnixDomainSocketConnection): ...

@@ -6,9 +6,11 @@ import asyncio
 import os
 import re
 import socket
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -199,10 +201,13 @@ async def test_hosts_that_do_not_exist() -> None:
 
 
 async def test_a_name_service_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def hangs(*_: object, **__: object) -> None:
-        await asyncio.sleep(3600)
+    answer = threading.Event()
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", hangs)
+    def hangs(*_: object, **__: object) -> NoReturn:
+        answer.wait()
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", hangs)
     text = "no address of host.example is known (the name service does not answer)"
     for url in (
         "redis://host.example",
@@ -210,17 +215,18 @@ async def test_a_name_service_that_does_not_answer(monkeypatch: pytest.MonkeyPat
         "redis+sentinel://host.example/mymaster",
     ):
         await both_say(url, text, "or the name service of this machine")
+    answer.set()
 
 
 async def test_all_addresses_of_a_name_are_tried(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def finds(_: str, port: int, **__: object) -> list[tuple[object, ...]]:
+    def finds(*_: object, **__: object) -> list[tuple[object, ...]]:
         addresses = ("127.0.0.2", "127.0.0.1")  # the server listens at the second one only
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port)) for one in addresses]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 0)) for one in addresses]
 
     url = f"redis://host.example:{server.port}"
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", finds)
+    monkeypatch.setattr(socket, "getaddrinfo", finds)
     assert await failures(url) == ""
     server.stop()
     assert f"nothing listens at host.example:{server.port}" in await refusal(url)
