@@ -52,6 +52,7 @@ class ScriptedView(DuplexView):
         self.calls: list[str] = []
         self.replayed: list[PastUnit] = []
         self.inputs: list[Samples] = []
+        self.slices: list[int] = []
         self.may_finalize = threading.Event()
         self.may_finalize.set()
         self._step = step
@@ -74,6 +75,7 @@ class ScriptedView(DuplexView):
     ) -> PrefillReport:
         self._unit += 1
         self.inputs.append(audio)
+        self.slices.append(max_slice_nums)
         self._tokens.add(input_audio=10)
         self.calls.append(f"prefill {self._unit}")
         return PrefillReport(cost_ms=1.0, vision_slices=len(frames))

@@ -45,7 +45,7 @@ class _Unit:
     prefill_ms: float = 0.0
     interrupted: bool = False
     ignored: UnitTranscription | None = None
-    """What the user said without interrupting the model, or without a word."""
+    """Speech that did not interrupt the model, or that is probably noise."""
     memo: dict[str, Any] | None = None
 
     @property

@@ -219,6 +219,17 @@ async def test_finalize_precedes_the_result_on_request(open_session: OpenSession
         assert worker.view.calls[-1] == "finalize 1"
 
 
+async def test_a_chunk_may_have_its_own_slices(open_session: OpenSession) -> None:
+    async with open_session() as (worker, client):
+        config = DuplexConfig(max_slice_nums=4)
+        await client.send(PrepareIn(system_prompt="x", config=config))
+        await client.expect(PreparedOut)
+        await client.send(chunk(), chunk(max_slice_nums=9), chunk())
+        for _ in range(3):
+            await client.expect(ResultOut)
+        assert worker.view.slices == [4, 9, 4]
+
+
 async def test_audio_that_waits_too_long_is_skipped_and_listed(
     open_session: OpenSession, broker: Broker
 ) -> None:

@@ -77,6 +77,17 @@ async def test_slices_of_prepare_go_into_the_config() -> None:
     assert (command.config.max_slice_nums, command.config.top_k) == (4, 5)
 
 
+async def test_a_chunk_may_have_its_own_slices() -> None:
+    chunk = {"type": "audio_chunk", "audio": "AAAAAA=="}
+    command = await _read({**chunk, "max_slice_nums": 9})
+    assert isinstance(command, ChunkIn)
+    assert command.max_slice_nums == 9
+    for bad in (0, 10, "4"):
+        with pytest.raises(InvalidInput) as refused:
+            await _read({**chunk, "max_slice_nums": bad})
+        assert refused.value.field == "max_slice_nums"
+
+
 async def test_a_large_diagnostic_is_refused() -> None:
     with pytest.raises(InvalidInput) as refused:
         await _read({"type": "client_diagnostic", "metrics": {"log": "x" * 70_000}})
