@@ -114,6 +114,7 @@ async def test_a_queued_client_is_shown_and_removed(stack: Stack, visitor: Visit
     await _delete(page, recording)
     await expect(page.get_by_text("Recording deleted")).to_be_visible()
     await expect(recordings.get_by_text("No recordings")).to_be_visible()
+    await expect(recordings.locator(":focus")).to_have_count(1)
     assert httpx.get(f"{stack.http_url}/api/sessions/adx_talks").status_code == 404
     visitor.page_errors = [text for text in visitor.page_errors if "409" not in text]
 
@@ -208,10 +209,12 @@ async def test_pages_estimates_and_workers_are_changed(stack: Stack, visitor: Vi
         page.get_by_label("Voice call, seconds"),
     )
     await expect(save).to_be_disabled()
+    await save.press("Enter")  # a disabled button submits nothing
     await seconds.fill("222.5")
-    await save.click()
-    await expect(page.get_by_text("Waiting times saved")).to_be_visible()
+    await save.press("Enter")
+    await expect(page.get_by_text("Waiting times saved")).to_have_count(1)
     await expect(save).to_be_disabled()
+    await expect(save).to_be_focused()
     config = httpx.get(f"{visitor.url}/api/config/eta").json()["config"]
     assert (config["eta_audio_duplex_s"], config["eta_chat_s"]) == (222.5, 15)
 

@@ -109,6 +109,8 @@ async def test_one_press_starts_a_call_and_keeps_the_focus(visitor: Visitor) -> 
     page = await visitor.open("/")
     sent = watch_frames(page)
     call = CallPage(page)
+    await page.get_by_role("button", name="Settings").press("Enter")
+    await expect(page.get_by_role("complementary", name="Settings")).to_be_focused()
     await page.get_by_role("button", name="Start call").press("Enter")
     await call.is_in("active")
     await expect(page.get_by_role("button", name="Mute")).to_be_focused()

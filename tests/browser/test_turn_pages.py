@@ -74,6 +74,7 @@ async def test_the_keyboard_keeps_the_focus(visitor: Visitor) -> None:
     page = await visitor.open("/half_duplex", speaks=True)
     await page.get_by_role("button", name="Start conversation").press("Enter")
     await expect(page.get_by_role("button", name="Mute")).to_be_focused()
+    await expect(page.locator("an-header")).to_be_hidden()
     stop_answer = page.get_by_role("button", name="Stop answer")
     await expect(stop_answer).to_be_enabled(timeout=60_000)
     await stop_answer.press("Enter")
@@ -82,6 +83,7 @@ async def test_the_keyboard_keeps_the_focus(visitor: Visitor) -> None:
     await expect(stop_answer).to_be_focused()
     await page.get_by_role("button", name="End conversation", exact=True).press("Enter")
     await expect(page.get_by_role("button", name="Start new conversation")).to_be_focused()
+    await expect(page.locator("an-header")).to_be_visible()
 
     page = await visitor.open("/turnbased")
     area = page.get_by_label("Your message")
@@ -99,8 +101,42 @@ async def test_the_keyboard_keeps_the_focus(visitor: Visitor) -> None:
     await expect(answers.get_by_label("Edit answer")).to_be_focused()
     await answers.get_by_role("button", name="Cancel").press("Enter")
     await expect(area).to_be_focused()
+    await page.locator("an-question").get_by_role("button", name="Delete").press("Enter")
+    await expect(area).to_be_focused()
+    await page.get_by_role("button", name="Undo").press("Enter")
+    await expect(area).to_be_focused()
     await answers.get_by_role("button", name="Delete").press("Enter")
     await expect(area).to_be_focused()
+
+    await page.locator("summary", has_text="Instructions").press("Enter")
+    first = page.locator("an-part-list li").first
+    await first.get_by_role("button", name="Move down").press("Enter")
+    await expect(page.get_by_role("button", name="Move down: Text 2")).to_be_focused()
+    await first.get_by_role("button", name="Remove").press("Enter")
+    await expect(first.get_by_role("button", name="Move up")).to_be_focused()
+
+
+async def test_a_half_duplex_conversation_fills_the_window(visitor: Visitor) -> None:
+    page = await visitor.open("/half_duplex", speaks=True)
+    settings = page.get_by_role("complementary", name="Settings")
+    await expect(settings).to_be_visible()
+    await page.get_by_role("button", name="Start conversation").click()
+    turns = page.get_by_role("region", name="Turns")
+    end = page.get_by_role("button", name="End conversation", exact=True)
+    await expect(turns).to_contain_text("Hello!")
+    await expect(settings).to_be_hidden()
+    for width, height in ((1280, 860), (844, 390), (320, 568)):
+        await page.set_viewport_size({"width": width, "height": height})
+        for part in (turns, end):
+            await expect(part).to_be_in_viewport(ratio=1)
+        assert await page.evaluate("document.documentElement.scrollHeight - innerHeight") <= 0
+        await page.get_by_role("button", name="Settings").press("Enter")
+        await expect(settings).to_be_visible()
+        assert await a11y_findings(page) == []
+        await page.keyboard.press("Escape")
+        await expect(settings).to_be_hidden()
+        await expect(page.get_by_role("button", name="Settings")).to_be_focused()
+    await end.click()
 
 
 @pytest.mark.parametrize("path", ["/turnbased", "/half_duplex"])
@@ -131,7 +167,7 @@ async def test_stopping_the_greeting_and_an_answer_and_the_idle_countdown(visito
     page = await visitor.open("/half_duplex", speaks=True, phone=True, dark=True)
     state = page.get_by_role("region", name="Conversation").get_by_role("status")
     await page.get_by_role("button", name="Start conversation").click()
-    await watch_position(page, ".stage.running .danger")
+    await watch_position(page, ".stage.running .end")
     turn = page.locator("an-half-duplex-turn").last
     await expect(turn).to_contain_text("Hello!")
     await page.get_by_role("button", name="Stop answer").click(timeout=60_000)
@@ -252,6 +288,11 @@ async def test_space_records_a_question_while_it_is_held(visitor: Visitor) -> No
     await page.keyboard.press("Space")
     await expect(area).to_have_value("Not ")
     await expect(recorder).to_have_count(0)
+    await page.get_by_role("button", name="Turn off spoken answers").focus()
+    await page.keyboard.press("Space")
+    await expect(page.get_by_role("button", name="Turn on spoken answers")).to_be_focused()
+    await expect(recorder).to_have_count(0)
+    await area.focus()
     await area.evaluate("(area) => area.blur()")
     await page.keyboard.down("Space")
     await page.keyboard.down("Space")  # the key repeats

@@ -249,12 +249,17 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
     await page.get_by_role("button", name="Share").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Comment").fill("It was right about Rome.")
-    await dialog.get_by_role("button", name="Save", exact=True).click()
+    save = dialog.get_by_role("button", name="Save", exact=True)
+    await save.press("Enter")
     await expect(page.get_by_text("Comment saved")).to_be_visible()
+    await expect(save).to_be_disabled()
+    await expect(save).to_be_focused()
     assert await a11y_findings(page) == []
     await saves_messages(page)
     await dialog.get_by_label("Expires in").select_option("1 hour")
-    await dialog.get_by_role("button", name="Create link").click()
+    create = dialog.get_by_role("button", name="Create link")
+    await create.press("Enter")
+    await expect(create).to_be_focused()
     link = await dialog.get_by_label("Link, until").input_value()
     assert recording not in link
 
@@ -281,8 +286,9 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
     assert re.fullmatch(r"antiphon-omni_duplex-[\d-]{15}\.zip", name), name
     assert Path(await (await saving.value).path()).read_bytes()[:2] == b"PK"
 
-    await dialog.get_by_role("button", name="Revoke link").click()
+    await dialog.get_by_role("button", name="Revoke link").press("Enter")
     await expect(page.get_by_text("Link revoked")).to_be_visible()
+    await expect(dialog.locator(":focus")).to_have_count(1)
     await guest.reload()
     heading = guest.get_by_role("heading", level=1)
     await expect(heading).to_have_text("This link is no longer valid")

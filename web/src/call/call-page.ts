@@ -12,7 +12,6 @@ import { mount } from "../shell/shell.ts";
 import { StoreController } from "../state/store.ts";
 import { hasDatabase } from "../storage/database.ts";
 import { BaseElement, LeaveGuard } from "../ui/base-element.ts";
-import { FocusKeeper } from "../ui/focus-keeper.ts";
 import { clearToasts, toast } from "../ui/toasts.ts";
 import { aboutAntiphon } from "./about.ts";
 import {
@@ -44,9 +43,6 @@ import { SmallWindow } from "./small-window.ts";
 import { callStage, smallStage } from "./stage.ts";
 import { callStrings } from "./strings.ts";
 import "./call-page.css";
-
-/** Where the focus goes if the focused element disappears. */
-const SUCCESSORS = [".call-control.mute", "an-queue-panel button", ".start > .button.primary"];
 
 const DISPLAY_EVENTS = ["fullscreenchange", "enterpictureinpicture", "leavepictureinpicture"];
 const SHOWN_FOCUS = ".stage :is(.tools, .bottom) :focus-visible";
@@ -82,7 +78,6 @@ export class CallPage extends BaseElement {
     new StoreController(this, hasDatabase);
     omni.subscribe(({ slices }) => this.#call.session?.setMaxSliceNums(slices));
     new LeaveGuard(this, () => isBusy(this.#call.state.value));
-    new FocusKeeper(this, SUCCESSORS);
     this.#actions = {
       ...sessionActions(this.#call, () => this.#settings),
       ...this.#pageActions(),
@@ -119,16 +114,24 @@ export class CallPage extends BaseElement {
 
   protected override updated(changed: PropertyValues): void {
     const busy = isBusy(this.#call.state.value);
+    const begins = busy && !this.#wasBusy;
     if (this.#wasBusy && !busy) {
       leaveDisplay();
       this.#small.close();
     }
     this.#wasBusy = busy;
     this.#small.show(() => smallStage(this.#view));
-    if (!changed.has("panel")) return;
+    if (changed.has("panel")) this.#focusPanel(changed.get("panel") as Panel | null, begins);
+  }
+
+  /** Focuses the panel that opens, or the button of the one that closes, but not if a call begins. */
+  #focusPanel(before: Panel | null, begins: boolean): void {
+    const { activeElement, body } = document;
+    const isInPanel = activeElement === body || activeElement?.closest(".call-panel");
     const opened = this.querySelector<HTMLElement>(".call-panel:not([hidden])");
-    const closed = this.querySelector<HTMLElement>(`[data-panel="${changed.get("panel")}"]`);
-    (opened ?? closed)?.focus();
+    const button = this.querySelector<HTMLElement>(`[data-panel="${before}"]`);
+    if (opened !== null) opened.focus();
+    else if (isInPanel && !begins) button?.focus();
   }
 
   get #settings(): CallSettings {

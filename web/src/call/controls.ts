@@ -5,43 +5,30 @@ import {
   type ReactiveControllerHost,
   type TemplateResult,
 } from "lit";
-import { ifDefined } from "lit/directives/if-defined.js";
 import type { PageInfo } from "../api/answers.ts";
+import { type BarControl, controlBar } from "../components/control-bar.ts";
 import { menu, moveTo, pageIcon, withPreset } from "../shell/header.ts";
 import { type IconName, icon } from "../ui/icon.ts";
-import { type CallView, isBusy, type KeyAction, keyName } from "./call-actions.ts";
+import { inactive } from "../ui/inactive.ts";
+import { type CallView, isBusy, keyName } from "./call-actions.ts";
 import type { CallKind } from "./call-settings.ts";
 import { SmallWindow } from "./small-window.ts";
 import { callStrings } from "./strings.ts";
 import "./call-page.css";
-
-interface Control {
-  readonly iconName: IconName;
-  readonly label: string;
-  /** A shorter label that is shown. */
-  readonly shown?: string;
-  readonly hint?: string;
-  readonly tone?: "end" | "go" | "mute";
-  readonly pressed?: boolean;
-  readonly disabled?: boolean;
-  readonly key?: KeyAction;
-  readonly run: () => void;
-}
 
 /** Controls of an active or starting call. */
 export function callControls(view: CallView): TemplateResult {
   const { phase } = view.state.sessionState;
   const usable = phase === "active" || phase === "paused";
   const others = [...cameraControls(view), ...audioControls(view)];
-  // All controls are there from the start, so that End does not move under the pointer. They keep
-  // the focus while they are disabled.
-  return html`<div class="call-controls" role="group" aria-label=${callStrings().controls}>
-    ${others.map((one) => control({ ...one, disabled: !usable || (one.disabled ?? false) }))}
-    ${control(endControl(view))}
-  </div>`;
+  // All controls are there from the start, so that End does not move under the pointer.
+  return controlBar(callStrings().controls, [
+    ...others.map((one) => ({ ...one, disabled: !usable || (one.disabled ?? false) })),
+    endControl(view),
+  ]);
 }
 
-function audioControls({ state: { sessionState }, actions }: CallView): Control[] {
+function audioControls({ state: { sessionState }, actions }: CallView): BarControl[] {
   const t = callStrings();
   const paused = sessionState.phase === "paused";
   return [
@@ -50,7 +37,7 @@ function audioControls({ state: { sessionState }, actions }: CallView): Control[
       label: t.mute,
       tone: "mute",
       pressed: sessionState.muted,
-      key: "mute",
+      keys: keyName("mute"),
       run: actions.mute,
     },
     {
@@ -58,21 +45,21 @@ function audioControls({ state: { sessionState }, actions }: CallView): Control[
       label: t.interrupt,
       hint: t.interruptHint,
       disabled: paused,
-      key: "listen",
+      keys: keyName("listen"),
       run: actions.interrupt,
     },
     {
       iconName: paused ? "play" : "pause",
       label: paused ? t.resume : t.pause,
       ...(paused ? { tone: "go" as const } : {}),
-      key: "pause",
+      keys: keyName("pause"),
       run: actions.pause,
     },
   ];
 }
 
 /** Only if the video is from the camera. */
-function cameraControls({ call, state, actions }: CallView): Control[] {
+function cameraControls({ call, state, actions }: CallView): BarControl[] {
   const t = callStrings();
   if (call.kind === "audio" || state.file?.hasVideo) return [];
   const on = call.camera.state.value.stream !== null;
@@ -83,47 +70,23 @@ function cameraControls({ call, state, actions }: CallView): Control[] {
       shown: t.cameraShown,
       hint: t.cameraHint,
       pressed: !on,
-      key: "camera",
+      keys: keyName("camera"),
       run: actions.camera,
     },
     { iconName: "flip", label: t.flip, disabled: !on, run: actions.switchCamera },
   ];
 }
 
-function endControl({ state, actions }: CallView): Control {
+function endControl({ state, actions }: CallView): BarControl {
   const disabled = state.sessionState.phase === "stopping";
   return {
     iconName: "phone",
     label: callStrings().end,
     tone: "end",
-    key: "end",
+    keys: keyName("end"),
     disabled,
     run: actions.endCall,
   };
-}
-
-function control({
-  iconName,
-  label,
-  shown,
-  hint,
-  tone,
-  pressed,
-  disabled,
-  key,
-  run,
-}: Control): TemplateResult {
-  return html`<button
-    class="call-control ${tone ?? ""}"
-    title=${ifDefined(hint)}
-    aria-label=${ifDefined(shown && label)}
-    aria-pressed=${ifDefined(pressed)}
-    aria-keyshortcuts=${ifDefined(key && keyName(key))}
-    aria-disabled=${disabled ? "true" : nothing}
-    @click=${() => disabled || run()}
-  >
-    <span class="circle">${icon(iconName)}</span><span class="name">${shown ?? label}</span>
-  </button>`;
 }
 
 /** Controls before a call. */
@@ -134,7 +97,7 @@ export function startControls(view: CallView): TemplateResult {
   const label = source === "file" ? t.startFile : again ? t.again : t.start;
   const usable = isEnabled(call.kind) && (source === "microphone" || file !== null);
   return html`<div class="start">
-    <button class="button primary large" ?disabled=${!usable} @click=${actions.start}>
+    <button class="button primary large" ${inactive(!usable)} @click=${actions.start}>
       ${icon(source === "file" ? "play" : "phone")} ${label}
     </button>
     ${modeSwitch(view)}

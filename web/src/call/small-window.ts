@@ -4,6 +4,7 @@ import {
   render,
   type TemplateResult,
 } from "lit";
+import { FocusKeeper } from "../ui/focus-keeper.ts";
 
 /** https://wicg.github.io/document-picture-in-picture/, which TypeScript does not declare. */
 interface DocumentPictureInPicture {
@@ -40,6 +41,7 @@ export class SmallWindow implements ReactiveController {
     const opened = await pictureInPicture()?.requestWindow(SIZE);
     if (!opened) return;
     copyStyles(document, opened.document);
+    new FocusKeeper(opened.document);
     opened.addEventListener("pagehide", () => {
       if (this.#window === opened) this.#window = null;
       this.#host.requestUpdate();

@@ -27,6 +27,9 @@ import { panelButtons } from "./panel.ts";
 import { callStrings } from "./strings.ts";
 import "./stage.css";
 
+/** One of them is shown at a time. */
+const FOCUS_NEXT = ".call-control.mute, an-queue-panel button, .start > .button.primary";
+
 /**
  * A timer: counts up from `from` until `until`, or down to `deadline`. Times are
  * `performance.now()`.
@@ -159,7 +162,7 @@ export function callStage(view: CallView): TemplateResult {
   const hasVideo = showsVideo(view) && !view.away;
   const overVideo = hasVideo && isBusy(view.state);
   const waits = sessionState.queue === null ? "" : "queued";
-  return html`<section class="stage ${sessionState.phase} ${waits} ${hasVideo ? "has-video" : ""} ${overVideo ? "dark-scheme" : ""} ${view.faded ? "faded" : ""}">
+  return html`<section class="stage ${sessionState.phase} ${waits} ${hasVideo ? "has-video" : ""} ${overVideo ? "dark-scheme" : ""} ${view.faded ? "faded" : ""}" data-focus-next=${FOCUS_NEXT}>
     <div class="top">
       <div class="grow">${isBusy(view.state) ? head(view) : html`<an-service-badge></an-service-badge>`}</div>
       ${sessionState.phase === "idle" ? html`<an-kept-recordings></an-kept-recordings>` : nothing}

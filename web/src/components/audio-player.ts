@@ -7,6 +7,7 @@ import { common } from "../i18n/common.ts";
 import { formatClock } from "../i18n/language.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
+import { inactive } from "../ui/inactive.ts";
 import { type AudioPlayback, playAudio } from "./audio-playback.ts";
 import "./components.css";
 
@@ -45,7 +46,7 @@ export class AudioPlayer extends BaseElement {
     return html`<button
         class="button square small"
         type="button"
-        ?disabled=${this.disabled}
+        ${inactive(this.disabled)}
         aria-label=${plays ? player.pause(this.label) : player.play(this.label)}
         @click=${() => (plays ? this.#playing?.stop() : this.#play())}
       >

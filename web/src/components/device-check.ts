@@ -8,6 +8,7 @@ import { common } from "../i18n/common.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { meter } from "../ui/controls.ts";
 import { type IconName, icon } from "../ui/icon.ts";
+import { inactive } from "../ui/inactive.ts";
 import { type Device, deviceErrorText } from "./device-select.ts";
 import "./components.css";
 
@@ -164,7 +165,7 @@ export class DeviceCheck extends BaseElement {
     return html`<div>
       <button
         class="button primary"
-        ?disabled=${this.busy || !window.isSecureContext}
+        ${inactive(this.busy || !window.isSecureContext)}
         @click=${() => this.#open()}
       >
         ${icon("mic")} ${this.problem ? retry : label}
@@ -198,7 +199,7 @@ export class DeviceCheck extends BaseElement {
       <h3>${deviceCheck.echo}</h3>
       <p class="small soft" role="status">${this.#echoText()}</p>
       <div>
-        <button class="button" ?disabled=${running} @click=${() => this.#testEcho()}>
+        <button class="button" ${inactive(running)} @click=${() => this.#testEcho()}>
           ${running ? html`<span class="spinner"></span>` : icon("speaker")}
           ${this.echo === null || running ? deviceCheck.echoTest : deviceCheck.echoAgain}
         </button>

@@ -15,6 +15,7 @@ import {
 } from "../media/parts.ts";
 import { BaseElement, freshId } from "../ui/base-element.ts";
 import { type IconName, icon } from "../ui/icon.ts";
+import { inactive } from "../ui/inactive.ts";
 import { toast } from "../ui/toasts.ts";
 import "./components.css";
 
@@ -133,7 +134,7 @@ export class PartList extends BaseElement {
       <div class="row tight">
         <button
           class="button small"
-          ?disabled=${this.disabled}
+          ${inactive(this.disabled)}
           @click=${() => this.#change([...this.parts, textPart("")])}
         >
           ${icon("plus")} ${parts.text}
@@ -162,7 +163,7 @@ export class PartList extends BaseElement {
     return html`<button
       class="button quiet square small ${turn}"
       aria-label=${label}
-      ?disabled=${this.disabled || off}
+      ${inactive(this.disabled || off)}
       @click=${run}
     >
       ${icon(name)}

@@ -20,6 +20,7 @@ import { BaseElement } from "../ui/base-element.ts";
 import { choiceChips, select } from "../ui/controls.ts";
 import { dialog } from "../ui/dialog.ts";
 import { icon } from "../ui/icon.ts";
+import { inactive } from "../ui/inactive.ts";
 import { toast } from "../ui/toasts.ts";
 
 /**
@@ -173,10 +174,10 @@ export class OwnPresetEditor extends BaseElement {
             ? html`<button class="button quiet" type="button" @click=${() => this.#delete(own)}>
                   ${icon("trash")} ${common().delete}
                 </button>
-                <button class="button" value="new" ?disabled=${this.saving}>${t.saveNew}</button>`
+                <button class="button" value="new" ${inactive(this.saving)}>${t.saveNew}</button>`
             : nothing
         }
-        <button class="button primary" value="save" ?disabled=${this.saving}>${common().save}</button>
+        <button class="button primary" value="save" ${inactive(this.saving)}>${common().save}</button>
       </div>
     </form>`;
   }

@@ -17,6 +17,7 @@ import {
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { dialog } from "../ui/dialog.ts";
 import { type IconName, icon } from "../ui/icon.ts";
+import { inactive } from "../ui/inactive.ts";
 import { toast } from "../ui/toasts.ts";
 import { recordingSheetStrings } from "./recording-sheet-strings.ts";
 import { ReplayPlayer } from "./replay-player.ts";
@@ -209,7 +210,7 @@ export class RecordingActions extends BaseElement {
                 class="button small square"
                 title=${done ? t.uploaded : t.upload}
                 aria-label=${done ? t.uploaded : t.uploadWhat(title)}
-                ?disabled=${this.#task.isRunning || done}
+                ${inactive(this.#task.isRunning || done)}
                 @click=${() => this.#upload(take)}
               >
                 ${icon(done ? "check" : "upload")}

@@ -24,6 +24,7 @@ import { ownConversation, renameConversation } from "../storage/conversations.ts
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { select, textArea } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
+import { inactive } from "../ui/inactive.ts";
 import { toast } from "../ui/toasts.ts";
 import { recordingSheetStrings } from "./recording-sheet-strings.ts";
 import "./recordings.css";
@@ -103,7 +104,7 @@ export class ShareLinks extends BaseElement {
             this.life = life;
           },
         })}
-        <button class="button primary" ?disabled=${this.#task.isRunning} @click=${() => this.#make()}>
+        <button class="button primary" ${inactive(this.#task.isRunning)} @click=${() => this.#make()}>
           ${icon("link")} ${t.make}
         </button>
       </div>
@@ -140,7 +141,7 @@ export class ShareLinks extends BaseElement {
         class="button quiet square"
         aria-label=${t.revoke}
         title=${t.revoke}
-        ?disabled=${this.#task.isRunning}
+        ${inactive(this.#task.isRunning)}
         @click=${() => this.#revoke(link)}
       >
         ${icon("trash")}
@@ -268,7 +269,7 @@ export class RecordingSheet extends BaseElement {
 
   #saveButton(isNew: boolean): TemplateResult {
     return html`<div class="row">
-      <button class="button small" ?disabled=${!isNew || this.#task.isRunning}>${common().save}</button>
+      <button class="button small" ${inactive(!isNew || this.#task.isRunning)}>${common().save}</button>
     </div>`;
   }
 
@@ -291,7 +292,7 @@ export class RecordingSheet extends BaseElement {
     return html`<button
       class="button small"
       title=${hint}
-      ?disabled=${this.#task.isRunning}
+      ${inactive(this.#task.isRunning)}
       @click=${() => this.#task.run(run)}
     >
       ${icon("download")} ${label}

@@ -5,6 +5,7 @@ import { defineStrings, formatClock, formatNumber } from "../i18n/language.ts";
 import { Store, StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
+import { inactive } from "../ui/inactive.ts";
 import "./recordings.css";
 
 export const RATES = [0.5, 0.75, 1, 1.25, 1.5, 2] as const;
@@ -239,7 +240,7 @@ export class PlayerControls extends BaseElement {
         class="button primary square large"
         aria-label=${playing ? t.pause : t.play}
         title=${t.keys}
-        ?disabled=${broken}
+        ${inactive(broken)}
         @click=${() => this.replay.toggle()}
       >
         ${icon(playing ? "pause" : "play")}

@@ -2,6 +2,7 @@ import { html, type TemplateResult } from "lit";
 import { common } from "../i18n/common.ts";
 import type { Fields, Settings } from "../state/store.ts";
 import { icon } from "../ui/icon.ts";
+import { inactive } from "../ui/inactive.ts";
 import { toast } from "../ui/toasts.ts";
 
 /** Fields that no reset changes: what the user wrote or selected for the model. */
@@ -26,8 +27,8 @@ export function resetSettings<F extends Fields>(
   return html`<button
     type="button"
     class="button quiet"
-    aria-disabled=${disabled || isInitial}
-    @click=${() => disabled || isInitial || reset()}
+    ${inactive(disabled || isInitial)}
+    @click=${reset}
   >
     ${icon("refresh")} ${t.reset}
   </button>`;

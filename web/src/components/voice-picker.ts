@@ -12,6 +12,7 @@ import { BaseElement, freshId } from "../ui/base-element.ts";
 import { type SelectOption, select } from "../ui/controls.ts";
 import { dialog } from "../ui/dialog.ts";
 import { icon } from "../ui/icon.ts";
+import { inactive } from "../ui/inactive.ts";
 import { toast } from "../ui/toasts.ts";
 import { type MicrophoneRecorder, recordMicrophone } from "./audio-recorder.ts";
 import { deviceErrorText } from "./device-select.ts";
@@ -78,7 +79,7 @@ export class VoiceUpload extends BaseElement {
         accept="audio/*"
         @change=${(event: Event) => this.#take(event.target as HTMLInputElement)}
       />
-      <button class="button" ?disabled=${this.opening} @click=${this.#record}>${icon("mic")} ${voices.record}</button>`;
+      <button class="button" ${inactive(this.opening)} @click=${this.#record}>${icon("mic")} ${voices.record}</button>`;
   }
 
   #stopButton(seconds: number): TemplateResult {
@@ -108,7 +109,7 @@ export class VoiceUpload extends BaseElement {
         <span class="hint">${voices.seconds(seconds)}</span>
       </div>
       <div>
-        <button class="button primary" ?disabled=${this.busy || this.name.trim() === ""}>${save}</button>
+        <button class="button primary" ${inactive(this.busy || this.name.trim() === "")}>${save}</button>
       </div>
     </form>`;
   }
@@ -317,7 +318,7 @@ export class VoicePicker extends BaseElement {
       ${this.#choice("speech", voices.speech, voices.speechHint, voices.same)}
       ${ignored ? html`<p class="small soft">${common().capabilities.ownVoice}</p>` : nothing}
       <div>
-        <button class="button small" ?disabled=${this.disabled} @click=${() => this.#show(true)}>
+        <button class="button small" ${inactive(this.disabled)} @click=${() => this.#show(true)}>
           ${icon("plus")} ${voices.add}
         </button>
       </div>

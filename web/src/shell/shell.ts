@@ -8,6 +8,7 @@ import { language, suggest, tag } from "../i18n/language.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement, freshId } from "../ui/base-element.ts";
 import { dialog } from "../ui/dialog.ts";
+import { FocusKeeper } from "../ui/focus-keeper.ts";
 import { buildPage, inTurn, isBuilt } from "../ui/page-build.ts";
 import { loadCapabilities } from "./capabilities.ts";
 import { showError } from "./errors.ts";
@@ -113,6 +114,7 @@ async function build(page: Page): Promise<void> {
   };
   document.querySelector("noscript")?.remove();
   for (const store of [language, address, isBuilt]) store.subscribe(draw);
+  new FocusKeeper(document);
   const built = buildPage();
   await inTurn(draw);
   const data = page.bare ? undefined : inTurn(begin);

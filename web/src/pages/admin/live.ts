@@ -4,6 +4,7 @@ import { cancelTicket, drainWorker } from "../../api/admin.ts";
 import { formatClock, formatDuration, formatNumber } from "../../i18n/language.ts";
 import { showError } from "../../shell/errors.ts";
 import { meter } from "../../ui/controls.ts";
+import { inactive } from "../../ui/inactive.ts";
 import { toast } from "../../ui/toasts.ts";
 import { confirmAction } from "./confirm-dialog.ts";
 import type { Rows, SessionRow, System, WaitingRow, WorkerRow } from "./live-state.ts";
@@ -91,7 +92,7 @@ function card(id: string, row: WorkerRow): TemplateResult {
       <button
         class="button small"
         aria-label="${t.drain} ${id}"
-        ?disabled=${row.state === "draining"}
+        ${inactive(row.state === "draining")}
         @click=${() => askToDrain(id)}
       >
         ${t.drain}

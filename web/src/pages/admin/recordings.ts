@@ -19,6 +19,7 @@ import { showError } from "../../shell/errors.ts";
 import { BaseElement, freshId } from "../../ui/base-element.ts";
 import { select } from "../../ui/controls.ts";
 import { icon } from "../../ui/icon.ts";
+import { inactive } from "../../ui/inactive.ts";
 import { type Toast, toast } from "../../ui/toasts.ts";
 import { confirmAction } from "./confirm-dialog.ts";
 import {
@@ -221,7 +222,7 @@ export class AdminRecordings extends BaseElement {
             class="button quiet square small"
             aria-label=${t.download(row.session_id)}
             title=${t.download(row.session_id)}
-            ?disabled=${busy}
+            ${inactive(busy)}
             @click=${() => void this.#run(row, () => download(row))}
           >
             ${busy ? html`<span class="spinner"></span>` : icon("download")}
@@ -230,7 +231,7 @@ export class AdminRecordings extends BaseElement {
             class="button quiet square small"
             aria-label=${t.deleteOne(row.session_id)}
             title=${t.deleteOne(row.session_id)}
-            ?disabled=${busy}
+            ${inactive(busy)}
             @click=${() => this.#askToDelete(row)}
           >
             ${icon("trash")}
@@ -246,10 +247,10 @@ export class AdminRecordings extends BaseElement {
     return html`<footer class="row apart">
       <span class="small soft number" role="status">${t.range(this.offset + 1, last, page.total)}</span>
       <span class="row tight">
-        <button class="button small" ?disabled=${this.offset === 0} @click=${() => this.#turn(-PAGE)}>
+        <button class="button small" ${inactive(this.offset === 0)} @click=${() => this.#turn(-PAGE)}>
           ${t.newer}
         </button>
-        <button class="button small" ?disabled=${last >= page.total} @click=${() => this.#turn(PAGE)}>
+        <button class="button small" ${inactive(last >= page.total)} @click=${() => this.#turn(PAGE)}>
           ${t.older}
         </button>
       </span>

@@ -8,6 +8,7 @@ import { showError } from "../../shell/errors.ts";
 import { loadMenu } from "../../shell/header.ts";
 import { BaseElement, freshId } from "../../ui/base-element.ts";
 import { toggle } from "../../ui/controls.ts";
+import { inactive } from "../../ui/inactive.ts";
 import { toast } from "../../ui/toasts.ts";
 import { adminStrings, kindName, named } from "./strings.ts";
 
@@ -119,7 +120,7 @@ export class AdminEstimates extends BaseElement {
         })}
       </div>
       <div class="row">
-        <button class="button primary" ?disabled=${!this.changed || this.saving}>${common().save}</button>
+        <button class="button primary" ${inactive(!this.changed || this.saving)}>${common().save}</button>
       </div>
     </form>`;
   }

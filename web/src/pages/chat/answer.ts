@@ -17,6 +17,7 @@ import { Store } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { textArea } from "../../ui/controls.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
+import { inactive } from "../../ui/inactive.ts";
 import { toast } from "../../ui/toasts.ts";
 import type { ChatChoices } from "./panel.ts";
 import { chatStrings } from "./strings.ts";
@@ -104,8 +105,8 @@ export function toolButton(
     class="button quiet square small"
     aria-label=${label}
     title=${label}
-    aria-disabled=${disabled ? "true" : nothing}
-    @click=${() => disabled || run()}
+    ${inactive(disabled)}
+    @click=${run}
   >
     ${icon(name)}
   </button>`;
@@ -209,7 +210,7 @@ export class AnswerElement extends BaseElement {
         },
       })}
       <div class="row tight">
-        <button class="button primary small" ?disabled=${!isNew}>${chatStrings().save}</button>
+        <button class="button primary small" ${inactive(!isNew)}>${chatStrings().save}</button>
         <button class="button quiet small" type="button" @click=${() => this.#edit(null)}>
           ${common().cancel}
         </button>
@@ -232,7 +233,7 @@ export class AnswerElement extends BaseElement {
                 ${remedies.map(
                   (name, n) => html`<button
                     class="button small ${n === 0 ? "primary" : ""}"
-                    ?disabled=${this.busy}
+                    ${inactive(this.busy)}
                     @click=${() => this.emit<Remedy>("remedy", name)}
                   >
                     ${t[name]}

@@ -22,6 +22,7 @@ import { capabilities } from "../../shell/capabilities.ts";
 import { StoreController } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties, freshId } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
+import { inactive } from "../../ui/inactive.ts";
 import { toast } from "../../ui/toasts.ts";
 import { copyButton, toolButton } from "./answer.ts";
 import { chatStrings } from "./strings.ts";
@@ -235,7 +236,7 @@ export class Composer extends BaseElement {
       class="button square primary"
       aria-label=${label}
       title=${label}
-      ?disabled=${!this.#hasContent}
+      ${inactive(!this.#hasContent)}
     >
       ${icon("send")}
     </button>`;

@@ -25,7 +25,6 @@ import { mount } from "../../shell/shell.ts";
 import { StoreController } from "../../state/store.ts";
 import { ChatKeeper, keepDraft, keptDraft } from "../../storage/kept-chat.ts";
 import { BaseElement, LeaveGuard } from "../../ui/base-element.ts";
-import { FocusKeeper } from "../../ui/focus-keeper.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
 import { toast } from "../../ui/toasts.ts";
@@ -37,8 +36,8 @@ import "./page.css";
 
 const NEAR = 120; // distance from the end of the page that still counts as the end, pixels
 
-/** Where the focus goes. A text field would open the keyboard of a touch screen. */
-const SUCCESSOR = matchMedia("(pointer: coarse)").matches
+/** A text field would open the keyboard of a touch screen. */
+const FOCUS_NEXT = matchMedia("(pointer: coarse)").matches
   ? "an-composer.main .tools button"
   : "an-composer.main textarea";
 
@@ -170,7 +169,6 @@ export class ChatPage extends BaseElement {
   constructor() {
     super();
     new LeaveGuard(this, () => this.composer?.hasFiles || !this.#keeper.isComplete);
-    new FocusKeeper(this, [SUCCESSOR]);
   }
 
   override connectedCallback(): void {
@@ -197,7 +195,7 @@ export class ChatPage extends BaseElement {
         <div class="row tight still"><an-own-conversations></an-own-conversations> ${this.#newButton()} ${sidePanelButton(t.settings)}</div>
       </div>
       <div class="split">
-        <section class="chat" aria-label=${t.log}>
+        <section class="chat" aria-label=${t.log} data-focus-next=${FOCUS_NEXT}>
           ${entries.length === 0 ? chatWelcome(this.#able.value, (text) => this.#showErrors(this.#log.ask([textPart(text)]))) : this.#conversation(entries)}
           <p class="visually-hidden" role="status">${this.#statusAnnouncement()}</p>
           ${this.#footer()}

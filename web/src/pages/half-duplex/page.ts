@@ -6,6 +6,7 @@ import { customElement, property, query, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import type { Levels } from "../../audio/audio-engine.ts";
 import { INPUT_RATE, OUTPUT_RATE, type Samples } from "../../audio/pcm.ts";
+import { controlBar } from "../../components/control-bar.ts";
 import { adoptPreset } from "../../components/instructions-panel.ts";
 import { sessionEndNotice } from "../../components/session-status.ts";
 import type { OrbMode, VoiceOrb } from "../../components/voice-orb.ts";
@@ -30,7 +31,6 @@ import { StoreController } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { loudnessShare } from "../../ui/controls.ts";
 import { dialog } from "../../ui/dialog.ts";
-import { FocusKeeper } from "../../ui/focus-keeper.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
 import { toast } from "../../ui/toasts.ts";
@@ -104,30 +104,25 @@ function running(at: StageState, controller: SessionController): TemplateResult 
   const muted = controller.state?.muted ?? false;
   const active = controller.state?.phase === "active";
   const answers = at === "thinking" || at === "speaking" || at === "writing";
-  // They keep the focus while they are disabled.
-  return html`<button
-      class="button square large"
-      aria-label=${muted ? t.unmute : t.mute}
-      aria-pressed=${muted}
-      aria-disabled=${active ? nothing : "true"}
-      @click=${() => active && controller.toggleMuted()}
-    >
-      ${icon(muted ? "micOff" : "mic")}
-    </button>
-    <button
-      class="button large stop-reply"
-      aria-disabled=${answers ? nothing : "true"}
-      @click=${() => answers && controller.stopReply()}
-    >
-      ${icon("hand")} ${t.stopReply}
-    </button>
-    <button
-      class="button danger large"
-      aria-disabled=${at === "stopping" ? "true" : nothing}
-      @click=${controller.stop}
-    >
-      ${icon("stop")} ${t.end}
-    </button>`;
+  return controlBar(t.controls, [
+    {
+      iconName: muted ? "micOff" : "mic",
+      label: t.mute,
+      tone: "mute",
+      pressed: muted,
+      disabled: !active,
+      run: controller.toggleMuted,
+    },
+    { iconName: "hand", label: t.stopReply, disabled: !answers, run: controller.stopReply },
+    {
+      iconName: "phone",
+      label: t.end,
+      shown: t.endShown,
+      tone: "end",
+      disabled: at === "stopping",
+      run: controller.stop,
+    },
+  ]);
 }
 
 /** The state that the stage shows. */
@@ -257,7 +252,7 @@ export class HalfDuplexPage extends BaseElement {
   readonly #controller = new SessionController(this, this.#instructions, (levels) =>
     this.#show(levels),
   );
-  /** Shows the newest turn, also when a part of it appears late. */
+  /** Shows the newest turn, also when a part of it appears late or the window changes. */
   readonly #growth = new ResizeObserver(() => {
     this.turns.scrollTo({ top: this.turns.scrollHeight });
   });
@@ -270,18 +265,13 @@ export class HalfDuplexPage extends BaseElement {
   @query(".turns") private readonly turns!: HTMLElement;
   @query(".turns > ol") private readonly list!: HTMLElement;
 
-  constructor() {
-    super();
-    new FocusKeeper(this, [".stage .button"]);
-  }
-
   override disconnectedCallback(): void {
     this.#growth.disconnect();
     super.disconnectedCallback();
   }
 
   protected override firstUpdated(): void {
-    this.#growth.observe(this.list);
+    for (const element of [this.turns, this.list]) this.#growth.observe(element);
   }
 
   protected override render(): TemplateResult {
@@ -296,7 +286,7 @@ export class HalfDuplexPage extends BaseElement {
         ${sidePanelButton(t.settings)}
       </div>
       <div class="split">
-        <div class="stack conversation">
+        <div class="stack conversation" data-focus-next=".stage .button">
           ${halfDuplexStage(this.#controller, () => this.#check(true))}
           <an-connection-banner
             .connection=${troubled(state?.connection)}

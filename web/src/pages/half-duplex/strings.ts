@@ -11,8 +11,9 @@ export const halfDuplexStrings = defineStrings(
     again: "Start new conversation",
     check: "Check microphone",
     end: "End conversation",
+    endShown: "End",
+    controls: "Conversation controls",
     mute: "Mute",
-    unmute: "Unmute",
     stopReply: "Stop answer",
 
     stage: "Conversation",
@@ -92,8 +93,9 @@ export const halfDuplexStrings = defineStrings(
     again: "开始新对话",
     check: "检查麦克风",
     end: "结束对话",
+    endShown: "结束",
+    controls: "对话控件",
     mute: "静音",
-    unmute: "取消静音",
     stopReply: "停止回答",
 
     stage: "对话",

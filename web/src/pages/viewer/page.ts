@@ -23,6 +23,7 @@ import { StoreController } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { dialog } from "../../ui/dialog.ts";
 import { icon } from "../../ui/icon.ts";
+import { inactive } from "../../ui/inactive.ts";
 import { buildPage } from "../../ui/page-build.ts";
 import { toast } from "../../ui/toasts.ts";
 import { recordingDetails } from "./details.ts";
@@ -170,7 +171,7 @@ export class RecordingView extends BaseElement {
   #saveButton(): TemplateResult {
     return html`<button
       class="button"
-      ?disabled=${this.#saving.isRunning}
+      ${inactive(this.#saving.isRunning)}
       @click=${() => this.#saving.run(() => this.#saveOwn())}
     >
       ${icon("download")} ${viewerStrings().download}

@@ -16,6 +16,7 @@ import { saveUrl } from "../../session/browser-recording.ts";
 import { showError, UserTask } from "../../shell/errors.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
+import { inactive } from "../../ui/inactive.ts";
 import type { Assets } from "./recording-loader.ts";
 import { viewerStrings } from "./strings.ts";
 
@@ -273,7 +274,7 @@ export class BrowserRecording extends BaseElement {
           class="button square"
           title="${t.download} (${formatBytes(upload.size_bytes)})"
           aria-label=${t.download}
-          ?disabled=${this.#task.isRunning}
+          ${inactive(this.#task.isRunning)}
           @click=${() => this.#task.run(() => this.#save(upload.path))}
         >
           ${icon("download")}
@@ -287,7 +288,7 @@ export class BrowserRecording extends BaseElement {
     return html`<button
       class="button square"
       aria-label=${strings().play}
-      ?disabled=${this.#task.isRunning}
+      ${inactive(this.#task.isRunning)}
       @click=${() => this.#task.run(() => this.#open())}
     >
       ${this.#task.isRunning ? html`<span class="spinner"></span>` : icon("play")}

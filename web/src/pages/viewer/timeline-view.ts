@@ -7,6 +7,7 @@ import type { SpeakerRole, SpokenLine, Timeline } from "../../replay/timeline.ts
 import { Store } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
+import { inactive } from "../../ui/inactive.ts";
 import {
   costShapes,
   eventShapes,
@@ -223,7 +224,7 @@ export class TimelineView extends BaseElement {
       class="button quiet square small"
       aria-label=${label}
       title=${label}
-      ?disabled=${isOff}
+      ${inactive(isOff)}
       @click=${() => {
         this.zoom = Math.max(this.fit, zoom);
       }}
