@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import psutil
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
 import redis
 from antiphon.broker.redis_server.embedded import find_redis_server, free_port
+from antiphon.cli.stack.stack import serves_http
 
 ROOT = Path(__file__).parents[1]
 _STOP_S = 15.0
@@ -54,17 +54,12 @@ def private_redis() -> Iterator[tuple[str, int]]:
 
 
 def wait_for(url: str) -> None:
-    """Return when the URL answers 200. Raises httpx.HTTPError if it does not in time."""
+    """Return when the URL answers 200. Raises TimeoutError if it does not in time."""
     deadline = time.monotonic() + _START_S
-    while True:
-        try:
-            httpx.get(url).raise_for_status()
-        except httpx.HTTPError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-        else:
-            return
+    while not serves_http(url):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{url} does not answer")
+        time.sleep(0.1)
 
 
 def spent(process: psutil.Process) -> float:

@@ -240,3 +240,14 @@ def test_the_limits_of_messages_are_those_of_the_code() -> None:
         found = re.search(rf"^\| {row}[^|]*\|([^|]*)\|", table, re.MULTILINE)
         assert found, row
         assert re.search(".*".join(map(re.escape, values)), found[1]), row
+
+
+def test_the_benchmarks_that_need_packages_of_the_tests_are_named() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text()
+    [sentence] = re.findall(r"But (.*?) need the packages of the\s+tests", page, re.DOTALL)
+    packages = r'^(?:from|import) (?:httpx|playwright|support)\b|^\w+ = import_module\("support'
+    assert set(re.findall(r"`(\w+\.py)`", sentence)) == {
+        path.name
+        for path in (ROOT / "bench").glob("*.py")
+        if re.search(packages, path.read_text(), re.MULTILINE)
+    }
