@@ -21,7 +21,9 @@ from support.chromium import REMEDY, find_chromium
 from support.raw_client import open_wire
 from support.redis_server import RedisServer
 from support.stack import Stack
+from support.page_microphone import speak
 from support.synthetic_speech import GERMANY, ITALY, silence, spoken
+from support.turn_page import use_repeatable_settings
 from web_pages import ROOT, build_pages
 
 FOLDER = ROOT / "docs" / "images"
@@ -32,6 +34,8 @@ STEADY = {
     "prompt": "Answer in one short sentence.",
     "forceListen": 0,
 }
+TRANSITIONS_END = """() => Promise.all(document.getAnimations()
+  .filter((one) => one instanceof CSSTransition).map((one) => one.finished))"""
 QUESTIONS = np.concatenate(
     [silence(2.0), spoken(ITALY), silence(7.0), spoken(GERMANY), silence(6.0)]
 )
@@ -46,6 +50,8 @@ async def show(stack: Stack, visitor: Visitor, folder: Path) -> None:
     await page.keyboard.press("ArrowDown")
     await _save(page, folder / "viewer.png", full=True)
     await _video_call(visitor, folder)
+    await _half_duplex(visitor, folder)
+    await _chat(visitor, folder)
     await _admin(stack, visitor, folder)
 
 
@@ -57,6 +63,8 @@ async def _voice_call(visitor: Visitor, folder: Path) -> str:
     await call.hide()
     title = page.locator(".stage .title")
     await expect(title).to_have_text("Speaking", timeout=40_000)
+    await page.mouse.move(500, 500)
+    await _shows_controls(page)
     await _save(page, folder / "voice-call.png")
     await expect(title).to_have_text("Listening", timeout=40_000)
     await call.end()
@@ -72,8 +80,43 @@ async def _video_call(visitor: Visitor, folder: Path) -> None:
     await call.start("/omni", **STEADY)
     await expect(page.locator(".stage .title")).to_have_text("Speaking", timeout=40_000)
     await expect(page.locator(".caption.model")).to_be_visible()
+    await page.touchscreen.tap(200, 300)
+    await _shows_controls(page)
     await _save(page, folder / "video-call-phone.png", width=390)
     await call.end()
+
+
+async def _shows_controls(page: Page) -> None:
+    await expect(page.locator(".stage.faded")).to_have_count(0)
+    await page.evaluate(TRANSITIONS_END)
+
+
+async def _half_duplex(visitor: Visitor, folder: Path) -> None:
+    page = await visitor.open("/half_duplex", speaks=True, animated=True)
+    await use_repeatable_settings(page)
+    await page.get_by_role("button", name="Start conversation").click()
+    state = page.locator(".stage [role=status]")
+    await expect(state).to_have_text("Listening", timeout=40_000)
+    for question in (ITALY, GERMANY):
+        await expect(state).to_have_text("Listening", timeout=40_000)
+        await speak(page, spoken(question))
+        await expect(state).to_have_text("Speaking", timeout=40_000)
+    await _save(page, folder / "half-duplex.png")
+    await page.get_by_role("button", name="End conversation", exact=True).click()
+
+
+async def _chat(visitor: Visitor, folder: Path) -> None:
+    page = await visitor.open("/turnbased", animated=True)
+    await use_repeatable_settings(page)
+    area = page.get_by_label("Your message")
+    for count, question in enumerate((ITALY, GERMANY), 1):
+        await area.fill(question)
+        await area.press("Enter")
+        await expect(page.get_by_role("button", name="Try again")).to_be_visible(timeout=40_000)
+        await expect(page.locator("an-answer")).to_have_count(count)
+    await page.evaluate("document.querySelectorAll('details').forEach((it) => (it.open = false))")
+    await page.evaluate(TRANSITIONS_END)
+    await _save(page, folder / "chat.png")
 
 
 async def _admin(stack: Stack, visitor: Visitor, folder: Path) -> None:
