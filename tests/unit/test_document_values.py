@@ -1,4 +1,4 @@
-"""The documents for operators have the codes and values of the code."""
+"""The documents have the codes, limits and values of the code."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from types import UnionType
+from typing import get_args
 
+import pytest
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 
 from antiphon.broker.errors import BrokerUnavailable, QueueFull, SessionExists, StoreFull
 from antiphon.broker.settings import CONFIG_STATUS
@@ -29,8 +33,14 @@ from antiphon.edge.settings import MIB, EdgeSettings
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.interrupts import INTERRUPTED
 from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.errors import ErrorCode
-from antiphon.shared_schemas.messages.chat import MAX_MESSAGES, MAX_PARTS, MAX_TEXT_CHARS
+from antiphon.shared_schemas.messages.chat import (
+    MAX_MESSAGES,
+    MAX_PARTS,
+    MAX_TEXT_CHARS,
+    ChatRequest,
+)
 from antiphon.shared_schemas.messages.duplex import MAX_FRAMES
 from antiphon.shared_schemas.messages.realtime import MIN_SAMPLES
 from antiphon.shared_schemas.messages.realtime_v2 import MAX_PROMPT_CHARS
@@ -250,4 +260,50 @@ def test_the_benchmarks_that_need_packages_of_the_tests_are_named() -> None:
         path.name
         for path in (ROOT / "bench").glob("*.py")
         if re.search(packages, path.read_text(), re.MULTILINE)
+    }
+
+
+def fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Path and default of each field of a message, with those of the objects in it."""
+    for name, field in model.model_fields.items():
+        kinds = (field.annotation,)
+        if isinstance(field.annotation, UnionType):
+            kinds = get_args(field.annotation)
+        models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        if not models:
+            yield prefix + name, field.default
+        for inner in models:
+            yield from fields(inner, f"{prefix}{name}.")
+
+
+def shown_default(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case None | "":
+            return "none"
+        case float():
+            return f"{value:g}"
+    return str(value)
+
+
+@pytest.mark.parametrize(
+    ("heading", "models"),
+    [
+        ("Settings of full duplex", (DuplexConfig,)),
+        ("Settings of half duplex and chat", (HalfDuplexConfig, ChatRequest)),
+    ],
+)
+def test_the_settings_of_conversations_are_those_of_the_messages(
+    heading: str, models: tuple[type[BaseModel], ...]
+) -> None:
+    table = section((ROOT / "docs" / "protocols.md").read_text(), heading)
+    documented = {}
+    for names, defaults in re.findall(r"^\| (`.+?) \| (.+?) \|", table, re.MULTILINE):
+        values = re.sub(r"`|\.0(?!\d)", "", defaults).split(", ")
+        documented |= dict(zip(re.findall(r"`([\w.]+)`", names), values, strict=True))
+    known = dict(pair for model in reversed(models) for pair in fields(model))
+    explained = {"messages", "generation.do_sample"}
+    assert documented == {
+        name: shown_default(default) for name, default in known.items() if name not in explained
     }
