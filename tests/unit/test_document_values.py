@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections import defaultdict
@@ -11,7 +12,7 @@ from typing import get_args
 
 import pytest
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel
 
 from antiphon.broker.errors import BrokerUnavailable, QueueFull, SessionExists, StoreFull
 from antiphon.broker.settings import CONFIG_STATUS
@@ -40,11 +41,21 @@ from antiphon.shared_schemas.messages.chat import (
     MAX_PARTS,
     MAX_TEXT_CHARS,
     ChatRequest,
+    ChatServerMessage,
 )
-from antiphon.shared_schemas.messages.duplex import MAX_FRAMES
+from antiphon.shared_schemas.messages.duplex import (
+    MAX_FRAMES,
+    DuplexClientMessage,
+    DuplexServerMessage,
+)
+from antiphon.shared_schemas.messages.half_duplex import (
+    HalfDuplexClientMessage,
+    HalfDuplexServerMessage,
+)
 from antiphon.shared_schemas.messages.realtime import MIN_SAMPLES
 from antiphon.shared_schemas.messages.realtime_v2 import MAX_PROMPT_CHARS
 from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.wire import ClientMessage, ServerMessage
 from support.dashboards import ROOT, watched
 
 DOCUMENTS = [*ROOT.glob("README*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/zh/*.md")]
@@ -307,3 +318,49 @@ def test_the_settings_of_conversations_are_those_of_the_messages(
     assert documented == {
         name: shown_default(default) for name, default in known.items() if name not in explained
     }
+
+
+QUEUE = {"queued", "queue_update", "queue_done", "error", "resumed", "notice", "progress"}
+"""Messages that other sections describe."""
+
+
+def message_fields(message: type[ClientMessage | ServerMessage]) -> tuple[str, set[str]]:
+    """Type of a message, and the names of its fields that no option adds."""
+    if issubclass(message, ServerMessage):
+        options = {field.name for field in dataclasses.fields(ServerMessage)}
+        options |= {"timing", "user_text"}
+        return message.type, {field.name for field in dataclasses.fields(message)} - options
+    names: set[str] = set()
+    for name, field in message.model_fields.items():
+        aliases = field.validation_alias
+        names |= (
+            {str(one) for one in aliases.choices} if isinstance(aliases, AliasChoices) else {name}
+        )
+    [kind] = get_args(message.model_fields["type"].annotation)
+    return kind, names - {"type"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "messages"),
+    [
+        ("Fields of full duplex", DuplexClientMessage | DuplexServerMessage),
+        ("Fields of half duplex", HalfDuplexClientMessage | HalfDuplexServerMessage),
+        ("Fields of chat", ChatServerMessage),
+    ],
+)
+def test_the_fields_of_messages_are_in_the_tables(heading: str, messages: UnionType) -> None:
+    table = section((ROOT / "docs" / "protocols.md").read_text(), heading)
+    rows = {
+        kind: set(re.findall(r"`(\w+)`", texts))
+        for kinds, texts in re.findall(r"^\| (.+?) \| (.+) \|$", table, re.MULTILINE)
+        for kind in re.findall(r"`(\w+)`", kinds)
+    }
+    expected: dict[str, set[str]] = {}
+    for message in get_args(messages):
+        kind, names = message_fields(message)
+        if kind not in QUEUE:
+            expected[kind] = expected.get(kind, set()) | names
+    rows.pop("messages", None)
+    assert rows.keys() == expected.keys()
+    for kind, names in expected.items():
+        assert names <= rows[kind], kind
