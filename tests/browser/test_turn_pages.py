@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.wire import split_frame
@@ -17,6 +17,7 @@ from support.page_microphone import speak
 from support.speech import transcribe, words
 from support.stack import Stack, until
 from support.synthetic_speech import GERMANY, ITALY, spoken
+from support.tcp_proxy import TcpProxy, tcp_proxy
 from support.turn_page import (
     accept_dialogs,
     at_24_khz,
@@ -57,6 +58,8 @@ SAFE_HTML = (
     "<p>&lt;div&gt;&lt;b&gt;raw&lt;/b&gt;&lt;/div&gt;</p>"
 )
 
+
+WINDOWS = ((1280, 860), (844, 390), (320, 568))
 
 NEWEST_IS_SHOWN = """() => {
   const list = document.querySelector(".turns");
@@ -116,8 +119,16 @@ async def test_the_keyboard_keeps_the_focus(visitor: Visitor) -> None:
     await expect(first.get_by_role("button", name="Move up")).to_be_focused()
 
 
-async def test_a_half_duplex_conversation_fills_the_window(visitor: Visitor) -> None:
-    page = await visitor.open("/half_duplex", speaks=True)
+async def test_a_half_duplex_conversation_fills_the_window(stack: Stack, visitor: Visitor) -> None:
+    """Also while it reconnects, and then the controls are where they were."""
+    async with tcp_proxy(stack.edge_port) as proxy:
+        visitor.url = f"http://{proxy.address}"
+        page = await visitor.open("/half_duplex", speaks=True)
+        await _fills_the_window(page, proxy)
+    visitor.page_errors = [text for text in visitor.page_errors if "WebSocket" not in text]
+
+
+async def _fills_the_window(page: Page, proxy: TcpProxy) -> None:
     settings = page.get_by_role("complementary", name="Settings")
     await expect(settings).to_be_visible()
     await page.get_by_role("button", name="Start conversation").click()
@@ -125,17 +136,31 @@ async def test_a_half_duplex_conversation_fills_the_window(visitor: Visitor) -> 
     end = page.get_by_role("button", name="End conversation", exact=True)
     await expect(turns).to_contain_text("Hello!")
     await expect(settings).to_be_hidden()
-    for width, height in ((1280, 860), (844, 390), (320, 568)):
+    await expect(page.get_by_text("Recorded", exact=True)).to_be_visible()
+    places = []
+    for width, height in WINDOWS:
         await page.set_viewport_size({"width": width, "height": height})
         for part in (turns, end):
             await expect(part).to_be_in_viewport(ratio=1)
+        places.append(await end.bounding_box())
         assert await page.evaluate("document.documentElement.scrollHeight - innerHeight") <= 0
         await page.get_by_role("button", name="Settings").press("Enter")
         await expect(settings).to_be_visible()
+        await expect(settings.get_by_role("button", name="Help")).to_be_visible()
         assert await a11y_findings(page) == []
         await page.keyboard.press("Escape")
         await expect(settings).to_be_hidden()
         await expect(page.get_by_role("button", name="Settings")).to_be_focused()
+    target, proxy.target = proxy.target, None
+    proxy.reset()
+    for place, (width, height) in zip(places, WINDOWS, strict=True):
+        await page.set_viewport_size({"width": width, "height": height})
+        for part in (page.get_by_text("Connection lost. Reconnecting…"), end):
+            await expect(part).to_be_in_viewport(ratio=1)
+        await expect(turns).to_be_in_viewport(ratio=0.5)
+        assert await end.bounding_box() == place
+    proxy.target = target
+    await expect(page.get_by_text("Connection lost")).to_have_count(0)
     await end.click()
 
 

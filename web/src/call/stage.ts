@@ -7,7 +7,7 @@ import { customElement, property, state } from "lit/decorators.js";
 import { keyed } from "lit/directives/keyed.js";
 import { live } from "lit/directives/live.js";
 import type { Preset } from "../api/catalog.ts";
-import { type ProblemText, sessionEndText } from "../components/session-status.ts";
+import { type ProblemText, sessionBadges, sessionEndText } from "../components/session-status.ts";
 import type { OrbMode } from "../components/voice-orb.ts";
 import { formatClock } from "../i18n/language.ts";
 import type { Limit } from "../session/duplex-session.ts";
@@ -203,20 +203,7 @@ function head({ call, state }: CallView): TemplateResult {
           : nothing
       }
     </div>
-    <div class="row tight">
-      ${sessionState.phase === "active" || sessionState.phase === "paused" ? consent(state.recorded) : nothing}
-      ${
-        sessionState.simulated
-          ? html`<span class="badge caution" title=${t.simulatedHint}>${t.simulated}</span>`
-          : nothing
-      }
-    </div>`;
-}
-
-function consent(recorded: boolean): TemplateResult {
-  const t = callStrings();
-  const [text, hint] = recorded ? [t.recorded, t.recordedHint] : [t.notRecorded, t.notRecordedHint];
-  return html`<span class="badge ${recorded ? "danger dot" : ""}" title=${hint}>${text}</span>`;
+    ${sessionBadges(sessionState.phase, { recorded: state.recorded, simulated: sessionState.simulated })}`;
 }
 
 function middle(view: CallView): TemplateResult {

@@ -4,7 +4,13 @@ import { devices } from "../audio/audio-settings.ts";
 import { allowChimes, chime } from "../audio/chimes.ts";
 import { common } from "../i18n/common.ts";
 import { formatClock } from "../i18n/language.ts";
-import type { ConnectionStatus, Problem, QueueStatus, SessionEnd } from "../session/session.ts";
+import type {
+  ConnectionStatus,
+  Phase,
+  Problem,
+  QueueStatus,
+  SessionEnd,
+} from "../session/session.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { toggle } from "../ui/controls.ts";
@@ -138,16 +144,39 @@ export class ConnectionBanner extends BaseElement {
   }
 
   #lost(): TemplateResult {
-    const { session } = common();
+    const { session, sessionErrors } = common();
     return html`<div class="callout danger">
       ${icon("wifiOff")}
       <div class="grow">
-        <p class="strong">${session.lost}</p>
-        <p class="soft">${session.lostHint}</p>
+        <p class="strong">${sessionErrors.lost.title}</p>
+        <p class="soft">${sessionErrors.lost.remedy}</p>
       </div>
       <button class="button small" @click=${() => this.emit("again", null)}>${session.again}</button>
     </div>`;
   }
+}
+
+/** Whether the server records the session that runs, and whether its engine is simulated. */
+export function sessionBadges(
+  phase: Phase,
+  { recorded, simulated }: { readonly recorded: boolean; readonly simulated: boolean },
+): TemplateResult {
+  const { session, capabilities } = common();
+  const [text, hint] = recorded
+    ? [session.recorded, session.recordedHint]
+    : [session.notRecorded, session.notRecordedHint];
+  return html`<div class="row tight">
+    ${
+      phase === "active" || phase === "paused"
+        ? html`<span class="badge ${recorded ? "danger dot" : ""}" title=${hint}>${text}</span>`
+        : nothing
+    }
+    ${
+      simulated
+        ? html`<span class="badge caution" title=${capabilities.simulated}>${session.simulated}</span>`
+        : nothing
+    }
+  </div>`;
 }
 
 /** What happened and what the user can do. */

@@ -253,10 +253,13 @@ export const en = {
     reconnecting: "Connection lost. Reconnecting…",
     reconnectingHint: (seconds: number) => `It can resume for ${seconds} more seconds.`,
     retryNow: "Reconnect now",
-    lost: "The session could not be resumed",
-    lostHint: "Reconnecting took too long. You can start a new session.",
     again: "Start again",
     resumed: "Reconnected",
+    recorded: "Recorded",
+    recordedHint: "The server records this conversation",
+    notRecorded: "Not recorded",
+    notRecordedHint: "The server does not record this conversation",
+    simulated: "Simulated engine",
   },
 
   deviceCheck: {

@@ -82,7 +82,7 @@ export const zh: Translated<typeof en> = {
     custom: "自定义",
     prompt: "系统提示",
     greeting: "开场白",
-    greetingHint: "模型先说这句话。留空则由你先开口。",
+    greetingHint: "模型先说这句话。留空则由您先开口。",
     failed: "无法加载预设",
   },
 
@@ -204,10 +204,13 @@ export const zh: Translated<typeof en> = {
     reconnecting: "连接已断开，正在重连…",
     reconnectingHint: (seconds) => `会话在 ${seconds} 秒内仍可恢复。`,
     retryNow: "立即重连",
-    lost: "无法恢复会话",
-    lostHint: "重连超时。您可以开始新的会话。",
     again: "重新开始",
     resumed: "已重新连接",
+    recorded: "正在录制",
+    recordedHint: "服务器会录制此对话",
+    notRecorded: "不录制",
+    notRecordedHint: "服务器不录制此对话",
+    simulated: "模拟引擎",
   },
 
   deviceCheck: {

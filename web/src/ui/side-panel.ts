@@ -1,4 +1,4 @@
-import { html, type TemplateResult } from "lit";
+import { html, nothing, type TemplateResult } from "lit";
 import { common } from "../i18n/common.ts";
 import { icon } from "./icon.ts";
 import "./side-panel.css";
@@ -11,22 +11,28 @@ const ID = "side-panel";
  */
 export function sidePanel({
   label,
+  actions = nothing,
   body,
 }: {
   readonly label: string;
+  /** Buttons beside the one that closes it. */
+  readonly actions?: TemplateResult | typeof nothing;
   readonly body: TemplateResult;
 }): TemplateResult {
   return html`<aside class="side-panel" id=${ID} popover aria-label=${label}>
     <header>
       <h2>${label}</h2>
-      <button
-        class="button quiet square"
-        aria-label=${common().close}
-        popovertarget=${ID}
-        popovertargetaction="hide"
-      >
-        ${icon("close")}
-      </button>
+      <div class="row tight still">
+        ${actions}
+        <button
+          class="button quiet square"
+          aria-label=${common().close}
+          popovertarget=${ID}
+          popovertargetaction="hide"
+        >
+          ${icon("close")}
+        </button>
+      </div>
     </header>
     <div class="stack">${body}</div>
   </aside>`;

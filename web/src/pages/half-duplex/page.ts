@@ -8,7 +8,7 @@ import type { Levels } from "../../audio/audio-engine.ts";
 import { INPUT_RATE, OUTPUT_RATE, type Samples } from "../../audio/pcm.ts";
 import { controlBar } from "../../components/control-bar.ts";
 import { adoptPreset } from "../../components/instructions-panel.ts";
-import { sessionEndNotice } from "../../components/session-status.ts";
+import { sessionBadges, sessionEndNotice } from "../../components/session-status.ts";
 import type { OrbMode, VoiceOrb } from "../../components/voice-orb.ts";
 import { common } from "../../i18n/common.ts";
 import { formatClock, formatDuration, formatSeconds } from "../../i18n/language.ts";
@@ -26,6 +26,7 @@ import {
   limitations,
   modelBadge,
 } from "../../shell/capabilities.ts";
+import { helpButton } from "../../shell/header.ts";
 import { mount } from "../../shell/shell.ts";
 import { StoreController } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
@@ -254,7 +255,7 @@ export class HalfDuplexPage extends BaseElement {
   );
   /** Shows the newest turn, also when a part of it appears late or the window changes. */
   readonly #growth = new ResizeObserver(() => {
-    this.turns.scrollTo({ top: this.turns.scrollHeight });
+    if (this.list.childElementCount > 0) this.turns.scrollTo({ top: this.turns.scrollHeight });
   });
 
   /** For the head of the page. They do not change in a session, so that its controls do not move. */
@@ -277,11 +278,12 @@ export class HalfDuplexPage extends BaseElement {
   protected override render(): TemplateResult {
     const t = halfDuplexStrings();
     const { state } = this.#controller;
-    if (!this.#controller.running) this.#shownAble = this.#able.value;
+    const { running } = this.#controller;
+    if (!running) this.#shownAble = this.#able.value;
     return html`<div class="page-head">
         <div>
-          <div class="row tight still"><h1>${t.title}</h1> ${modelBadge(this.#shownAble)}</div>
-          <p>${limitations(this.#shownAble) || t.lead}</p>
+          <div class="row tight still"><h1>${t.title}</h1> ${running ? nothing : modelBadge(this.#shownAble)}</div>
+          ${running ? this.#badges() : html`<p>${limitations(this.#shownAble) || t.lead}</p>`}
         </div>
         ${sidePanelButton(t.settings)}
       </div>
@@ -297,9 +299,20 @@ export class HalfDuplexPage extends BaseElement {
           <an-queue-panel .status=${state?.queue ?? null} @leave=${this.#controller.stop}></an-queue-panel>
           ${this.#recording()} ${this.#turns()}
         </div>
-        ${sidePanel({ label: t.settings, body: halfDuplexPanel(this.#instructions, this.#controller.running) })}
+        ${sidePanel({
+          label: t.settings,
+          actions: running ? helpButton() : nothing,
+          body: halfDuplexPanel(this.#instructions, running),
+        })}
       </div>
       ${this.#checkDialog()}`;
+  }
+
+  #badges(): TemplateResult {
+    return sessionBadges(this.#controller.state?.phase ?? "idle", {
+      recorded: this.#settings.value.record,
+      simulated: this.#shownAble?.simulated ?? false,
+    });
   }
 
   #turns(): TemplateResult {
