@@ -81,6 +81,22 @@ def test_the_documented_engine(tmp_path: Path) -> None:
     assert "<backend|echo|local|" in run(tmp_path, "-m", "antiphon", "worker", "--help")
 
 
+def test_the_documented_package_can_be_installed(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Beside its test: setuptools refuses a folder with several modules unless they are named."""
+    page = (ROOT / "docs" / "write-an-engine.md").read_text()
+    [project] = re.findall(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "pyproject.toml").write_text(project)
+    for name in ("antiphon_echo.py", "test_echo.py"):
+        (tmp_path / name).touch()
+    built = tmp_path_factory.mktemp("built")
+    build = f"from setuptools import build_meta as it; it.prepare_metadata_for_build_wheel({str(built)!r})"
+    run(tmp_path, "-c", build)
+    [modules] = built.glob("*.dist-info/top_level.txt")
+    assert modules.read_text() == "antiphon_echo\n"
+
+
 def run(folder: Path, *arguments: str) -> str:
     """What Python prints with the packages of `folder`."""
     done = subprocess.run(
