@@ -160,6 +160,11 @@ async def test_voices_are_played_and_uploaded_ones_are_deleted(
     await expect(page.get_by_text("Voice deleted")).to_be_visible()
     await expect(rows.filter(has_text="Ada")).to_have_count(0)
     assert httpx.get(f"{voices}/{added}").status_code == 404
+    await page.set_viewport_size({"width": 320, "height": 568})
+    for tab in await page.locator(".tabs a").all():
+        await expect(tab).to_be_in_viewport(ratio=1)
+    await page.get_by_text("中文").click()
+    await expect(page.get_by_role("button", name="试听 英语女声")).to_be_visible()
 
 
 async def test_the_admin_page_is_accessible(stack: Stack, visitor: Visitor) -> None:

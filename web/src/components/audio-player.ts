@@ -66,7 +66,7 @@ export class AudioPlayer extends BaseElement {
           @input=${(event: Event) => this.#seek((event.target as HTMLInputElement).valueAsNumber)}
         />
       </span>
-      <span class="tiny soft number">${formatClock(plays || this.atS > 0 ? this.atS : this.#lengthS)}</span>`;
+      <span class="tiny soft number">${formatClock(plays || this.atS > 0 ? this.atS : Math.max(1, this.#lengthS))}</span>`;
   }
 
   #shape(): TemplateResult {

@@ -235,7 +235,7 @@ const strings = defineStrings(
     edit: "编辑预设",
     name: "名称",
     unnamed: "我的预设",
-    hint: "保存当前的系统提示、开场白和声音，仅保存在此设备上。",
+    hint: "保存当前的系统提示、开场白和音色，仅保存在此设备上。",
     saveNew: "另存为新预设",
     saved: "预设已保存",
     notSaved: "无法保存预设",

@@ -187,7 +187,14 @@ export class VoiceUpload extends BaseElement {
 type VoiceSource = VoiceInfo["source_type"];
 
 function voicesOf(all: readonly VoiceInfo[] | null, source: VoiceSource): readonly VoiceInfo[] {
-  return (all ?? []).filter((voice) => voice.source_type === source);
+  return (all ?? []).filter(({ source_type }) => source_type === source).map(inLanguage);
+}
+
+/** Names of the server's own voices are texts of the page. */
+function inLanguage(voice: VoiceInfo): VoiceInfo {
+  if (voice.source_type !== "shipped") return voice;
+  const names: Readonly<Record<string, string>> = common().voices.shippedNames;
+  return { ...voice, name: names[voice.id] ?? voice.name };
 }
 
 /** Starts or stops the preview of a voice. */
@@ -358,7 +365,8 @@ export class VoicePicker extends BaseElement {
   #audible(role: keyof VoiceSelection): Pick<VoiceInfo, "id" | "name"> {
     const id = this.value[role] ?? (role === "speech" ? this.value.model : null);
     const name = this.presetVoice?.name ?? common().voices.default;
-    return this.#voiceList.value?.find((voice) => voice.id === id) ?? { id: DEFAULT_VOICE, name };
+    const all = [...this.#of("shipped"), ...this.#of("upload")];
+    return all.find((voice) => voice.id === id) ?? { id: DEFAULT_VOICE, name };
   }
 
   #of(source: VoiceSource): readonly VoiceInfo[] {

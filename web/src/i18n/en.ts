@@ -124,6 +124,11 @@ export const en = {
     seconds: (seconds: string) => `${seconds} s`,
     mine: "Uploaded",
     shipped: "Included",
+    shippedNames: {
+      chinese: "Chinese",
+      english: "English",
+      english_female: "English female",
+    },
     play: (name: string) => `Play ${name}`,
     stop: "Stop playing",
     remove: (name: string) => `Delete ${name}`,
@@ -300,6 +305,6 @@ export const en = {
     echoMuch: "Strong echo. Use headphones, or the model may interrupt itself.",
     allow: "Allow microphone",
     allowBoth: "Allow microphone and camera",
-    done: "Ready",
+    done: "Done",
   },
 };

@@ -123,6 +123,7 @@ export const zh: Translated<typeof en> = {
     seconds: (seconds) => `${seconds} 秒`,
     mine: "已上传",
     shipped: "内置",
+    shippedNames: { chinese: "中文", english: "英语", english_female: "英语女声" },
     play: (name) => `试听 ${name}`,
     stop: "停止试听",
     remove: (name) => `删除 ${name}`,
@@ -248,6 +249,6 @@ export const zh: Translated<typeof en> = {
     echoMuch: "回声较大。请使用耳机，否则模型可能会打断自己。",
     allow: "允许使用麦克风",
     allowBoth: "允许使用麦克风和摄像头",
-    done: "就绪",
+    done: "完成",
   },
 };

@@ -114,8 +114,8 @@ export const adminStrings = defineStrings(
     parts: "分区",
     live: "实时",
     recordings: "录制",
-    voices: "声音",
-    voicesHint: "所有用户都可以选择这些声音。使用已删除声音的对话会继续。",
+    voices: "音色",
+    voicesHint: "所有用户都可以选择这些音色。使用已删除音色的对话会继续。",
     settings: "设置",
     events: "事件",
 

@@ -180,7 +180,7 @@ export class HalfDuplexTurn extends BaseElement {
     const t = halfDuplexStrings();
     const { id, speechMs, userText } = this.turn;
     const asked = html`<div class="message user">
-      <p class="tiny strong">${t.spoke(formatDuration(speechMs))}</p>
+      <p class="tiny strong">${t.spoke(formatSeconds(speechMs / 1000))}</p>
       ${userText === "" ? nothing : html`<p class="user-text">${userText}</p>`}
       ${this.#player(this.#sound?.user, INPUT_RATE, t.yourSpeech(id + 1))}
     </div>`;
