@@ -1,5 +1,7 @@
-/** Elements that the keyboard reaches. */
-const CONTROLS = "a[href], button, input, select, textarea, summary, [tabindex='0']";
+/** Elements that the keyboard reaches. A text field would open the keyboard of a touch screen. */
+const CONTROLS = matchMedia("(pointer: coarse)").matches
+  ? "a[href], button, input:is([type=checkbox], [type=radio], [type=range]), select, summary"
+  : "a[href], button, input, select, textarea, summary, [tabindex='0']";
 /** They lie over the page. When one disappears, the focus goes back to where it was before. */
 const OVERLAYS = "dialog, [popover]";
 const REMEMBERED = 8;
