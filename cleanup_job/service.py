@@ -17,7 +17,7 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.service.disk import GIB, free_bytes
 from antiphon.broker.service.metrics import new_registry
-from antiphon.broker.service.process import stop_on_signals
+from antiphon.broker.service.process import stop_on_signals, with_remedy
 from antiphon.broker.service.status_port import status_port
 from antiphon.cleanup_job.report import CleanupMetrics, RedisReport, SweepReport, SweepStatus
 from antiphon.cleanup_job.settings import CleanupSettings
@@ -159,5 +159,5 @@ async def _with_redis(
         async with open_broker(settings) as broker:
             return await step(broker)
     except BrokerError as error:
-        log.warning("cleanup_without_redis", error=str(error))
+        log.warning("cleanup_without_redis", error=with_remedy(error))
         return fallback(error)

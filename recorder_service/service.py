@@ -18,7 +18,7 @@ from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.events import EventGroup, EventWatch, follow
 from antiphon.broker.service.metrics import BrokerMetrics, new_registry
-from antiphon.broker.service.process import freeze_heap, stop_on_signals
+from antiphon.broker.service.process import freeze_heap, stop_on_signals, with_remedy
 from antiphon.broker.service.status_port import status_port
 from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.recorder_service.journal.state import RecordingJob
@@ -130,7 +130,7 @@ async def _run(
             async with open_broker(settings, broker_metrics, read_pause_s=_READ_PAUSE_S) as broker:
                 await Recorder(broker, settings, metrics).serve()
         except BrokerUnavailable as error:
-            log.warning("recorder_waits_for_redis", error=str(error))
+            log.warning("recorder_waits_for_redis", error=with_remedy(error))
             await asyncio.sleep(_START_RETRY_S)
 
 

@@ -48,17 +48,17 @@ def run_service(
     except KeyboardInterrupt:
         return INTERRUPTED
     except needs_change as error:
-        status, reason = CONFIG_STATUS, why_it_cannot_start(error)
+        status, reason = CONFIG_STATUS, with_remedy(error)
     except (BrokerError, OSError) as error:
-        status, reason = 1, why_it_cannot_start(error)
+        status, reason = 1, with_remedy(error)
     else:
         return 0
     structlog.get_logger().critical(f"{name}_cannot_start", error=reason)
     return status
 
 
-def why_it_cannot_start(error: Exception) -> str:
-    """The error, and what to do about it if it is about Redis."""
+def with_remedy(error: Exception) -> str:
+    """The text of an error that concerns Redis ends with what to do about it."""
     if not isinstance(error, IncompatibleRedis | BrokerUnavailable):
         return str(error)
     remedy = error.remedy

@@ -18,10 +18,10 @@ from support.browser_user import Chromium, Visitor
 from support.call_page import CallPage
 from support.camera_video import desk
 from support.chromium import REMEDY, find_chromium
+from support.page_microphone import speak
 from support.raw_client import open_wire
 from support.redis_server import RedisServer
 from support.stack import Stack
-from support.page_microphone import speak
 from support.synthetic_speech import GERMANY, ITALY, silence, spoken
 from support.turn_page import use_repeatable_settings
 from web_pages import ROOT, build_pages

@@ -17,7 +17,7 @@ import pytest
 from antiphon.broker.client import open_broker
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.redis_server.checkup import examine_redis
-from antiphon.broker.service.process import why_it_cannot_start
+from antiphon.broker.service.process import with_remedy
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.findings import FindingStatus
 from redis import Redis
@@ -51,7 +51,7 @@ async def refusal(url: str, **more: object) -> str:
         async with open_broker(settings):
             pytest.fail("it started")
     except BrokerError as error:
-        return why_it_cannot_start(error)
+        return with_remedy(error)
 
 
 async def failures(url: str, **more: object) -> str:

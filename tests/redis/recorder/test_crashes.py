@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.settings import BrokerSettings
@@ -134,6 +135,17 @@ async def test_an_outage_of_redis_loses_nothing(redis_server: RedisServer, tmp_p
         await until_finished(quickly.data_dir, talk)
         await until_acknowledged(broker)
     assert_undisturbed(quickly.data_dir, talk)
+
+
+async def test_a_wrong_password_is_logged_with_its_remedy(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    url = redis_server.url.replace("//", "//:wrong@", 1)
+    with capture_logs() as logs:
+        async with in_process(quick(BrokerSettings(redis_url=url), tmp_path / "data")):
+            await until(lambda: logs, "logged")
+    assert logs[0]["event"] == "recorder_waits_for_redis"
+    assert "remove it from ANTIPHON_REDIS_URL" in logs[0]["error"]
 
 
 async def test_a_redis_that_restarts_empty(redis_server: RedisServer, tmp_path: Path) -> None:
