@@ -161,7 +161,14 @@ async def _fills_the_window(page: Page, proxy: TcpProxy) -> None:
         assert await end.bounding_box() == place
     proxy.target = target
     await expect(page.get_by_text("Connection lost")).to_have_count(0)
+    conversations = page.get_by_role("button", name="Your conversations")
+    await expect(conversations).to_be_hidden()
     await end.click()
+    await expect(page.get_by_role("button", name="Settings")).to_be_in_viewport(ratio=1)
+    await conversations.click()
+    await expect(page.get_by_role("dialog", name="Your conversations")).to_contain_text(
+        "Half-duplex"
+    )
 
 
 @pytest.mark.parametrize("path", ["/turnbased", "/half_duplex"])

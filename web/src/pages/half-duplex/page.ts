@@ -1,4 +1,5 @@
 import "../../components/audio-player.ts";
+import "../../components/own-conversations.ts";
 import "../../components/recording-actions.ts";
 import "../../components/voice-orb.ts";
 import { html, nothing, type TemplateResult } from "lit";
@@ -285,7 +286,10 @@ export class HalfDuplexPage extends BaseElement {
           <div class="row tight still"><h1>${t.title}</h1> ${running ? nothing : modelBadge(this.#shownAble)}</div>
           ${running ? this.#badges() : html`<p>${limitations(this.#shownAble) || t.lead}</p>`}
         </div>
-        ${sidePanelButton(t.settings)}
+        <div class="row tight still">
+          ${running ? nothing : html`<an-own-conversations></an-own-conversations>`}
+          ${sidePanelButton(t.settings)}
+        </div>
       </div>
       <div class="split">
         <div class="stack conversation" data-focus-next=".stage .button">

@@ -85,6 +85,7 @@ interface Scale {
 /** Settings of a session. `fixed` while one is active. */
 export function halfDuplexPanel(instructions: Instructions, fixed: boolean): TemplateResult {
   return html`
+    <p class="small soft" ?hidden=${!fixed}>${halfDuplexStrings().fixed}</p>
     <an-instructions-panel
       .instructions=${instructions}
       .kinds=${["audio"]}
@@ -92,7 +93,6 @@ export function halfDuplexPanel(instructions: Instructions, fixed: boolean): Tem
     ></an-instructions-panel>
     <section class="card stack">${hearing(fixed)} ${answers(fixed)} ${session(fixed)}</section>
     ${resetSettings(halfDuplexSettings, fixed)}
-    <p class="tiny soft" ?hidden=${!fixed}>${halfDuplexStrings().later}</p>
   `;
 }
 

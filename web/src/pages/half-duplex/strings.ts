@@ -82,7 +82,7 @@ export const halfDuplexStrings = defineStrings(
     record: "Record on the server",
     recordHint: "People with the link and the server's administrators can open it.",
     devices: "Microphone and speaker",
-    later: "Changes apply to the next conversation.",
+    fixed: "Settings cannot be changed during a conversation.",
   },
   {
     title: "半双工",
@@ -164,6 +164,6 @@ export const halfDuplexStrings = defineStrings(
     record: "在服务器上录制",
     recordHint: "拥有链接的人和服务器管理员可以打开。",
     devices: "麦克风与扬声器",
-    later: "更改从下一次对话起生效。",
+    fixed: "对话进行中无法更改设置。",
   },
 );
