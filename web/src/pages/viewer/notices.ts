@@ -43,7 +43,6 @@ export const noticeStrings = defineStrings(
     unreachable: "Cannot reach the server",
     unreachableWhy: "Check your internet connection, then try again.",
     other: "Cannot open the recording",
-    home: "Go to home page",
   },
   {
     live: "会话仍在进行",
@@ -76,7 +75,6 @@ export const noticeStrings = defineStrings(
     unreachable: "服务器没有响应",
     unreachableWhy: "请检查网络连接，然后重试。",
     other: "无法打开此录制",
-    home: "回到首页",
   },
 );
 
@@ -156,7 +154,7 @@ export function unavailableNotice(name: string, error: unknown, again: () => voi
     <p>${why}</p>
     <div class="row">
       ${mayHelp ? html`<button class="button primary" @click=${again}>${common().retry}</button>` : nothing}
-      ${isShareToken(name) ? nothing : html`<a class="button" href="/">${noticeStrings().home}</a>`}
+      ${isShareToken(name) ? nothing : html`<a class="button" href="/">${common().nav.home}</a>`}
     </div>
   </div>`;
 }
