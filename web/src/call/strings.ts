@@ -136,7 +136,7 @@ export const callStrings = defineStrings(
       hearing: "正在听您说话",
       thinking: "正在思考",
       understood: "已听懂",
-      speaking: "正在说",
+      speaking: "正在说话",
       speakingHint: "开始说话即可打断。",
       muted: "已静音",
       mutedHint: "麦克风已关闭。",

@@ -109,7 +109,7 @@ export const halfDuplexStrings = defineStrings(
       muted: "已静音",
       hearing: "正在听您说话",
       thinking: "正在思考…",
-      speaking: "正在说",
+      speaking: "正在说话",
       writing: "正在书写…",
       settling: "请稍候…",
       stopping: "正在结束…",

@@ -115,7 +115,7 @@ export const viewerStrings = defineStrings(
       label: "时间线",
       overview: "总览",
       listens: "模型正在听",
-      speaks: "模型正在说",
+      speaks: "模型正在说话",
       zoomIn: "放大",
       zoomOut: "缩小",
       frame: (clock) => `${clock} 的摄像头画面`,
