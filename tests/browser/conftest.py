@@ -20,9 +20,6 @@ from web_pages import WEB, build_pages, require_packages
 
 expect.set_options(timeout=60_000)  # a busy machine is no failure
 
-# WebKitGTK sometimes stops; `pytest tests/browser/test_webkit.py` runs it
-collect_ignore = ["test_webkit.py"]
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Runs the tests of this folder in one event loop, so that they can share a browser."""

@@ -18,6 +18,12 @@ PACKAGES = {
     HEADLESS_SHELL: (HEADLESS_SHELL, "fonts-noto-cjk", "libatomic1"),
     "firefox-esr": ("firefox-esr",),
     "pulseaudio": ("pulseaudio", "pulseaudio-utils"),
+    "WebKitWebDriver": (
+        "webkit2gtk-driver",
+        "gstreamer1.0-plugins-good",
+        "gstreamer1.0-pulseaudio",
+    ),
+    "Xvfb": ("xvfb",),
     "prometheus": ("prometheus",),
     "caddy": ("caddy",),
     "faketime": ("faketime",),

@@ -39,6 +39,8 @@ _OPTIONS = ("--automation", "--enable-media-stream=true", "--enable-mock-capture
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 """The key of a reference to an element, from the specification."""
 
+_TOO_EARLY = ("element not interactable", "stale element reference")
+
 _MOVES = [{"type": "pointerMove", "x": x, "y": x} for x in (5, 9)]
 
 _HELPERS = """
@@ -65,6 +67,13 @@ for (const level of ["warn", "error"]) {
     log.apply(console, values);
   };
 }
+"""
+
+_ERRORS = """
+const files = performance.getEntriesByType("resource").filter((one) => one.responseStatus >= 400);
+const messages = [...everything()].filter((one) => one.matches("an-toasts .danger"));
+return [...pageErrors, ...files.map((one) => `${one.responseStatus}: ${one.name}`),
+  ...messages.map((one) => one.textContent.trim())];
 """
 
 
@@ -112,7 +121,9 @@ class WebKit:
         # The user prefers reduced motion: WebKitGTK paints on the CPU.
         settings.write_text("[Settings]\ngtk-enable-animations=0\n")
         folders = {name: str(self.folder) for name in ("HOME", "XDG_CONFIG_HOME")}
-        environment = {**self.environment, **folders, "DISPLAY": display}
+        # Without a GPU, a page in layers takes more CPU time than one without.
+        painting = {"WEBKIT_DISABLE_COMPOSITING_MODE": "1"}
+        environment = {**self.environment, **folders, **painting, "DISPLAY": display}
         with (
             (self.folder / "webkit.log").open("wb") as log,
             _running(
@@ -129,15 +140,18 @@ class WebKit:
 
     async def _command(self, method: str, path: str, body: object = None) -> Any:
         """The `value` of the answer. Raises AssertionError with the error of the browser."""
-        content = None if body is None else json.dumps(body)
-        answer = (await self._http.request(method, path, content=content)).json()["value"]
+        answer = await self._answer(method, path, body)
         assert not (isinstance(answer, dict) and "error" in answer), answer
         return answer
+
+    async def _answer(self, method: str, path: str, body: object) -> Any:
+        content = None if body is None else json.dumps(body)
+        return (await self._http.request(method, path, content=content)).json()["value"]
 
     async def open(self, url: str, stored: dict[str, str] | None = None) -> None:
         """Loads a page with these entries of localStorage, and gives it a microphone for `speak`."""
         if stored:  # before the page runs, because it stores settings too
-            await self._load(str(httpx.URL(url).join("/status")))
+            await self._load(str(httpx.URL(url).join("/licenses.md")))
             text = "Object.entries(values[0]).forEach(([name, value]) => localStorage.setItem(name, value))"
             await self.run(text, stored)
         await self._load(url)
@@ -178,11 +192,22 @@ class WebKit:
         """Moves the pointer first, which shows controls that have faded."""
         pointer = {"type": "pointer", "id": "mouse", "actions": _MOVES}
         await self._command("POST", f"{self._session}/actions", {"actions": [pointer]})
-        await self._command("POST", f"{await self._element('button', name)}/click", {})
+        await self._act("button", name, "click", {})
 
     async def type(self, label: str, text: str) -> None:
-        element = await self._element("textarea, input", label)
-        await self._command("POST", f"{element}/value", {"text": text})
+        await self._act("textarea, input", label, "value", {"text": text})
+
+    async def _act(self, selector: str, text: str, command: str, body: object) -> None:
+        """Repeats it while the page is still built: an element without a place cannot be used."""
+
+        async def is_done() -> bool:
+            path = f"{await self._element(selector, text)}/{command}"
+            answer = await self._answer("POST", path, body)
+            early = isinstance(answer, dict) and answer.get("error") in _TOO_EARLY
+            assert early or answer is None, answer
+            return not early
+
+        await until(is_done, every_s=0.1)
 
     async def speak(self, speech: Samples) -> None:
         """Speaks as soon as a microphone is open; returns after the last sample."""
@@ -194,7 +219,8 @@ class WebKit:
         await self.run("await speak(values[0], values[1])", encoded(speech), INPUT_RATE)
 
     async def page_errors(self) -> list[str]:
-        errors: list[str] = await self.run("return pageErrors")
+        """Warnings and errors since the page was loaded, files that it could not load, and errors on it."""
+        errors: list[str] = await self.run(_ERRORS)
         return errors
 
 

@@ -38,7 +38,7 @@ export class StereoRecorder {
   }
 
   blob(): Blob {
-    return wavFile([new Blob(this.#parts)], { channels: 2, rate: OUTPUT_RATE });
+    return wavFile([new Blob(this.#parts)], STEREO_FORMAT);
   }
 
   #write(): void {
@@ -70,6 +70,14 @@ const HEADER_BYTES = 44;
 export interface WavFormat {
   channels: number;
   rate: number;
+}
+
+/** Of the files of `StereoRecorder`. */
+export const STEREO_FORMAT: WavFormat = { channels: 2, rate: OUTPUT_RATE };
+
+/** Milliseconds of a file that `wavFile` has created. */
+export function wavLengthMs(file: Blob, { channels, rate }: WavFormat): number {
+  return (1000 * Math.max(0, file.size - HEADER_BYTES)) / (2 * channels * rate);
 }
 
 /** Creates a 16-bit WAV file from parts with interleaved samples. */

@@ -4,6 +4,7 @@ import { customElement, property, state } from "lit/decorators.js";
 import { ref } from "lit/directives/ref.js";
 import { fetchApi, keyFor } from "../api/http.ts";
 import { assetPath, recordingMeta, replayAudio } from "../api/recordings.ts";
+import { STEREO_FORMAT, wavLengthMs } from "../audio/stereo-recorder.ts";
 import { defineStrings, formatTime } from "../i18n/language.ts";
 import { savedName, saveRecording, uploadRecording } from "../session/browser-recording.ts";
 import { showError, UserTask } from "../shell/errors.ts";
@@ -76,16 +77,19 @@ const PATIENCE_MS = 60_000;
 /**
  * Plays the recording of this browser at once. After the first start it continues with the recording
  * of the server, at the same position, as soon as that is merged.
+ *
+ * WebKitGTK can stop for ever if an element is removed or gets another source while it loads a blob.
+ * Therefore it loads nothing before the first start, and keeps its source until it plays.
  */
 @customElement("an-instant-replay")
 export class InstantReplay extends BaseElement {
   readonly #replay = new ReplayPlayer(0);
-  #unsubscribe: () => void = () => undefined;
   #timer = 0;
   /** Asks for the recording of the server, or has it. */
   #awaitsServer = false;
   #ownUrl = "";
 
+  /** From `StereoRecorder`. */
   @property({ attribute: false }) audio!: Blob;
   /** Null if the server did not record. */
   @property({ attribute: false }) recordingId: string | null = null;
@@ -102,17 +106,13 @@ export class InstantReplay extends BaseElement {
     this.#close();
     this.#ownUrl = URL.createObjectURL(this.audio);
     this.source = this.#ownUrl;
-    this.#unsubscribe = this.#replay.state.subscribe(({ playing }) => {
-      if (!playing || this.#awaitsServer) return;
-      this.#awaitsServer = true;
-      void this.#awaitServer(performance.now() + PATIENCE_MS);
-    });
+    this.#replay.resize(wavLengthMs(this.audio, STEREO_FORMAT));
   }
 
   protected override render(): TemplateResult | typeof nothing {
     return html`<div role="group" aria-label=${recordingActionsStrings().replay}>
       <audio
-        preload="metadata"
+        preload="none"
         src=${this.source}
         ${ref(this.#attach)}
       ></audio>
@@ -126,6 +126,11 @@ export class InstantReplay extends BaseElement {
     this.#replay.attach(audio);
     audio?.addEventListener("durationchange", () => {
       if (Number.isFinite(audio.duration)) this.#replay.resize(audio.duration * 1000);
+    });
+    audio?.addEventListener("playing", () => {
+      if (this.#awaitsServer) return;
+      this.#awaitsServer = true;
+      void this.#awaitServer(performance.now() + PATIENCE_MS);
     });
   };
 
@@ -144,7 +149,6 @@ export class InstantReplay extends BaseElement {
   }
 
   #close(): void {
-    this.#unsubscribe();
     clearTimeout(this.#timer);
     this.#awaitsServer = false;
     URL.revokeObjectURL(this.#ownUrl);

@@ -7,6 +7,7 @@ import "./voice-picker.ts";
 import type { LitElement } from "lit";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { saveKey } from "../api/http.ts";
+import { STEREO_FORMAT, wavFile } from "../audio/stereo-recorder.ts";
 import { type Part, textPart } from "../media/parts.ts";
 import type { Composer } from "../pages/chat/composer.ts";
 import "../pages/chat/composer.ts";
@@ -142,6 +143,14 @@ const MERGED = {
   merged_replay: "replay.wav",
 };
 
+test("a replay shows its length before its file is loaded", async () => {
+  const audio = wavFile([new Blob([new ArrayBuffer(192_000)])], STEREO_FORMAT);
+  const replay = await shown("an-instant-replay", { audio, recordingId: null });
+  await replay.querySelector<LitElement>("an-player-controls")?.updateComplete;
+  expect(replay.querySelector("audio")?.preload).toBe("none");
+  expect(replay.querySelector("output")?.textContent).toBe("0:00 / 0:02");
+});
+
 test("a replay with a key fetches the recording of the server once", async () => {
   saveKey("client", "a-key-that-is-long-enough");
   const fetched: string[] = [];
@@ -153,9 +162,12 @@ test("a replay with a key fetches the recording of the server once", async () =>
   const audio = replay.querySelector("audio") as HTMLAudioElement;
   Object.defineProperty(audio, "paused", { value: false });
   const own = audio.src;
-  for (const _ of [1, 2, 3]) audio.onplay?.(new Event("play"));
-  await vi.waitFor(() => expect(audio.src).not.toBe(own));
   audio.onplay?.(new Event("play"));
+  await replay.updateComplete;
+  expect(fetched).toEqual([]); // not before it plays: a source that loads must not be replaced
+  for (const _ of [1, 2, 3]) audio.dispatchEvent(new Event("playing"));
+  await vi.waitFor(() => expect(audio.src).not.toBe(own));
+  audio.dispatchEvent(new Event("playing"));
   await replay.updateComplete;
   expect(fetched).toEqual(["/api/sessions/r", "/api/sessions/r/assets/replay.wav"]);
 });

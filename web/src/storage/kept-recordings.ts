@@ -1,5 +1,4 @@
-import { OUTPUT_RATE } from "../audio/pcm.ts";
-import { wavFile } from "../audio/stereo-recorder.ts";
+import { STEREO_FORMAT, wavFile } from "../audio/stereo-recorder.ts";
 import { inStore } from "./database.ts";
 
 const KEPT_MS = 24 * 3600 * 1000;
@@ -103,10 +102,7 @@ export async function abandonedRecordings(): Promise<KeptRecording[]> {
 /** The recording as a file. Its bytes stay in the database until they are read. */
 export async function loadKept({ id, type }: KeptRecording): Promise<Blob> {
   const parts = await inStore<Blob[]>("parts", "readonly", (store) => store.getAll(partsOf(id)));
-  const whole =
-    type === "audio/wav"
-      ? wavFile(parts, { channels: 2, rate: OUTPUT_RATE })
-      : new Blob(parts, { type });
+  const whole = type === "audio/wav" ? wavFile(parts, STEREO_FORMAT) : new Blob(parts, { type });
   idOf.set(whole, id);
   return whole;
 }
