@@ -22,6 +22,7 @@ LONGEST_FIRST = (
     "unit/inference_worker/engines/minicpmo/model/test_quantized_weight.py",
     "browser/test_calls.py",
     "unit/inference_worker/engines/local/test_chat.py",
+    "browser/test_webkit.py",
     "system/faults/test_waiting_clients.py",
     "browser/test_start_page.py",
     "redis/recorder/test_kills.py",
