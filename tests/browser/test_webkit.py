@@ -1,13 +1,9 @@
-"""The pages in WebKitGTK, the engine of Safari, and one conversation of each kind with the local engine.
-
-Video calls and half-duplex take much CPU time. They run only if this file is named.
-"""
+"""The pages in WebKitGTK, the engine of Safari, and one conversation of each kind with the local engine."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -59,12 +55,6 @@ async def page(sound: SoundServer, pages: None) -> AsyncIterator[WebKit]:
         yield running
 
 
-@pytest.fixture
-def is_named(request: pytest.FixtureRequest) -> None:
-    if not any(Path(__file__).name in argument for argument in request.config.args):
-        pytest.skip(f"runs only if {Path(__file__).name} is named")
-
-
 async def test_every_page_loads(stack: Stack, page: WebKit) -> None:
     for path, (selector, text) in _MAIN_PARTS.items():
         await page.open(f"{stack.http_url}{path}")
@@ -80,7 +70,6 @@ async def test_a_voice_call(stack: Stack, page: WebKit, sound: SoundServer) -> N
     assert await page.page_errors() == []
 
 
-@pytest.mark.usefixtures("is_named")
 async def test_a_video_call(stack: Stack, page: WebKit, sound: SoundServer) -> None:
     """The replay is left out: GStreamer plays H.264 only with more packages."""
     recording = await _call(stack, page, sound, "omni")
@@ -88,7 +77,6 @@ async def test_a_video_call(stack: Stack, page: WebKit, sound: SoundServer) -> N
     await until(lambda: any(folder.glob("user_frames/*.jpg")))
 
 
-@pytest.mark.usefixtures("is_named")
 async def test_half_duplex(stack: Stack, page: WebKit, sound: SoundServer) -> None:
     await page.open(f"{stack.http_url}/half_duplex")
     await page.press("Start conversation")

@@ -24,6 +24,7 @@ LONGEST_FIRST = (
     "unit/inference_worker/engines/local/test_chat.py",
     "browser/test_webkit.py",
     "system/faults/test_waiting_clients.py",
+    "system/faults/test_silent_name_server.py",
     "browser/test_start_page.py",
     "redis/recorder/test_kills.py",
     "unit/inference_worker/engines/minicpmo/sessions/test_duplex.py",
