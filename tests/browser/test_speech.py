@@ -244,7 +244,7 @@ async def test_two_half_duplex_turns_can_be_replayed(stack: Stack, visitor: Visi
         if question == JAPAN or heard == question:  # the small model mishears some names
             await expect(turn.locator(".reply")).to_contain_text(capital)
         await _audio_matches_text(turn)
-    await page.get_by_role("button", name="Unmute").click()
+    await page.get_by_role("button", name="Mute", pressed=True).click()
     await page.get_by_role("button", name="Play: the answer, turn 3").click()
     await expect(state).to_have_text("Muted")  # the microphone must not capture playback
     await expect(state).to_have_text("Listening")
