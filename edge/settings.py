@@ -157,7 +157,7 @@ class EdgeSettings(AccessSettings):
     input_ahead_s: float = Field(default=20.0, gt=0)
     """how far a client's audio may run ahead of real time"""
     input_messages_per_s: float = Field(default=50.0, gt=0)
-    """client messages accepted per second; bursts up to four times that"""
+    """client messages accepted per second, audio of 10 ms or more aside; bursts up to four times that"""
     input_bytes_per_s: int = Field(default=4 * MIB, ge=1024)
     """client bytes accepted per second; bursts up to four times that"""
     pause_timeout_s: float = Field(default=60.0, gt=0)

@@ -24,6 +24,8 @@ _MIB = 1024 * 1024
 _BURST_S = 4.0
 _CLOCK_SLACK = 1.1
 """Audio refills faster than real time, so that a fast microphone clock never exhausts it."""
+_COUNTED_CHUNK_S = 0.01
+"""An audio chunk counts as a message as far as it is shorter. Longer ones are limited by their audio."""
 _FREE_BYTES = 1024
 """Shorter messages are limited by their number only, so that `stop` always passes."""
 
@@ -66,6 +68,9 @@ class TokenBucket:
 class InputBudget:
     """Limits one session: seconds of audio ahead of real time, messages and bytes per second.
 
+    A chunk of audio is no message, unless it is very short; its camera frames are. So a client that sends
+    short chunks in real time has the whole rate of messages for its frames and reports.
+
     A message that costs `largest` bytes always passes if the budget is full.
     Each method raises InvalidInput with `input_backpressure` above its limit.
     """
@@ -81,13 +86,25 @@ class InputBudget:
         self._clock = clock
         now = clock()
         self._ahead_s = ahead_s
+        self._messages_per_s = messages_per_s
         self._audio = TokenBucket(ahead_s, _CLOCK_SLACK, now)
         self._messages = TokenBucket(messages_per_s * _BURST_S, messages_per_s, now)
         self._bytes = TokenBucket(max(bytes_per_s * _BURST_S, largest), bytes_per_s, now)
 
     def charge_message(self) -> None:
-        if not self._messages.take(1, self._clock()):
-            raise _backpressure("too many messages; send fewer per second", None)
+        self._charge_messages(1)
+
+    def charge_chunk(self, seconds: float, frames: int) -> None:
+        """The messages that a chunk counts as; `charge_audio` charges its audio."""
+        self._charge_messages(max(0.0, 1 - seconds / _COUNTED_CHUNK_S) + frames)
+
+    def _charge_messages(self, count: float) -> None:
+        if not self._messages.take(count, self._clock()):
+            raise _backpressure(
+                f"more than {self._messages_per_s:g} messages per second; message dropped: send fewer "
+                f"camera frames and other messages, and audio in chunks of {_COUNTED_CHUNK_S:g} s or more",
+                None,
+            )
 
     def charge_bytes(self, size: int) -> None:
         if size > _FREE_BYTES and not self._bytes.take(size, self._clock()):

@@ -242,11 +242,13 @@ class InputReader:
         The duration of the audio is charged once everything else is valid.
         """
         raw = read_audio(audio, field, self._settings.max_chunk_s, min_samples=min_samples)
+        seconds = len(raw.data) / (raw.pcm.width * INPUT_RATE)
+        self._budget.charge_chunk(seconds, len(images or ()))
         frames = tuple(
             self.read_image(image, f"{images_field}.{index}")
             for index, image in enumerate(images or ())
         )
-        self._budget.charge_audio(len(raw.data) / (raw.pcm.width * INPUT_RATE), field)
+        self._budget.charge_audio(seconds, field)
         return ChunkIn(
             audio=raw.data,
             pcm=raw.pcm,

@@ -114,7 +114,8 @@ class DuplexDecoder:
         message = parse_duplex_message(*self._reader.read_frame(frame))
         if isinstance(message, Stop):
             return StopIn()
-        self._reader.charge_message()
+        if not isinstance(message, AudioChunk):
+            self._reader.charge_message()
         match message:
             case AudioChunk(audio=audio, frame_base64_list=frames):
                 return self._reader.read_chunk(

@@ -89,11 +89,11 @@ class HalfDuplexDecoder:
         message = parse_half_duplex_message(*self._reader.read_frame(frame))
         if isinstance(message, Stop):
             return StopIn()
-        self._reader.charge_message()
         match message:
             case HalfDuplexAudioChunk():
                 return self._reader.read_chunk(message.audio_base64, "audio_base64")
             case HalfDuplexPrepare():
+                self._reader.charge_message()
                 return self._prepare(message)
 
     def _prepare(self, message: HalfDuplexPrepare) -> HalfDuplexPrepareIn:

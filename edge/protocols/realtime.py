@@ -142,7 +142,8 @@ class RealtimeDecoder:
             event = self._parse_v1(data, payload)
         if isinstance(event, SessionClose):
             return StopIn()
-        self._reader.charge_message()
+        if not isinstance(event, Append | InputAppend):
+            self._reader.charge_message()
         match event:
             case Append():
                 return self._append(event)

@@ -70,6 +70,34 @@ def test_audio_may_run_ahead_up_to_the_limit() -> None:
     budget.charge_audio(1.0, "audio")
 
 
+@pytest.mark.parametrize("samples", [16_000, 320, 319, 160, 128])
+def test_a_microphone_and_a_camera_are_never_limited(samples: int) -> None:
+    """Chunks of one second, 20 ms, a little less, 10 ms, and of an AudioWorklet, for an hour each."""
+    clock, limits = Clock(), EdgeSettings()
+    rate, width = limits.input_messages_per_s, 4 * 4 // 3
+    budget = InputBudget(limits.input_ahead_s, rate, limits.input_bytes_per_s, clock=clock)
+    began, since_frame = clock.now, 0.0
+    while clock.now < began + 3600:
+        since_frame += samples / 16_000
+        frames = int(since_frame * 5)  # five pictures per second, and as many reports of playback
+        since_frame -= frames / 5
+        for _ in range(frames):
+            budget.charge_message()
+        budget.charge_bytes(width * samples + 60 * 1024 * frames + 100)
+        budget.charge_chunk(samples / 16_000, frames)
+        budget.charge_audio(samples / 16_000, "audio")
+        clock.now += samples / 16_000
+
+
+def test_a_flood_of_very_short_chunks_is_refused() -> None:
+    budget = InputBudget(20, 50, 1e6, clock=Clock())
+    for _ in range(201):
+        budget.charge_chunk(1 / 16_000, 0)
+    with pytest.raises(InvalidInput, match=r"50 messages .* chunks of 0\.01 s or more") as refused:
+        budget.charge_chunk(1 / 16_000, 0)
+    assert refused.value.code is ErrorCode.INPUT_BACKPRESSURE
+
+
 def test_message_bursts() -> None:
     clock = Clock()
     budget = InputBudget(20, 5, 1e6, clock=clock)

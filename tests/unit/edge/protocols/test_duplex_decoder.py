@@ -113,6 +113,20 @@ async def test_stop_is_never_rate_limited() -> None:
     assert await decoder.decode('{"type":"stop"}') == StopIn()
 
 
+async def test_short_chunks_do_not_count_as_messages_and_frames_do() -> None:
+    decoder = _decoder(input_messages_per_s=0.25)
+    sound = pybase64.b64encode_as_string(bytes(4 * 320))
+    chunk = {"type": "audio_chunk", "audio": sound}
+    for _ in range(500):
+        assert await decoder.decode(orjson.dumps(chunk).decode())
+    frame = pybase64.b64encode_as_string(picture("JPEG"))
+    seen = orjson.dumps({**chunk, "frame_base64_list": [frame]}).decode()
+    assert await decoder.decode(seen)
+    with pytest.raises(InvalidInput, match="send fewer camera frames") as refused:
+        await decoder.decode(seen)
+    assert refused.value.code is ErrorCode.INPUT_BACKPRESSURE
+
+
 async def test_a_named_voice_overrides_the_one_sent(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "voice.wav", np.zeros(160, np.float32), 16_000)
     command = await _read(
