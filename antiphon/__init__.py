@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from antiphon.client.half_duplex import connect_half_duplex
     from antiphon.client.realtime import connect_realtime, connect_realtime_chat
+    from antiphon.client.turns import Turn
 
     __version__: str
 
@@ -52,6 +53,7 @@ __all__ = [
     "ServiceUnavailable",
     "SessionOver",
     "SpokenReply",
+    "Turn",
     "Unauthorized",
     "UnknownRecording",
     "__version__",
@@ -70,6 +72,7 @@ _MODULES = {
     "connect_half_duplex": "half_duplex",
     "connect_realtime": "realtime",
     "connect_realtime_chat": "realtime",
+    "Turn": "turns",
 }
 
 

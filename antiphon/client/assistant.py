@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
-import numpy as np
-
-from antiphon.client.duplex import connect_duplex
+from antiphon.client.duplex import DuplexSession, connect_duplex
 from antiphon.client.errors import NoAnswer
 from antiphon.client.options import ClientOptions, check_options, check_seconds, with_options
 from antiphon.client.recordings import Recordings
 from antiphon.client.sound import check_samples, load_wav, save_wav
-from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
+from antiphon.client.turns import Turn, TurnLog, joined_audio, joined_text, speech_end_s
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpokenReply:
-    """The reply to one question. `recording_id` is None if the session was not recorded."""
+    """The reply to a question. `recording_id` is None if the session was not recorded."""
 
-    text: str
-    audio: Samples = field(repr=False)
-    """Float32 mono at 24 kHz."""
+    turns: tuple[Turn, ...]
+    """What the model said, in order: also what it said before the end of the question."""
     session_id: str
     recording_id: str | None
+
+    @property
+    def text(self) -> str:
+        """The texts of all turns."""
+        return joined_text(self.turns)
+
+    @property
+    def audio(self) -> Samples:
+        """The speech of all turns, float32 mono at 24 kHz."""
+        return joined_audio(self.turns)
 
     def save(self, path: str | Path) -> None:
         """Write the speech as a 16-bit WAV file. Raises OSError."""
@@ -56,14 +65,44 @@ class Client:
         question: str | Path | Samples,
         *,
         system_prompt: str = DEFAULT_SYSTEM_PROMPT,
+        config: DuplexConfig | Mapping[str, Any] | None = None,
+        ref_audio: Samples | None = None,
+        tts_ref_audio: Samples | None = None,
+        ref_audio_path: str | None = None,
         patience_s: float = 20.0,
+        longest_s: float = 300.0,
     ) -> SpokenReply:
-        """As `aask`, for programs without an event loop. Raises RuntimeError where one runs."""
+        """Speak a question in real time and return the reply. Blocks until the reply is complete.
+
+        Args:
+            question: A 16-bit WAV file at 16 kHz, or an array of float32 mono at 16 kHz.
+            system_prompt: The role of the model.
+            config: Settings of the conversation, such as `{"temperature": 0.5}`.
+            ref_audio: A voice to speak with, float32 mono at 16 kHz.
+            tts_ref_audio: A voice for the speech alone, if it is another one.
+            ref_audio_path: The name of a voice on the server, in place of `ref_audio`.
+            patience_s: How long to wait for speech after the question, and between two pieces of speech.
+            longest_s: How long the reply may be.
+
+        Raises NoAnswer without a complete reply in these times, or if there is no worker that could take
+        the session for `patience_s`. Raises InvalidAudio, OSError for the file, the errors of
+        `connect_duplex`, and RuntimeError where an event loop runs: `await client.aask(...)` there.
+        """
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            asked = self.aask(question, system_prompt=system_prompt, patience_s=patience_s)
-            return asyncio.run(asked)
+            return asyncio.run(
+                self.aask(
+                    question,
+                    system_prompt=system_prompt,
+                    config=config,
+                    ref_audio=ref_audio,
+                    tts_ref_audio=tts_ref_audio,
+                    ref_audio_path=ref_audio_path,
+                    patience_s=patience_s,
+                    longest_s=longest_s,
+                )
+            )
         raise RuntimeError("an event loop runs here: use `await client.aask(...)`")
 
     async def aask(
@@ -71,40 +110,63 @@ class Client:
         question: str | Path | Samples,
         *,
         system_prompt: str = DEFAULT_SYSTEM_PROMPT,
+        config: DuplexConfig | Mapping[str, Any] | None = None,
+        ref_audio: Samples | None = None,
+        tts_ref_audio: Samples | None = None,
+        ref_audio_path: str | None = None,
         patience_s: float = 20.0,
+        longest_s: float = 300.0,
     ) -> SpokenReply:
-        """Speak a question in real time and return the reply.
-
-        The question is a 16-bit WAV file, or float32 mono at 16 kHz. Raises NoAnswer if the reply is not
-        complete `patience_s` after the last speech, or if for this time there is no worker that could
-        take the session, InvalidAudio, OSError for the file, and the errors of `connect_duplex`.
-        """
+        """As `ask`, which describes the arguments, for programs with an event loop."""
         check_seconds("patience_s", patience_s)
+        check_seconds("longest_s", longest_s)
         samples = check_samples(_loaded(question))
         async with connect_duplex(self.url, **self._options) as session:
             await session.wait_for_turn(no_worker_s=patience_s)
-            await session.prepare(system_prompt)
-            text, audio = "", [SILENCE]
-            asked_s = len(samples) / INPUT_RATE
-            give_up_at = time.monotonic() + asked_s + patience_s
-            async with aclosing(session.converse(samples)) as units:
-                async for unit in units:
-                    if not unit.is_listen and unit.message.current_time > asked_s * 1000:
-                        text += unit.text
-                        audio.append(unit.audio)
-                        give_up_at = time.monotonic() + patience_s
-                        if unit.end_of_turn:
-                            break
-                    elif time.monotonic() > give_up_at:
-                        raise NoAnswer(f"no complete reply within {patience_s:g} s")
-                else:
-                    raise NoAnswer("the session ended before the reply was complete")
+            await session.prepare(
+                system_prompt,
+                config,
+                ref_audio=ref_audio,
+                tts_ref_audio=tts_ref_audio,
+                ref_audio_path=ref_audio_path,
+            )
             return SpokenReply(
-                text=text.strip(),
-                audio=np.concatenate(audio),
+                turns=await _reply(session, samples, patience_s, longest_s),
                 session_id=session.session_id,
                 recording_id=session.recording_id,
             )
+
+
+async def _reply(
+    session: DuplexSession, question: Samples, patience_s: float, longest_s: float
+) -> tuple[Turn, ...]:
+    """Ask, and return what the model says. Raises NoAnswer."""
+    asked_s, log, clock = speech_end_s(question), TurnLog(), asyncio.get_running_loop()
+    sent_at = clock.time() + len(question) / INPUT_RATE
+    try:
+        async with (
+            asyncio.timeout_at(sent_at + patience_s) as limit,
+            aclosing(session.converse(question)) as units,
+        ):
+            async for unit in units:
+                log.add(unit)
+                if log.answers(asked_s):
+                    return log.turns
+                if not unit.is_listen:
+                    until = max(sent_at, clock.time()) + patience_s
+                    limit.reschedule(min(until, sent_at + patience_s + longest_s))
+    except TimeoutError:
+        if log.is_complete:
+            return log.turns
+        if clock.time() >= sent_at + patience_s + longest_s:
+            raise _no_answer(f"the reply did not end within {longest_s:g} s", log) from None
+        raise _no_answer(f"no complete reply within {patience_s:g} s", log) from None
+    raise _no_answer("the session ended before the reply was complete", log)
+
+
+def _no_answer(cause: str, log: TurnLog) -> NoAnswer:
+    said = f"; the model said: {log.text}" if log.text else ""
+    return NoAnswer(cause + said, log.turns)
 
 
 def _loaded(question: str | Path | Samples) -> Samples:

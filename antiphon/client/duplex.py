@@ -37,6 +37,7 @@ from antiphon.client.sound import (
     whole_chunks,
     with_silence,
 )
+from antiphon.client.turns import TurnCounter
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.messages.duplex import (
@@ -44,6 +45,7 @@ from antiphon.shared_schemas.messages.duplex import (
     DuplexServerMessage,
     Paused,
     Prepared,
+    Result,
 )
 from antiphon.shared_schemas.wire import Queued, Resumed, Stopped
 
@@ -59,6 +61,7 @@ class DuplexSession(Session[Queued, Unit]):
         super().__init__(link, PARSER)
         self.session_id = session_id
         self.prepared: Prepared | None = None
+        self._turns = TurnCounter()
 
     @property
     def recording_id(self) -> str | None:
@@ -156,6 +159,11 @@ class DuplexSession(Session[Queued, Unit]):
         with suppress(SessionOver):
             async for chunk in chunks:
                 await self.send_audio(chunk, frames=frames())
+
+    def _item(self, message: Any) -> Unit | None:
+        if isinstance(message, Result):
+            return Unit.of(message, self._turns.take(message))
+        return super()._item(message)
 
     def results(self) -> AsyncIterator[Unit]:
         """As `events`: units in order of their arrival."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import socket
 import ssl
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import orjson
 from websockets.exceptions import InvalidMessage, InvalidProxy, InvalidProxyMessage, InvalidStatus
 
 from antiphon.shared_schemas.wire import Error
+
+if TYPE_CHECKING:
+    from antiphon.client.turns import Turn
 
 
 class ClientError(Exception):
@@ -46,7 +50,14 @@ class InvalidAudio(ClientError, ValueError):
 
 
 class NoAnswer(ClientError):
-    """The model did not answer a question in time, or no worker runs a model for it."""
+    """The model did not answer a question in time, or no worker runs a model for it.
+
+    `turns` is what the model said before.
+    """
+
+    def __init__(self, message: str, turns: tuple[Turn, ...] = ()) -> None:
+        super().__init__(message)
+        self.turns = turns
 
 
 class UnreadableMessage(ClientError):

@@ -33,11 +33,13 @@ class Unit:
     message: Result
     audio: Samples = field(repr=False)
     received_at: float
+    turn: int | None = None
+    """The number of the model's turn, from 0; None while it listens. Texts of two turns are two sentences."""
 
     @classmethod
-    def of(cls, message: Result) -> Unit:
+    def of(cls, message: Result, turn: int | None = None) -> Unit:
         audio = _samples(message.audio_data)
-        return cls(message=message, audio=audio, received_at=time.monotonic())
+        return cls(message=message, audio=audio, received_at=time.monotonic(), turn=turn)
 
     @property
     def is_listen(self) -> bool:

@@ -246,9 +246,9 @@ class Session(ABC, Generic[Place, Item]):
         """Any other message than those in the tables above is the answer to a request."""
         if message.capabilities is not None:
             self._limits = message.capabilities.get("limits", {})
-        if (convert := _ITEMS.get(type(message))) is not None:
+        if (item := self._item(message)) is not None:
             self._served_again()
-            await self._items.put(convert(message))
+            await self._items.put(item)
         if isinstance(message, _PLACES):
             self._take_place(message)
         elif isinstance(message, _GRANTED):
@@ -263,6 +263,11 @@ class Session(ABC, Generic[Place, Item]):
                 self.ended_by = str(message.reason)
             if (waiting := self._replies.get(type(message))) is not None:
                 _settle(waiting, message)
+
+    def _item(self, message: Any) -> Item | None:
+        """What `events` yields for a message; None if it is no part of the conversation."""
+        convert = _ITEMS.get(type(message))
+        return convert(message) if convert is not None else None
 
     def _take_place(self, place: Any) -> None:
         if not self._turn.done():

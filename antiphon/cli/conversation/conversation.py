@@ -9,14 +9,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-
 from antiphon.cli.conversation.latency import SendLog, UnitLatency
-from antiphon.cli.conversation.sound import speech_end_s
 from antiphon.client.duplex import DuplexSession, Unit
 from antiphon.client.errors import ClientError, ServerError
 from antiphon.client.sound import paced, padded_chunks, silence
-from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
+from antiphon.client.turns import TurnLog, speech_end_s
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 
 class ConversationListener(Protocol):
@@ -37,32 +35,16 @@ class ConversationResult:
     """
 
     answered: bool = False
-    text: str = ""
-    audio: list[Samples] = field(default_factory=list)
+    said: TurnLog = field(default_factory=TurnLog)
     latencies: list[UnitLatency] = field(default_factory=list)
     sent: SendLog = field(default_factory=SendLog)
     first_words_s: float | None = None
     recording: str | None = None
-    interrupted: bool = False
-    """The model has listened since the last words of `text`."""
-
-    @property
-    def speech(self) -> Samples:
-        """All speech, float32 mono 24 kHz."""
-        return np.concatenate([SILENCE, *self.audio])
 
     def add(self, unit: Unit, latency: UnitLatency | None) -> None:
         if latency is not None:
             self.latencies.append(latency)
-        if unit.is_listen:
-            self.interrupted = bool(self.text)
-            return
-        if self.interrupted:
-            self.text = f"{self.text.rstrip()} {unit.text.lstrip()}"
-        else:
-            self.text += unit.text
-        self.interrupted = False
-        self.audio.append(unit.audio)
+        self.said.add(unit)
 
 
 class SpokenQuestion:
@@ -86,27 +68,26 @@ async def ask(
     patience_s: float,
     result: ConversationResult | None = None,
 ) -> ConversationResult:
-    """Speak the question in real time and listen until the turn of the reply ends.
+    """Speak the question in real time and listen until the reply is complete.
 
     Adds to `result`, which a caller has after an interruption too. Returns with `answered` False after
     `patience_s` without speech. Raises SessionOver if the session ends before that.
     """
     result = result or ConversationResult()
-    start = time.monotonic()
+    start, asked_s = time.monotonic(), question.speech_end_s
     with suppress(TimeoutError):
         async with (
             in_background(speak(session, paced(question.chunks(), start), result.sent)),
             asyncio.timeout(question.duration_s + patience_s) as limit,
         ):
             async for unit in listen(session, result, listener):
-                if unit.is_listen or unit.message.current_time <= question.speech_end_s * 1000:
-                    continue
-                limit.reschedule(asyncio.get_running_loop().time() + patience_s)
-                if result.first_words_s is None:
-                    result.first_words_s = unit.received_at - start - question.speech_end_s
-                if unit.end_of_turn:
-                    result.answered = True
+                if not unit.is_listen and unit.message.current_time > asked_s * 1000:
+                    limit.reschedule(asyncio.get_running_loop().time() + patience_s)
+                    if result.first_words_s is None:
+                        result.first_words_s = unit.received_at - start - asked_s
+                if result.said.answers(asked_s):
                     break
+    result.answered = result.said.answers(asked_s, followed_s=0.0)
     return result
 
 

@@ -73,9 +73,9 @@ class ConversationPrinter:
         self._line("error", error.message, "red")
 
     def reply(self, result: ConversationResult, out: Path) -> None:
-        seconds = sum(map(len, result.audio)) / OUTPUT_RATE
+        seconds = len(result.said.audio) / OUTPUT_RATE
         where = f"({seconds:.1f} s of speech, saved in {out})"
-        self._line("reply", f"“{result.text.strip()}” {where}", "bold")
+        self._line("reply", f"“{result.said.text}” {where}", "bold")
 
     def summary(self, result: ConversationResult) -> None:
         if result.first_words_s is not None:
@@ -158,8 +158,8 @@ class Call:
 
     def finish(self, result: ConversationResult, printer: ConversationPrinter) -> None:
         """Save the reply and print the latencies."""
-        if result.audio:
-            save_reply(self.out, result.speech)
+        if len(speech := result.said.audio):
+            save_reply(self.out, speech)
             printer.reply(result, self.out)
         printer.summary(result)
         if result.recording:

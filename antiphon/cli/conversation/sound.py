@@ -16,7 +16,6 @@ from antiphon.client.errors import InvalidAudio
 from antiphon.client.sound import load_wav, save_wav
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
 
-_AUDIBLE = 0.01
 _MOST_UNSENT = 3
 """Seconds of the microphone that are kept while the connection is broken, as the pages do."""
 
@@ -95,12 +94,6 @@ def save_reply(path: Path, samples: Samples) -> None:
         save_wav(path, samples)
     except OSError as error:
         raise UnusableAudio(f"cannot write {path}: {error.strerror}") from error
-
-
-def speech_end_s(samples: Samples) -> float:
-    """Position of the last audible sample in 16 kHz speech, in seconds."""
-    audible = np.flatnonzero(np.abs(samples) > _AUDIBLE)
-    return float(audible[-1] + 1) / INPUT_RATE if len(audible) else 0.0
 
 
 class NoMicrophone(Exception):

@@ -13,10 +13,10 @@ import pytest
 
 from antiphon.cli.conversation.conversation import ConversationResult, SpokenQuestion, ask
 from antiphon.cli.conversation.latency import UnitLatency
-from antiphon.cli.conversation.sound import speech_end_s
 from antiphon.client.duplex import Unit
 from antiphon.client.errors import ServerError, SessionOver
 from antiphon.client.sound import paced
+from antiphon.client.turns import speech_end_s
 from antiphon.shared_schemas.audio import INPUT_RATE
 from support.scripted_server import SPOKEN, Wire, speaking, talking_to
 
@@ -75,8 +75,8 @@ async def test_listening_continues_until_the_turn_has_ended() -> None:
     seen = Seen()
     result = await asked(lambda n: replies.get(n, {}), seen)
     assert result.answered
-    assert result.text == "One two."
-    np.testing.assert_array_equal(result.speech, np.concatenate([SPOKEN, SPOKEN]))
+    assert result.said.text == "One two."
+    np.testing.assert_array_equal(result.said.audio, np.concatenate([SPOKEN, SPOKEN]))
     assert [unit.is_listen for unit, _ in seen.units] == [True, True, False, False]
     assert all(latency is not None and latency.total > 0 for _, latency in seen.units)
     assert result.first_words_s is not None
@@ -86,7 +86,7 @@ async def test_a_turn_that_ended_before_the_question_is_not_the_answer() -> None
     early = {1: speaking("Hm?", current_time=1000, end_of_turn=True)}
     result = await asked(lambda n: early.get(n, {}), Seen(), patience_s=0.5)
     assert not result.answered
-    assert result.text == "Hm?"
+    assert result.said.text == "Hm?"
     assert result.first_words_s is None
 
 
@@ -97,13 +97,25 @@ async def test_the_replies_before_and_after_an_interruption_are_separate_words()
         5: speaking("yo.", current_time=5000, end_of_turn=True),
     }
     result = await asked(lambda n: replies.get(n, {}), Seen())
-    assert result.text == "Once upon a Tokyo."
+    assert result.said.text == "Once upon a Tokyo."
+
+
+async def test_an_answer_that_began_during_the_question_may_be_followed_by_another() -> None:
+    first = {
+        1: speaking("It is Rome", current_time=1000),
+        2: speaking(".", current_time=2000, end_of_turn=True),
+    }
+    result = await asked(lambda n: first.get(n, {}), Seen())
+    assert (result.answered, result.said.text) == (True, "It is Rome.")
+    both = first | {4: speaking("It is Oslo.", current_time=4000, end_of_turn=True)}
+    result = await asked(lambda n: both.get(n, {}), Seen())
+    assert (result.answered, result.said.text) == (True, "It is Rome. It is Oslo.")
 
 
 async def test_silence_ends_at_the_time_limit() -> None:
     result = await asked(lambda _: {}, Seen(), patience_s=0.5)
     assert not result.answered
-    assert not len(result.speech)
+    assert not len(result.said.audio)
 
 
 async def test_an_error_is_shown_and_the_conversation_continues() -> None:
@@ -137,8 +149,8 @@ async def test_the_recording_is_sent_and_then_silence() -> None:
         await wire.begin()
         for number in range(1, 4):
             sent.append(pybase64.b64decode((await wire.expect("audio_chunk"))["audio"]))
-            end = number == 3
-            await wire.send("result", **speaking("x", current_time=number * 1000, end_of_turn=end))
+            spoken = speaking("x", end_of_turn=True) if number == 3 else {"is_listen": True}
+            await wire.send("result", **spoken | {"current_time": number * 1000})
 
     async with talking_to(script) as session:
         await session.prepare()

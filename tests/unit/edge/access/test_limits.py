@@ -72,12 +72,12 @@ def test_audio_may_run_ahead_up_to_the_limit() -> None:
 
 @pytest.mark.parametrize("samples", [16_000, 320, 319, 160, 128])
 def test_a_microphone_and_a_camera_are_never_limited(samples: int) -> None:
-    """Chunks of one second, 20 ms, a little less, 10 ms, and of an AudioWorklet, for an hour each."""
+    """Chunks of one second, 20 ms, a little less, 10 ms, and of an AudioWorklet, for ten minutes each."""
     clock, limits = Clock(), EdgeSettings()
     rate, width = limits.input_messages_per_s, 4 * 4 // 3
     budget = InputBudget(limits.input_ahead_s, rate, limits.input_bytes_per_s, clock=clock)
     began, since_frame = clock.now, 0.0
-    while clock.now < began + 3600:
+    while clock.now < began + 600:
         since_frame += samples / 16_000
         frames = int(since_frame * 5)  # five pictures per second, and as many reports of playback
         since_frame -= frames / 5
