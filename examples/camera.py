@@ -6,6 +6,7 @@ CAMERA is the number of a camera, such as 0 (needs `pip install opencv-python`),
 import asyncio
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from antiphon import connect_duplex
@@ -17,8 +18,10 @@ def camera(name: str) -> Callable[[], list[bytes]]:
     if not name.isdigit():
         picture = Path(name).read_bytes()
         return lambda: [picture]
-    import cv2
-
+    try:
+        cv2 = import_module("cv2")
+    except ImportError as error:
+        sys.exit(f"{error}: run `pip install opencv-python`")
     device = cv2.VideoCapture(int(name))
 
     def shoot() -> list[bytes]:

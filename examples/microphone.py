@@ -8,18 +8,26 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from importlib import import_module
 
 import numpy as np
-import sounddevice
 
 from antiphon import connect_duplex
+
+try:
+    sounddevice = import_module("sounddevice")
+except (ImportError, OSError) as error:  # OSError: PortAudio is missing
+    sys.exit(
+        f"{error}: run `pip install sounddevice`, and on Debian `apt-get install libportaudio2`"
+    )
 
 SECOND = 16_000
 
 
 async def microphone() -> AsyncIterator[np.ndarray]:
     """Seconds of the microphone: float32, mono, 16 kHz."""
-    loop, captured = asyncio.get_running_loop(), asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    captured: asyncio.Queue[np.ndarray] = asyncio.Queue()
 
     def capture(block: np.ndarray, *_: object) -> None:  # runs on the thread of the sound card
         loop.call_soon_threadsafe(captured.put_nowait, block[:, 0].copy())

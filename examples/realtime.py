@@ -7,6 +7,7 @@ import asyncio
 import sys
 import time
 from itertools import chain
+from typing import Literal
 
 from antiphon import connect_realtime
 from antiphon.client.results import Spoken
@@ -14,7 +15,7 @@ from antiphon.client.sound import load_wav, paced, padded_chunks, silence
 
 
 async def main(question: str, url: str = "ws://127.0.0.1:8006", version: str = "1") -> None:
-    number = 2 if version == "2" else 1
+    number: Literal[1, 2] = 2 if version == "2" else 1
     async with connect_realtime(url, mode="audio", version=number) as session:
         await session.wait_for_turn()
         await session.update("You are a helpful assistant.")

@@ -149,7 +149,7 @@ async def _reply(
             aclosing(session.converse(question)) as units,
         ):
             async for unit in units:
-                log.add(unit)
+                log.add(unit.message, unit.audio)
                 if log.answers(asked_s):
                     return log.turns
                 if not unit.is_listen:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Unpack, assert_never
+from typing import Any, TypeVar, Unpack, assert_never
 
 from antiphon.client.link import Link, open_link
 from antiphon.client.options import ClientOptions, with_options
@@ -41,25 +41,32 @@ ChatItem = Piece | PrefillProgress | PrefillDone | UnstreamedChatDone
 History = str | Iterable[ConversationMessage | Mapping[str, Any]]
 """One question, or messages."""
 
+Done = TypeVar("Done")
+
 PARSER = Parser(ChatServerMessage)
 
 
 class Answer(Session[Queued, ChatItem]):
     """A streamed answer. `ask` creates it; every call may raise ServerError or SessionOver.
 
-    `input_tokens` is set once the server has read the request, `done` once the answer is complete.
+    `input_tokens` is set once the server has read the request.
     """
 
     def __init__(self, link: Link, on_progress: Callable[[float], None] | None) -> None:
         super().__init__(link, PARSER)
         self.input_tokens: int | None = None
-        self.done: UnstreamedChatDone | None = None
+        self._done: UnstreamedChatDone | None = None
         self._on_progress = on_progress
 
     @property
     def recording_id(self) -> str | None:
         """Id of the server's recording, once the answer is complete."""
-        return self.done.recording_session_id if self.done else None
+        return self._done.recording_session_id if self._done else None
+
+    @property
+    def done(self) -> UnstreamedChatDone:
+        """The end of the answer. Raises RuntimeError before it has arrived."""
+        return arrived(self._done)
 
     async def pieces(self) -> AsyncIterator[Piece]:
         """The pieces of the answer; none with `streaming=False` (see `done`)."""
@@ -73,13 +80,12 @@ class Answer(Session[Queued, ChatItem]):
                 case PrefillDone(input_tokens=input_tokens):
                     self.input_tokens = input_tokens
                 case UnstreamedChatDone():
-                    self.done = item
+                    self._done = item
 
     async def whole(self) -> UnstreamedChatDone:
         """Wait for the complete answer."""
         async for _ in self.pieces():
             pass
-        assert self.done is not None, "an answer without its end raises"
         return self.done
 
     async def stop(self) -> None:
@@ -118,6 +124,13 @@ async def ask(
     async with run_session(Answer(link, on_progress)) as answer:
         await answer._send(request)  # noqa: SLF001
         yield answer
+
+
+def arrived(done: Done | None) -> Done:
+    """The end of an answer. Raises RuntimeError before it has arrived."""
+    if done is None:
+        raise RuntimeError("the answer has not ended: read all its pieces before its `done`")
+    return done
 
 
 def request_fields(

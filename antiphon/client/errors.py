@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import orjson
 from websockets.exceptions import InvalidMessage, InvalidProxy, InvalidProxyMessage, InvalidStatus
 
+from antiphon.client.turns import Turn
 from antiphon.shared_schemas.wire import Error
-
-if TYPE_CHECKING:
-    from antiphon.client.turns import Turn
 
 
 class ClientError(Exception):

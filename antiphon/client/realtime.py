@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Unpack
 
-from antiphon.client.chat import History, request_fields
+from antiphon.client.chat import History, arrived, request_fields
 from antiphon.client.errors import InvalidAudio
 from antiphon.client.link import Link, open_link
 from antiphon.client.options import ClientOptions, with_options
@@ -167,17 +167,21 @@ async def connect_realtime(
 
 
 class RealtimeChatClient(Session[RealtimePlace, Spoken | ResponseDone]):
-    """One connection with a request at a time. Every error ends it: ServerError, then SessionOver.
-
-    `done` is the end of the last answer: its text, `recording_session_id`, and `tool_calls` and `usage`, if
-    there are any.
-    """
+    """One connection with a request at a time. Every error ends it: ServerError, then SessionOver."""
 
     created: SessionCreatedV2
 
     def __init__(self, link: Link) -> None:
         super().__init__(link, PARSER_V2)
-        self.done: ResponseDone | None = None
+        self._done: ResponseDone | None = None
+
+    @property
+    def done(self) -> ResponseDone:
+        """The end of the last answer: its text, `recording_session_id`, `tool_calls` and `usage`, if any.
+
+        Raises RuntimeError before it has arrived.
+        """
+        return arrived(self._done)
 
     async def ask(
         self,
@@ -193,23 +197,33 @@ class RealtimeChatClient(Session[RealtimePlace, Spoken | ResponseDone]):
 
         The arguments are those of `antiphon.ask`. Read an answer to its end before the next request.
         """
-        self.done = None
+        self._done = None
         asked = request_fields(history, streaming, generation, tts, tools, options)
         await self._send({"type": "input.append", "input": asked})
         async for item in self.events():
             if isinstance(item, ResponseDone):
-                self.done = item
+                self._done = item
                 return
             yield item
 
-    async def whole(self, history: History, **request: Any) -> ResponseDone:
+    async def whole(
+        self,
+        history: History,
+        *,
+        generation: ChatGeneration | None = None,
+        tts: ChatTts | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> ResponseDone:
         """The end of the answer, which has the whole text and `audio` as bytes of float32 at 24 kHz.
 
-        Takes the arguments of `ask` except `streaming`.
+        The arguments are those of `antiphon.ask`.
         """
-        async for _ in self.ask(history, streaming=False, **request):
+        asked = self.ask(
+            history, streaming=False, generation=generation, tts=tts, tools=tools, options=options
+        )
+        async for _ in asked:
             pass
-        assert self.done is not None, "an answer without its end raises"
         return self.done
 
     async def begin(self) -> SessionCreatedV2:

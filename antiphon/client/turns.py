@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from antiphon.client.results import Unit
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.messages.duplex import Result
 
@@ -55,22 +54,23 @@ class TurnLog:
 
     def __init__(self) -> None:
         self._counter = TurnCounter()
-        self._units: list[list[Unit]] = []
+        self._turns: list[list[tuple[Result, Samples]]] = []
         self._heard_s = 0.0
 
-    def add(self, unit: Unit) -> None:
-        self._heard_s = _heard_s(unit)
-        number = self._counter.take(unit.message)
+    def add(self, result: Result, audio: Samples) -> None:
+        """Add a unit with its audio as float32."""
+        self._heard_s = result.current_time / 1000
+        number = self._counter.take(result)
         if number is None:
             return
-        if number == len(self._units):
-            self._units.append([])
-        self._units[number].append(unit)
+        if number == len(self._turns):
+            self._turns.append([])
+        self._turns[number].append((result, audio))
 
     @property
     def turns(self) -> tuple[Turn, ...]:
         """The turns so far."""
-        return tuple(_turn(units) for units in self._units)
+        return tuple(_turn(units) for units in self._turns)
 
     @property
     def text(self) -> str:
@@ -85,7 +85,7 @@ class TurnLog:
     @property
     def is_complete(self) -> bool:
         """The model has spoken, and ended its last turn itself."""
-        return bool(self._units) and self._units[-1][-1].end_of_turn
+        return bool(self._turns) and self._turns[-1][-1][0].end_of_turn
 
     def answers(self, asked_s: float, followed_s: float = FOLLOWED_S) -> bool:
         """The answer to a question that ended at this position is complete.
@@ -95,9 +95,9 @@ class TurnLog:
         """
         if not self.is_complete:
             return False
-        began_s, ended_s = _heard_s(self._units[-1][0]), _heard_s(self._units[-1][-1])
-        followed = began_s > asked_s or self._heard_s >= ended_s + followed_s
-        return ended_s > asked_s and followed
+        last = self.turns[-1]
+        followed = last.start_s > asked_s or self._heard_s >= last.end_s + followed_s
+        return last.end_s > asked_s and followed
 
 
 def joined_text(turns: tuple[Turn, ...]) -> str:
@@ -108,18 +108,15 @@ def joined_audio(turns: tuple[Turn, ...]) -> Samples:
     return np.concatenate([SILENCE, *(turn.audio for turn in turns)])
 
 
-def _turn(units: list[Unit]) -> Turn:
+def _turn(units: list[tuple[Result, Samples]]) -> Turn:
+    first, last = units[0][0], units[-1][0]
     return Turn(
-        text="".join(unit.text for unit in units).strip(),
-        audio=np.concatenate([SILENCE, *(unit.audio for unit in units)]),
-        start_s=_heard_s(units[0]),
-        end_s=_heard_s(units[-1]),
-        interrupted=not units[-1].end_of_turn,
+        text="".join(result.text for result, _ in units).strip(),
+        audio=np.concatenate([SILENCE, *(audio for _, audio in units)]),
+        start_s=first.current_time / 1000,
+        end_s=last.current_time / 1000,
+        interrupted=not last.end_of_turn,
     )
-
-
-def _heard_s(unit: Unit) -> float:
-    return unit.message.current_time / 1000
 
 
 def speech_end_s(samples: Samples) -> float:

@@ -44,7 +44,7 @@ class ConversationResult:
     def add(self, unit: Unit, latency: UnitLatency | None) -> None:
         if latency is not None:
             self.latencies.append(latency)
-        self.said.add(unit)
+        self.said.add(unit.message, unit.audio)
 
 
 class SpokenQuestion:

@@ -117,7 +117,6 @@ async def test_a_chat_with_several_requests() -> None:
         pieces = [p async for p in chat.ask("Hello.", generation=generation, tools=[TOOL])]
         assert [piece.text for piece in pieces] == ["Hi", ""]
         np.testing.assert_array_equal(pieces[1].audio, SPOKEN)
-        assert chat.done is not None
         assert (chat.done.text, chat.done.reason, chat.done.usage) == ("Hi", "turn_end", USAGE)
         assert chat.done.tool_calls is not None
         calls = chat.done.tool_calls
