@@ -45,10 +45,26 @@ class SpokenReply:
 
 
 class Client:
-    """An edge such as `ws://127.0.0.1:8006`. The options are those of `connect_duplex`."""
+    """Asks spoken questions to an edge, and reads its recordings."""
 
     @with_options
     def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
+        """Nothing connects before the first call.
+
+        Args:
+            url: Address of an edge, such as `ws://127.0.0.1:8006`.
+            api_key: Key of an edge with API keys.
+            tls: Replaces the default checks of the certificate of a `wss://` address.
+            open_timeout_s: Time to connect, in seconds.
+            binary: Send and receive media as bytes instead of base64, if the edge supports it: 25 % less
+                traffic.
+            pcm: With `binary`: `"s16"` halves the traffic again, and rounds the audio to 16 bits.
+            transcript: Ask for the user's words, `user_text` of the results, if the worker recognises them.
+                Not in chat.
+            resume: Reconnect to the session after a lost connection, and repeat no message.
+            resume_for_s: How long to try to reconnect, in seconds.
+            other_edges: Addresses of further edges to reconnect through.
+        """
         check_options(options)
         self.url = url
         self._options = options

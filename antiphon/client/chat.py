@@ -112,12 +112,31 @@ async def ask(
     options: dict[str, Any] | None = None,
     **how: Unpack[ClientOptions],
 ) -> AsyncIterator[Answer]:
-    """Ask an edge such as `ws://127.0.0.1:8006`; leaving the block drops the rest of the answer.
+    """Ask a question; leaving the block drops the rest of the answer.
 
-    `history` is one question, or messages: ConversationMessage, or `{"role": …, "content": …}` as in the
-    protocol. `on_progress` is called with the share (0 to 1) of a long request that the server has read.
-    `tools` are definitions in the form of OpenAI's API; `done.tool_calls` are the model's calls.
-    `options` are further fields of the request, such as `omni_mode`. Raises CannotConnect.
+    Args:
+        url: Address of an edge, such as `ws://127.0.0.1:8006`.
+        history: One question, or messages: ConversationMessage, or `{"role": …, "content": …}` as in the
+            protocol.
+        streaming: Send the answer in pieces; False: at once, in `Answer.whole`.
+        generation: Settings of the model.
+        tts: Speak the answer, and how.
+        tools: Definitions in the form of OpenAI's API; `done.tool_calls` are the model's calls.
+        on_progress: Called with the share (0 to 1) of a long request that the server has read.
+        options: Further fields of the request, such as `omni_mode`.
+        api_key: Key of an edge with API keys.
+        tls: Replaces the default checks of the certificate of a `wss://` address.
+        open_timeout_s: Time to connect, in seconds.
+        binary: Send and receive media as bytes instead of base64, if the edge supports it: 25 % less
+            traffic.
+        pcm: With `binary`: `"s16"` halves the traffic again, and rounds the audio to 16 bits.
+        transcript: Ask for the user's words, `user_text` of the results, if the worker recognises them. Not
+            in chat.
+        resume: Reconnect to the session after a lost connection, and repeat no message.
+        resume_for_s: How long to try to reconnect, in seconds.
+        other_edges: Addresses of further edges to reconnect through.
+
+    Raises CannotConnect.
     """
     request = request_fields(history, streaming, generation, tts, tools, options)
     link = await open_link(url, "/ws/chat", how, progress="1" if on_progress else None)

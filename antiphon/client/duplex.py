@@ -195,10 +195,26 @@ async def connect_duplex(
     timing: bool = False,
     **how: Unpack[ClientOptions],
 ) -> AsyncIterator[DuplexSession]:
-    """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block ends the session.
+    """Connect to an edge for a full-duplex conversation; leaving the block ends the session.
 
-    `video` selects the kind with camera frames (ignored with a `session_id`); `timing` adds the
-    milliseconds of each hop to every result. Raises CannotConnect.
+    Args:
+        url: Address of an edge, such as `ws://127.0.0.1:8006`.
+        session_id: Id of the session; by default a new one.
+        video: Send camera frames too; ignored with a `session_id`.
+        timing: Add the milliseconds of each hop to every result.
+        api_key: Key of an edge with API keys.
+        tls: Replaces the default checks of the certificate of a `wss://` address.
+        open_timeout_s: Time to connect, in seconds.
+        binary: Send and receive media as bytes instead of base64, if the edge supports it: 25 % less
+            traffic.
+        pcm: With `binary`: `"s16"` halves the traffic again, and rounds the audio to 16 bits.
+        transcript: Ask for the user's words, `user_text` of the results, if the worker recognises them. Not
+            in chat.
+        resume: Reconnect to the session after a lost connection, and repeat no message.
+        resume_for_s: How long to try to reconnect, in seconds.
+        other_edges: Addresses of further edges to reconnect through.
+
+    Raises CannotConnect.
     """
     sid = checked_session_id(session_id) or new_session_id("omni" if video else "adx")
     asked = "1" if timing else None

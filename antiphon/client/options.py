@@ -16,28 +16,26 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class ClientOptions(TypedDict, total=False):
-    """Connection options that every `connect_...` accepts.
-
-    `api_key` is for an edge with keys; `tls` replaces the default checks; `open_timeout_s` is 10 by
-    default. `binary` sends media as bytes instead of base64 if the edge supports it; `pcm` is then the
-    audio format in both directions: 16-bit samples halve the traffic again, and round the audio.
-
-    `transcript` asks for the user's words in `user_text` of the results, if the worker recognises them.
-    Chat has none.
-
-    `resume`: after a broken connection, reconnect to the session for up to `resume_for_s` (15 by
-    default, as the edges wait), through the same edge or one of `other_edges`.
-    """
+    """Connection options that every `connect_...` accepts. Their docstrings repeat these texts for editors."""
 
     api_key: str | None
+    """Key of an edge with API keys."""
     tls: ssl.SSLContext | None
+    """Replaces the default checks of the certificate of a `wss://` address."""
     open_timeout_s: float
+    """Time to connect, in seconds."""
     binary: bool
+    """Send and receive media as bytes instead of base64, if the edge supports it: 25 % less traffic."""
     pcm: PcmFormat | Literal["f32", "s16"]
+    """With `binary`: `"s16"` halves the traffic again, and rounds the audio to 16 bits."""
     transcript: bool
+    """Ask for the user's words, `user_text` of the results, if the worker recognises them. Not in chat."""
     resume: bool
+    """Reconnect to the session after a lost connection, and repeat no message."""
     resume_for_s: float
+    """How long to try to reconnect, in seconds."""
     other_edges: Sequence[str]
+    """Addresses of further edges to reconnect through."""
 
 
 _FLAG = (bool, "True or False")

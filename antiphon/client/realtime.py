@@ -155,9 +155,26 @@ async def connect_realtime(
     playback_ack: bool = False,
     **how: Unpack[ClientOptions],
 ) -> AsyncIterator[RealtimeSession]:
-    """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block ends the session.
+    """Connect to an edge for a full-duplex conversation; leaving the block ends the session.
 
-    `version` is that of the realtime API. `mode=chat` is `connect_realtime_chat`. Raises CannotConnect.
+    Args:
+        url: Address of an edge, such as `ws://127.0.0.1:8006`.
+        mode: With or without camera frames; `connect_realtime_chat` is the mode `chat`.
+        version: Version of the realtime API.
+        playback_ack: Allow `RealtimeSession.playback_ack`.
+        api_key: Key of an edge with API keys.
+        tls: Replaces the default checks of the certificate of a `wss://` address.
+        open_timeout_s: Time to connect, in seconds.
+        binary: Send and receive media as bytes instead of base64, if the edge supports it: 25 % less
+            traffic.
+        pcm: With `binary`: `"s16"` halves the traffic again, and rounds the audio to 16 bits.
+        transcript: Ask for the user's words, `user_text` of the results, if the worker recognises them. Not
+            in chat.
+        resume: Reconnect to the session after a lost connection, and repeat no message.
+        resume_for_s: How long to try to reconnect, in seconds.
+        other_edges: Addresses of further edges to reconnect through.
+
+    Raises CannotConnect.
     """
     asked = "1" if playback_ack else None
     path, flags = "/v1/realtime", {"notices": "1", "capabilities": "1"}
@@ -242,10 +259,25 @@ class RealtimeChatClient(Session[RealtimePlace, Spoken | ResponseDone]):
 async def connect_realtime_chat(
     url: str, **how: Unpack[ClientOptions]
 ) -> AsyncIterator[RealtimeChatClient]:
-    """Connect to an edge such as `ws://127.0.0.1:8006`; leaving the block closes the connection.
+    """Connect to an edge for several questions; leaving the block closes the connection.
 
     The edge holds a worker only while it answers. With `resume` a broken connection loses nothing of an
     answer; one that breaks between two answers ends with SessionOver: connect again.
+
+    Args:
+        url: Address of an edge, such as `ws://127.0.0.1:8006`.
+        api_key: Key of an edge with API keys.
+        tls: Replaces the default checks of the certificate of a `wss://` address.
+        open_timeout_s: Time to connect, in seconds.
+        binary: Send and receive media as bytes instead of base64, if the edge supports it: 25 % less
+            traffic.
+        pcm: With `binary`: `"s16"` halves the traffic again, and rounds the audio to 16 bits.
+        transcript: Ask for the user's words, `user_text` of the results, if the worker recognises them. Not
+            in chat.
+        resume: Reconnect to the session after a lost connection, and repeat no message.
+        resume_for_s: How long to try to reconnect, in seconds.
+        other_edges: Addresses of further edges to reconnect through.
+
     Raises CannotConnect, ServerError or SessionOver.
     """
     link = await open_link(url, "/v1/realtime", how, mode="chat", notices="1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,20 +17,40 @@ from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import Unauthorized
 from antiphon.client.half_duplex import connect_half_duplex
 from antiphon.client.options import ClientOptions
-from antiphon.client.realtime import connect_realtime
+from antiphon.client.realtime import connect_realtime, connect_realtime_chat
 
 TONE = np.sin(np.arange(16000) / 10).astype(np.float32)
 
 
-@pytest.mark.parametrize(
-    "function", [connect_duplex, connect_half_duplex, connect_realtime, ask, Client]
-)
+FUNCTIONS = [
+    *(connect_duplex, connect_half_duplex, connect_realtime, connect_realtime_chat),
+    *(ask, Client),
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_the_options_are_parameters(function: Callable[..., object]) -> None:
     parameters = inspect.signature(function).parameters
     assert parameters["api_key"].annotation == "str | None"
     assert set(ClientOptions.__annotations__) <= set(parameters)
     assert parameters["resume_for_s"].default == 15.0
     assert all(one.kind is not one.VAR_KEYWORD for one in parameters.values())
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_parameter_is_described_where_editors_show_it(
+    function: Callable[..., object],
+) -> None:
+    """`help` and editors show the docstring; an editor also shows that of an option's field."""
+    text = inspect.getdoc(function.__init__ if isinstance(function, type) else function)
+    described = dict(re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", text or "", re.MULTILINE))
+    described = {name: " ".join(words.split()) for name, words in described.items()}
+    assert list(described) == list(inspect.signature(function).parameters)
+    fields = re.findall(
+        r'^    (\w+): .+\n    """(.+)"""', inspect.getsource(ClientOptions), re.MULTILINE
+    )
+    assert dict(fields).items() <= described.items()
+    assert set(dict(fields)) == set(ClientOptions.__annotations__)
 
 
 async def test_a_misspelt_option_is_refused() -> None:
