@@ -98,7 +98,7 @@ class Client:
             tts_ref_audio: A voice for the speech alone, if it is another one.
             ref_audio_path: The name of a voice on the server, in place of `ref_audio`.
             patience_s: How long to wait for speech after the question, and between two pieces of speech.
-            longest_s: How long the reply may be.
+            longest_s: How long after the question the reply may end.
 
         Raises NoAnswer without a complete reply in these times, or if there is no worker that could take
         the session for `patience_s`. Raises InvalidAudio, OSError for the file, the errors of
@@ -159,9 +159,10 @@ async def _reply(
     """Ask, and return what the model says. Raises NoAnswer."""
     asked_s, log, clock = speech_end_s(question), TurnLog(), asyncio.get_running_loop()
     sent_at = clock.time() + len(question) / INPUT_RATE
+    last_at = sent_at + longest_s
     try:
         async with (
-            asyncio.timeout_at(sent_at + patience_s) as limit,
+            asyncio.timeout_at(min(sent_at + patience_s, last_at)) as limit,
             aclosing(session.converse(question)) as units,
         ):
             async for unit in units:
@@ -169,12 +170,11 @@ async def _reply(
                 if log.answers(asked_s):
                     return log.turns
                 if not unit.is_listen:
-                    until = max(sent_at, clock.time()) + patience_s
-                    limit.reschedule(min(until, sent_at + patience_s + longest_s))
+                    limit.reschedule(min(max(sent_at, clock.time()) + patience_s, last_at))
     except TimeoutError:
         if log.is_complete:
             return log.turns
-        if clock.time() >= sent_at + patience_s + longest_s:
+        if clock.time() >= last_at:
             raise _no_answer(f"the reply did not end within {longest_s:g} s", log) from None
         raise _no_answer(f"no complete reply within {patience_s:g} s", log) from None
     raise _no_answer("the session ended before the reply was complete", log)

@@ -9,7 +9,8 @@ async with ask("ws://127.0.0.1:8006", "Who are you?") as answer:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, TypeVar, Unpack, assert_never
 
 from antiphon.client.link import Link, open_link
@@ -52,8 +53,14 @@ class Answer(Session[Queued, ChatItem]):
     `input_tokens` is set once the server has read the request.
     """
 
-    def __init__(self, link: Link, on_progress: Callable[[float], None] | None) -> None:
+    def __init__(
+        self,
+        link: Link,
+        request: Mapping[str, Any],
+        on_progress: Callable[[float], None] | None,
+    ) -> None:
         super().__init__(link, PARSER)
+        self._request_fields = request
         self.input_tokens: int | None = None
         self._done: UnstreamedChatDone | None = None
         self._on_progress = on_progress
@@ -88,6 +95,9 @@ class Answer(Session[Queued, ChatItem]):
             pass
         return self.done
 
+    async def begin(self) -> None:
+        await self._send(self._request_fields)
+
     async def stop(self) -> None:
         """Stop the answer; `done` then has the text up to this point."""
         await self._send({"type": "stop"})
@@ -99,8 +109,7 @@ class Answer(Session[Queued, ChatItem]):
 
 
 @with_options
-@asynccontextmanager
-async def ask(
+def ask(
     url: str,
     history: History,
     *,
@@ -111,7 +120,7 @@ async def ask(
     on_progress: Callable[[float], None] | None = None,
     options: dict[str, Any] | None = None,
     **how: Unpack[ClientOptions],
-) -> AsyncIterator[Answer]:
+) -> AbstractAsyncContextManager[Answer]:
     """Ask a question; leaving the block drops the rest of the answer.
 
     Args:
@@ -139,10 +148,8 @@ async def ask(
     Raises CannotConnect.
     """
     request = request_fields(history, streaming, generation, tts, tools, options)
-    link = await open_link(url, "/ws/chat", how, progress="1" if on_progress else None)
-    async with run_session(Answer(link, on_progress)) as answer:
-        await answer._send(request)  # noqa: SLF001
-        yield answer
+    link = partial(open_link, url, "/ws/chat", how, progress="1" if on_progress else None)
+    return run_session(link, partial(Answer, request=request, on_progress=on_progress))
 
 
 def arrived(done: Done | None) -> Done:

@@ -18,7 +18,8 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Unpack
@@ -186,15 +187,14 @@ class DuplexSession(Session[Queued, Unit]):
 
 
 @with_options
-@asynccontextmanager
-async def connect_duplex(
+def connect_duplex(
     url: str,
     *,
     session_id: str | None = None,
     video: bool = False,
     timing: bool = False,
     **how: Unpack[ClientOptions],
-) -> AsyncIterator[DuplexSession]:
+) -> AbstractAsyncContextManager[DuplexSession]:
     """Connect to an edge for a full-duplex conversation; leaving the block ends the session.
 
     Args:
@@ -218,6 +218,6 @@ async def connect_duplex(
     """
     sid = checked_session_id(session_id) or new_session_id("omni" if video else "adx")
     asked = "1" if timing else None
-    link = await open_link(url, f"/ws/duplex/{sid}", how, capabilities="1", timing=asked)
-    async with run_session(DuplexSession(link, sid)) as session:
-        yield session
+    path = f"/ws/duplex/{sid}"
+    link = partial(open_link, url, path, how, capabilities="1", timing=asked)
+    return run_session(link, partial(DuplexSession, session_id=sid))

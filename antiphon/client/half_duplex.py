@@ -21,7 +21,8 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Unpack
@@ -193,10 +194,9 @@ class _Playback:
 
 
 @with_options
-@asynccontextmanager
-async def connect_half_duplex(
+def connect_half_duplex(
     url: str, *, session_id: str | None = None, **how: Unpack[ClientOptions]
-) -> AsyncIterator[HalfDuplexSession]:
+) -> AbstractAsyncContextManager[HalfDuplexSession]:
     """Connect to an edge for a conversation in turns; leaving the block ends the session.
 
     Args:
@@ -217,6 +217,5 @@ async def connect_half_duplex(
     Raises CannotConnect.
     """
     sid = checked_session_id(session_id) or new_session_id("hdx")
-    link = await open_link(url, f"/ws/half_duplex/{sid}", how, capabilities="1")
-    async with run_session(HalfDuplexSession(link, sid)) as session:
-        yield session
+    link = partial(open_link, url, f"/ws/half_duplex/{sid}", how, capabilities="1")
+    return run_session(link, partial(HalfDuplexSession, session_id=sid))

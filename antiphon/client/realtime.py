@@ -17,7 +17,8 @@ async with connect_realtime_chat("ws://127.0.0.1:8006") as chat:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, Literal, Unpack
 
 from antiphon.client.chat import History, arrived, request_fields
@@ -146,15 +147,14 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
 
 
 @with_options
-@asynccontextmanager
-async def connect_realtime(
+def connect_realtime(
     url: str,
     *,
     mode: Literal["video", "audio"] = "video",
     version: Literal[1, 2] = 1,
     playback_ack: bool = False,
     **how: Unpack[ClientOptions],
-) -> AsyncIterator[RealtimeSession]:
+) -> AbstractAsyncContextManager[RealtimeSession]:
     """Connect to an edge for a full-duplex conversation; leaving the block ends the session.
 
     Args:
@@ -178,9 +178,8 @@ async def connect_realtime(
     """
     asked = "1" if playback_ack else None
     path, flags = "/v1/realtime", {"notices": "1", "capabilities": "1"}
-    link = await open_link(url, path, how, mode=mode, playback_ack=asked, **flags)
-    async with run_session(RealtimeSession(link, version)) as session:
-        yield session
+    link = partial(open_link, url, path, how, mode=mode, playback_ack=asked, **flags)
+    return run_session(link, partial(RealtimeSession, version=version))
 
 
 class RealtimeChatClient(Session[RealtimePlace, Spoken | ResponseDone]):
@@ -243,11 +242,10 @@ class RealtimeChatClient(Session[RealtimePlace, Spoken | ResponseDone]):
             pass
         return self.done
 
-    async def begin(self) -> SessionCreatedV2:
+    async def begin(self) -> None:
         await self.wait_for_turn()
         message = {"type": "session.init", "payload": {}}
         self.created = await self._request(message, SessionCreatedV2)
-        return self.created
 
     async def stop(self, reason: str = "user_stop") -> SessionClosedV2:
         """Stop the answer and close the connection."""
@@ -255,10 +253,9 @@ class RealtimeChatClient(Session[RealtimePlace, Spoken | ResponseDone]):
 
 
 @with_options
-@asynccontextmanager
-async def connect_realtime_chat(
+def connect_realtime_chat(
     url: str, **how: Unpack[ClientOptions]
-) -> AsyncIterator[RealtimeChatClient]:
+) -> AbstractAsyncContextManager[RealtimeChatClient]:
     """Connect to an edge for several questions; leaving the block closes the connection.
 
     The edge holds a worker only while it answers. With `resume` a broken connection loses nothing of an
@@ -280,7 +277,5 @@ async def connect_realtime_chat(
 
     Raises CannotConnect, ServerError or SessionOver.
     """
-    link = await open_link(url, "/v1/realtime", how, mode="chat", notices="1")
-    async with run_session(RealtimeChatClient(link)) as chat:
-        await chat.begin()
-        yield chat
+    link = partial(open_link, url, "/v1/realtime", how, mode="chat", notices="1")
+    return run_session(link, RealtimeChatClient)

@@ -205,6 +205,9 @@ class Session(ABC, Generic[Place, Item]):
         else:
             await self._finish(self._close_error())
 
+    async def begin(self) -> None:
+        """What the client sends before the session is used."""
+
     @abstractmethod
     async def stop(self) -> Any:
         """Ask the server to end the session."""
@@ -362,10 +365,14 @@ AnySession = TypeVar("AnySession", bound=Session[Any, Any])
 
 
 @asynccontextmanager
-async def run_session(session: AnySession) -> AsyncIterator[AnySession]:
-    """Read the session's socket in a task until the block ends, then end the session."""
+async def run_session(
+    connect: Callable[[], Awaitable[Link]], create: Callable[[Link], AnySession]
+) -> AsyncIterator[AnySession]:
+    """Connect, read the session's socket in a task until the block ends, then end the session."""
+    session = create(await connect())
     reader = asyncio.create_task(session.receive(), name="client-reader")
     try:
+        await session.begin()
         yield session
     finally:
         await session.close()

@@ -126,8 +126,8 @@ async def test_an_answer_without_its_end_is_none_and_its_words_are_kept(
 @pytest.mark.usefixtures("short_seconds")
 async def test_an_endless_answer_is_given_up() -> None:
     endless = [speaking("la ")] * 500
-    with pytest.raises(NoAnswer, match=r"the reply did not end within 0\.1 s; the model said: la"):
-        await asked(endless, tenfold=True, patience_s=0.1, longest_s=0.1)
+    with pytest.raises(NoAnswer, match=r"the reply did not end within 0\.2 s; the model said: la"):
+        await asked(endless, tenfold=True, longest_s=0.2)
 
 
 @pytest.mark.usefixtures("short_seconds")
