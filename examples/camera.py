@@ -32,10 +32,11 @@ def camera(name: str) -> Callable[[], list[bytes]]:
 
 
 async def main(question: str, name: str, url: str = "ws://127.0.0.1:8006") -> None:
+    shoot = camera(name)
     async with connect_duplex(url, video=True) as session:
         await session.wait_for_turn()
         await session.prepare("Describe what you see.")
-        async for unit in session.converse(load_wav(Path(question)), frames=camera(name)):
+        async for unit in session.converse(load_wav(Path(question)), frames=shoot):
             print("listening" if unit.is_listen else f"speaking: {unit.text}")
             if unit.end_of_turn:
                 break

@@ -1,8 +1,16 @@
 // Stream an answer to a written question: node examples/chat.mjs "Who are you?" [URL]
 const [question, url = "ws://127.0.0.1:8006"] = process.argv.slice(2);
-if (!question) throw new Error("usage: node examples/chat.mjs QUESTION [URL]");
+
+function fail(text) {
+  console.error(text);
+  process.exit(1);
+}
+
+if (!question) fail("usage: node examples/chat.mjs QUESTION [URL]");
+if (!globalThis.WebSocket) fail("needs Node.js 22 or newer; 20.10 or newer with: node --experimental-websocket");
 const socket = new WebSocket(`${url}/ws/chat`);
 
+socket.onerror = () => fail(`cannot connect to ${url}, or the connection broke`);
 socket.onopen = () =>
   socket.send(
     JSON.stringify({ messages: [{ role: "user", content: question }], streaming: true }),
@@ -11,7 +19,7 @@ socket.onopen = () =>
 socket.onmessage = ({ data }) => {
   const message = JSON.parse(data);
   if (message.type === "chunk") process.stdout.write(message.text_delta ?? "");
-  if (message.type === "error") throw new Error(message.error);
+  if (message.type === "error") fail(message.error);
   if (message.type === "done") {
     console.log("\nrecorded as", message.recording_session_id);
     socket.close();

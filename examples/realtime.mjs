@@ -2,7 +2,14 @@
 import { readFileSync } from "node:fs";
 
 const [file, url = "ws://127.0.0.1:8006"] = process.argv.slice(2);
-if (!file) throw new Error("usage: node examples/realtime.mjs QUESTION.wav [URL]");
+
+function fail(text) {
+  console.error(text);
+  process.exit(1);
+}
+
+if (!file) fail("usage: node examples/realtime.mjs QUESTION.wav [URL]");
+if (!globalThis.WebSocket) fail("needs Node.js 22 or newer; 20.10 or newer with: node --experimental-websocket");
 const wav = readFileSync(file); // 16-bit mono at 16 kHz, with the usual header of 44 bytes
 const samples = new Int16Array(wav.buffer.slice(wav.byteOffset + 44, wav.byteOffset + wav.length));
 const question = Float32Array.from(samples, (sample) => sample / 32768);
@@ -19,6 +26,7 @@ function sendSecond() {
   send({ type: "input.append", input: { audio: Buffer.from(second.buffer).toString("base64") } });
 }
 
+socket.onerror = () => fail(`cannot connect to ${url}, or the connection broke`);
 socket.onmessage = ({ data }) => {
   const event = JSON.parse(data);
   if (event.type === "session.queue_done") {
@@ -31,6 +39,7 @@ socket.onmessage = ({ data }) => {
     // The model listens again: its answer is complete.
     if (event.kind === "listen" && spoken > 0) send({ type: "session.close" });
   }
+  if (event.type === "error") fail(event.error.message);
   if (event.type === "session.closed") {
     console.log(`${spoken.toFixed(1)} s of speech; closed: ${event.reason}`);
   }

@@ -1,7 +1,14 @@
 // Several questions on one realtime connection: node examples/realtime_chat.mjs "Who are you?" "And I?" [URL]
 const questions = process.argv.slice(2);
 const url = questions.at(-1)?.startsWith("ws") ? questions.pop() : "ws://127.0.0.1:8006";
-if (!questions.length) throw new Error("usage: node examples/realtime_chat.mjs QUESTION ... [URL]");
+
+function fail(text) {
+  console.error(text);
+  process.exit(1);
+}
+
+if (!questions.length) fail("usage: node examples/realtime_chat.mjs QUESTION ... [URL]");
+if (!globalThis.WebSocket) fail("needs Node.js 22 or newer; 20.10 or newer with: node --experimental-websocket");
 const socket = new WebSocket(`${url}/v1/realtime?mode=chat`);
 const messages = [];
 const send = (event) => socket.send(JSON.stringify(event));
@@ -12,6 +19,7 @@ function ask() {
   send({ type: "input.append", input: { messages, streaming: true } });
 }
 
+socket.onerror = () => fail(`cannot connect to ${url}, or the connection broke`);
 socket.onmessage = ({ data }) => {
   const event = JSON.parse(data);
   if (event.type === "session.queue_done") send({ type: "session.init", payload: {} });
@@ -22,5 +30,6 @@ socket.onmessage = ({ data }) => {
     process.stdout.write("\n");
     ask();
   }
+  if (event.type === "error") fail(event.error.message);
   if (event.type === "session.closed") console.log(`closed: ${event.reason}`);
 };

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from asyncio import to_thread
@@ -177,6 +178,46 @@ def test_without_arguments_a_program_shows_them(program: str) -> None:
     assert done.returncode == 1
     assert f"examples/{program} " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("program", ["chat.mjs", "realtime.mjs", "realtime_chat.mjs", "talk.mjs"])
+def test_a_program_in_javascript_says_in_one_line_what_is_missing(
+    program: str, tmp_path: Path
+) -> None:
+    path = ROOT / "examples" / program
+    if program == "talk.mjs":
+        page = (ROOT / "docs" / "javascript-client.md").read_text()
+        path = tmp_path / program
+        path.write_text(page.split("```js\n")[1].split("```")[0].replace("8006", "1"))
+        shutil.copy(QUESTION, tmp_path / "question.wav")
+    for flag, words in (
+        ("--no-experimental-websocket", "needs Node.js 22 or newer"),
+        ("--no-warnings", "cannot connect"),
+    ):
+        command = [str(NODE), flag, str(path), str(QUESTION), "ws://127.0.0.1:1"]
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 1
+        [line] = done.stderr.splitlines()
+        assert line.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("program", "package"), [("microphone.py", "sounddevice"), ("camera.py", "cv2")]
+)
+def test_a_missing_package_is_named_in_one_line(program: str, package: str, tmp_path: Path) -> None:
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('no {package}')")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / program), str(QUESTION), "0", "ws://127.0.0.1:1"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"no {package}: run `pip install ")
 
 
 def test_every_example_is_listed_and_tested() -> None:
