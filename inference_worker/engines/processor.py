@@ -1,5 +1,6 @@
 """The interface that every engine implements. docs/write-an-engine.md has the method chain.
 
+An engine overrides what is abstract, and of the rest what it needs: the defaults do nothing or refuse.
 All methods block and are called on engine threads. Calls on one view never overlap; views of
 different sessions may be called from different threads at the same time.
 """
@@ -31,7 +32,7 @@ from antiphon.shared_schemas.registry import Memory
 from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
 
 
-class SessionView(ABC):
+class SessionView(ABC):  # noqa: B024
     """One session on an engine."""
 
     take_usage: Callable[[], TokenUsage | None] | None = None
@@ -41,12 +42,10 @@ class SessionView(ABC):
     nothing is counted.
     """
 
-    @abstractmethod
-    def stop(self) -> None:
+    def stop(self) -> None:  # noqa: B027
         """Abandon work in progress. Safe to call from any thread, at any time, more than once."""
 
-    @abstractmethod
-    def cleanup(self) -> None:
+    def cleanup(self) -> None:  # noqa: B027
         """Free everything the session holds; the view is unusable afterwards."""
 
 
@@ -94,13 +93,14 @@ class DuplexView(SessionView):
     def generate(self, force_listen: bool = False) -> UnitResult:
         """Decide whether to listen or speak in this unit; `force_listen` stops speech at once."""
 
-    @abstractmethod
     def finalize(self) -> None:
         """Close the unit. Required before the next prefill."""
 
-    @abstractmethod
     def replay(self, units: Sequence[PastUnit]) -> None:
-        """Rebuild the context of a conversation that another worker began. Called after `prepare`."""
+        """Rebuild the context of a conversation that another worker began. Called after `prepare`.
+
+        The default is for engines that keep nothing of past units.
+        """
 
     def played(self, played_ms: float) -> None:
         """Report how much of the current (or last) answer's audio the client has played.
@@ -192,8 +192,7 @@ class UnifiedProcessor(ABC):
     @abstractmethod
     def info(self) -> EngineInfo: ...
 
-    @abstractmethod
-    def load(self, report: LoadProgress) -> None:
+    def load(self, report: LoadProgress) -> None:  # noqa: B027
         """Load weights and warm up (seconds). Raises EngineLoadError with the remedy."""
 
     def set_duplex_mode(self) -> DuplexView:
@@ -215,6 +214,5 @@ class UnifiedProcessor(ABC):
         used = psutil.Process().memory_info().rss
         return Memory(int(used), int(psutil.virtual_memory().total))
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Release weights and threads."""

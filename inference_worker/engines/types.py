@@ -61,8 +61,8 @@ class EngineInfo:
     kinds: frozenset[SessionKind]
     device: str
     context_tokens: int
-    sees_frames: bool
-    clones_voice: bool
+    sees_frames: bool = False
+    clones_voice: bool = False
     hears: tuple[str, ...] = ()
     """Codes of the languages that it understands, such as `en`. Empty: not known."""
     speaks: tuple[str, ...] = ()

@@ -77,7 +77,11 @@ def test_the_documented_engine(tmp_path: Path) -> None:
     install(tmp_path, declared["name"], declared["entry-points"][GROUP])
     (tmp_path / "antiphon_echo.py").write_text(module)
     (tmp_path / "test_echo.py").write_text(test)
-    assert "11 passed, 13 skipped" in run(tmp_path, "-m", "pytest", "-q", "test_echo.py")
+    printed = run(tmp_path, "-m", "pytest", "-q", "-rs", "test_echo.py")
+    assert "11 passed, 13 skipped" in printed
+    assert "13 of the 24" in page
+    for reason in ("does not serve half_duplex", "does not serve chat", "does not greet"):
+        assert f"echo {reason}" in printed
     assert "<backend|echo|local|" in run(tmp_path, "-m", "antiphon", "worker", "--help")
 
 
