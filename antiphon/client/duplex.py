@@ -85,7 +85,7 @@ class DuplexSession(Session[Queued, Unit]):
         model says before the user speaks. The references are float32 mono at 16 kHz: the voice to speak
         with.
         """
-        fields = config_fields(config or DuplexConfig())
+        fields = config_fields(config, DuplexConfig)
         if greeting:
             fields["greeting"] = greeting
         message: dict[str, Any] = {

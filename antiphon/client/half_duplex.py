@@ -96,7 +96,7 @@ class HalfDuplexSession(Session[Queued, Event]):
         speaks. `system` is a text, or texts and sounds in a row. Sounds are float32 mono at 16 kHz. The
         first one is the voice to speak with, unless `ref_audio` is.
         """
-        fields = config_fields(config or HalfDuplexConfig())
+        fields = config_fields(config, HalfDuplexConfig)
         if greeting:
             fields["greeting"] = greeting
         message: dict[str, Any] = {"type": "prepare", "config": fields}

@@ -6,6 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
+from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
@@ -324,9 +325,25 @@ async def _next(items: AsyncIterator[Item]) -> Item | None:
     return await anext(items, None)
 
 
-def config_fields(config: BaseModel | Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a session as they are sent. The server checks the names of a mapping."""
-    return dict(config) if isinstance(config, Mapping) else config.model_dump()
+def config_fields(config: Any, kind: type[BaseModel], where: str = "config") -> dict[str, Any]:
+    """The settings of a session as they are sent. The server checks their values.
+
+    Raises TypeError for a name that `kind` does not have: the server ignores those.
+    """
+    if config is None or isinstance(config, BaseModel):
+        return (config or kind()).model_dump()
+    if not isinstance(config, Mapping):
+        text = f"{where} is a {type(config).__name__}, a mapping of settings is needed"
+        raise TypeError(f'{text}, such as {{"{next(iter(kind.model_fields))}": …}}')
+    for name, value in config.items():
+        if name not in kind.model_fields:
+            close = get_close_matches(str(name), kind.model_fields, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"{where} has no setting {name!r}{hint}")
+        inner = kind.model_fields[name].annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            config_fields(value, inner, f"{where}.{name}")
+    return dict(config)
 
 
 def check_frames(frames: Any) -> list[bytes]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import BaseModel
 
 from antiphon.client.assistant import Client
 from antiphon.client.chat import ask
@@ -18,6 +19,8 @@ from antiphon.client.errors import Unauthorized
 from antiphon.client.half_duplex import connect_half_duplex
 from antiphon.client.options import ClientOptions
 from antiphon.client.realtime import connect_realtime, connect_realtime_chat
+from antiphon.client.session import config_fields
+from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig
 
 TONE = np.sin(np.arange(16000) / 10).astype(np.float32)
 
@@ -105,6 +108,28 @@ def test_a_wrong_patience_is_refused(patience: Any, error: type[Exception]) -> N
 def test_a_text_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"`antiphon\.ask` text"):
         Client("ws://127.0.0.1:1").ask("What is the capital of Italy?")
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "words"),
+    [
+        (
+            DuplexConfig,
+            {"temperatur": 0.5},
+            "config has no setting 'temperatur'; did you mean 'temp",
+        ),
+        (DuplexConfig, "hot", "config is a str, a mapping of settings is needed"),
+        (
+            HalfDuplexConfig,
+            {"vad": {"treshold": 0.5}},
+            r"config\.vad has no setting 'treshold'; did",
+        ),
+        (HalfDuplexConfig, {"vad": 0.5}, r"config\.vad is a float, a mapping"),
+    ],
+)
+def test_a_wrong_setting_is_refused(kind: type[BaseModel], config: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        config_fields(config, kind)
 
 
 def test_an_address_that_is_no_text_is_refused() -> None:
