@@ -29,7 +29,7 @@ class WorkerSettings(StatusSettings):
     health_port: int = Field(default=22400, ge=0, le=65535)
     """port with /health and /metrics; 0: any free one"""
     backlog_chunks: int = Field(default=3, ge=1)
-    """unread chunks above which the oldest audio is skipped"""
+    """unread chunks above which the oldest audio is skipped; one of less than a second counts its part"""
     prepare_timeout_s: float = Field(default=60.0, gt=0)
     """how long a client may take to send `prepare`"""
     silence_timeout_s: float = Field(default=600.0, gt=0)

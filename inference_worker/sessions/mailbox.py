@@ -7,6 +7,7 @@ When a client is faster than the engine, the oldest audio is dropped. During an 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 from antiphon.broker.client import Broker
 from antiphon.broker.stream_reader import Subscription
 from antiphon.inference_worker.engines.processor import SessionView
+from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.entries import (
     BreakIn,
     ChunkIn,
@@ -39,13 +41,14 @@ class QueuedInput:
 class SessionMailbox:
     """Reads a session's input stream and returns the entries one by one.
 
-    If more than `limit` chunks wait, the oldest chunk is dropped.
+    If more than `limit` chunks wait, the oldest chunk is dropped. One of less than a second counts its
+    part of it, so a client with short chunks may be late by the same time.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._items: deque[QueuedInput] = deque()
-        self._chunks = 0
+        self._waiting = 0.0
         self._arrived = asyncio.Event()
         self._failure: BaseException | None = None
 
@@ -60,7 +63,7 @@ class SessionMailbox:
             raise self._failure
         item = self._items.popleft()
         if isinstance(item.entry, ChunkIn):
-            self._chunks -= 1
+            self._waiting -= _weight(item.entry)
         if not self._items:
             self._arrived.clear()
         return item
@@ -73,8 +76,8 @@ class SessionMailbox:
                     continue  # only the recorder needs those
                 self._items.append(QueuedInput(position, entry, time.monotonic()))
                 if isinstance(entry, ChunkIn):
-                    self._chunks += 1
-                    if self._chunks > self._limit:
+                    self._waiting += _weight(entry)
+                    while self._waiting > self._limit:
                         self._drop_oldest()
                 self._arrived.set()
             self._failure = BufferError("input arrived faster than the worker could read it")
@@ -94,7 +97,13 @@ class SessionMailbox:
         skipped = (*dropped.skipped, dropped.position.n, *following.skipped)
         self._items[places[1]] = replace(following, entry=entry, skipped=skipped)
         del self._items[places[0]]
-        self._chunks -= 1
+        self._waiting -= _weight(dropped.entry)
+
+
+def _weight(chunk: ChunkIn) -> float:
+    """Between a 64th and 1: powers of two, whose sums have no error. Empty chunks count too."""
+    seconds = len(chunk.audio) / chunk.pcm.width / INPUT_RATE
+    return max(1, min(64, math.ceil(64 * seconds))) / 64
 
 
 @asynccontextmanager

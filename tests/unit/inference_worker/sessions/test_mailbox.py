@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from antiphon.broker.stream_reader import Subscription
 from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
+from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     DiagnosticIn,
@@ -22,7 +23,7 @@ from antiphon.shared_schemas.entries import (
 
 
 def chunk(**fields: object) -> ChunkIn:
-    return ChunkIn(audio=b"\0\0\0\0", **fields)  # type: ignore[arg-type]
+    return ChunkIn(audio=bytes(4 * INPUT_RATE), **fields)  # type: ignore[arg-type]
 
 
 async def read(limit: int, entries: list[InEntry]) -> list[QueuedInput]:
@@ -49,6 +50,19 @@ async def test_the_newest_chunks_are_kept_and_the_others_are_listed() -> None:
     assert [item.position.n for item in items] == [4, 5, 6]
     assert items[0].skipped == (1, 2, 3)
     assert items[1].skipped == items[2].skipped == ()
+
+
+async def test_short_chunks_may_wait_as_long_as_whole_seconds() -> None:
+    short = ChunkIn(audio=bytes(4 * INPUT_RATE // 50))
+    assert len(await read(3, [short] * 90)) == 90
+    items = await read(3, [short] * 200)
+    assert items[-1].position.n == 200
+    assert 90 <= len(items) < 100
+    assert len(items) + len(items[0].skipped) == 200
+
+
+async def test_empty_chunks_do_not_wait_without_limit() -> None:
+    assert len(await read(1, [ChunkIn(audio=b"")] * 1000)) == 64
 
 
 async def test_control_entries_keep_their_place() -> None:
