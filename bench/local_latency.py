@@ -19,7 +19,7 @@ import numpy as np
 
 from antiphon.cli.conversation.latency import percentile
 from antiphon.inference_worker.engines.factory import build_processor
-from antiphon.inference_worker.engines.local.tts import espeak
+from antiphon.inference_worker.engines.local.voices.espeak import espeak
 from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig

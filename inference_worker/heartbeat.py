@@ -113,6 +113,7 @@ class WorkerHeartbeat:
                 clones_voices=info.clones_voice,
                 calls_tools=info.calls_tools,
                 greets=info.greets,
+                voices=info.voices,
                 simulated=info.simulated,
             ),
         )

@@ -16,10 +16,15 @@ class _Options(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
 
+VoiceName = Annotated[str, Field(max_length=64)]
+"""One of the engine's voices, as `/api/capabilities` lists them. Empty: the engine's default."""
+
+
 class DuplexConfig(_Options):
     """With `record: false`, here and in the other kinds, nothing of the session is stored on disk."""
 
     generate_audio: bool = True
+    voice: VoiceName = ""
     ls_mode: Literal["explicit", "implicit"] = "explicit"
     force_listen_count: int = Field(default=3, ge=0, le=1000)
     max_new_speak_tokens_per_chunk: int = Field(default=20, ge=1, le=200)
@@ -62,9 +67,10 @@ class GenerationConfig(_Options):
 
 
 class TtsConfig(_Options):
-    """Whether an answer is spoken."""
+    """Whether an answer is spoken, and with which of the engine's voices."""
 
     enabled: bool = True
+    voice: VoiceName = ""
 
 
 class HalfDuplexSessionConfig(_Options):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
+from antiphon.shared_schemas.named_voices import NamedVoice
 from antiphon.shared_schemas.states import (
     EndReason,
     SessionKind,
@@ -81,6 +82,7 @@ class Abilities:
     clones_voices: bool = False
     calls_tools: bool = False
     greets: bool = False
+    voices: tuple[NamedVoice, ...] = ()
     simulated: bool = False
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from antiphon.inference_worker.engines.local.tts import espeak
+from antiphon.inference_worker.engines.local.voices.espeak import espeak
 from antiphon.shared_schemas.audio import INPUT_RATE, to_pcm16
 
 FOLDER = Path(__file__).resolve().parent.parent / "edge" / "assets" / "ref_audio"

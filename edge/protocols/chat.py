@@ -167,7 +167,7 @@ def _options(request: ChatRequest, tts: ChatTts, streaming: bool) -> ChatOptions
     return ChatOptions(
         streaming=streaming,
         generation=_generation(request.generation or ChatGeneration()),
-        tts=TtsConfig(enabled=tts.enabled),
+        tts=TtsConfig(enabled=tts.enabled, voice=tts.voice),
         max_slice_nums=(request.image or ChatImage()).max_slice_nums,
         omni_mode=request.omni_mode,
         enable_thinking=request.enable_thinking,

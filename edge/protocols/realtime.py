@@ -168,7 +168,9 @@ class RealtimeDecoder:
 
     async def _update(self, event: SessionUpdate) -> PrepareIn:
         asked, limit = event.session, self._max_reference_s
-        stated = {"max_slice_nums": asked.max_slice_nums} if asked.max_slice_nums else {}
+        stated: dict[str, Any] = {"voice": asked.voice}
+        if asked.max_slice_nums:
+            stated["max_slice_nums"] = asked.max_slice_nums
         return PrepareIn(
             system_prompt=asked.instructions,
             config=with_consent(_DEFAULTS.model_copy(update=stated), given=asked.record),

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
 
+from antiphon.shared_schemas.named_voices import NamedVoice
 from antiphon.shared_schemas.recording import DuplexRecording, TurnRecording
 from antiphon.shared_schemas.states import SessionKind, WaitReason, WorkerState
 
@@ -82,6 +83,7 @@ class EngineCapabilities(BaseModel):
     clones_voices: bool = Field(description="speaks with a reference voice")
     calls_tools: bool
     greets: bool = Field(description="speaks the `greeting` of a session first")
+    voices: list[NamedVoice] = Field(description="what `voice` of a session may name")
     simulated: bool = Field(description="no model: its answers have no meaning")
 
 
@@ -97,6 +99,7 @@ class Capabilities(BaseModel):
     clones_voices: bool
     calls_tools: bool
     greets: bool = Field(description="true if all engines with spoken sessions greet")
+    voices: list[NamedVoice] = Field(description="those that all engines with speech have")
     simulated: bool = Field(description="true if all engines are simulated")
 
 

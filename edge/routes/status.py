@@ -37,6 +37,7 @@ from antiphon.edge.routes.models import (
     WorkersResponse,
     to_datetime,
 )
+from antiphon.shared_schemas.named_voices import NamedVoice
 from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, WorkerRow
 from antiphon.shared_schemas.states import SessionKind, WorkerState
 
@@ -300,6 +301,7 @@ def capabilities_of(workers: Iterable[WorkerRow]) -> Capabilities:
         clones_voices=any(one.clones_voices for one in engines),
         calls_tools=any(one.calls_tools for one in engines),
         greets=bool(talking) and all(one.greets for one in talking),
+        voices=_common_voices([one.voices for one in talking]),
         simulated=bool(engines) and all(one.simulated for one in engines),
     )
 
@@ -313,6 +315,13 @@ def _engine(workers: Sequence[WorkerRow]) -> EngineCapabilities:
         workers=len(workers),
         kinds=sorted(first.kinds),
         **asdict(first.abilities),
+    )
+
+
+def _common_voices(known: Sequence[Sequence[NamedVoice]]) -> list[NamedVoice]:
+    """The voices that a session may name whichever engine it gets."""
+    return (
+        [voice for voice in known[0] if all(voice in voices for voices in known)] if known else []
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from antiphon.shared_schemas.audio import SILENCE, Samples
 from antiphon.shared_schemas.content import ToolCall
+from antiphon.shared_schemas.named_voices import NamedVoice
 from antiphon.shared_schemas.states import SessionKind
 
 LoadProgress = Callable[[str], None]
@@ -71,9 +72,24 @@ class EngineInfo:
     """The model's template has tools. If not, requests with tools are refused."""
     greets: bool = False
     """Speaks the `greeting` of a full-duplex or half-duplex session as its first turn."""
+    voices: tuple[NamedVoice, ...] = ()
+    """The voices that a session chooses by name."""
     simulated: bool = False
     replayed_audio: int = 0
     """The newest units or turns whose audio and frames `replay` needs. 0: only open utterances."""
+
+    def check_voice(self, voice: str, field: str) -> None:
+        """Raises UnsupportedContent if a session names a voice that the engine does not have."""
+        if not voice or any(voice == known.id for known in self.voices):
+            return
+        if self.voices:
+            choices = ", ".join(known.id for known in self.voices)
+            text = f"{field}: there is no voice {voice!r}; choose one of: {choices}"
+        else:
+            text = (
+                f"{field}: the engine {self.name!r} has no voices to choose by name; leave it out"
+            )
+        raise UnsupportedContent(text, field)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

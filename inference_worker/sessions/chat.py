@@ -154,6 +154,7 @@ class ChatRunner:
         if field and not info.calls_tools:
             text = f"{field}: the model {info.model} of the engine {info.name} does not know tools"
             raise UnsupportedContent(f"{text}; leave them out, or use a model that does", field)
+        info.check_voice(request.options.tts.voice, "tts.voice")
         if not request.progress or self._recovered.prefill_done:
             return await call(prefill, *arguments, no_progress)
         progress = ProgressPublisher()

@@ -158,7 +158,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT, ViewT]):
         summary = {"system_prompt": prompt[:200], **entry.config.model_dump()}
         await self._session.move(SessionState.PREPARING, summary)
         try:
-            self._check_greeting(entry)
+            self._check_abilities(entry)
             length = await self._load(entry)
         except EngineError as error:
             await publish_error(self._context, self._session, n, error)
@@ -172,11 +172,15 @@ class SessionRunner(ABC, Generic[StateT, PrepareT, ViewT]):
         await self._session.move(SessionState.ACTIVE)
         self._prepared()
 
-    def _check_greeting(self, entry: PrepareT) -> None:
+    def _check_abilities(self, entry: PrepareT) -> None:
         info = self._context.processor.info
         if entry.config.greeting and not info.greets:
             text = f"the engine {info.name!r} does not greet: send no `greeting`"
             raise UnsupportedContent(text, "config.greeting")
+        if isinstance(entry, PrepareIn):
+            info.check_voice(entry.config.voice, "config.voice")
+        else:
+            info.check_voice(entry.config.tts.voice, "config.tts.voice")
 
     def _take_usage(self) -> TokenUsage | None:
         usage = self._view.take_usage() if self._view.take_usage else None

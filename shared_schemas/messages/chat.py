@@ -9,7 +9,7 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, FailFast, Field, ValidationError
 
 from antiphon.shared_schemas.audio import OUTPUT_RATE
-from antiphon.shared_schemas.config import GenerationConfig
+from antiphon.shared_schemas.config import GenerationConfig, VoiceName
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, from_validation
 from antiphon.shared_schemas.long_bytes import LongText
 from antiphon.shared_schemas.tools import (
@@ -104,11 +104,14 @@ class ChatImage(ClientMessage):
 class ChatTts(ClientMessage):
     """Whether and with which voice the answer is spoken; `default` ignores the reference.
 
+    `voice` is one of the engine's voices, as `/api/capabilities` lists them.
+
     `ref_audio_data` is base64 float32 PCM at 16 kHz or a WAV; `ref_audio_path` is a voice of the
     server.
     """
 
     enabled: bool = False
+    voice: VoiceName = ""
     mode: Literal["default", "audio_assistant", "omni", "audio_roleplay", "voice_cloning"] = (
         "audio_assistant"
     )

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from antiphon.shared_schemas.config import VoiceName
 from antiphon.shared_schemas.messages.duplex import MAX_FRAMES, PlayedMs, Slices
 from antiphon.shared_schemas.wire import ClientMessage, Media, MessageReader, Notice, ServerMessage
 
@@ -17,11 +18,15 @@ CONTEXT_TOKENS = 8192
 
 
 class SessionSettings(ClientMessage):
-    """The settings of a session. References are base64 WAV, or raw float32 PCM at 16 kHz."""
+    """The settings of a session. References are base64 WAV, or raw float32 PCM at 16 kHz.
+
+    `voice` is one of the engine's voices, as `/api/capabilities` lists them.
+    """
 
     instructions: str = Field(min_length=1, max_length=20_000)
     max_slice_nums: Slices | None = None
     record: bool = True
+    voice: VoiceName = ""
     ref_audio: Media | None = None
     tts_ref_audio: Media | None = None
 

@@ -10,10 +10,10 @@ import soxr
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
-from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.transcription import Recogniser
-from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+from antiphon.inference_worker.engines.local.voices.catalogue import DEFAULT_VOICE
+from antiphon.inference_worker.engines.local.voices.speaker import Voices
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
 from support.synthetic_speech import spoken, units_of
 
 
@@ -67,11 +67,12 @@ def share_voiced(text: str, audio: Samples) -> float:
 
 
 def _read_out(text: str) -> Samples:
-    speaker = SpeechSynthesiser(LocalOptions().voice, LocalOptions().words_per_minute)
+    speaker = _voices().speaker()
     splitter = ClauseSplitter()
-    sound = [np.zeros(0, np.float32)]
-    after = None
-    for clause in [*splitter.feed(text), *splitter.flush()]:
-        sound.append(speaker.synthesise(clause, after, StageCosts()).audio)
-        after = clause
-    return np.concatenate(sound)
+    clauses = [*splitter.feed(text), *splitter.flush()]
+    return np.concatenate([SILENCE, *(speaker.speak(each, StageCosts()).audio for each in clauses)])
+
+
+@functools.cache
+def _voices() -> Voices:
+    return Voices.load(DEFAULT_VOICE, 150)

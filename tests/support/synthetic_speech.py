@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import soxr
 
-from antiphon.inference_worker.engines.local.tts import espeak
+from antiphon.inference_worker.engines.local.voices.espeak import espeak
 from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import PastUnit
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples

@@ -30,7 +30,7 @@ class TokenCounter:
         return usage
 
 
-Stage = Literal["llm", "tts", "token2wav"]
+Stage = Literal["llm", "tts"]
 
 
 class StageCosts:

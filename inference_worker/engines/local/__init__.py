@@ -1,1 +1,1 @@
-"""A spoken assistant for any CPU: Silero VAD, Moonshine ASR, a GGUF language model, eSpeak NG."""
+"""A spoken assistant for any CPU: Silero VAD, Moonshine ASR, a GGUF language model, Kokoro's voices."""

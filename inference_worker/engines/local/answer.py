@@ -16,10 +16,11 @@ from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.llm import Generation
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.speech import Clause
-from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
+from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta
-from antiphon.shared_schemas.config import GenerationConfig
+from antiphon.shared_schemas.audio import SILENCE
+from antiphon.shared_schemas.config import GenerationConfig, TtsConfig
 from antiphon.shared_schemas.content import ToolCall
 from antiphon.shared_schemas.unit_result import TokenUsage
 
@@ -42,20 +43,17 @@ class FixedText:
 
 
 class LocalAnswer:
-    """Iterate once: for tokens, or for clauses with their audio if there is a synthesiser.
+    """Iterate once: for tokens, or for clauses with their audio if there is a speaker.
 
     The text of the pieces includes markup; the audio does not.
     """
 
-    def __init__(
-        self, generation: Generation | FixedText, synthesiser: SpeechSynthesiser | None
-    ) -> None:
+    def __init__(self, generation: Generation | FixedText, speaker: Speaker | None) -> None:
         self.text = ""
         """The text yielded so far."""
         self._generation = generation
-        self._synthesiser = synthesiser
+        self._speaker = speaker
         self._costs = StageCosts()
-        self._previous: Clause | None = None
         self._ended = threading.Event()
 
     def end(self) -> None:
@@ -69,9 +67,9 @@ class LocalAnswer:
         return self._generation.context_tokens
 
     def __iter__(self) -> Iterator[Delta]:
-        synthesiser = self._synthesiser
+        speaker = self._speaker
         tokens = 0
-        for delta in self._written() if synthesiser is None else self._spoken(synthesiser):
+        for delta in self._written() if speaker is None else self._spoken(speaker):
             self.text += delta.text
             tokens += delta.n_tokens
             yield delta
@@ -89,25 +87,20 @@ class LocalAnswer:
         for piece in self._pieces():
             yield Delta(text=piece, n_tokens=1)
 
-    def _spoken(self, synthesiser: SpeechSynthesiser) -> Iterator[Delta]:
+    def _spoken(self, speaker: Speaker) -> Iterator[Delta]:
         splitter, raw, tokens = ClauseSplitter(), "", 0
         for piece in self._pieces():
             tokens += 1
             for character in piece:
                 if clauses := splitter.feed(character):
-                    yield self._voiced(synthesiser, raw, clauses, tokens)
+                    yield self._voiced(speaker, raw, clauses, tokens)
                     raw, tokens = "", 0
                 raw += character
         if raw and not self._ended.is_set():
-            yield self._voiced(synthesiser, raw, splitter.flush(), tokens)
+            yield self._voiced(speaker, raw, splitter.flush(), tokens)
 
-    def _voiced(
-        self, synthesiser: SpeechSynthesiser, raw: str, clauses: list[Clause], tokens: int
-    ) -> Delta:
-        audio = [np.zeros(0, dtype=np.float32)]
-        for clause in clauses:
-            audio.append(synthesiser.synthesise(clause, self._previous, self._costs).audio)
-            self._previous = clause
+    def _voiced(self, speaker: Speaker, raw: str, clauses: list[Clause], tokens: int) -> Delta:
+        audio = [SILENCE, *(speaker.speak(clause, self._costs).audio for clause in clauses)]
         return Delta(text=raw, audio=np.concatenate(audio), n_tokens=tokens)
 
 
@@ -124,18 +117,18 @@ class LocalAnsweringView(AnsweringView):
         messages: Sequence[LlmMessage],
         generation: GenerationConfig,
         *,
-        speak: bool,
+        tts: TtsConfig,
         tools: Sequence[dict[str, Any]] = (),
     ) -> LocalAnswer:
         limit = generation.max_new_tokens
         text = self._slot.models.llm.stream(
             messages, self._slot.number, generation, limit, self._slot.tokens, tools
         )
-        return self._speak(text, speak=speak)
+        return self._speak(text, tts)
 
-    def _speak(self, text: Generation | FixedText, *, speak: bool) -> LocalAnswer:
-        synthesiser = self._slot.models.synthesiser if speak else None
-        self._answer = answer = LocalAnswer(text, synthesiser)
+    def _speak(self, text: Generation | FixedText, tts: TtsConfig) -> LocalAnswer:
+        speaker = self._slot.models.voices.speaker(tts.voice) if tts.enabled else None
+        self._answer = answer = LocalAnswer(text, speaker)
         if self._stopped.is_set():
             answer.end()
         return answer

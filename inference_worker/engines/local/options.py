@@ -7,6 +7,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from antiphon.inference_worker.engines.local.voices.catalogue import (
+    DEFAULT_VOICE,
+    ESPEAK,
+    NATURAL_VOICES,
+)
 from antiphon.inference_worker.engines.types import EngineLoadError
 
 INSTALL_COMMAND = "pip install '.[local]' in Antiphon's checkout"
@@ -16,7 +21,8 @@ _GGUF = b"GGUF"
 class LocalOptions(BaseModel):
     """Options of the local engine.
 
-    `context_tokens` is per session. `end_silence_ms` is the silence that ends an utterance if
+    `voice` is the default voice: an id that `/api/capabilities` lists, or a voice of eSpeak NG such
+    as `de`. `context_tokens` is per session. `end_silence_ms` is the silence that ends an utterance if
     `listen_prob_scale` is 1. A reply stops at the first sentence end after `reply_words` words.
     """
 
@@ -26,15 +32,22 @@ class LocalOptions(BaseModel):
     model_path: Path | None = None
     context_tokens: int = Field(default=2048, ge=512, le=131072)
     threads: int | None = Field(default=None, ge=1, le=256)
-    voice: str = "en-us+Hugo"
+    voice: str = DEFAULT_VOICE
     words_per_minute: int = Field(default=150, ge=80, le=400)
     end_silence_ms: int = Field(default=480, ge=200, le=3000)
     reply_words: int = Field(default=25, ge=5, le=400)
 
     @property
     def language(self) -> str:
-        """The code of the voice's language: `en` of `en-us+Hugo`."""
+        """The code of the voice's language: `en` of `heart` and of `en-us+Hugo`."""
+        if self.natural_voices or self.voice == ESPEAK:
+            return "en"
         return self.voice.partition("+")[0].partition("-")[0]
+
+    @property
+    def natural_voices(self) -> bool:
+        """False if the default voice is one of eSpeak's: sessions cannot choose another one then."""
+        return self.voice in NATURAL_VOICES
 
     @property
     def llm_threads(self) -> int:

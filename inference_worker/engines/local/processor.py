@@ -32,7 +32,7 @@ _log = structlog.get_logger()
 
 
 class LocalProcessor(UnifiedProcessor):
-    """Silero VAD, Moonshine ASR, a GGUF language model and eSpeak NG behind the method chain."""
+    """Silero VAD, Moonshine ASR, a GGUF language model and Kokoro's voices behind the method chain."""
 
     def __init__(self, options: LocalOptions) -> None:
         self._options = options
@@ -58,6 +58,7 @@ class LocalProcessor(UnifiedProcessor):
             speaks=(self._options.language,),
             calls_tools=self._models is not None and self._models.llm.knows_tools,
             greets=True,
+            voices=self._models.voices.entries if self._models is not None else (),
         )
 
     def load(self, report: LoadProgress) -> None:

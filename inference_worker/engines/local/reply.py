@@ -12,7 +12,7 @@ from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, ends_sentence
 from antiphon.inference_worker.engines.local.llm import Generation
 from antiphon.inference_worker.engines.local.speech import Clause, SpeechQueue, SpokenClause, Word
-from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
+from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.shared_schemas.audio import SILENCE
 
 
@@ -33,7 +33,7 @@ class Reply:
     def __init__(
         self,
         generate: Callable[[], Generation],
-        synthesiser: SpeechSynthesiser | None,
+        speaker: Speaker | None,
         costs: StageCosts,
         word_limit: int,
         rest: UnfinishedReply | None,
@@ -41,7 +41,7 @@ class Reply:
         begun: bool,
     ) -> None:
         self._generate = generate
-        self._synthesiser = synthesiser
+        self._speaker = speaker
         self._costs = costs
         self._word_limit = word_limit
         self._rest = rest or UnfinishedReply()
@@ -76,18 +76,16 @@ class Reply:
         return UnfinishedReply(tuple(words), self._rest.more and may_follow)
 
     def _run(self) -> None:
-        previous: Clause | None = None
         with closing(self._clauses()) as clauses:
             for clause in clauses:
                 if self._cancelled.is_set():
                     return
-                self.queue.push(self._spoken(clause, previous))
-                previous = clause
+                self.queue.push(self._spoken(clause))
 
-    def _spoken(self, clause: Clause, previous: Clause | None) -> SpokenClause:
-        if self._synthesiser is None:
+    def _spoken(self, clause: Clause) -> SpokenClause:
+        if self._speaker is None:
             return SpokenClause(clause.words, SILENCE, (0,) * len(clause.words), ())
-        return self._synthesiser.synthesise(clause, previous, self._costs)
+        return self._speaker.speak(clause, self._costs)
 
     def _clauses(self) -> Generator[Clause, None, None]:
         words = self._rest.words

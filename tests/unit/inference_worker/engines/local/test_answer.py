@@ -12,7 +12,8 @@ import pytest
 from antiphon.inference_worker.engines.local.answer import LocalAnswer
 from antiphon.inference_worker.engines.local.llm import Generation
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
-from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
+from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
+from antiphon.inference_worker.engines.local.voices.speaker import Speaker, Voices
 from antiphon.shared_schemas.config import GenerationConfig
 
 pytestmark = pytest.mark.speech
@@ -33,15 +34,13 @@ def generated(*pieces: str) -> Generation:
     return Generation(call, chunks, threading.Event())
 
 
-@pytest.fixture(scope="module")
-def speaker() -> SpeechSynthesiser:
-    return SpeechSynthesiser("en-us", 170)
+@pytest.fixture
+def speaker() -> Speaker:
+    return Voices.load(ESPEAK, 170).speaker()
 
 
 @pytest.mark.parametrize("tail", ["\n\n", " --", ' "', "\n* "])
-def test_only_a_tail_that_cannot_be_spoken_has_no_audio(
-    speaker: SpeechSynthesiser, tail: str
-) -> None:
+def test_only_a_tail_that_cannot_be_spoken_has_no_audio(speaker: Speaker, tail: str) -> None:
     deltas = list(
         LocalAnswer(generated("Rome", " is", " old.", " It", " is", " big.", tail), speaker)
     )

@@ -3,11 +3,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soxr
 
-from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
-from antiphon.inference_worker.engines.local.speech import Clause, Word
 from antiphon.inference_worker.engines.local.transcription import (
     Recogniser,
     SpeechInput,
@@ -15,9 +12,7 @@ from antiphon.inference_worker.engines.local.transcription import (
     endpoint_rules,
     transcribe,
 )
-from antiphon.inference_worker.engines.local.tts import SpeechSynthesiser
-from antiphon.inference_worker.engines.types import EngineLoadError
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from antiphon.shared_schemas.audio import INPUT_RATE
 from support.synthetic_speech import ITALY, silence, spoken
 
 pytestmark = pytest.mark.speech
@@ -34,10 +29,6 @@ VOICES = (
 Without en-gb-scotland: in two of its eight recordings, "capital" is heard as "carpet".
 """
 SENTENCE = "The capital of France is Paris."
-
-
-def clause(text: str) -> Clause:
-    return Clause(tuple(Word(word, 1) for word in text.split()), ends_sentence=True)
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +54,6 @@ def test_fillers_without_a_clear_voice_are_noise(
     assert transcription.is_noise == is_noise
 
 
-@pytest.fixture(scope="module")
-def speaker() -> SpeechSynthesiser:
-    return SpeechSynthesiser("en-us+Hugo", 150)
-
-
 @pytest.mark.parametrize("voice", VOICES)
 def test_the_question_that_the_pages_suggest_first_is_heard(
     recogniser: Recogniser, voice: str
@@ -77,40 +63,6 @@ def test_the_question_that_the_pages_suggest_first_is_heard(
     speech = np.concatenate([spoken(found[1], lead_s=0.7, voice=voice), silence(1.5)])
     heard = SpeechInput(recogniser, RULES).feed(speech).text
     assert heard.lower() == found[1].lower()
-
-
-def test_the_words_of_a_spoken_clause_have_positions(speaker: SpeechSynthesiser) -> None:
-    speech = speaker.synthesise(clause(SENTENCE), None, StageCosts())
-    assert speech.audio.dtype == np.float32
-    assert 1.0 < len(speech.audio) / OUTPUT_RATE < 4.0
-    assert 0.2 < np.abs(speech.audio).max() <= 1.0
-    assert speech.starts[0] == 0
-    assert len(speech.starts) == len(speech.words)
-    assert list(speech.starts) == sorted(set(speech.starts))
-    assert speech.starts[-1] < len(speech.audio)
-    assert 15 < len(speech.phonemes) < 35
-
-
-def test_a_clause_begins_with_the_pause_after_the_one_before(speaker: SpeechSynthesiser) -> None:
-    first = speaker.synthesise(clause(SENTENCE), None, StageCosts())
-    second = speaker.synthesise(clause(SENTENCE), clause("Yes."), StageCosts())
-    pause = len(second.audio) - len(first.audio)
-    assert pause == OUTPUT_RATE * 3 // 10
-    assert second.starts == tuple(pause + start for start in first.starts)
-    assert not second.audio[:pause].any()
-
-
-def test_a_word_is_at_its_stated_start(speaker: SpeechSynthesiser, recogniser: Recogniser) -> None:
-    speech = speaker.synthesise(clause("Hello my friend. I live in London."), None, StageCosts())
-    tail = soxr.resample(speech.audio[speech.starts[3] :], OUTPUT_RATE, INPUT_RATE)
-    units = recogniser.transcribe(tail.astype(np.float32)).lower()
-    assert "london" in units
-    assert "hello" not in units
-
-
-def test_an_unknown_voice_is_refused_at_load() -> None:
-    with pytest.raises(EngineLoadError, match="no voice 'xx-nowhere'"):
-        SpeechSynthesiser("xx-nowhere", 150)
 
 
 @pytest.mark.parametrize("size", [1600, 16_000, 23_456, 80_000])

@@ -1,7 +1,6 @@
-"""Text to speech with eSpeak NG: turns a clause into 24 kHz audio with the position of each word.
+"""eSpeak NG through ctypes, in process and without a sound card: speech, and the phonemes of a text.
 
-eSpeak NG runs through ctypes, in process and without a sound card. The library keeps its voice, rate
-and callback in global variables, so one lock guards every call.
+The library keeps its voice, rate and callback in global variables, so one lock guards every call.
 """
 
 from __future__ import annotations
@@ -16,16 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.dependencies import import_library
-from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
-from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
+
+PHONEME_TIE = "^"
+"""Joins the letters of one phoneme, as in `t^ʃ`."""
 
 _SYNCHRONOUS_RETRIEVAL = 2
 _PHONEME_EVENTS = 0x0001
 _DONT_EXIT = 0x8000
+_UTF8 = 1
 _UTF8_AND_END_PAUSE = 0x1001
+_IPA_WITH_TIES = 0x02 | 0x80 | ord(PHONEME_TIE) << 8
 _POSITION_IN_CHARACTERS = 1
 _RATE_PARAMETER = 1
 _EVENT_END_OF_LIST, _EVENT_WORD, _EVENT_PHONEME = 0, 1, 7
@@ -83,13 +84,14 @@ class Espeak:
         self._callback = _Callback(self._receive)  # must outlive every synthesis
         self._library.espeak_SetSynthCallback(self._callback)
         self._library.espeak_Synth.argtypes = _SYNTH_ARGUMENTS
+        self._library.espeak_TextToPhonemes.argtypes = (POINTER(c_char_p), c_int, c_int)
+        self._library.espeak_TextToPhonemes.restype = c_char_p
 
     def synthesise(self, text: str, voice: str, words_per_minute: int) -> RawSpeech:
         """Raises EngineError for an unknown voice or a failed synthesis."""
         data = text.encode() + b"\0"
         with self._lock:
-            if self._library.espeak_SetVoiceByName(voice.encode()):
-                raise EngineError(f"eSpeak NG has no voice {voice!r}")
+            self._select(voice)
             self._library.espeak_SetParameter(_RATE_PARAMETER, words_per_minute, 0)
             self._output = output = RawSpeech()
             status = self._library.espeak_Synth(
@@ -98,6 +100,25 @@ class Espeak:
         if status:
             raise EngineError(f"eSpeak NG failed with status {status}")
         return output
+
+    def phonemes(self, text: str, voice: str) -> str:
+        """The IPA of `text` with stress marks and PHONEME_TIE; a space between words.
+
+        Raises EngineError for an unknown voice.
+        """
+        found: list[str] = []
+        rest = c_char_p(text.encode())
+        with self._lock:
+            self._select(voice)
+            # Each call translates one clause and moves the pointer behind it.
+            while rest.value is not None:
+                ipa = self._library.espeak_TextToPhonemes(ctypes.byref(rest), _UTF8, _IPA_WITH_TIES)
+                found.append((ipa or b"").decode())
+        return " ".join(found)
+
+    def _select(self, voice: str) -> None:
+        if self._library.espeak_SetVoiceByName(voice.encode()):
+            raise EngineError(f"eSpeak NG has no voice {voice!r}")
 
     def _receive(self, pcm: Any, count: int, events: Any) -> int:
         if count > 0:
@@ -119,72 +140,3 @@ class Espeak:
 def espeak() -> Espeak:
     """The process's eSpeak. Raises EngineLoadError if it is not installed."""
     return Espeak()
-
-
-_GAIN = 3.0 / 32768.0
-"""eSpeak is quiet: its peaks are at a fifth of full scale."""
-
-_AUDIBLE = 0.004
-_RELEASE = OUTPUT_RATE // 50
-_SENTENCE_PAUSE = np.zeros(OUTPUT_RATE * 3 // 10, dtype=np.float32)
-_CLAUSE_PAUSE = np.zeros(OUTPUT_RATE * 15 // 100, dtype=np.float32)
-
-
-class SpeechSynthesiser:
-    """One voice at one speed. Safe to use from any thread."""
-
-    def __init__(self, voice: str, words_per_minute: int) -> None:
-        self._voice = voice
-        self._words_per_minute = words_per_minute
-        self._espeak = espeak()
-        self._resample = import_library("soxr").resample
-        try:
-            self._espeak.synthesise("ready", voice, words_per_minute)
-        except EngineError as error:
-            raise EngineLoadError(str(error)) from error
-
-    def synthesise(self, clause: Clause, after: Clause | None, costs: StageCosts) -> SpokenClause:
-        """The audio of `clause`, after the pause that follows the previous clause `after`."""
-        with costs.measure("tts"):
-            raw = self._espeak.synthesise(clause.text, self._voice, self._words_per_minute)
-        with costs.measure("token2wav"):
-            audio = _trimmed(self._sound(raw))
-        pause = _pause_after(after)
-        scale = OUTPUT_RATE / self._espeak.sample_rate
-        starts = _word_starts(clause, raw, scale, len(audio))
-        return SpokenClause(
-            words=clause.words,
-            audio=np.concatenate([pause, audio]),
-            starts=tuple(len(pause) + start for start in starts),
-            phonemes=tuple(len(pause) + round(start * scale) for start in raw.phonemes),
-        )
-
-    def _sound(self, raw: RawSpeech) -> Samples:
-        if not raw.pcm:
-            return SILENCE
-        pcm = np.concatenate(raw.pcm).astype(np.float32) * np.float32(_GAIN)
-        sound: Samples = self._resample(pcm, self._espeak.sample_rate, OUTPUT_RATE)
-        return np.clip(sound, -1.0, 1.0).astype(np.float32)
-
-
-def _pause_after(clause: Clause | None) -> Samples:
-    if clause is None:
-        return SILENCE
-    return _SENTENCE_PAUSE if clause.ends_sentence else _CLAUSE_PAUSE
-
-
-def _trimmed(audio: Samples) -> Samples:
-    """Remove the silence at the end."""
-    audible = np.flatnonzero(np.abs(audio) > _AUDIBLE)
-    return audio[: int(audible[-1]) + _RELEASE] if len(audible) else SILENCE
-
-
-def _word_starts(clause: Clause, raw: RawSpeech, scale: float, length: int) -> list[int]:
-    """Start sample of each word. Words that eSpeak joined to another word are interpolated."""
-    announced = sorted(raw.words)
-    known_offsets = [offset for offset, _ in announced] + [len(clause.text)]
-    known_samples = [min(length, round(start * scale)) for _, start in announced] + [length]
-    offsets = np.cumsum([0, *(len(word.text) + 1 for word in clause.words[:-1])])
-    starts = np.interp(offsets, known_offsets, known_samples)
-    starts[0] = 0.0
-    return [int(start) for start in np.maximum.accumulate(starts)]

