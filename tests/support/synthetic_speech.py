@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import soxr
 
+from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
 from antiphon.inference_worker.engines.local.voices.espeak import espeak
 from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import PastUnit
@@ -21,7 +22,7 @@ ITALY = "What is the capital of Italy?"
 GERMANY = "What is the capital of Germany?"
 JAPAN = "What is the capital of Japan?"
 """The recogniser understands these at every frame offset; it does not understand France and others."""
-STEADY = DuplexConfig(force_listen_count=0, temperature=0.0)
+STEADY = DuplexConfig(force_listen_count=0, temperature=0.0, voice=ESPEAK)
 MAX_UNITS = 40
 
 

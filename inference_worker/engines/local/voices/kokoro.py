@@ -11,12 +11,11 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from antiphon.inference_worker.engines.common.silero import onnxruntime
+from antiphon.inference_worker.engines.common.onnx import cpu_session
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.audio import Samples
 
@@ -63,14 +62,8 @@ class Kokoro:
 
     def __init__(self) -> None:
         """Raises EngineLoadError if the weights are missing or are not the pinned ones."""
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = THREADS, 1
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._session: Any = onnxruntime.InferenceSession(
-            b"".join((_weights(), _declared_output(_DURATIONS))),
-            options,
-            providers=["CPUExecutionProvider"],
-        )
+        model = b"".join((_weights(), _declared_output(_DURATIONS)))
+        self._session = cpu_session(model, THREADS)
 
     def speak(self, ids: Sequence[int], style: Style, speed: float = 1.0) -> Utterance:
         """Speech of the symbols `ids`, with some silence at both ends."""

@@ -66,7 +66,7 @@ async def test_defaults_are_those_of_the_reference_client() -> None:
             "top_p": 0.8,
             "top_k": None,
         },
-        "tts": {"enabled": True},
+        "tts": {"enabled": True, "voice": ""},
         "session": {"timeout_s": 180.0},
         "greeting": "",
         "record": True,

@@ -12,6 +12,7 @@ from antiphon.inference_worker.engines.local.clauses import is_speakable
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.transcription import pieces_of
+from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
 from antiphon.inference_worker.engines.types import (
     ContextFull,
     Delta,
@@ -40,7 +41,7 @@ SYSTEM = ConversationMessage(Role.SYSTEM, (TextPart("You are a helpful assistant
 
 def config(*, speak: bool = True, tokens: int = 60) -> HalfDuplexConfig:
     generation = GenerationConfig(temperature=0.0, max_new_tokens=tokens)
-    return HalfDuplexConfig(generation=generation, tts=TtsConfig(enabled=speak))
+    return HalfDuplexConfig(generation=generation, tts=TtsConfig(enabled=speak, voice=ESPEAK))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from antiphon.inference_worker.engines.local import llm
 from antiphon.inference_worker.engines.local.chat import LocalChatView
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
 from antiphon.shared_schemas.config import ChatOptions, GenerationConfig, TtsConfig
 from support.tools import TEMPLATE, WEATHER, asks_weather, calls_weather, weather_result
 
@@ -72,7 +73,9 @@ def test_a_call_is_structured_and_not_text(view: LocalChatView) -> None:
 
 
 def test_a_spoken_answer_does_not_speak_its_call(view: LocalChatView) -> None:
-    view.prefill([*HABIT, asks_weather("Paris")], options(tts=TtsConfig(enabled=True)))
+    view.prefill(
+        [*HABIT, asks_weather("Paris")], options(tts=TtsConfig(enabled=True, voice=ESPEAK))
+    )
     deltas = list(view.generate())
     assert [call.name for delta in deltas for call in delta.tool_calls] == ["get_weather"]
     assert sum(len(delta.audio) for delta in deltas) == 0
