@@ -33,7 +33,7 @@ ONLY_UNDER: dict[str, tuple[str, ...]] = {
     "starlette": ("edge/",),
     "uvicorn": ("edge/", "broker/service/status_port"),
     "opentelemetry": ("broker/service/tracing",),
-    "onnxruntime": ("inference_worker/engines/common/silero",),
+    "onnxruntime": ("inference_worker/engines/common/onnx",),
     "torch": (MINICPMO,),
     "torchaudio": (MINICPMO,),
     "transformers": (MINICPMO,),
