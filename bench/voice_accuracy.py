@@ -1,0 +1,110 @@
+"""How well the voices of the local engine are understood, and what they cost.
+
+    python bench/voice_accuracy.py                 # all voices
+    python bench/voice_accuracy.py --voices heart espeak
+
+Each voice speaks typical answers, clause by clause as in a conversation. The engine's own recogniser
+writes down what it hears. Printed are the word error rate, the CPU time for a second of speech, and the
+CPU time of the first clause, which the listener waits for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import time
+from itertools import pairwise
+
+import numpy as np
+
+from antiphon.inference_worker.engines.common.costs import StageCosts
+from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
+from antiphon.inference_worker.engines.local.transcription import Recogniser
+from antiphon.inference_worker.engines.local.voices.catalogue import DEFAULT_VOICE
+from antiphon.inference_worker.engines.local.voices.speaker import Voices
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE
+
+ANSWERS = (
+    "The capital of Italy is Rome.",
+    "There are seven days in a week, and twelve months in a year.",
+    "The largest ocean on Earth is the Pacific Ocean.",
+    "Bees make honey. They collect the nectar of flowers.",
+    "Once upon a time, a dog and a cat lived in a small house near the sea.",
+    "I would visit Florence first, because it has beautiful museums and bridges.",
+    "The opposite of hot is cold.",
+    "Water boils at one hundred degrees.",
+    "I am a small voice assistant. I can answer questions and tell stories.",
+    "You are welcome. Have a nice evening!",
+    "Romeo and Juliet was written by William Shakespeare.",
+    "First put the egg in boiling water, then wait for seven minutes.",
+    "The sky looks blue because the air scatters blue light more than red light.",
+    "Jupiter is the largest planet of our solar system.",
+    "My favourite season is autumn, when the leaves turn yellow.",
+    "A spider has eight legs, but an insect has only six.",
+)
+
+
+def measure(voices: Voices, recogniser: Recogniser, voice: str) -> str:
+    """One row of the table."""
+    errors = spoken_words = 0
+    sound_s = spent_s = 0.0
+    firsts: list[float] = []
+    for text in ANSWERS:
+        speaker, audio = voices.speaker(voice), [SILENCE]
+        splitter = ClauseSplitter()
+        for number, clause in enumerate([*splitter.feed(text), *splitter.flush()]):
+            begun = time.process_time()
+            audio.append(speaker.speak(clause, StageCosts()).audio)
+            spent = time.process_time() - begun
+            spent_s += spent
+            if number == 0:
+                firsts.append(spent)
+        sound = np.concatenate(audio)
+        sound_s += len(sound) / OUTPUT_RATE
+        expected, heard = words(text), words(hear(recogniser, sound))
+        errors += distance(expected, heard)
+        spoken_words += len(expected)
+    rate = 100 * errors / spoken_words
+    first = 1000 * statistics.median(firsts)
+    return f"{voice:<10} {rate:8.1f} {spent_s / sound_s:12.2f} {first:14.0f}"
+
+
+def hear(recogniser: Recogniser, sound: np.ndarray[tuple[int], np.dtype[np.float32]]) -> str:
+    import soxr
+
+    quiet = np.zeros(INPUT_RATE // 2, np.float32)
+    return recogniser.transcribe(
+        np.concatenate([quiet, soxr.resample(sound, OUTPUT_RATE, INPUT_RATE), quiet])
+    )
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9']+", text.lower())
+
+
+def distance(expected: list[str], heard: list[str]) -> int:
+    """Words to insert, delete or replace."""
+    row = list(range(len(heard) + 1))
+    for word in expected:
+        new = [row[0] + 1]
+        for (above_left, above), other in zip(pairwise(row), heard, strict=True):
+            new.append(min(above + 1, new[-1] + 1, above_left + (word != other)))
+        row = new
+    return row[-1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--voices", nargs="*", help="ids; all by default")
+    asked = parser.parse_args()
+    voices, recogniser = Voices.load(DEFAULT_VOICE, 150), Recogniser()
+    print(f"{'voice':<10} {'WER %':>8} {'CPU s per s':>12} {'first clause ms':>14}")
+    for voice in asked.voices or voices.by_id:
+        print(measure(voices, recogniser, voice), flush=True)
+
+
+if __name__ == "__main__":
+    main()
