@@ -37,6 +37,9 @@ hift: &hift !new:cosyvoice.hifigan.generator.CausalHiFTGenerator
   f0_predictor: !new:cosyvoice.hifigan.f0_predictor.CausalConvRNNF0Predictor {}
 hifigan: !new:cosyvoice.hifigan.hifigan.HiFiGan
   generator: *hift
+  discriminator: !new:cosyvoice.hifigan.discriminator.MultipleDiscriminator
+    mpd: !new:matcha.hifigan.models.MultiPeriodDiscriminator {}
+    mrd: !new:cosyvoice.hifigan.discriminator.MultiResSpecDiscriminator {}
 """
 ATTACKS = (
     "flow: !apply:os.system [id]",
@@ -56,7 +59,29 @@ ATTACKS = (
     "flow: 1\n---\nflow: !apply:os.system [id]",
     "flow: !new:cosyvoice2.flow.flow.CausalMaskedDiffWithXvec.__init__ {}",
     "flow: [1",
+    "hifigan: 1\nhifigan: !apply:os.system [id]",
+    'hifigan: 1\n"hifigan": 2',
+    "hifigan: 1\n!ref hifigan: 2",
+    "flow: {size: 1, size: 2}",
+    "flow: 1\nflow: 2",
+    "<<: {a: 1}\n<<: {b: 2}",
 )
+DROPPED_ATTACKS = (
+    "hifigan: !apply:os.system [id]",
+    "hifigan: {generator: [!apply:os.system [id]]}",
+    "hifigan: !new:subprocess.Popen {args: id}",
+    "hifigan: !new:cosyvoice.hifigan.hifigan.os.system [id]",
+    "hifigan: !new:cosyvoice.hifigan.hifigan.HiFiGan.__init__ {}",
+    "hifigan: !name:os.system {}",
+    "hifigan: !module:antigravity",
+    "hifigan: !include:/etc/passwd",
+    "hifigan: !!python/object/apply:os.system [id]",
+    "a: &x {b: 1}\nhifigan: {c: *x, d: !apply:os.system [id]}",
+    "hifigan: {a: 1, a: 2}",
+    "hifigan: &x !new:cosyvoice.hifigan.hifigan.HiFiGan {}\nhift: *x",
+    "hift: &x !new:cosyvoice.hifigan.hifigan.HiFiGan {}\nhifigan: *x",
+)
+"""Below the key of config.yaml that the package drops."""
 
 
 def checkpoint(folder: Path, **files: str) -> Path:
@@ -88,6 +113,12 @@ def test_a_tag_that_runs_code_is_refused_before_the_package_opens_it(
     with pytest.raises(EngineLoadError, match=rf"{name}\.yaml"):
         load_token2wav(folder, EngineOptions(), torch.device("cuda", 0))
     assert not opened
+
+
+@pytest.mark.parametrize("attack", DROPPED_ATTACKS)
+def test_the_value_that_the_package_drops_calls_nothing_either(attack: str, tmp_path: Path) -> None:
+    with pytest.raises(EngineLoadError, match=r"config\.yaml"):
+        check_yaml(checkpoint(tmp_path, config=attack))
 
 
 def test_the_package_runs_under_that_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
