@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from antiphon.shared_schemas.visible_text import is_visible
 
 UPLOADED = "uploaded:"
 """Prefix of an uploaded voice in `ref_audio_path`."""
@@ -57,6 +60,15 @@ class VoiceUpload(BaseModel):
 
     name: str = Field(min_length=1, max_length=80, pattern=r"^[^<>\x00-\x1f\x7f]+$")
     audio_base64: str = Field(min_length=4)
+
+    @field_validator("name")
+    @classmethod
+    def _shown(cls, name: str) -> str:
+        name = name.strip()
+        if not name or not is_visible(name):
+            text = "it must be one line with letters, without control or invisible characters"
+            raise PydanticCustomError("invisible", text)
+        return name
 
 
 class VoiceChange(BaseModel):

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from antiphon.cli.help import Command, Group
+from antiphon.cli.terminal import Terminal, echo
+from antiphon.shared_schemas.visible_text import visible_line
 
 DEFAULT_URL = "ws://127.0.0.1:8006"
 PATIENCE_S = 20.0
@@ -98,7 +99,7 @@ UNLIMITED_WIDTH = 1000
 
 def fail(reason: str, status: int = 1) -> NoReturn:
     """Print the reason on stderr and exit with this status."""
-    typer.secho(f"{ERROR_PREFIX}{reason}", fg="red", err=True)
+    echo(f"{ERROR_PREFIX}{reason}", fg="red", err=True)
     raise typer.Exit(status)
 
 
@@ -146,7 +147,7 @@ def rows_table(rows: list[Row], only: Collection[str] = (), prose: Collection[st
 def _cell(value: Any) -> str:
     if value is None or isinstance(value, dict):
         return ""
-    return ", ".join(value) if isinstance(value, list) else str(value)
+    return visible_line(", ".join(value) if isinstance(value, list) else str(value))
 
 
 def print_table(table: Table) -> None:
@@ -154,9 +155,9 @@ def print_table(table: Table) -> None:
 
     A table with columns that must not be folded folds the others to the width of a terminal.
     """
-    console = Console(highlight=False)
+    console = Terminal()
     if not console.is_terminal or not any(column.no_wrap for column in table.columns):
-        console = Console(width=UNLIMITED_WIDTH, highlight=False)
+        console = Terminal(width=UNLIMITED_WIDTH)
     console.print(table)
 
 

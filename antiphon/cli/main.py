@@ -5,8 +5,12 @@ from __future__ import annotations
 import io
 import os
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
+from types import TracebackType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -14,6 +18,7 @@ import typer.main
 
 from antiphon.cli.help import Command, Group, examples
 from antiphon.interrupts import INTERRUPTED
+from antiphon.shared_schemas.visible_text import visible
 
 _COMMANDS = {
     "Start and stop": {
@@ -58,6 +63,10 @@ _EX_CONFIG = 78
 """The same command fails again until the installation or a setting changes."""
 
 
+_USAGE_ERROR: Any = typer.BadParameter.__base__
+"""Of the click that this typer has."""
+
+
 class LazyCommand(Command):
     """A command of `_COMMANDS`, whose module is imported when it is called."""
 
@@ -90,6 +99,24 @@ class LazyGroup(Group):
             for source, summary in commands.items():
                 self.add_command(LazyCommand(source, summary, panel))
 
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _readable_errors():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _readable_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _readable_errors() -> Iterator[None]:
+    """typer prints the messages of wrong options itself, and they repeat what was typed."""
+    try:
+        yield
+    except _USAGE_ERROR as error:
+        error.message = visible(error.message)
+        raise
+
 
 app = typer.Typer(
     name="antiphon",
@@ -103,7 +130,9 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"antiphon {version('antiphon')}")
+        from antiphon.cli.terminal import echo
+
+        echo(f"antiphon {version('antiphon')}")
         raise typer.Exit
 
 
@@ -123,6 +152,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal may not have all characters
             stream.reconfigure(errors="replace")
+    sys.excepthook = _show_bug
     try:
         try:
             app()
@@ -147,6 +177,11 @@ def main() -> None:
         _fail(f"{error.filename}: {cause}" if error.filename else cause, status=1)
 
 
+def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """The text of an unexpected error may come from a client as well."""
+    sys.stderr.write(visible("".join(traceback.format_exception(kind, error, trace))))
+
+
 def _flush_output() -> None:
     """Raises OSError. At exit, Python only reports that it ignores the error."""
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -160,5 +195,7 @@ def _flush_output() -> None:
 
 
 def _fail(reason: str, status: int = _EX_CONFIG) -> NoReturn:
-    typer.secho(f"antiphon: {reason}", fg="red", err=True)
+    from antiphon.cli.terminal import echo
+
+    echo(f"antiphon: {reason}", fg="red", err=True)
     sys.exit(status)

@@ -6,18 +6,20 @@ variables: `instance` for the whole process, `session` within a session.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import re
 import sys
 import time
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import orjson
 import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
+from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
 from antiphon.broker.settings import CONFIG_STATUS, AntiphonSettings, InvalidSettings
+from antiphon.shared_schemas.visible_text import visible, visible_json, visible_line
 
 _SECRET = re.compile(r"(^|_)(password|passwd|secret|token|api_key|authorization|cookie)$")
 _IN_TEXT = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=token=)[^&\s\"']+|(?<=key=)[^&\s\"']+")
@@ -74,18 +76,25 @@ def _chain(service: str, *, as_json: bool) -> list[Processor]:
         *((structlog.processors.format_exc_info,) if as_json else ()),
         hide_secrets,
         cut_values,
+        *(() if as_json else (show_values,)),
     ]
 
 
 def _renderer(*, as_json: bool) -> Processor:
     if as_json:
         return structlog.processors.JSONRenderer(serializer=_dumps)
-    return structlog.dev.ConsoleRenderer()
+    return structlog.dev.ConsoleRenderer(exception_formatter=_print_traceback)
+
+
+def _print_traceback(out: TextIO, error: ExcInfo) -> None:
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, error)
+    out.write(visible(text.getvalue()))
 
 
 def _dumps(event: Any, **_: Any) -> str:
     try:
-        return orjson.dumps(event, default=repr).decode()
+        return visible_json(orjson.dumps(event, default=repr).decode())
     except TypeError:  # half a surrogate, an integer of more than 64 bits
         return json.dumps(event, default=repr)
 
@@ -129,6 +138,14 @@ def cut_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
         extra = len(text) - _KEPT_HEAD - _KEPT_TAIL
         if extra > 0:
             event[name] = f"{text[:_KEPT_HEAD]} … {extra} characters … {text[-_KEPT_TAIL:]}"
+    return event
+
+
+def show_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """For a terminal: no text of a client controls it, or pretends to be another line."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = visible_line(value)
     return event
 
 

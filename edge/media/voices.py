@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import cache
@@ -37,6 +38,8 @@ _FIELD = "ref_audio_path"
 _MAX_BUNDLED_S = 60.0
 _FORMATS = ("WAV", "WAVEX")
 _ENCODINGS = ("PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")
+_WIDTH = re.compile(r"^ *Bit Width *: (\d+)", re.MULTILINE)
+"""What the header claims, in libsndfile's report: it reads samples of 1 to 7 bits as bytes."""
 _RATES = range(4_000, 384_001)
 _MAX_CHANNELS = 8
 _MAX_DECODED_BYTES = 64 * MIB
@@ -174,6 +177,9 @@ def _bundled_info(file: Path) -> VoiceInfo:
 def _check_header(sound: soundfile.SoundFile, field: str, max_s: float) -> None:
     if sound.format not in _FORMATS or sound.subtype not in _ENCODINGS:
         raise InvalidInput(f"{field}: not a WAV file with plain PCM", field=field)
+    if (width := _WIDTH.search(sound.extra_info)) and int(width[1]) % 8:
+        text = f"{field}: samples of {width[1]} bits cannot be used; save it with 16 bits"
+        raise InvalidInput(text, field=field)
     if sound.samplerate not in _RATES or sound.channels > _MAX_CHANNELS:
         text = f"{field}: {sound.channels} channels at {sound.samplerate} Hz cannot be used"
         raise InvalidInput(text, field=field)

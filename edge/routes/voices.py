@@ -72,7 +72,7 @@ async def upload(edge: EdgeDep, request: VoiceUpload) -> VoiceChange:
         raise HttpError(status, error.code, error.message) from None
     voice = Voice(
         id=new_voice_id(),
-        name=request.name.strip(),
+        name=request.name,
         duration_ms=len(samples) * 1000 // INPUT_RATE,
         created_at=int(edge.broker.clock.now_ms()),
     )

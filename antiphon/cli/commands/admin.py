@@ -16,6 +16,7 @@ from antiphon.broker.errors import BrokerError
 from antiphon.broker.requirements import SCHEMA_VERSION
 from antiphon.cli.broker_access import broker_settings, call_broker
 from antiphon.cli.common import RedisUrl, fail
+from antiphon.cli.terminal import echo
 from antiphon.recorder_service.atomic_files import atomic_file
 from antiphon.shared_schemas.registry import WorkerCommand
 
@@ -40,7 +41,7 @@ def cancel(
     url = _redis_url(context, redis_url)
     if not call_broker(lambda broker: cancel_waiting(broker, session), url):
         fail(f"no session {session} waits; `antiphon queue` lists the waiting ones")
-    typer.echo(f"{session} is out of the queue")
+    echo(f"{session} is out of the queue")
 
 
 def drain(
@@ -57,7 +58,7 @@ def drain(
     known = call_broker(lambda broker: ask_to_drain(broker, worker, wait=wait), url)
     if known is not None:
         fail(f"there is no worker {worker}; alive are: {', '.join(known) or 'none'}")
-    typer.echo(f"{worker} has left" if wait else f"{worker} drains")
+    echo(f"{worker} has left" if wait else f"{worker} drains")
 
 
 def migrate_keys(redis_url: RedisUrl = None) -> None:
@@ -71,12 +72,12 @@ def migrate_keys(redis_url: RedisUrl = None) -> None:
     except BrokerError as error:
         fail("\n".join(filter(None, (str(error), error.remedy))))
     if moved.found is None:
-        typer.echo("there are no keys of Antiphon")
+        echo("there are no keys of Antiphon")
     elif moved.found == str(SCHEMA_VERSION):
-        typer.echo(f"the keys have version {SCHEMA_VERSION}")
+        echo(f"the keys have version {SCHEMA_VERSION}")
     else:
         renamed = f"{moved.streams} stream{'s' * (moved.streams != 1)} renamed"
-        typer.echo(f"the keys have version {SCHEMA_VERSION} now; {renamed}")
+        echo(f"the keys have version {SCHEMA_VERSION} now; {renamed}")
 
 
 async def cancel_waiting(broker: Broker, session: str) -> bool:
@@ -124,7 +125,7 @@ def make_secrets(
     for name in SECRETS:
         path = folder / name
         if path.exists():
-            typer.echo(f"{path} is there already")
+            echo(f"{path} is there already")
             continue
         # Only root can give files.
         reader = _OWNERS.get(name, owner) if os.geteuid() == 0 else owner
@@ -133,7 +134,7 @@ def make_secrets(
         except OSError as error:
             cause = error.strerror if folder.is_dir() else f"there is no folder {folder}"
             fail(f"cannot make {path}: {cause}")
-        typer.echo(f"made {path}")
+        echo(f"made {path}")
     if api_keys is not None:
         _copy_keys(api_keys, folder / "api_key", folder / "api_keys", owner)
 
@@ -147,7 +148,7 @@ def _copy_keys(source: Path, made: Path, path: Path, owner: int) -> None:
         _write(path, keys, owner)
     except (OSError, UnicodeDecodeError) as error:
         fail(f"cannot copy {source} to {path}: {error}")
-    typer.echo(f"copied the clients' keys to {path}")
+    echo(f"copied the clients' keys to {path}")
 
 
 def _write(path: Path, secret: str, owner: int) -> None:

@@ -9,10 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import psutil
 import typer
-from rich.console import Console
 
 from antiphon.broker.client import Broker
 from antiphon.cli.broker_access import call_broker
@@ -20,6 +18,7 @@ from antiphon.cli.common import AsJson, DataDir, Row, fail, print_table, program
 from antiphon.cli.stack.logs import COLOURS, LOGS_FOLDER, UP_LOG, LogTail, render
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.cli.stack.usage import processes_of
+from antiphon.cli.terminal import Terminal, echo, echo_json
 from antiphon.recorder_service.settings import RecorderSettings
 
 SERVICES = ("redis", "edge", "worker", "recorder", "cleanup")
@@ -36,7 +35,7 @@ def down(
     folder = _folder(data_dir)
     stack = _running(folder)
     os.kill(stack.pid, signal.SIGTERM)
-    typer.echo(f"stopping {stack.http_url} (process {stack.pid})")
+    echo(f"stopping {stack.http_url} (process {stack.pid})")
     try:
         while (still := StackFile.read(folder)) is not None and still.pid == stack.pid:
             time.sleep(_POLL_S)
@@ -44,9 +43,9 @@ def down(
                 with suppress(ProcessLookupError):
                     os.kill(stack.pid, signal.SIGTERM)
     except KeyboardInterrupt:
-        typer.echo(f"it is still stopping; `{program()} down --now` ends it at once")
+        echo(f"it is still stopping; `{program()} down --now` ends it at once")
         raise typer.Exit(130) from None
-    typer.echo("everything has stopped")
+    echo("everything has stopped")
 
 
 def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
@@ -63,11 +62,11 @@ def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     services = _services(stack)
     if as_json:
         document["services"] = services
-        typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+        echo_json(document, indent=True)
         return
     for name, value in document.items():
-        typer.echo(f"{name:<10}{value}")
-    typer.echo()
+        echo(f"{name:<10}{value}")
+    echo()
     print_table(rows_table(services))
 
 
@@ -94,7 +93,7 @@ def logs(
     lines = tail.fresh()
     if not lines and not follow:
         fail(f"there are no logs in {folder / LOGS_FOLDER}; --data-dir names another folder")
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal(soft_wrap=True)
     lines = lines[max(0, len(lines) - last) :]
     while True:
         for line in lines:

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import orjson
 import typer
 import uvloop
-from rich.console import Console
 from rich.text import Text
 
 from antiphon.broker.redis_server.embedded import free_port
@@ -32,6 +31,7 @@ from antiphon.cli.stack.stack import (
 )
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.cli.stack.usage import ProcessUsage, processes_of, with_generator
+from antiphon.cli.terminal import Terminal
 from antiphon.client.options import ClientOptions
 from antiphon.inference_worker.engines.registry import engine_names
 from antiphon.recorder_service.settings import RecorderSettings
@@ -130,7 +130,7 @@ def run_bench(
     plan: LoadPlan, url: str | None, engine: str, wavs: list[Path], out: Path, api_key: str | None
 ) -> int:
     """Exit status: 0 if every user was served and measured."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal(soft_wrap=True)
     try:
         out.mkdir(parents=True, exist_ok=True)
         inputs = LoadInputs.of([load_speech(path) for path in wavs], plan.speak_ratio)
@@ -157,7 +157,7 @@ def client_options(transport: AudioTransport, api_key: str | None = None) -> Cli
     return ClientOptions(api_key=api_key, binary=True, pcm=PcmFormat(transport))
 
 
-def write_report(result: LoadResult, about: dict[str, Any], out: Path, console: Console) -> None:
+def write_report(result: LoadResult, about: dict[str, Any], out: Path, console: Terminal) -> None:
     """Print the report, and write it to `report.json` in `out`."""
     report = report_of(result, about)
     show(report, console)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from antiphon.broker.redis_server.embedded import free_port
@@ -31,6 +30,7 @@ from antiphon.cli.stack.stack import (
     open_stack,
     run_guarded,
 )
+from antiphon.cli.terminal import Terminal
 from antiphon.client.errors import ClientError
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.config import DuplexConfig
@@ -63,7 +63,7 @@ def demo(
 
 def run_demo(question: Path, data_dir: Path, api_key: str | None) -> int:
     """Exit status: 0 if the question was answered, spoken, saved and recorded."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal(soft_wrap=True)
     began = time.monotonic()
     make_data_folder(data_dir)
     with ExitStack() as resources:
@@ -102,7 +102,7 @@ def _plan(data_dir: Path, redis_dir: Path) -> StackPlan:
     )
 
 
-async def _run(stack: Stack, question: Path, console: Console, api_key: str | None) -> None:
+async def _run(stack: Stack, question: Path, console: Terminal, api_key: str | None) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -111,11 +111,11 @@ async def _run(stack: Stack, question: Path, console: Console, api_key: str | No
         result = await run_guarded(guard, _converse(stack, question, console, api_key))
         folder = await run_guarded(guard, _recorded(stack.plan.data_dir / "sessions", result))
         console.print("\nThe session was recorded in")
-        console.print(folder_tree(folder), markup=False)
+        console.print(folder_tree(folder))
 
 
 async def _converse(
-    stack: Stack, question: Path, console: Console, api_key: str | None
+    stack: Stack, question: Path, console: Terminal, api_key: str | None
 ) -> ConversationResult:
     await stack.wait_until_ready(
         lambda service, stage: console.print(prefix(service).append(stage))

@@ -16,7 +16,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 from rich.table import Table
 from rich.text import Text
@@ -33,6 +32,7 @@ from antiphon.cli.local_recordings import file_sizes
 from antiphon.cli.settings import Engine, ModelPath, Quantize
 from antiphon.cli.stack.stack import StackPlan, serves_http
 from antiphon.cli.stack.stack_file import StackFile
+from antiphon.cli.terminal import echo, echo_json
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.factory import examine_engine
@@ -75,7 +75,7 @@ def doctor(
     if certificate is not None and certificate_key is not None:
         findings.append(examine_certificate(certificate, certificate_key))
     if as_json:
-        typer.echo(orjson.dumps(findings, option=orjson.OPT_INDENT_2))
+        echo_json(findings, indent=True)
     else:
         show_findings(findings)
     if any(finding.verdict is FindingStatus.FAILURE for finding in findings):
@@ -131,7 +131,7 @@ def show_findings(findings: list[Finding]) -> None:
     print_table(table)
     failed = sum(finding.verdict is FindingStatus.FAILURE for finding in findings)
     warned = sum(finding.verdict is FindingStatus.WARNING for finding in findings)
-    typer.echo(f"\n{len(findings)} checks: {failed} failed, {warned} with a warning")
+    echo(f"\n{len(findings)} checks: {failed} failed, {warned} with a warning")
 
 
 def examine_python() -> Finding:

@@ -8,9 +8,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
-import orjson
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -19,6 +18,7 @@ from antiphon.broker.errors import BrokerUnavailable
 from antiphon.cli.broker_access import call_broker
 from antiphon.cli.commands.admin import cancel
 from antiphon.cli.common import AsJson, RedisUrl, Row, Wide, command_group, print_table, rows_table
+from antiphon.cli.terminal import Terminal, echo, echo_json
 from antiphon.shared_schemas.registry import SessionEvent, SessionRow
 
 Watch = Annotated[
@@ -59,11 +59,11 @@ def live_table(empty: str, read_rows: ReadRows, *shown: str) -> Callable[..., No
             return
         rows = call_broker(read_rows, redis_url)
         if as_json:
-            typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+            echo_json(rows, indent=True)
         elif rows:
             print_table(rows_table(rows, only))
         else:
-            typer.echo(empty)
+            echo(empty)
 
     return command
 
@@ -75,9 +75,9 @@ async def _watch(view: ViewRows, read_rows: ReadRows, broker: Broker, *, as_json
     """
     if as_json:
         while True:
-            typer.echo(orjson.dumps(await read_rows(broker)))
+            echo_json(await read_rows(broker))
             await asyncio.sleep(PERIOD_S)
-    with Live(console=Console(), screen=Console().is_terminal, auto_refresh=False) as screen:
+    with Live(console=Terminal(), screen=Terminal().is_terminal, auto_refresh=False) as screen:
         while True:
             screen.update(await _view(view, read_rows, broker), refresh=True)
             await asyncio.sleep(PERIOD_S)
@@ -204,7 +204,10 @@ def events(
         nonlocal shown
         if session is None or event.sid == session:
             shown += 1
-            typer.echo(orjson.dumps(asdict(event)) if as_json else event_line(event, wide=wide))
+            if as_json:
+                echo_json(asdict(event))
+            else:
+                echo(event_line(event, wide=wide))
 
     async def read(broker: Broker) -> None:
         past = await broker.events.recent(max(last, 1), session)
@@ -217,7 +220,7 @@ def events(
 
     call_broker(read, redis_url)
     if not shown and not as_json:
-        typer.echo(f"no event of session {session}" if session else "no events")
+        echo(f"no event of session {session}" if session else "no events")
 
 
 def event_line(event: SessionEvent, *, wide: bool = False) -> str:

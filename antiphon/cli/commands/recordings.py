@@ -10,7 +10,6 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 from pydantic import ValidationError
 from rich.text import Text
@@ -33,6 +32,7 @@ from antiphon.cli.common import (
 )
 from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file, play_wav
 from antiphon.cli.help import Command, Group
+from antiphon.cli.terminal import echo, echo_json
 from antiphon.client.errors import ClientError
 from antiphon.client.recordings import Recordings
 from antiphon.recorder_service.atomic_files import atomic_file
@@ -48,6 +48,7 @@ from antiphon.shared_schemas.recording import (
 )
 from antiphon.shared_schemas.recording_list import RecordingInfo, RecordingPage, RecordingQuery
 from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.visible_text import visible_line
 
 if TYPE_CHECKING:
     from antiphon.cli.local_recordings import LocalRecordings
@@ -110,22 +111,22 @@ def list_recordings(
     with _source(url, api_key, data_dir) as source:
         page = source.list(query)
     if as_json:
-        typer.echo(page.model_dump_json(indent=2))
+        echo_json(page.model_dump_json(indent=2).encode())
     else:
         _print_page(page, wide=wide)
 
 
 def _print_page(page: RecordingPage, *, wide: bool) -> None:
     if not page.sessions:
-        typer.echo("no recording matches")
+        echo("no recording matches")
         return
     one_row = list_row if wide else narrow_row
     print_table(rows_table([one_row(info) for info in page.sessions]))
     if page.total > len(page.sessions):
         more = f"{len(page.sessions)} of {page.total}; --limit shows up to {_MAX_LISTED}"
-        typer.secho(more, dim=True, err=True)
+        echo(more, dim=True, err=True)
     if not page.complete:
-        typer.secho("only the newest 2000 were searched; narrow with --since", dim=True, err=True)
+        echo("only the newest 2000 were searched; narrow with --since", dim=True, err=True)
 
 
 def show(
@@ -146,7 +147,7 @@ def show(
     if as_json:
         document: dict[str, Any] = {"meta": meta.model_dump(mode="json"), "rows": rows}
         document |= given(files=files)
-        typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+        echo_json(document, indent=True)
         return
     lines = plain_table("", "")
     for label, value in summary(meta):
@@ -155,7 +156,7 @@ def show(
         lines.add_row("files", f"{len(files)}, {sum(files.values()) / 1e6:.1f} MB in {folder}")
     print_table(lines)
     if rows:
-        typer.echo()
+        echo()
         print_table(rows_table(rows, prose=("user_said", "said")))
 
 
@@ -178,13 +179,13 @@ def export(
             fail(f"{target} exists; {remedy}", status=2)
         if target.suffix == ".zip":
             _write(target, lambda path: source.download(name, path))
-            typer.echo(f"{target}: {target.stat().st_size / 1e6:.1f} MB")
+            echo(f"{target}: {target.stat().st_size / 1e6:.1f} MB")
             return
         with tempfile.TemporaryDirectory() as folder, _writing(target):
             archive = Path(folder) / "recording.zip"
             source.download(name, archive)
             count = _extract(archive, target)
-    typer.echo(f"{target}: {count} files")
+    echo(f"{target}: {count} files")
 
 
 def replay(
@@ -213,7 +214,7 @@ def replay(
             fail(f"{out} exists; --force replaces it", status=2)
         video = out.suffix.lower() == ".mp4"
         _write(out, lambda path: source.save(name, path, REPLAY_VIDEO if video else REPLAY_WAV))
-    typer.echo(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+    echo(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
 
 
 @contextmanager
@@ -281,7 +282,7 @@ def list_row(info: RecordingInfo) -> Row:
 def narrow_row(info: RecordingInfo) -> Row:
     """One line of 80 columns. Without words, it has the kind."""
     row = list_row(info)
-    words = Text(info.first_words or f"({info.app_type})")
+    words = Text(visible_line(info.first_words or f"({info.app_type})"))
     words.truncate(_WORDS_COLUMNS, overflow="ellipsis")
     return {name: row[name] for name in ("recording", "begun", "s")} | {"first words": words.plain}
 

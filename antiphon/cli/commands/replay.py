@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
-import orjson
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from antiphon.cli.common import (
@@ -31,6 +29,7 @@ from antiphon.cli.replay.compare import Comparison, OutcomePair, ReplayOutcome, 
 from antiphon.cli.replay.plan import plan_replay
 from antiphon.cli.replay.play import ReplayFailed, ReplayOptions, play
 from antiphon.cli.stack.stack_file import default_edge_url
+from antiphon.cli.terminal import Terminal, echo_json
 from antiphon.client.errors import ClientError
 
 _CANNOT = 2
@@ -84,7 +83,7 @@ def _print_table(pairs: Sequence[OutcomePair], comparison: Comparison, *, every:
     rows = [_row(pair) for pair in pairs if every or _is_notable(pair)]
     if rows:
         print_table(rows_table(rows, prose=("said then", "says now")))
-    console = Console(highlight=False)
+    console = Terminal()
     for line in (
         f"decisions {comparison.decisions:.0%} the same over {comparison.units} units",
         f"text      {comparison.text:.0%} the same",
@@ -105,7 +104,7 @@ def _print_json(
         **asdict(comparison),
         "rows": [asdict(pair) | {"agrees": pair.agrees} for pair in pairs],
     }
-    typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+    echo_json(document, indent=True)
 
 
 def _is_notable(pair: OutcomePair) -> bool:

@@ -26,6 +26,7 @@ from antiphon.cli.settings import (
     check_client_key,
     check_setting_names,
 )
+from antiphon.cli.terminal import echo_json
 
 
 def edge(
@@ -97,7 +98,7 @@ def cleanup(
         except OSError as error:
             text = f"the data folder {settings.data_dir} cannot be used: {error.strerror}"
             raise OSError(f"{text}; choose another with --data-dir") from error
-        typer.echo(report.model_dump_json(indent=2))
+        echo_json(report.model_dump_json(indent=2).encode())
 
     serve("cleanup", sweep if once or dry_run else run, CleanupSettings, flags)
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey, EdgeUrl, Patience, fail
+from antiphon.cli.terminal import Terminal
 
 
 def talk(
@@ -32,14 +33,12 @@ def talk(
         fail("use either a sound file or --mic, not both", status=2)
     import asyncio  # numpy and the sound libraries load slowly: `talk --help` does without them
 
-    from rich.console import Console
-
     from antiphon.cli.conversation.dialogue import Call, ConversationPrinter, ask_file, talk_live
     from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file
     from antiphon.cli.stack.stack_file import default_edge_url
     from antiphon.client.errors import ClientError
 
-    printer = ConversationPrinter(Console(highlight=False))
+    printer = ConversationPrinter(Terminal())
     call = Call(url=url or default_edge_url(), prompt=prompt, out=out, api_key=api_key)
     try:
         check_reply_file(out)

@@ -15,9 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import orjson
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from antiphon.broker.redis_server.embedded import EmbeddedRedisError, free_port
@@ -66,6 +64,7 @@ from antiphon.cli.stack.stack import (
     run_guarded,
 )
 from antiphon.cli.stack.stack_file import StackFile, StackRuns, publish_stack
+from antiphon.cli.terminal import Terminal, echo_json
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -169,7 +168,7 @@ def start_in_background(plan: StackPlan) -> None:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    console, last = Console(highlight=False, soft_wrap=True), ""
+    console, last = Terminal(soft_wrap=True), ""
     tail = LogTail(folder, UP_LOG)
     try:
         while True:
@@ -230,7 +229,7 @@ class TerminalView:
     """Shows everything on the terminal."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False, soft_wrap=True)
+        self._console = Terminal(soft_wrap=True)
 
     def take(self, service: str, line: str) -> None:
         self._console.print(render(service, line))
@@ -258,7 +257,7 @@ class BackgroundView(TerminalView):
     def say(self, text: str) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         with suppress(OSError):  # a full disk does not end the stack
-            typer.echo(orjson.dumps({"timestamp": now, "event": text}))
+            echo_json({"timestamp": now, "event": text})
 
     def stage(self, service: str, stage: str) -> None:
         self.say(f"{service}: {stage}")

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
 from antiphon.cli.conversation.conversation import (
@@ -20,6 +19,7 @@ from antiphon.cli.conversation.conversation import (
 )
 from antiphon.cli.conversation.latency import UnitLatency, hop_spread
 from antiphon.cli.conversation.sound import Headset, load_speech, save_reply
+from antiphon.cli.terminal import Terminal
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError, without_password
 from antiphon.client.options import ClientOptions
@@ -27,6 +27,7 @@ from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT, Prepared
 from antiphon.shared_schemas.states import wait_reason_text
+from antiphon.shared_schemas.visible_text import visible_line
 from antiphon.shared_schemas.wire import Queued, QueueUpdate
 
 _LABEL = 10
@@ -35,7 +36,7 @@ _LABEL = 10
 class ConversationPrinter:
     """A ConversationListener that prints one line per event."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Terminal) -> None:
         self._console = console
 
     def connected(self, url: str, session_id: str) -> None:
@@ -109,7 +110,7 @@ def unit_line(unit: Unit, latency: UnitLatency | None) -> Text:
     doing, style = ("listening", "blue") if unit.is_listen else ("speaking ", "bold green")
     line.append(doing, style=style).append(f"{took:>9}", style="dim")
     if not unit.is_listen:
-        line.append(f"   {unit.text.strip()}", style="green")
+        line.append(f"   {visible_line(unit.text.strip())}", style="green")
         if unit.end_of_turn:
             line.append("  (end of turn)", style="dim")
     if unit.message.simulated:

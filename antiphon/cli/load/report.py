@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from antiphon.cli.common import Row, print_table, rows_table
 from antiphon.cli.load.plan import LATE_S, PERCENTILES, LoadSummary, UserKind, percentiles
 from antiphon.cli.load.run import LoadResult
 from antiphon.cli.stack.usage import GENERATOR
+from antiphon.cli.terminal import Terminal
 
 Report = dict[str, Any]
 
@@ -66,7 +65,7 @@ def machine() -> Report:
     }
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: Report, console: Terminal) -> None:
     plan = report["plan"]
     engine = "  (simulated engine: times are those of a model)" if report["simulated"] else ""
     console.print(f"\n{plan['sessions']} sessions, {plan['seconds']:g} s measured{engine}\n")
@@ -77,7 +76,7 @@ def show(report: Report, console: Console) -> None:
         unserved = f"{report['unserved']} sessions were never served"
         console.print(f"  {unserved}; all their requests are lost")
     for failure, count in report["failures"].items():
-        console.print(f"  {count} × {failure}", markup=False)
+        console.print(f"  {count} × {failure}")
     console.print()
     _show_costs(report, console)
 
@@ -108,7 +107,7 @@ def _ms(value: float | None) -> str:
     return f"{value:.1f}" if value < _WHOLE_MS else f"{value:.0f}"
 
 
-def _show_costs(report: Report, console: Console) -> None:
+def _show_costs(report: Report, console: Terminal) -> None:
     if report["server_cpu_ms_per_session_s"] is None:
         reason = "its processes are not visible from here"
         console.print(f"  the server's CPU was not measured: {reason}")

@@ -9,12 +9,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from antiphon.cli.load.plan import LoadLog, LoadPlan, LoadRequest, LoadTimes
 from antiphon.cli.load.users import LoadInputs, SimulatedUser
 from antiphon.cli.stack.usage import ProcessUsage
+from antiphon.cli.terminal import Terminal
 from antiphon.client.errors import ClientError
 from antiphon.client.options import ClientOptions
 
@@ -28,7 +28,7 @@ _FRAMES_PER_S = 2
 @contextmanager
 def progress_bar() -> Iterator[ReportStage]:
     """Bars on stderr until the block ends; nothing if stderr is no terminal."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     columns = TextColumn("{task.description:<18}"), BarColumn(), TextColumn("{task.fields[count]}")
     with Progress(
         *columns,

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 import orjson
-from rich.console import Console
 from rich.text import Text
 
 from antiphon.broker.settings import PRIVATE_FOLDER
+from antiphon.cli.terminal import Terminal
+from antiphon.shared_schemas.visible_text import visible_line
 
 COLOURS = {
     "edge": "cyan",
@@ -82,7 +83,7 @@ class LogFiles:
         if written < len(lines):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def show_tail(self, console: Console) -> None:
+    def show_tail(self, console: Terminal) -> None:
         """Print the last lines of all services together."""
         for service, line in self._recent:
             console.print(render(service, line))
@@ -110,7 +111,7 @@ def render(service: str, line: str) -> Text:
         return prefix(service).append(line, style="default")
     level = str(entry.pop("level", "info"))
     clock = str(entry.pop("timestamp", ""))[_TIME]
-    event = str(entry.pop("event", ""))
+    event = visible_line(str(entry.pop("event", "")))
     trace = entry.pop("exception", None)
     for known in ("service", "instance", "logger"):  # the prefix names the service
         entry.pop(known, None)
@@ -138,7 +139,8 @@ def _entry(line: str) -> dict[str, Any] | None:
 
 
 def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    """On one line: no value of a client pretends to be another entry."""
+    return visible_line(value if isinstance(value, str) else orjson.dumps(value).decode())
 
 
 LogLine = tuple[str, str]

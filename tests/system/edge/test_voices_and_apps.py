@@ -205,7 +205,19 @@ async def test_a_header_with_a_false_size_uses_no_memory(http: httpx.AsyncClient
         assert (await http.get(VOICES)).json()["ref_audios"][-1]["duration_ms"] <= 1000
 
 
-@pytest.mark.parametrize("name", ["", "<b>x</b>", "a\nb", "x" * 81, None, 5])
+HIDDEN = (
+    " ",
+    "\xa0\u3000",
+    "\u202eannA",
+    "An\u200bna",
+    "An\x85na",
+    "An\u2028na",
+    "A" + "\u0301" * 40,
+)
+"""Names of which a reader sees nothing, or something else."""
+
+
+@pytest.mark.parametrize("name", ["", "<b>x</b>", "a\nb", "x" * 81, None, 5, *HIDDEN])
 async def test_invalid_names(http: httpx.AsyncClient, name: Any) -> None:
     answer = await http.post(VOICES, json={"name": name, "audio_base64": wav()})
     assert answer.status_code == 422

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from typing import Any
@@ -160,3 +161,22 @@ def test_the_console_format_can_be_forced() -> None:
 )
 def test_secrets_are_not_logged(name: str, value: Any, shown: Any) -> None:
     assert logs.hide_secrets(None, "info", {name: value}) == {name: shown}
+
+
+HOSTILE = r"'w\x1b]52;c;aGk=\x07\x9b2J\u202e\u2028 [1]'"
+
+
+def test_no_value_of_a_client_controls_a_terminal_in_json() -> None:
+    [line] = lines(f"structlog.get_logger().info('x', said={HOSTILE})")
+    assert line.isascii()
+    assert orjson.loads(line)["said"] == "w\x1b]52;c;aGk=\x07\x9b2J\u202e\u2028 [1]"
+
+
+def test_no_value_of_a_client_controls_a_terminal_on_the_console() -> None:
+    code = f"log = structlog.get_logger()\nlog.info({HOSTILE}, said={HOSTILE})\n"
+    code += f"try: raise ValueError({HOSTILE})\nexcept ValueError: log.exception('failed')\n"
+    code += f"logging.getLogger('uvicorn').warning({HOSTILE})"
+    shown = "\n".join(lines(code, ANTIPHON_LOG_FORMAT="console", NO_COLOR="1"))
+    assert shown.count("w\ufffd]52") >= 4
+    without_colours = re.sub(r"\x1b\[[\d;]*m", "", shown)
+    assert not any(control in without_colours for control in "\x1b\x07\x9b\u202e\u2028")

@@ -10,11 +10,11 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from antiphon.cli.conversation import dialogue
 from antiphon.cli.conversation.dialogue import ConversationPrinter
 from antiphon.cli.conversation.sound import Headset
+from antiphon.cli.terminal import Terminal
 from antiphon.client.errors import ClientError
 from antiphon.shared_schemas.audio import Samples
 from support.scripted_server import SPOKEN, Scripted, Wire, speaking
@@ -57,7 +57,7 @@ async def test_the_playback_position_of_an_interrupted_answer_is_sent(
         await wire.send("timeout", reason="enough")
 
     monkeypatch.setattr(dialogue, "Headset", HalfPlayback)
-    printer = ConversationPrinter(Console(file=io.StringIO()))
+    printer = ConversationPrinter(Terminal(file=io.StringIO()))
     async with Scripted(script).running() as server:
         with suppress(ClientError):
             call = dialogue.Call(url=server.url, prompt="Hi.", out=tmp_path / "reply.wav")

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from rich.console import Console
 
 from antiphon.cli.conversation.conversation import ConversationResult, SpokenQuestion
 from antiphon.cli.conversation.dialogue import ConversationPrinter, summary_lines, unit_line
 from antiphon.cli.conversation.latency import UnitLatency
+from antiphon.cli.terminal import Terminal
 from antiphon.client.duplex import PARSER, Unit
 from antiphon.client.errors import ServerError
 from antiphon.shared_schemas.messages.duplex import Prepared, Result
@@ -30,7 +30,7 @@ def unit(*, seconds: float = 1.0, **fields: Any) -> Unit:
 
 def printer() -> tuple[ConversationPrinter, io.StringIO]:
     out = io.StringIO()
-    return ConversationPrinter(Console(file=out, width=60)), out
+    return ConversationPrinter(Terminal(file=out, width=60)), out
 
 
 def test_listening_line() -> None:

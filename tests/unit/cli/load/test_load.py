@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from typer.testing import CliRunner
 
 from antiphon.cli.load.plan import (
@@ -22,6 +21,7 @@ from antiphon.cli.load.plan import (
 from antiphon.cli.load.report import show
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.main import app
+from antiphon.cli.terminal import Terminal
 from antiphon.shared_schemas.audio import INPUT_RATE
 
 
@@ -165,7 +165,7 @@ def test_the_report_fits_into_80_columns(capsys: pytest.CaptureFixture[str]) -> 
         "failures": {},
         "server_cpu_ms_per_session_s": None,
     }
-    show(report, Console(width=80))
+    show(report, Terminal(width=80))
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     header = next(line for line in lines if line.startswith("kind"))
     assert header.split()[-6:] == ["p90", "p99", "p99.9", "max", "sent", "late"]

@@ -10,10 +10,10 @@ from typing import IO
 
 import orjson
 import pytest
-from rich.console import Console
 
 from antiphon.cli.stack import logs as logs_module
 from antiphon.cli.stack.logs import LogFiles, LogTail, render
+from antiphon.cli.terminal import Terminal
 
 
 def test_json_log_entries_are_formatted() -> None:
@@ -43,7 +43,7 @@ def test_log_files_keep_every_line_and_show_the_last(tmp_path: Path) -> None:
     with LogFiles(tmp_path) as logs:
         for number in range(30):
             logs.take("edge", f"line {number}")
-        logs.show_tail(Console(file=out, width=200))
+        logs.show_tail(Terminal(file=out, width=200))
     assert (tmp_path / "edge.log").read_text().splitlines()[0] == "line 0"
     assert "line 29" in out.getvalue()
     assert "line 3\n" not in out.getvalue()

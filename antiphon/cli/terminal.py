@@ -1,0 +1,45 @@
+"""The only place that prints: text of clients never controls a terminal.
+
+`Terminal` and `echo` replace what is not shown, `echo_json` escapes it, also where the output is no terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from antiphon.shared_schemas.visible_text import visible, visible_json
+
+
+class Terminal(Console):
+    """A console that takes no string as markup, and shows no control characters but its own."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Everything that is printed passes here, also cells of tables and frames of live views."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield segment._replace(text=visible(segment.text))
+
+
+def echo(text: str = "", *, err: bool = False, **style: Any) -> None:
+    """Print a text and a newline; `style` as in `typer.secho`."""
+    typer.secho(visible(text), err=err, **style)
+
+
+def echo_json(document: Any, *, indent: bool = False) -> None:
+    """Print JSON: a bytes object that is JSON already, or anything that orjson takes."""
+    if not isinstance(document, bytes):
+        document = orjson.dumps(document, option=orjson.OPT_INDENT_2 if indent else None)
+    typer.echo(visible_json(document.decode()))
