@@ -63,12 +63,21 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         f"write a database that the server has at the end of {_URL}; a cluster has only 0",
     ),
     ("number of clients", "raise maxclients, and the limit of open files of the Redis process"),
-    ("maxmemory", "raise maxmemory of the server; `antiphon doctor` shows how full it is"),
+    (
+        "maxmemory",
+        "raise maxmemory of the server (redis-cli CONFIG SET maxmemory 2gb, and in redis.conf), or lower "
+        "max_queue_size and the slots that share it",
+    ),
     ("noreplicas", "start the replicas of the server, or lower its min-replicas-to-write"),
+    (
+        "misconf.*(rdb|snapshot)",
+        "check the disk and the log on the Redis host, then redis-cli BGSAVE: the server takes writes "
+        "again after a snapshot that succeeds",
+    ),
     ("misconf", "check for a full or broken disk on the Redis host"),
     ("cluster is down|has the hash slot", "repair the cluster: redis-cli --cluster fix HOST:PORT"),
     (
-        "replica of|link with master",
+        "replica of|link with master|read only replica",
         f"name the master in {_URL}, or use redis+sentinel:// or redis+cluster://",
     ),
     ("no address", f"correct the host in {_URL}, or the name service of this machine"),

@@ -5,14 +5,14 @@ Two versions of the keys never share a Redis.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import structlog
-from redis.exceptions import NoPermissionError, RedisError
+from redis.exceptions import NoPermissionError, OutOfMemoryError, RedisError
 
 from antiphon.broker.connections.client import RedisClient, RedisNode
-from antiphon.broker.connections.outages import reason_of
+from antiphon.broker.connections.outages import is_redirection, reason_of
 from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
 from antiphon.broker.keys import STREAM_SHARDS, Keys
 
@@ -197,8 +197,14 @@ _SHOWN = 6
 ON_A_CLUSTER = ("asking", "cluster slots", "cluster info")
 
 
-async def check_rights(node: RedisNode, keys: Keys, *, in_cluster: bool) -> None:
-    """Raises IncompatibleRedis if the user lacks a right without which no session works.
+_PROBES = 64
+"""Session ids whose streams are spread over the slots of a cluster: every master has some of them."""
+
+
+async def check_rights(node: RedisNode, keys: Keys, *, in_cluster: bool) -> str | None:
+    """Why the master takes no writes now, such as `MISCONF …`; None if it takes them. Writes nothing.
+
+    Raises IncompatibleRedis if the user lacks a right without which no session works.
 
     The other rights of docs/deployment.md, those to subscribe, only make the end of a worker visible
     earlier.
@@ -211,15 +217,25 @@ async def check_rights(node: RedisNode, keys: Keys, *, in_cluster: bool) -> None
         *((command.split(), stream) for command in ON_A_STREAM),
     ]
     filled = [[key if key and word == "K" else word for word in words] for words, key in commands]
-    answers = await node.refusals(filled)
+    streams = [str(keys.inbound(f"probe{number}")) for number in range(_PROBES)]
+    answers = await node.refusals([*filled, *(["xadd", key, "*", "f", "v"] for key in streams)])
     forbidden: dict[str, None] = {}
-    for (words, _), answer in zip(commands, answers, strict=True):
+    for (words, _), answer in zip(commands, answers, strict=False):
         if isinstance(answer, NoPermissionError):
             forbidden[_missing(words, keys, answer)] = None
     if forbidden:
         shown, hidden = list(forbidden)[:_SHOWN], len(forbidden) - _SHOWN
         lacking = ", ".join(shown) + (f" and {hidden} more" if hidden > 0 else "")
         raise IncompatibleRedis(f"the user of {node.name} has no permissions for {lacking}")
+    return _refusal_of_writes(answers[len(commands) :])
+
+
+def _refusal_of_writes(answers: Iterable[RedisError | None]) -> str | None:
+    refused = (answer for answer in answers if answer is not None and not is_redirection(answer))
+    if (answer := next(refused, None)) is None:
+        return None
+    code = "OOM " if isinstance(answer, OutOfMemoryError) else ""  # redis-py removes it
+    return f"{code}{reason_of(answer)}"
 
 
 def _missing(words: Sequence[str], keys: Keys, refused: RedisError) -> str:

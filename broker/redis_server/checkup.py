@@ -113,8 +113,7 @@ class _Checkup:
             views = {node.name: await examine_cluster(node, len(masters)) for node in masters}
             worst = _worst(views)
             findings.append(worst if worst.verdict is FindingStatus.FAILURE else views[first])
-        findings.append(rights := await self._rights(masters, in_cluster=in_cluster))
-        if rights.verdict is FindingStatus.FAILURE:
+        if not await self._examine_rights(masters, in_cluster=in_cluster):
             return
         for check in (_version, _eviction, _memory, _connections, _persistence):
             findings.append(_worst({name: check(info) for name, info in self._infos.items()}))
@@ -133,14 +132,20 @@ class _Checkup:
             raise IncompatibleRedis(text) from error
         self._servers.append(node)
 
-    async def _rights(self, masters: Sequence[RedisNode], *, in_cluster: bool) -> Finding:
+    async def _examine_rights(self, masters: Sequence[RedisNode], *, in_cluster: bool) -> bool:
+        """Whether the user may do everything, and each master would take a write now."""
         keys = Keys(self._settings.key_prefix)
         try:
-            for node in masters:
-                await check_rights(node, keys, in_cluster=in_cluster)
+            refusals = {
+                node.name: await check_rights(node, keys, in_cluster=in_cluster) for node in masters
+            }
         except IncompatibleRedis as error:
-            return failure("redis rights", str(error), _remedy(error))
-        return ok("redis rights", "all that sessions need")
+            self._findings.append(failure("redis rights", str(error), _remedy(error)))
+            return False
+        self._findings.append(ok("redis rights", "all that sessions need"))
+        if self._infos[masters[0].name]["role"] == "master":  # a replica is reported as such
+            self._findings.append(_worst({name: _writes(why) for name, why in refusals.items()}))
+        return True
 
     async def _add_replicas(self) -> None:
         self._findings.append(examine_replicas(self._infos))
@@ -190,9 +195,14 @@ def _role(info: Info) -> Finding:
     if info["role"] != "master":
         remedy = f"name its master, {info.get('master_host')}:{info.get('master_port')}"
         return failure("redis role", f"{info['role']}: it takes no writes", remedy)
-    if _refuses_writes(info):
-        return failure("redis role", "a master that refuses writes without its replicas", _REPLICAS)
     return ok("redis role", "master")
+
+
+def _writes(refusal: str | None) -> Finding:
+    about = "redis writes"
+    if refusal is None:
+        return ok(about, "accepted")
+    return failure(about, refusal, BrokerUnavailable(refusal).remedy or "see the log of the server")
 
 
 _REPLICAS = "start the replicas, or lower min-replicas-to-write"
@@ -238,7 +248,17 @@ def _persistence(info: Info) -> Finding:
     if info.get("aof_last_write_status") != "ok":
         remedy = "check for a full or broken disk on the Redis host"
         return failure(about, "the append-only file cannot be written", remedy)
+    for field, what in _LAST_WRITES.items():
+        if info.get(field, "ok") != "ok":
+            remedy = "check the disk, the free memory and the log on the Redis host"
+            return warning(about, f"the last {what} could not be written", remedy)
     return ok(about, "append-only file")
+
+
+_LAST_WRITES = {
+    "aof_last_bgrewrite_status": "rewrite of the append-only file",
+    "rdb_last_bgsave_status": "snapshot",
+}
 
 
 async def _contract(redis: RedisClient, settings: BrokerSettings) -> Finding:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import OutOfMemoryError
 
 from antiphon.broker.client import open_broker
 from antiphon.broker.redis_server.checkup import examine_redis
@@ -50,7 +53,7 @@ async def test_a_healthy_server_passes_every_check(sound: BrokerSettings) -> Non
     assert set(findings) == {
         *("redis version", "redis role", "redis eviction", "redis memory", "redis persistence"),
         *("redis connections", "redis cluster", "redis keys", "clock", "redis round trip"),
-        "redis rights",
+        *("redis rights", "redis writes"),
     }
     assert findings["redis keys"].found == "contract version 2"
 
@@ -88,6 +91,54 @@ async def test_a_bad_setting_is_reported_with_its_remedy(
         await raw.config_set(setting, value)
         finding = (await examined(sound))[about]
     assert finding.verdict is verdict
+    assert remedy in finding.remedy
+
+
+async def _fail_to_save(raw: Redis, server: RedisServer) -> None:
+    """Its folder is gone, as a disk that is."""
+    await raw.config_set("save", "3600 1")
+    folder = (await raw.config_get("dir"))["dir"]
+    await asyncio.to_thread(shutil.rmtree, folder)
+    await raw.bgsave()
+    while (await raw.info("persistence"))["rdb_last_bgsave_status"] == "ok":
+        await asyncio.sleep(0.02)
+
+
+async def _fill(raw: Redis, _: RedisServer) -> None:
+    await raw.config_set("maxmemory-policy", "noeviction")
+    await raw.config_set("maxmemory", "1mb")
+    with suppress(OutOfMemoryError):
+        while True:
+            await raw.set(os.urandom(8).hex(), b"x" * 10_000)
+
+
+async def _lose_replicas(raw: Redis, _: RedisServer) -> None:
+    await raw.config_set("min-replicas-to-write", "1")
+
+
+REFUSALS = {
+    "MISCONF": (_fail_to_save, "redis-cli BGSAVE"),
+    "OOM": (_fill, "redis-cli CONFIG SET maxmemory"),
+    "NOREPLICAS": (_lose_replicas, "start the replicas"),
+}
+
+
+@pytest.mark.parametrize("binary", redis_binaries(), ids=server_id)
+@pytest.mark.parametrize("code", REFUSALS)
+async def test_a_server_that_refuses_writes_is_reported(
+    code: str, binary: Path, tmp_path: Path
+) -> None:
+    cause, remedy = REFUSALS[code]
+    with RedisServer(tmp_path / "redis", binary=binary) as server:
+        settings = BrokerSettings(redis_url=server.url)
+        assert (await examined(settings))["redis writes"].verdict is FindingStatus.OK
+        async with Redis.from_url(server.url) as raw:
+            before = await raw.dbsize()
+            assert before == 0, "the check writes nothing"
+            await cause(raw, server)
+        finding = (await examined(settings))["redis writes"]
+    assert finding.verdict is FindingStatus.FAILURE
+    assert finding.found.startswith(code)
     assert remedy in finding.remedy
 
 
