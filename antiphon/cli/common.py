@@ -51,6 +51,14 @@ RedisUrl = Annotated[
         r"\[env: ANTIPHON_REDIS_URL]"
     ),
 ]
+StackDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        help=r"Data folder of the `antiphon up` to ask. \[default: data] \[env: ANTIPHON_DATA_DIR]",
+        callback=_expanded,
+    ),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option(
@@ -110,6 +118,22 @@ def program() -> str:
         return "antiphon"
     inside = own.is_relative_to(Path.cwd())
     return shlex.quote(str(own.relative_to(Path.cwd()) if inside else own))
+
+
+def command(words: str, data_dir: Path | None = None) -> str:
+    """A command line for a message, which works as it is printed; `data_dir`: the stack that it is about."""
+    line = f"{program()} {words}"
+    if data_dir is None or data_dir.resolve() == _configured_data_dir():
+        return line
+    return f"{line} --data-dir {shlex.quote(str(data_dir))}"
+
+
+def _configured_data_dir() -> Path | None:
+    try:
+        from antiphon.recorder_service.settings import RecorderSettings
+    except ModuleNotFoundError:  # without the services
+        return None
+    return RecorderSettings().data_dir.resolve()
 
 
 def given(**flags: Any) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +17,7 @@ from antiphon.broker.connections.client import RedisClient, RedisNode
 from antiphon.broker.connections.cluster import ClusterClient
 from antiphon.broker.connections.connect import connect, connect_to
 from antiphon.broker.connections.sentinel import SentinelClient
+from antiphon.broker.connections.single import SingleServer
 from antiphon.broker.errors import (
     BadPasswordFile,
     BrokerError,
@@ -60,7 +63,18 @@ async def examine_redis(settings: BrokerSettings) -> list[Finding]:
                 await _Checkup(redis, settings, closing, findings).run()
         except BrokerError as error:
             findings.append(failure("redis", str(error), _remedy(error)))
+        else:
+            if isinstance(redis, SingleServer):
+                return [_at(redis.name, finding) for finding in findings]
     return findings
+
+
+def _at(name: str, finding: Finding) -> Finding:
+    """With the address of the server in the commands of the remedy."""
+    host, _, port = name.rpartition(":")
+    place = f"-h {host} -p {port}" if host else f"-s {shlex.quote(name)}"
+    remedy = finding.remedy.replace("HOST:PORT", name)
+    return replace(finding, remedy=re.sub(r"redis-cli (?!--)", f"redis-cli {place} ", remedy))
 
 
 def _remedy(error: BrokerError) -> str:

@@ -14,8 +14,8 @@ from antiphon.broker import key_migration
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.requirements import SCHEMA_VERSION
-from antiphon.cli.broker_access import broker_settings, call_broker
-from antiphon.cli.common import RedisUrl, fail
+from antiphon.cli.broker_access import broker_settings, call_broker, command_there
+from antiphon.cli.common import RedisUrl, StackDir, fail
 from antiphon.cli.terminal import echo
 from antiphon.recorder_service.atomic_files import atomic_file
 from antiphon.shared_schemas.registry import WorkerCommand
@@ -36,11 +36,13 @@ def cancel(
         str, typer.Argument(help="Id, or ticket number as `antiphon queue --wide` shows.")
     ],
     redis_url: RedisUrl = None,
+    data_dir: StackDir = None,
 ) -> None:
     """Remove a waiting session from the queue and notify its client. Does not stop a running one."""
-    url = _redis_url(context, redis_url)
-    if not call_broker(lambda broker: cancel_waiting(broker, session), url):
-        fail(f"no session {session} waits; `antiphon queue` lists the waiting ones")
+    redis_url, data_dir = _target(context, redis_url, data_dir)
+    if not call_broker(lambda broker: cancel_waiting(broker, session), redis_url, data_dir):
+        listing = command_there("queue", redis_url, data_dir)
+        fail(f"no session {session} waits; `{listing}` lists the waiting ones")
     echo(f"{session} is out of the queue")
 
 
@@ -49,13 +51,14 @@ def drain(
     worker: Annotated[str, typer.Argument(help="Id, as `antiphon workers` shows it.")],
     wait: Annotated[bool, typer.Option("--wait", help="Return only after it has left.")] = False,
     redis_url: RedisUrl = None,
+    data_dir: StackDir = None,
 ) -> None:
     """Let a worker refuse new sessions, finish or hand over the current ones, and exit.
 
     It has the same effect as SIGTERM, from any machine. A service manager then starts a new worker.
     """
-    url = _redis_url(context, redis_url)
-    known = call_broker(lambda broker: ask_to_drain(broker, worker, wait=wait), url)
+    redis_url, data_dir = _target(context, redis_url, data_dir)
+    known = call_broker(lambda broker: ask_to_drain(broker, worker, wait=wait), redis_url, data_dir)
     if known is not None:
         fail(f"there is no worker {worker}; alive are: {', '.join(known) or 'none'}")
     echo(f"{worker} has left" if wait else f"{worker} drains")
@@ -103,9 +106,14 @@ async def _alive(broker: Broker) -> list[str]:
     return [row.id for row in (await broker.queue.snapshot()).workers]
 
 
-def _redis_url(context: typer.Context, redis_url: str | None) -> str | None:
-    """The flag may precede the action: `antiphon queue --redis-url URL cancel ID`."""
-    return redis_url or (context.parent.params.get("redis_url") if context.parent else None)
+def _target(
+    context: typer.Context, redis_url: str | None, data_dir: Path | None
+) -> tuple[str | None, Path | None]:
+    """The flags may precede the action: `antiphon queue --redis-url URL cancel ID`."""
+    if redis_url is not None or data_dir is not None or context.parent is None:
+        return redis_url, data_dir
+    before = context.parent.params
+    return before.get("redis_url"), before.get("data_dir")
 
 
 def make_secrets(

@@ -13,8 +13,8 @@ import psutil
 import typer
 
 from antiphon.broker.client import Broker
-from antiphon.cli.broker_access import call_broker
-from antiphon.cli.common import AsJson, DataDir, Row, fail, print_table, program, rows_table
+from antiphon.cli.broker_access import call_broker, running_stack
+from antiphon.cli.common import AsJson, DataDir, Row, command, fail, print_table, rows_table
 from antiphon.cli.stack.logs import COLOURS, LOGS_FOLDER, UP_LOG, LogTail, render
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.cli.stack.usage import processes_of
@@ -33,7 +33,7 @@ def down(
     data_dir: DataDir = None,
 ) -> None:
     folder = _folder(data_dir)
-    stack = _running(folder)
+    stack = running_stack(folder)
     os.kill(stack.pid, signal.SIGTERM)
     echo(f"stopping {stack.http_url} (process {stack.pid})")
     try:
@@ -43,14 +43,14 @@ def down(
                 with suppress(ProcessLookupError):
                     os.kill(stack.pid, signal.SIGTERM)
     except KeyboardInterrupt:
-        echo(f"it is still stopping; `{program()} down --now` ends it at once")
+        echo(f"it is still stopping; `{command('down --now', folder)}` ends it at once")
         raise typer.Exit(130) from None
     echo("everything has stopped")
 
 
 def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     folder = _folder(data_dir)
-    stack = _running(folder)
+    stack = running_stack(folder)
     found = call_broker(_live_state, stack.redis_url)
     document = {
         "address": stack.http_url,
@@ -109,16 +109,6 @@ def logs(
 
 def _folder(data_dir: Path | None) -> Path:
     return data_dir or RecorderSettings().data_dir
-
-
-def _running(folder: Path) -> StackFile:
-    stack = StackFile.read(folder)
-    if stack is None:
-        fail(
-            f"no `antiphon up` runs in {folder}; `{program()} up -d` starts one, --data-dir names "
-            "another folder"
-        )
-    return stack
 
 
 async def _live_state(broker: Broker) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from antiphon.broker.redis_server.embedded import free_port
-from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey, program
+from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey, command
 from antiphon.cli.conversation.conversation import ConversationResult
 from antiphon.cli.conversation.dialogue import Call, ConversationPrinter, ask_file
 from antiphon.cli.conversation.sound import UnusableAudio, load_speech
@@ -83,7 +83,7 @@ def run_demo(question: Path, data_dir: Path, api_key: str | None) -> int:
             return 130
     console.print(f"\nDone in {time.monotonic() - began:.0f} s; every process has stopped.")
     console.print(
-        f"Next: `{program()} up` starts all services until Ctrl-C, with pages for browsers."
+        f"Next: `{command('up')}` starts all services until Ctrl-C, with pages for browsers."
     )
     return 0
 

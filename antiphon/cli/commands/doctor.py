@@ -6,6 +6,7 @@ import asyncio
 import os
 import platform
 import resource
+import shlex
 import shutil
 import ssl
 import sys
@@ -27,11 +28,12 @@ from antiphon.broker.service.listening import CannotListen
 from antiphon.broker.settings import InvalidSettings
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import broker_settings
-from antiphon.cli.common import AsJson, DataDir, RedisUrl, fail, given, print_table
+from antiphon.cli.common import AsJson, DataDir, RedisUrl, command, fail, given, print_table
 from antiphon.cli.local_recordings import file_sizes
 from antiphon.cli.settings import Engine, ModelPath, Quantize
 from antiphon.cli.stack.stack import StackPlan, serves_http
 from antiphon.cli.stack.stack_file import StackFile
+from antiphon.cli.stack.usage import listening_at, processes_of
 from antiphon.cli.terminal import echo, echo_json
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.settings import EdgeSettings
@@ -86,7 +88,7 @@ def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
     edge, worker = EdgeSettings(**flags, **given(redis_url=redis_url)), WorkerSettings(**flags)
     recorder, cleanup = RecorderSettings(**flags), CleanupSettings(**flags)
     yield examine_python()
-    yield from _examine_redis(redis_url, recorder.data_dir)
+    yield from _examine_redis(redis_url, flags.get("data_dir"))
     yield from examine_disk(recorder.data_dir, cleanup.max_storage_gb, recorder.min_free_disk_gb)
     yield examine_privacy(recorder.data_dir)
     yield from examine_ports(StackPlan.of(edge, worker, recorder, cleanup))
@@ -100,7 +102,7 @@ def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
     yield from examine_engine(worker.engine, worker.slots, worker.model_path, options)
 
 
-def _examine_redis(redis_url: str | None, data_dir: Path) -> list[Finding]:
+def _examine_redis(redis_url: str | None, data_dir: Path | None) -> list[Finding]:
     """Checks the named or configured Redis, else that of `antiphon up`, else its program."""
     try:
         settings = broker_settings(redis_url, data_dir)
@@ -182,7 +184,7 @@ def examine_privacy(data_dir: Path) -> Finding:
         present = ", ".join(str(path) for path in kept if path.is_dir())
         return ok(about, present or f"nothing in {data_dir} yet")
     found = f"other users can read {' and '.join(open_ones)}"
-    return warning(about, found, f"chmod -R go-rwx {' '.join(open_ones)}")
+    return warning(about, found, f"chmod -R go-rwx {shlex.join(open_ones)}")
 
 
 def _writable(place: Path, sessions: Path) -> Finding:
@@ -198,16 +200,16 @@ def _writable(place: Path, sessions: Path) -> Finding:
 
 def examine_ports(plan: StackPlan) -> Iterator[Finding]:
     """Whether `antiphon up` can listen on its ports, or its services already do."""
-    runs_here = StackFile.readable(plan.data_dir) is not None
+    if (stack := StackFile.readable(plan.data_dir)) is not None:
+        yield from examine_running_ports(stack, plan.data_dir)
+        return
     for address in plan.addresses:
         about = f"port of the {address.service}"
         try:
             address.check()
         except CannotListen as error:
             answers = serves_http(f"http://{address}/health")
-            if answers and runs_here:
-                yield ok(about, f"{address}, where a service answers already")
-            elif answers and plan.redis_url is not None:  # services may run without `antiphon up`
+            if answers and plan.redis_url is not None:  # services may run without `antiphon up`
                 remedy = "nothing if it is a service of this system, else choose another port"
                 yield warning(about, f"a service answers already: {error}", remedy)
             else:
@@ -216,6 +218,23 @@ def examine_ports(plan: StackPlan) -> Iterator[Finding]:
                 )
         else:
             yield ok(about, f"{address} is free" if address.port else "any free one")
+
+
+def examine_running_ports(stack: StackFile, data_dir: Path) -> Iterator[Finding]:
+    """Whether each service of a running stack answers where it listens, whatever the settings say now."""
+    pids = processes_of(stack.pid)
+    for service in ("edge", "worker", "recorder", "cleanup"):
+        about = f"port of the {service}"
+        places = listening_at(pids[service]) if service in pids else []
+        answering = [place for place in places if serves_http(f"http://{place}/health")]
+        if answering:
+            yield ok(about, f"{', '.join(answering)}, where the stack of this folder answers")
+        elif not stack.ready:
+            yield warning(about, "the stack of this folder starts", "wait until it is ready")
+        else:
+            found = f"{', '.join(places)} does not answer" if places else "nothing listens"
+            remedy = f"see why: {command(f'logs {service}', data_dir)}"
+            yield failure(about, f"{found}, although the stack of this folder runs", remedy)
 
 
 def examine_access(edge: EdgeSettings) -> Finding:

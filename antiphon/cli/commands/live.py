@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,9 +17,19 @@ from rich.text import Text
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.cli.broker_access import call_broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.cli.broker_access import broker_settings, call_broker, command_there
 from antiphon.cli.commands.admin import cancel
-from antiphon.cli.common import AsJson, RedisUrl, Row, Wide, command_group, print_table, rows_table
+from antiphon.cli.common import (
+    AsJson,
+    RedisUrl,
+    Row,
+    StackDir,
+    Wide,
+    command_group,
+    print_table,
+    rows_table,
+)
 from antiphon.cli.terminal import Terminal, echo, echo_json
 from antiphon.shared_schemas.registry import SessionEvent, SessionRow
 
@@ -34,38 +46,51 @@ _DETAILS = ("reason", "ask", "attempt", "worker", "edge")
 PERIOD_S = 1.0
 
 
-def live_table(empty: str, read_rows: ReadRows, *shown: str) -> Callable[..., None]:
-    """A command that prints rows, or `empty` if there are none.
+def live_table(
+    empty: str, read_rows: ReadRows, *shown: str, service: str = ""
+) -> Callable[..., None]:
+    """A command that prints rows, or `empty` if there are none, and how to start the `service`.
 
     Without --wide it prints the columns `shown`, which fit into 80 columns; none: it prints all.
     """
 
-    def command(
+    def show(
         context: typer.Context,
         as_json: AsJson = False,
         watch: Watch = False,
         wide: Wide = False,
         redis_url: RedisUrl = None,
+        data_dir: StackDir = None,
     ) -> None:
         if context.invoked_subcommand is not None:
             return
         only = () if wide else shown
 
+        def said_if_empty() -> str:
+            return empty if not service else _start(empty, service, redis_url, data_dir)
+
         def view(rows: list[Row]) -> RenderableType:
-            return rows_table(rows, only) if rows else Text(empty)
+            return rows_table(rows, only) if rows else Text(said_if_empty())
 
         if watch:
-            call_broker(lambda broker: _watch(view, read_rows, broker, as_json=as_json), redis_url)
+            call_broker(partial(_watch, view, read_rows, as_json=as_json), redis_url, data_dir)
             return
-        rows = call_broker(read_rows, redis_url)
+        rows = call_broker(read_rows, redis_url, data_dir)
         if as_json:
             echo_json(rows, indent=True)
         elif rows:
             print_table(rows_table(rows, only))
         else:
-            echo(empty)
+            echo(said_if_empty())
 
-    return command
+    return show
+
+
+def _start(empty: str, service: str, redis_url: str | None, data_dir: Path | None) -> str:
+    """With the command that starts the service at the same Redis."""
+    url = broker_settings(redis_url, data_dir).redis_url
+    there = None if url == BrokerSettings().redis_url else url
+    return f"{empty}; start one with `{command_there(service, there, None)}`"
 
 
 async def _watch(view: ViewRows, read_rows: ReadRows, broker: Broker, *, as_json: bool) -> None:
@@ -174,10 +199,11 @@ sessions = live_table(
     *("session", "kind", "state", "waited_s", "running_s"),
 )
 workers = live_table(
-    *("no worker is connected; start one with `antiphon worker`", worker_rows),
+    *("no worker is connected", worker_rows),
     *("worker", "state", "engine", "slots", "used", "silent_s", "detail"),
+    service="worker",
 )
-edges = live_table("no edge is connected; start one with `antiphon edge`", edge_rows)
+edges = live_table("no edge is connected", edge_rows, service="edge")
 
 
 def events(
@@ -196,8 +222,8 @@ def events(
         bool, typer.Option("--wide", help="Show milliseconds, worker, edge and attempt.")
     ] = False,
     redis_url: RedisUrl = None,
+    data_dir: StackDir = None,
 ) -> None:
-
     shown = 0
 
     def take(event: SessionEvent) -> None:
@@ -218,7 +244,7 @@ def events(
                 for event in fresh:
                     take(event)
 
-    call_broker(read, redis_url)
+    call_broker(read, redis_url, data_dir)
     if not shown and not as_json:
         echo(f"no event of session {session}" if session else "no events")
 

@@ -62,7 +62,7 @@ def replay(
     Exit status: 0 if all is within the tolerances, 1 if not, 2 if it cannot be played.
     """
     tolerance = Tolerance(decisions=decisions, text=text, slower=slower)
-    url = url or default_edge_url()
+    url = url or default_edge_url(data_dir)
     try:
         recording = LocalRecordings(data_dir).load(session)
         plan = plan_replay(recording)

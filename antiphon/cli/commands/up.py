@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -27,11 +26,11 @@ from antiphon.cli.common import (
     DEFAULT_URL,
     ERROR_PREFIX,
     DataDir,
+    command,
     fail,
     given,
     plain_table,
     print_table,
-    program,
 )
 from antiphon.cli.settings import (
     Engine,
@@ -63,7 +62,7 @@ from antiphon.cli.stack.stack import (
     open_stack,
     run_guarded,
 )
-from antiphon.cli.stack.stack_file import StackFile, StackRuns, publish_stack
+from antiphon.cli.stack.stack_file import StackFile, StackRuns, default_edge_url, publish_stack
 from antiphon.cli.terminal import Terminal, echo_json
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.settings import EdgeSettings
@@ -122,7 +121,7 @@ def up(
     except (EmbeddedRedisError, EngineLoadError, CannotListen, StackRuns) as error:
         fail(str(error), exit_status(error))
     except (ServiceFailed, NotReady) as error:
-        fail(f"{error}; `antiphon logs` shows more", exit_status(error))
+        fail(f"{error}; `{command('logs', data_dir)}` shows more", exit_status(error))
     raise typer.Exit(status)
 
 
@@ -142,8 +141,8 @@ def check_folder_is_free(plan: StackPlan) -> None:
     if running is not None:
         raise StackRuns(
             f"`antiphon up` runs in this folder already, at {running.http_url} (process "
-            f"{running.pid}): talk to it with `{program()} talk{_url_flag(running.edge_url)}`, "
-            f"stop it with `{program()} down`, or choose another --data-dir"
+            f"{running.pid}): talk to it with `{_talk(running.edge_url)}`, stop it with "
+            f"`{command('down', plan.data_dir)}`, or choose another --data-dir"
         )
 
 
@@ -181,7 +180,8 @@ def start_in_background(plan: StackPlan) -> None:
             if stack is not None and stack.pid == child.pid and stack.ready:
                 break
             if ended is not None:
-                failed = "it ended while it started; `antiphon logs` shows more"
+                more = command("logs", plan.data_dir)
+                failed = f"it ended while it started; `{more}` shows more"
                 reason = last.removeprefix(ERROR_PREFIX) if ERROR_PREFIX in last else failed
                 fail(reason, max(ended, 1))
             time.sleep(_POLL_S)
@@ -326,23 +326,22 @@ def status_table(stack: Stack, worker: WorkerRow) -> Table:
 
 
 def addresses(plan: StackPlan, *, detached: bool = False) -> str:
-    flag = "" if plan.data_dir == RecorderSettings().data_dir.resolve() else f" {_dir_flag(plan)}"
-    antiphon = program()
-    stop = f"{antiphon} down{flag}" if detached else "Ctrl-C"
-    watch = f"Watch it:            {antiphon} status{flag} | logs -f{flag}\n" if detached else ""
+    """Where the stack is, and what one can do with it: each command works as it is printed."""
+
+    def lines(*commands: str) -> str:
+        return f"\n{'':21}".join(command(words, plan.data_dir) for words in commands)
+
+    watch = f"Watch it:            {lines('status', 'logs -f')}\n" if detached else ""
     return (
         f"\nOpen in a browser:   {plan.http_url}\n"
-        f"Talk to it:          {antiphon} talk{_url_flag(plan.edge_url)}\n"
+        f"Talk to it:          {_talk(plan.edge_url)}\n"
         f"API reference:       {plan.http_url}/docs\n"
         f"{watch}"
-        f"Inspect it:          {antiphon} queue | sessions | workers | edges | events\n"
-        f"Stop it:             {stop}\n"
+        f"Inspect it:          {lines('queue', 'sessions', 'workers', 'edges', 'events')}\n"
+        f"Stop it:             {lines('down') if detached else 'Ctrl-C'}\n"
     )
 
 
-def _dir_flag(plan: StackPlan) -> str:
-    return f"--data-dir {shlex.quote(str(plan.data_dir))}"
-
-
-def _url_flag(url: str) -> str:
-    return "" if url == DEFAULT_URL else f" --url {url}"
+def _talk(url: str) -> str:
+    """Without the URL only where `talk` finds this edge by itself."""
+    return command("talk" if url == default_edge_url() == DEFAULT_URL else f"talk --url {url}")

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import orjson
 
-from antiphon.cli.common import DEFAULT_URL
+from antiphon.cli.common import DEFAULT_URL, command
 
 STACK_FILE = "stack.json"
 
@@ -100,8 +100,8 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
                 return
         time.sleep(_LOCK_PAUSE_S)
     raise StackRuns(
-        f"another `antiphon up` runs in {path.parent}; `antiphon down` stops it, --data-dir names "
-        "another folder"
+        f"another `antiphon up` runs in {path.parent}; `{command('down', path.parent)}` stops it, "
+        "--data-dir names another folder"
     )
 
 
@@ -116,11 +116,11 @@ def _lock(file: BinaryIO, *, shared: bool = False) -> bool:
     return True
 
 
-def default_edge_url() -> str:
-    """The edge of `antiphon up` in this folder, else the default address."""
+def default_edge_url(data_dir: Path | None = None) -> str:
+    """The edge of `antiphon up` in the folder of a flag, or in this folder, else the default address."""
     try:
         from antiphon.recorder_service.settings import RecorderSettings
     except ModuleNotFoundError:  # without the services
         return DEFAULT_URL
-    stack = StackFile.readable(RecorderSettings().data_dir)
+    stack = StackFile.readable(data_dir or RecorderSettings().data_dir)
     return stack.edge_url if stack else DEFAULT_URL

@@ -66,3 +66,15 @@ def processes_of(supervisor: int) -> dict[str, int]:
             command = child.cmdline()[:4]
             found |= {_PROGRAMS[name]: child.pid for name in _PROGRAMS if name in " ".join(command)}
     return found
+
+
+def listening_at(pid: int) -> list[str]:
+    """`HOST:PORT` of each TCP port on which a process listens, with the loopback address for any."""
+    try:
+        connections = psutil.Process(pid).net_connections("tcp")
+    except psutil.Error:
+        return []
+    addresses = [one.laddr for one in connections if one.status == psutil.CONN_LISTEN]
+    hosts = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+    named = sorted({(hosts.get(address.ip, address.ip), address.port) for address in addresses})
+    return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in named]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import socket
 from contextlib import suppress
@@ -27,6 +28,7 @@ from support.redis_server import (
     free_port,
     redis_binaries,
     redis_binary,
+    redis_cli,
     server_id,
 )
 
@@ -94,6 +96,25 @@ async def test_a_bad_setting_is_reported_with_its_remedy(
     assert remedy in finding.remedy
 
 
+async def test_the_command_of_a_remedy_works_as_it_is_printed(
+    sound: BrokerSettings, tmp_path: Path
+) -> None:
+    (tmp_path / "redis-cli").symlink_to(redis_cli())
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    async with Redis.from_url(sound.redis_url) as raw:
+        for setting, value, about in (
+            ("maxmemory-policy", "allkeys-lru", "redis eviction"),
+            ("appendonly", "no", "redis persistence"),
+        ):
+            await raw.config_set(setting, value)
+            [command] = re.findall(
+                r"redis-cli .*? \w+(?=,|$)", (await examined(sound))[about].remedy
+            )
+            done = await asyncio.create_subprocess_shell(command, env={"PATH": path})
+            assert await done.wait() == 0, command
+            assert (await examined(sound))[about].verdict is FindingStatus.OK
+
+
 async def _fail_to_save(raw: Redis, server: RedisServer) -> None:
     """Its folder is gone, as a disk that is."""
     await raw.config_set("save", "3600 1")
@@ -117,8 +138,8 @@ async def _lose_replicas(raw: Redis, _: RedisServer) -> None:
 
 
 REFUSALS = {
-    "MISCONF": (_fail_to_save, "redis-cli BGSAVE"),
-    "OOM": (_fill, "redis-cli CONFIG SET maxmemory"),
+    "MISCONF": (_fail_to_save, " BGSAVE"),
+    "OOM": (_fill, " CONFIG SET maxmemory"),
     "NOREPLICAS": (_lose_replicas, "start the replicas"),
 }
 

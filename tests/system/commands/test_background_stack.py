@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -15,6 +17,7 @@ import psutil
 import pytest
 
 from antiphon.cli.stack.stack_file import StackFile
+from support.document_commands import check_antiphon
 from support.fork_server import run_antiphon
 from support.processes import all_end
 
@@ -53,7 +56,8 @@ def test_a_stack_in_the_background_is_shown_and_stopped(folder: Path) -> None:
     for words in (
         f"Open in a browser:   http://127.0.0.1:{port}\n",
         f"antiphon talk --url ws://127.0.0.1:{port}\n",
-        "antiphon status | logs -f\n",
+        "antiphon status\n",
+        "antiphon logs -f\n",
         "antiphon down\n",
         "worker: ready after",
     ):
@@ -106,6 +110,65 @@ def test_a_stack_in_the_background_is_shown_and_stopped(folder: Path) -> None:
         assert "no `antiphon up` runs in data; `" in nothing.stderr
         assert "antiphon up -d` starts one" in nothing.stderr
     assert "edge_stopped" in antiphon(folder, "logs", "edge").stdout
+
+
+def suggested(text: str) -> list[list[str]]:
+    """The commands that a message has, at the end of a line or in backticks, as a shell reads them."""
+    found = re.findall(
+        r"`([^`]*antiphon [^`]+)`|(?: {2}|: )([^\s`]*antiphon [a-z].*)$", text, re.MULTILINE
+    )
+    return [shlex.split(quoted or bare) for quoted, bare in found]
+
+
+def test_each_command_that_a_stack_in_another_folder_suggests_works(tmp_path: Path) -> None:
+    data = tmp_path / "the data of anna"
+    flags = ("-e", "simulated", "--health-port", "0", "-p", "0", "--data-dir", str(data))
+    started = antiphon(tmp_path, "up", "-d", *flags)
+    try:
+        second = antiphon(tmp_path, "up", *flags)
+        cancelled = antiphon(tmp_path, "queue", "--data-dir", str(data), "cancel", "adx_1")
+        doctor = antiphon(tmp_path, "doctor", "-e", "simulated", "--data-dir", str(data), "--json")
+        commands = [*map(suggested, (started.stdout, second.stderr, cancelled.stderr))]
+        names = [
+            "talk",
+            "status",
+            "logs",
+            "queue",
+            "sessions",
+            "workers",
+            "edges",
+            "events",
+            "down",
+        ]
+        assert [[words[1] for words in each] for each in commands] == [
+            names,
+            ["up", "talk", "down"],
+            ["queue"],
+        ]
+        for words in {tuple(words) for each in commands for words in each}:
+            check_antiphon(["antiphon", *words[1:]])
+            assert words[1] in ("talk", "up") or words[-2:] == ("--data-dir", str(data)), words
+            assert words[1] != "talk" or words[2] == "--url"
+            if words[1] not in ("talk", "up", "down"):
+                ended = antiphon(tmp_path, *(word for word in words[1:] if word != "-f"))
+                assert ended.returncode == 0, (words, ended)
+        assert "simulated" in antiphon(tmp_path, "workers", "--data-dir", str(data)).stdout
+        ports = [one for one in orjson.loads(doctor.stdout) if one["about"].startswith("port of")]
+        assert {one["verdict"] for one in ports} == {"ok"}
+        edge = StackFile.read(data)
+        assert edge is not None
+        assert edge.edge_url.removeprefix("ws://") in ports[0]["found"]
+        stopping = next(words for words in commands[0] if words[1] == "down")
+    finally:
+        stopped = antiphon(tmp_path, "down", "--data-dir", str(data))
+    assert stopped.returncode == 0
+    ended = antiphon(tmp_path, *stopping[1:])
+    *_, start = suggested(ended.stderr)
+    assert start[1:] == ["up", "-d", "--data-dir", str(data)]
+    for command in ("queue", "sessions", "workers", "edges", "events"):
+        nothing = antiphon(tmp_path, command, "--data-dir", str(data))
+        assert (nothing.returncode, nothing.stderr.count("\n")) == (1, 1)
+        assert f"no `antiphon up` runs in {data}; `" in nothing.stderr
 
 
 def test_a_start_in_the_background_that_fails_says_why(folder: Path) -> None:

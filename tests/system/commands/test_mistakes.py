@@ -201,7 +201,7 @@ MISTAKES = [
     Mistake(
         51, f"queue --redis-url redis://{NOTHING}", 1, "Is `antiphon up` running in this folder?"
     ),
-    Mistake(52, "queue --redis-url {redis} cancel no", 1, "no session no waits; `antiphon queue`"),
+    Mistake(52, "queue --redis-url {redis} cancel no", 1, "antiphon queue --redis-url {redis}`"),
     Mistake(53, "worker drain no --redis-url {redis}", 1, "no worker no; alive are: worker-"),
     Mistake(54, "events --redis-url {redis} --session no", 0, "no event of session no"),
     Mistake(55, "recordings list --data-dir=~/no", 1, "there are no recordings in /"),

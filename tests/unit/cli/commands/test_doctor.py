@@ -7,6 +7,8 @@ import re
 import resource
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -176,15 +178,42 @@ def test_a_port_of_another_stack_is_refused_as_up_refuses_it(
     assert str(refused.value) in finding.found
 
 
-def test_a_port_on_which_the_stack_of_this_folder_listens(
-    tmp_path: Path, service_port: int
-) -> None:
-    plan = StackPlan(data_dir=tmp_path, host="127.0.0.1", port=0, health_port=service_port)
-    with publish_stack(tmp_path) as publish:
-        publish(StackFile(pid=os.getpid(), redis_url="redis://127.0.0.1:1", edge_url=plan.edge_url))
-        finding = port_finding(plan)
-    assert finding.verdict is FindingStatus.OK
-    assert "answers already" in finding.found
+def test_the_ports_of_a_running_stack_are_those_where_it_listens(tmp_path: Path) -> None:
+    """Not those of the settings: the stack may have been started with others."""
+    plan = StackPlan(data_dir=tmp_path, host="127.0.0.1", port=8006, health_port=22400)
+    file = StackFile(pid=os.getpid(), redis_url="redis://127.0.0.1:1", edge_url="ws://127.0.0.1:1")
+    worker = subprocess.Popen(
+        [sys.executable, "-c", SERVICE, "antiphon.inference_worker"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with publish_stack(tmp_path) as publish, worker:
+        assert worker.stdout is not None
+        port = int(worker.stdout.readline())
+        publish(file)
+        findings = by_name(examine_ports(plan))
+        assert findings["port of the worker"] == ok(
+            "port of the worker", f"127.0.0.1:{port}, where the stack of this folder answers"
+        )
+        assert findings["port of the edge"].verdict is FindingStatus.WARNING
+        publish(replace(file, ready=True))
+        findings = by_name(examine_ports(plan))
+        assert findings["port of the worker"].verdict is FindingStatus.OK
+        assert findings["port of the edge"].verdict is FindingStatus.FAILURE
+        assert f"logs edge --data-dir {tmp_path}" in findings["port of the edge"].remedy
+        worker.terminate()
+
+
+SERVICE = """
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Healthy(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+server = HTTPServer(("127.0.0.1", 0), Healthy)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
 
 
 def test_any_free_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service_port: int) -> None:

@@ -7,10 +7,10 @@ import io
 import signal
 
 import pytest
-from rich.console import Console
 
 from antiphon.cli.commands.up import _on_signals, plan_from, status_table
 from antiphon.cli.stack.stack import open_stack
+from antiphon.cli.terminal import Terminal
 from antiphon.shared_schemas.registry import WorkerRow
 from antiphon.shared_schemas.states import WorkerState
 
@@ -63,6 +63,6 @@ def test_the_table_does_not_show_the_password_of_redis(monkeypatch: pytest.Monke
     with open_stack(plan_from(redis_url=None, redis_port=0), lambda *_: None) as stack:
         table = status_table(stack, worker)
     shown = io.StringIO()
-    Console(file=shown, width=200).print(table)
+    Terminal(file=shown, width=200).print(table)
     assert "redis+cluster://***@a,b:1" in shown.getvalue()
     assert "secret" not in shown.getvalue()
