@@ -24,6 +24,10 @@ EXAMPLES = {
         "antiphon talk --mic": "until Ctrl-C, with headphones",
         "antiphon talk -u wss://voice.example.org": "an edge elsewhere",
     },
+    "chat": {
+        'antiphon chat "What is the capital of Japan?"': "one question",
+        "antiphon chat": "a conversation, until Ctrl-D",
+    },
     "recordings": {
         "antiphon recordings list --since 2026-03-01": "with their ids",
         "antiphon recordings show ID": "what both sides said",

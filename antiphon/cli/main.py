@@ -33,6 +33,7 @@ _COMMANDS = {
     },
     "Talk and listen": {
         "talk.talk": "Hold a spoken conversation with a running edge and save the reply.",
+        "chat.chat": "Ask a running edge in writing; without a question, hold a conversation.",
         "recordings.recordings": "List, show, export and play recorded sessions.",
         "replay.replay": "Send a recorded session to an edge again; compare decisions, words and latency.",
         "bench.bench": "Simulate many users in real time; print latency, lost and late answers, and "

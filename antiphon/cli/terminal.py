@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -43,3 +44,30 @@ def echo_json(document: Any, *, indent: bool = False) -> None:
     if not isinstance(document, bytes):
         document = orjson.dumps(document, option=orjson.OPT_INDENT_2 if indent else None)
     typer.echo(visible_json(document.decode()))
+
+
+class StreamedText:
+    """A text that is printed piece by piece."""
+
+    _TAIL = 64
+    """Characters that decide how those of the next piece are shown, such as a stack of accents."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def add(self, piece: str) -> None:
+        before = self.text[-self._TAIL :]
+        self.text += piece
+        typer.echo(visible(before + piece)[len(visible(before)) :], nl=False)
+
+
+def read_line(prompt: str) -> str | None:
+    """A line that the user types, with the keys of an editor; None at the end of the input."""
+    with suppress(ImportError):  # not on Windows
+        import readline  # noqa: F401
+
+    try:
+        return input(prompt)
+    except EOFError:
+        echo()
+        return None

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey, EdgeUrl, Patience, fail
+from antiphon.cli.common import (
+    BUNDLED_QUESTION,
+    PATIENCE_S,
+    ApiKey,
+    EdgeUrl,
+    Patience,
+    command,
+    fail,
+)
 from antiphon.cli.terminal import Terminal
 
 
@@ -47,8 +56,16 @@ def talk(
             return
         result = asyncio.run(ask_file(call, question or BUNDLED_QUESTION, patience, printer))
     except (ClientError, UnusableAudio, NoMicrophone) as error:
-        fail(str(error))
+        fail(f"{error}{_in_writing(question, url)}")
     except KeyboardInterrupt:
         raise typer.Exit(0 if mic else 130) from None
     if not result.answered:
         fail(f"no complete answer came within {patience:.0f} s after the question")
+
+
+def _in_writing(question: Path | None, url: str | None) -> str:
+    """How to ask words that were taken for the name of a file."""
+    if question is None or question.exists() or " " not in str(question):
+        return ""
+    there = "" if url is None else f" --url {shlex.quote(url)}"
+    return f"; to ask in writing: `{command(f'chat {shlex.quote(str(question))}{there}')}`"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -29,7 +30,7 @@ from support.scripted_server import Scripted, Wire
 CLI: Any = typer.main.get_command(app)
 COMMANDS = (
     *("up", "down", "status", "logs", "recordings"),
-    *("talk", "demo", "replay", "edge", "worker", "recorder", "cleanup"),
+    *("talk", "chat", "demo", "replay", "edge", "worker", "recorder", "cleanup"),
     *("queue", "sessions", "workers", "edges", "events"),
 )
 KEY = "k0123456789abcdef"
@@ -233,3 +234,19 @@ async def test_talk_sends_its_key(args: tuple[str, ...], env: dict[str, str]) ->
 
 def test_demo_sends_its_key() -> None:
     assert "ANTIPHON_API_KEY" in antiphon("demo", "--help").stdout
+
+
+def test_words_in_place_of_a_file_lead_to_chat() -> None:
+    question = "What is Japan's capital?"
+    refused = antiphon("talk", question, "--url", "ws://127.0.0.1:1")
+    assert refused.returncode == 1
+    suggested = shlex.split(re.findall(r"`(.*)`", refused.stderr)[0])
+    assert suggested[1:] == ["chat", question, "--url", "ws://127.0.0.1:1"]
+    asked = antiphon(*suggested[1:])
+    assert asked.returncode == 1
+    assert "nothing listens there" in asked.stderr
+
+
+def test_a_chat_needs_a_question() -> None:
+    empty = antiphon("chat", " ")
+    assert (empty.returncode, empty.stderr) == (2, "antiphon: the question is empty\n")
