@@ -65,7 +65,9 @@ def talk(
 
 def _in_writing(question: Path | None, url: str | None) -> str:
     """How to ask words that were taken for the name of a file."""
-    if question is None or question.exists() or " " not in str(question):
+    from antiphon.cli.conversation.sound import is_there
+
+    if question is None or is_there(question) or (question.suffix and " " not in str(question)):
         return ""
     there = "" if url is None else f" --url {shlex.quote(url)}"
     return f"; to ask in writing: `{command(f'chat {shlex.quote(str(question))}{there}')}`"

@@ -24,9 +24,17 @@ class UnusableAudio(Exception):
     """A sound file cannot be read or written; the message names it and the cause."""
 
 
+def is_there(path: Path) -> bool:
+    """False also for words that are too long for the name of a file."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def load_speech(path: Path) -> Samples:
     """A sound file of any rate and channel count as float32 mono at 16 kHz. Raises UnusableAudio."""
-    if not path.exists():
+    if not is_there(path):
         if path.parts[:1] in {("http:",), ("https:",)}:
             raise UnusableAudio("give a file instead of a URL: download it first")
         raise UnusableAudio(f"there is no file {path}")

@@ -236,8 +236,8 @@ def test_demo_sends_its_key() -> None:
     assert "ANTIPHON_API_KEY" in antiphon("demo", "--help").stdout
 
 
-def test_words_in_place_of_a_file_lead_to_chat() -> None:
-    question = "What is Japan's capital?"
+@pytest.mark.parametrize("question", ["What is Japan's capital?", "日本の首都は？", "Why? " * 100])
+def test_words_in_place_of_a_file_lead_to_chat(question: str) -> None:
     refused = antiphon("talk", question, "--url", "ws://127.0.0.1:1")
     assert refused.returncode == 1
     suggested = shlex.split(re.findall(r"`(.*)`", refused.stderr)[0])
