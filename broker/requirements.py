@@ -14,7 +14,7 @@ from redis.exceptions import NoPermissionError, OutOfMemoryError, RedisError
 from antiphon.broker.connections.client import RedisClient, RedisNode
 from antiphon.broker.connections.outages import is_redirection, reason_of
 from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
-from antiphon.broker.keys import STREAM_SHARDS, Keys
+from antiphon.broker.keys import STREAM_SHARDS, Keys, shard_tag
 
 log = structlog.get_logger()
 
@@ -197,8 +197,8 @@ _SHOWN = 6
 ON_A_CLUSTER = ("asking", "cluster slots", "cluster info")
 
 
-_PROBES = 64
-"""Session ids whose streams are spread over the slots of a cluster: every master has some of them."""
+_PROBES = 10 * STREAM_SHARDS
+"""Session ids whose streams have every shard: the master of each slot that is used is asked."""
 
 
 async def check_rights(node: RedisNode, keys: Keys, *, in_cluster: bool) -> str | None:
@@ -217,8 +217,9 @@ async def check_rights(node: RedisNode, keys: Keys, *, in_cluster: bool) -> str 
         *((command.split(), stream) for command in ON_A_STREAM),
     ]
     filled = [[key if key and word == "K" else word for word in words] for words, key in commands]
-    streams = [str(keys.inbound(f"probe{number}")) for number in range(_PROBES)]
-    answers = await node.refusals([*filled, *(["xadd", key, "*", "f", "v"] for key in streams)])
+    ids = {shard_tag(sid): sid for sid in map(str, range(_PROBES))}.values()
+    writes = [["xadd", str(keys.inbound(sid)), "*", "f", "v"] for sid in ids]
+    answers = await node.refusals([*filled, *writes, ["set", keys.config, "v"]])
     forbidden: dict[str, None] = {}
     for (words, _), answer in zip(commands, answers, strict=False):
         if isinstance(answer, NoPermissionError):

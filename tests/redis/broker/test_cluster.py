@@ -264,7 +264,14 @@ async def test_doctor_examines_every_server(
     assert "1 for each master; without min-replicas-to-write" in found["redis replicas"].found
     assert found["redis eviction"].found == "noeviction (all 6 servers)"
     assert found["redis keys"].verdict is FindingStatus.OK
-    single = settings.model_copy(update={"redis_url": cluster.masters[1].url})
+    assert found["redis writes"].verdict is FindingStatus.OK
+    full = cluster.masters[1]
+    full.admin.config_set("maxmemory", "1")
+    writes = {finding.about: finding for finding in await examine_redis(settings)}["redis writes"]
+    full.admin.config_set("maxmemory", "0")
+    assert writes.verdict is FindingStatus.FAILURE
+    assert f"{full.port}: OOM" in writes.found
+    single = settings.model_copy(update={"redis_url": full.url})
     refused = {finding.about: finding for finding in await examine_redis(single)}
     assert refused["redis cluster"].found == "this server is one of 3 masters"
     assert "use redis+cluster://" in refused["redis cluster"].remedy
