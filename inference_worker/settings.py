@@ -26,6 +26,8 @@ class WorkerSettings(StatusSettings):
     quantize: Literal["int8", "fp8"] | None = None
     """minicpmo: convert the weights of the language model at load, to half the memory; fp8 needs a card
     of Ada, Hopper or later"""
+    voice: str | None = None
+    """local: the voice of sessions that choose none, such as heart, george or espeak"""
     health_port: int = Field(default=22400, ge=0, le=65535)
     """port with /health and /metrics; 0: any free one"""
     backlog_chunks: int = Field(default=3, ge=1)
@@ -50,5 +52,7 @@ class WorkerSettings(StatusSettings):
     @property
     def all_engine_options(self) -> dict[str, Any]:
         """`engine_options`, and the options that have a separate setting."""
-        own = {} if self.quantize is None else {"quantize": self.quantize}
-        return self.engine_options | own
+        own = {"quantize": self.quantize, "voice": self.voice}
+        return self.engine_options | {
+            name: value for name, value in own.items() if value is not None
+        }

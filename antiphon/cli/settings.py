@@ -77,6 +77,12 @@ Quantize = Annotated[
     str | None,
     setting_option(WorkerSettings, "quantize", "int8 or fp8: the engine minicpmo in less memory."),
 ]
+Voice = Annotated[
+    str | None,
+    setting_option(
+        WorkerSettings, "voice", "The engine local: the voice of sessions that choose none."
+    ),
+]
 HealthHost = Annotated[
     str | None, setting_option(WorkerSettings, "health_host", "Address of its health page.")
 ]

@@ -23,6 +23,7 @@ from antiphon.cli.settings import (
     Quantize,
     ServiceRedisUrl,
     Slots,
+    Voice,
     check_client_key,
     check_setting_names,
 )
@@ -47,6 +48,7 @@ def run_worker(
     slots: Slots = None,
     model_path: ModelPath = None,
     quantize: Quantize = None,
+    voice: Voice = None,
     health_host: HealthHost = None,
     health_port: HealthPort = None,
     redis_url: ServiceRedisUrl = None,
@@ -59,6 +61,7 @@ def run_worker(
 
     where = given(health_host=health_host, health_port=health_port, redis_url=redis_url)
     what = given(engine=engine, slots=slots, model_path=model_path, quantize=quantize)
+    what |= given(voice=voice)
     serve("worker", run, WorkerSettings, where | what, permanent=(EngineLoadError,))
 
 

@@ -35,6 +35,7 @@ def talk(
     prompt: Annotated[
         str, typer.Option(help="The system prompt: the role of the assistant.")
     ] = "You are a helpful assistant.",
+    voice: Annotated[str, typer.Option(help="One of the voices of the engine, such as emma.")] = "",
     patience: Patience = PATIENCE_S,
     api_key: ApiKey = None,
 ) -> None:
@@ -46,9 +47,13 @@ def talk(
     from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file
     from antiphon.cli.stack.stack_file import default_edge_url
     from antiphon.client.errors import ClientError
+    from antiphon.shared_schemas.config import DuplexConfig
 
     printer = ConversationPrinter(Terminal())
-    call = Call(url=url or default_edge_url(), prompt=prompt, out=out, api_key=api_key)
+    config = DuplexConfig(voice=voice)
+    call = Call(
+        url=url or default_edge_url(), prompt=prompt, out=out, api_key=api_key, config=config
+    )
     try:
         check_reply_file(out)
         if mic:

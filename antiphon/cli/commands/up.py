@@ -39,6 +39,7 @@ from antiphon.cli.settings import (
     Port,
     Quantize,
     Slots,
+    Voice,
     check_client_key,
     check_setting_names,
     setting_option,
@@ -81,6 +82,7 @@ def up(
     slots: Slots = None,
     model_path: ModelPath = None,
     quantize: Quantize = None,
+    voice: Voice = None,
     health_port: Annotated[
         int | None,
         setting_option(
@@ -109,7 +111,7 @@ def up(
     in_background: Annotated[bool, typer.Option("--in-background", hidden=True)] = False,
 ) -> None:
     flags = given(host=host, port=port, engine=engine, slots=slots, model_path=model_path)
-    flags |= given(quantize=quantize, health_port=health_port, data_dir=data_dir)
+    flags |= given(quantize=quantize, voice=voice, health_port=health_port, data_dir=data_dir)
     try:
         plan = plan_from(redis_url, redis_port, **flags)
         if not plan.port:  # the services and the greeting need the number
