@@ -13,6 +13,7 @@ from typing import TypeVar
 ResultT = TypeVar("ResultT")
 
 _NEWEST_SHARE = 0.2
+_FORGIVEN = 0.9
 
 
 @dataclass(order=True, slots=True)
@@ -21,7 +22,7 @@ class _Job:
 
     needed_at: float
     number: int
-    symbols: int = field(compare=False)
+    letters: int = field(compare=False)
 
 
 class SynthesisQueue:
@@ -30,27 +31,32 @@ class SynthesisQueue:
     Two runs at once would take as long as one after the other, and both would be late.
     """
 
-    def __init__(self, seconds_per_symbol: float) -> None:
-        self._seconds_per_symbol = seconds_per_symbol
+    def __init__(self, seconds_per_letter: float) -> None:
+        self._seconds_per_letter = seconds_per_letter
         self._changed = threading.Condition()
         self._numbers = itertools.count()
         self._waiting: list[_Job] = []
         self._running: tuple[_Job, float] | None = None
 
-    def wait_s(self, needed_at: float) -> float:
-        """How long a job that is needed at that time would wait for others, as an estimate."""
+    def estimate_s(self, letters: int, needed_at: float) -> tuple[float, float]:
+        """How long a job would wait for others, and how long it would run then."""
         with self._changed:
-            ahead = [job.symbols for job in self._waiting if job.needed_at <= needed_at]
-            wait = sum(ahead) * self._seconds_per_symbol
+            ahead = [job.letters for job in self._waiting if job.needed_at <= needed_at]
+            wait = sum(ahead) * self._seconds_per_letter
             if self._running is not None:
                 job, begun = self._running
-                left = job.symbols * self._seconds_per_symbol - (time.perf_counter() - begun)
+                left = job.letters * self._seconds_per_letter - (time.perf_counter() - begun)
                 wait += max(0.0, left)
-            return wait
+            return wait, letters * self._seconds_per_letter
 
-    def run(self, work: Callable[[], ResultT], symbols: int, needed_at: float) -> ResultT:
-        """Run `work`, which speaks `symbols`, when it is its turn."""
-        job = _Job(needed_at, next(self._numbers), symbols)
+    def forgive(self) -> None:
+        """A job was given up because of the estimate, so it will not be corrected: lower it a little."""
+        with self._changed:
+            self._seconds_per_letter *= _FORGIVEN
+
+    def run(self, work: Callable[[], ResultT], letters: int, needed_at: float) -> ResultT:
+        """Run `work`, which speaks a text of that length, when it is its turn."""
+        job = _Job(needed_at, next(self._numbers), letters)
         with self._changed:
             heapq.heappush(self._waiting, job)
             self._changed.wait_for(lambda: self._running is None and self._waiting[0] is job)
@@ -61,10 +67,10 @@ class SynthesisQueue:
             return work()
         finally:
             with self._changed:
-                self._learn(symbols, time.perf_counter() - begun)
+                self._learn(letters, time.perf_counter() - begun)
                 self._running = None
                 self._changed.notify_all()
 
-    def _learn(self, symbols: int, seconds: float) -> None:
-        newest = seconds / max(1, symbols)
-        self._seconds_per_symbol += _NEWEST_SHARE * (newest - self._seconds_per_symbol)
+    def _learn(self, letters: int, seconds: float) -> None:
+        newest = seconds / max(1, letters)
+        self._seconds_per_letter += _NEWEST_SHARE * (newest - self._seconds_per_letter)

@@ -30,7 +30,10 @@ from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.named_voices import NamedVoice
 
 LONGEST_WAIT_S = 0.7
-"""An answer that would wait longer for the natural voice, with silence, is spoken by eSpeak."""
+"""An answer whose clause would wait longer for other sessions, in silence, is spoken by eSpeak."""
+
+LONGEST_SILENCE_S = 2.5
+"""The same if the clause would be ready later than this, on a machine that other programs keep busy."""
 
 SLOWEST_SPEED = 0.8
 """Seconds of computation per second of speech: a slower machine gets eSpeak for all answers."""
@@ -55,9 +58,13 @@ class Speaker:
         """The audio of `clause`, after the pause that follows the clause before."""
         now = time.perf_counter()
         needed_at = max(now, self._silent_at)
-        if self._voice.wait_s(needed_at) > max(LONGEST_WAIT_S, needed_at - now):
-            _log.info("voice_degraded", voice=ESPEAK)
-            self._voice = self._stand_in
+        if isinstance(self._voice, KokoroVoice):
+            wait, work = self._voice.estimate_s(clause, needed_at)
+            heard = needed_at - now
+            if wait > max(LONGEST_WAIT_S, heard) or wait + work > max(LONGEST_SILENCE_S, heard):
+                _log.info("voice_degraded", voice=ESPEAK, wait_s=wait, work_s=work)
+                self._voice.give_up()
+                self._voice = self._stand_in
         with costs.measure("tts"):
             spoken = self._voice.speak(clause, needed_at)
         pause, self._previous = _pause_after(self._previous), clause
@@ -116,13 +123,13 @@ class Voices:
 def _natural_voices() -> dict[str, Voice]:
     """Raises EngineLoadError if the weights are missing, or this machine is too slow for them."""
     network = Kokoro()
-    speed, seconds_per_symbol = measured_speed(network, NATURAL_VOICES[DEFAULT_VOICE])
+    speed, seconds_per_letter = measured_speed(network, NATURAL_VOICES[DEFAULT_VOICE])
     if speed > SLOWEST_SPEED:
         raise EngineLoadError(
             f"the natural voices need {speed:.1f} s of this machine for a second of speech; "
             f"{SLOWEST_SPEED} s is the most"
         )
-    queue = SynthesisQueue(seconds_per_symbol)
+    queue = SynthesisQueue(seconds_per_letter)
     return {name: KokoroVoice(network, queue, voice) for name, voice in NATURAL_VOICES.items()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Sequence
 
@@ -41,12 +42,16 @@ class KokoroVoice:
         """The clause without silence around it. `needed_at` is a value of time.perf_counter()."""
         symbols = symbols_of([word.text for word in clause.words], self._accent)
         ids = symbols.ids
-        said = self._queue.run(lambda: self._network.speak(ids, self._style), len(ids), needed_at)
-        return _placed(clause, symbols, said)
+        work = functools.partial(self._network.speak, ids, self._style)
+        return _placed(clause, symbols, self._queue.run(work, len(clause.text), needed_at))
 
-    def wait_s(self, needed_at: float) -> float:
-        """How long `speak` would wait for other sessions."""
-        return self._queue.wait_s(needed_at)
+    def estimate_s(self, clause: Clause, needed_at: float) -> tuple[float, float]:
+        """How long `speak` would wait for other sessions, and how long it would take then."""
+        return self._queue.estimate_s(len(clause.text), needed_at)
+
+    def give_up(self) -> None:
+        """Another voice speaks a clause, because of the estimate."""
+        self._queue.forgive()
 
 
 class EspeakVoice:
@@ -79,9 +84,6 @@ class EspeakVoice:
             phonemes=tuple(round(start * scale) for start in raw.phonemes),
         )
 
-    def wait_s(self, needed_at: float) -> float:  # noqa: ARG002
-        return 0.0
-
     def _sound(self, raw: RawSpeech) -> Samples:
         if not raw.pcm:
             return SILENCE
@@ -94,17 +96,16 @@ Voice = KokoroVoice | EspeakVoice
 
 
 def measured_speed(network: Kokoro, voice: NaturalVoice) -> tuple[float, float]:
-    """Seconds of computation per second of speech, and per symbol. The first run warms up."""
-    symbols = symbols_of(
-        ["This", "sentence", "shows", "how", "fast", "the", "voice", "is."], voice.accent
-    )
+    """Seconds of computation per second of speech, and per letter. The first run warms up."""
+    text = "This sentence shows how fast the voice is."
+    symbols = symbols_of(text.split(" "), voice.accent)
     style = load_style(voice.style)
     network.speak(symbols.ids, style)
     # The time of the cores: other programs that are busy at the start say nothing about the machine.
     begun = time.process_time()
     said = network.speak(symbols.ids, style)
     seconds = (time.process_time() - begun) / THREADS
-    return seconds / (len(said.audio) / OUTPUT_RATE), seconds / len(symbols.ids)
+    return seconds / (len(said.audio) / OUTPUT_RATE), seconds / len(text)
 
 
 def _placed(clause: Clause, symbols: Symbols, said: Utterance) -> SpokenClause:

@@ -6,7 +6,7 @@ import functools
 import importlib.util
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +23,15 @@ from antiphon.inference_worker.engines.local.voices.catalogue import (
     ESPEAK,
     NATURAL_VOICES,
 )
+from antiphon.inference_worker.engines.local.voices.kokoro import Kokoro, Utterance
 from antiphon.inference_worker.engines.local.voices.phonemes import symbols_of
-from antiphon.inference_worker.engines.local.voices.queue import SynthesisQueue
-from antiphon.inference_worker.engines.local.voices.speaker import Speaker, Voices
+from antiphon.inference_worker.engines.local.voices.queue import SynthesisQueue, _Job
+from antiphon.inference_worker.engines.local.voices.speaker import (
+    LONGEST_SILENCE_S,
+    Speaker,
+    Voices,
+)
+from antiphon.inference_worker.engines.local.voices.voice import EspeakVoice, KokoroVoice
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.findings import FindingStatus
@@ -196,46 +202,63 @@ def test_the_most_urgent_clause_is_synthesised_first() -> None:
         threads[-1].start()
         while len(queue._waiting) < len(threads) - 1:
             time.sleep(0.001)
-    assert queue.wait_s(15.0) < queue.wait_s(25.0) < queue.wait_s(35.0)
+    waits = [queue.estimate_s(10, needed_at)[0] for needed_at in (15.0, 25.0, 35.0)]
+    assert waits == sorted(set(waits))
     go_on.set()
     for thread in threads:
         thread.join(30)
     assert order == ["early", "middle", "late"]
 
 
-class _Busy:
-    """A voice that others keep busy."""
+def _speaker(
+    seconds_per_letter: float, ahead: int = 0
+) -> tuple[Speaker, list[str], SynthesisQueue]:
+    """The speaker of a voice whose queue has `ahead` letters to speak before; who spoke what."""
+    spoken: list[str] = []
 
-    def __init__(self, wait_s: float) -> None:
-        self._wait_s = wait_s
-        self.spoken: list[str] = []
+    class Network(Kokoro):
+        def __init__(self) -> None:
+            pass
 
-    def wait_s(self, needed_at: float) -> float:
-        return self._wait_s
+        def speak(self, ids: Sequence[int], style: object, speed: float = 1.0) -> Utterance:
+            spoken.append("natural")
+            return Utterance(np.ones(5 * OUTPUT_RATE, np.float32), np.full(len(ids) + 2, 8))
 
-    def speak(self, clause: Clause, needed_at: float) -> SpokenClause:
-        self.spoken.append(clause.text)
-        silence = np.zeros(5 * OUTPUT_RATE, np.float32)
-        return SpokenClause(clause.words, silence, (0,) * len(clause.words), ())
+    class StandIn(EspeakVoice):
+        def speak(self, clause: Clause, needed_at: float | None = None) -> SpokenClause:
+            spoken.append("stand-in")
+            return super().speak(clause, needed_at)
+
+    queue = SynthesisQueue(seconds_per_letter)
+    queue._waiting = [_Job(0.0, 0, ahead)] if ahead else []
+    voice = KokoroVoice(Network(), queue, NATURAL_VOICES[DEFAULT_VOICE])
+    return Speaker(voice, StandIn("en-us", 150)), spoken, queue
 
 
-@pytest.mark.parametrize(("wait_s", "natural"), [(0.5, 2), (3.0, 0)])
-def test_an_answer_that_would_wait_too_long_is_spoken_by_the_stand_in(
-    wait_s: float, natural: int
-) -> None:
-    voice, stand_in = _Busy(wait_s), _Busy(0.0)
-    answer = Speaker(voice, stand_in)
-    for _ in range(2):
-        answer.speak(clause("One two."), StageCosts())
-    assert (len(voice.spoken), len(stand_in.spoken)) == (natural, 2 - natural)
+def test_an_answer_that_would_wait_too_long_for_others_is_spoken_by_the_stand_in() -> None:
+    answer, spoken, queue = _speaker(0.01, ahead=100)
+    answer.speak(clause("One two."), StageCosts())
+    queue._waiting.clear()
+    answer.speak(clause("Three four."), StageCosts())
+    assert spoken == ["stand-in", "stand-in"]
+
+
+def test_a_machine_that_is_too_busy_is_tried_again_after_some_answers() -> None:
+    answer, spoken, queue = _speaker(1.0)
+    voices = Voices({DEFAULT_VOICE: answer._voice, ESPEAK: answer._stand_in}, answer._voice)
+    for _ in range(20):
+        voices.speaker().speak(clause("One two."), StageCosts())
+    assert spoken[0] == "stand-in"
+    assert spoken[-1] == "natural"
+    assert queue.estimate_s(8, 0.0)[1] < 8.0
 
 
 def test_a_later_clause_may_wait_while_the_listener_hears_the_one_before() -> None:
-    voice, stand_in = _Busy(0.0), _Busy(0.0)
-    answer = Speaker(voice, stand_in)
-    answer.speak(clause("One."), StageCosts())
-    voice._wait_s = 3.0
-    answer.speak(clause("Two."), StageCosts())
-    voice._wait_s = 60.0
-    answer.speak(clause("Three."), StageCosts())
-    assert (voice.spoken, stand_in.spoken) == (["One.", "Two."], ["Three."])
+    answer, spoken, queue = _speaker(0.01)
+    answer.speak(clause("One two three."), StageCosts())
+    queue._seconds_per_letter = 0.2
+    assert queue.estimate_s(19, 0.0)[1] > LONGEST_SILENCE_S
+    answer.speak(clause("Four five six seven"), StageCosts())
+    queue._seconds_per_letter = 60.0
+    answer.speak(clause("Eight."), StageCosts())
+    assert spoken == ["natural", "natural", "stand-in"]
