@@ -29,13 +29,13 @@ from antiphon.broker.redis_server.embedded import free_port
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.commands.bench import client_options
 from antiphon.cli.common import BUNDLED_QUESTION
-from antiphon.cli.conversation.sound import load_speech
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
 from antiphon.cli.load.report import report_of
 from antiphon.cli.load.run import run_load
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.stack.processes import huge_pages
 from antiphon.cli.stack.usage import ProcessUsage, with_generator
+from antiphon.client.sound import load_wav
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     OUTPUT_RATE,
@@ -65,7 +65,7 @@ KINDS = frozenset({SessionKind.AUDIO_DUPLEX})
 
 def recording(rate: int) -> Samples:
     """The bundled question at `rate` Hz. Real speech, because the cost of compression depends on the sound."""
-    speech: Samples = soxr.resample(load_speech(BUNDLED_QUESTION), INPUT_RATE, rate)
+    speech: Samples = soxr.resample(load_wav(BUNDLED_QUESTION), INPUT_RATE, rate)
     return speech
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from antiphon.client.duplex import DuplexSession, connect_duplex
-from antiphon.client.errors import NoAnswer
+from antiphon.client.errors import MissingFile, NoAnswer
 from antiphon.client.options import ClientOptions, check_options, check_seconds, with_options
 from antiphon.client.recordings import Recordings
 from antiphon.client.sound import check_samples, load_wav, save_wav
@@ -186,13 +186,11 @@ def _no_answer(cause: str, log: TurnLog) -> NoAnswer:
 
 
 def _loaded(question: str | Path | Samples) -> Samples:
-    """Raises InvalidAudio or OSError."""
+    """Raises InvalidAudio."""
     if not isinstance(question, str | Path):
         return question
     try:
         return load_wav(question)
-    except FileNotFoundError as error:
+    except MissingFile as error:
         remedy = "`Client.ask` takes a sound file, and `antiphon.ask` text"
-        raise FileNotFoundError(
-            error.errno, f"{error.strerror} ({remedy})", str(question)
-        ) from None
+        raise MissingFile(f"{error.message} ({remedy})") from None

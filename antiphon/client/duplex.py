@@ -138,10 +138,10 @@ class DuplexSession(Session[Queued, Unit]):
     ) -> AsyncGenerator[Unit, None]:
         """Send audio in real time and yield the results, until the session ends.
 
-        `source` is a recording (a 16-bit WAV file or an array), or pieces of any length as a microphone
+        `source` is a recording (a sound file or an array), or pieces of any length as a microphone
         yields them. A recording is sent second by second. Silence follows the end of either. `frames`
         returns the JPEG pictures of each second. Leave the loop to stop sending. Raises InvalidAudio,
-        OSError, or TypeError for frames that are not bytes.
+        or TypeError for frames that are not bytes.
         """
         if isinstance(source, AsyncIterable):
             chunks = with_silence(whole_chunks(source, rate))

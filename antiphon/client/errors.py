@@ -46,6 +46,10 @@ class InvalidAudio(ClientError, ValueError):
     """The program's audio cannot be sent; the message says what is needed."""
 
 
+class MissingFile(InvalidAudio, FileNotFoundError):
+    """The sound file does not exist."""
+
+
 class NoAnswer(ClientError):
     """The model did not answer a question in time, or no worker runs a model for it.
 

@@ -121,10 +121,10 @@ class HalfDuplexSession(Session[Queued, Event]):
     ) -> AsyncGenerator[Event, None]:
         """Send audio in real time and yield the events, until the session ends.
 
-        `source` is a recording (a 16-bit WAV file or an array), or pieces of any length as a microphone
+        `source` is a recording (a sound file or an array), or pieces of any length as a microphone
         yields them. Silence follows its end. While an answer is generated and played, a recording pauses,
         and what a microphone yields is dropped: it may contain the answer. Playback begins with the first
-        piece of an answer. Leave the loop to stop sending. Raises InvalidAudio, or OSError.
+        piece of an answer. Leave the loop to stop sending. Raises InvalidAudio.
         """
         playback = _Playback()
         if isinstance(source, AsyncIterable):

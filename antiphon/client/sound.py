@@ -1,9 +1,10 @@
-"""Audio of programs: checks, WAV files, and chunks at the times of a microphone."""
+"""Audio of programs: checks, sound files, and chunks at the times of a microphone."""
 
 from __future__ import annotations
 
 import asyncio
 import shlex
+import stat
 import time
 import wave
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
@@ -12,12 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from antiphon.client.errors import InvalidAudio
+from antiphon.client.errors import InvalidAudio, MissingFile
+from antiphon.client.sound_decoder import LONGEST_S, decode_sound
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples, to_pcm16
+from antiphon.shared_schemas.file_kinds import FileKind, file_kind, find_mpeg_audio
+from antiphon.shared_schemas.wav import CompressedWav, UnreadableWav, is_wav, open_wav
 
 _LOUDEST = 1.5
 """Float audio may exceed full scale a little, for example after resampling."""
 
+_MAX_FILE_BYTES = 2048 * 1024**2
+"""Of a sound file: two hours of stereo at 32 bits and 32 kHz."""
 
 _AS_ARRAY = {
     str: ": antiphon.client.sound.load_wav reads a file",
@@ -75,22 +81,76 @@ def check_samples(samples: Any, rate: int = INPUT_RATE, longest_s: float | None 
 
 
 def load_wav(path: str | Path) -> Samples:
-    """Speech of a 16-bit WAV file as float32 mono, at 16 kHz. Raises InvalidAudio, or OSError."""
-    convert = f"convert it: ffmpeg -i {shlex.quote(str(path))} -ac 1 -ar 16000 speech.wav"
+    """Speech of a sound file as float32 mono, at 16 kHz. The content decides the format, not the name.
+
+    WAV files with PCM at 16 kHz need no other package; other rates, and other formats such as MP3 or
+    M4A, need the extra `audio`. Of a file that was cut off, what is there is returned.
+    Raises InvalidAudio.
+    """
+    data = _content(path)
     try:
-        with wave.open(str(path)) as file:
-            rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
-            data = file.readframes(file.getnframes())
-    except (wave.Error, EOFError) as error:
-        raise InvalidAudio(f"{path} is not a WAV file with PCM audio; {convert}") from error
-    if width != 2:
-        raise InvalidAudio(f"{path} has {8 * width}-bit samples, 16-bit are needed; {convert}")
-    if rate != INPUT_RATE:
-        raise InvalidAudio(f"{path} has {rate} Hz, 16000 Hz are needed; {convert}")
+        samples = _decode(data)
+    except InvalidAudio as error:
+        raise InvalidAudio(f"cannot read {path}: {error.message}") from error
+    except ImportError as error:
+        raise InvalidAudio(
+            f"{path} is not a WAV file with PCM at 16 kHz, and {error.name} is not installed, which reads "
+            "others; install the extra `audio`, such as by pip install '.[audio]' in Antiphon's checkout, "
+            f"or convert it: ffmpeg -i {shlex.quote(str(path))} -ac 1 -ar 16000 speech.wav"
+        ) from None
+    if not len(samples):
+        raise InvalidAudio(f"{path} has no sound")
+    try:
+        return check_samples(samples)
+    except InvalidAudio as error:
+        raise InvalidAudio(f"cannot use {path}: {error.message}") from None
+
+
+def _content(path: str | Path) -> bytes:
+    """Raises InvalidAudio. A pipe or a device is not opened: it might never end."""
+    try:
+        status = Path(path).stat()
+        if not stat.S_ISREG(status.st_mode):
+            what = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
+            raise InvalidAudio(f"cannot read {path}: it is {what}, a sound file is needed")
+        if status.st_size > _MAX_FILE_BYTES:
+            limit = _MAX_FILE_BYTES // 1024**2
+            raise InvalidAudio(f"cannot read {path}: it is larger than {limit} MiB")
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        if str(path).startswith(("http:", "https:")):
+            raise InvalidAudio("give a file instead of a URL: download it first") from None
+        raise MissingFile(f"there is no file {path}") from None
+    except OSError as error:
+        raise InvalidAudio(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:  # a zero byte in the name
+        raise InvalidAudio(f"cannot read {path!r}: {error}") from error
+
+
+def _decode(data: bytes) -> Samples:
+    """Raises InvalidAudio, or ImportError for a file that needs the extra `audio`."""
     if not data:
-        raise InvalidAudio(f"{path} has no samples")
-    samples = np.frombuffer(data, "<i2").reshape(-1, channels).mean(axis=1, dtype=np.float32)
-    return check_samples((samples / 32768).astype(np.float32))
+        raise InvalidAudio("it is empty")
+    if not is_wav(data):
+        return decode_sound(data, file_kind(data) or find_mpeg_audio(data))
+    try:
+        sound = open_wav(data)
+    except CompressedWav as error:
+        try:
+            return decode_sound(data, FileKind.WAV)
+        except InvalidAudio:
+            raise InvalidAudio(str(error)) from None
+    except UnreadableWav as error:
+        raise InvalidAudio(str(error)) from error
+    if sound.frames > LONGEST_S * sound.rate:
+        raise InvalidAudio(f"it is longer than {LONGEST_S / 3600:g} hours")
+    samples = sound.mono()
+    if sound.rate == INPUT_RATE:
+        return samples
+    import soxr
+
+    resampled: Samples = soxr.resample(samples, sound.rate, INPUT_RATE)
+    return resampled.astype(np.float32, copy=False)
 
 
 def save_wav(path: Path, samples: Samples) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-import orjson
-import pybase64
 
 from antiphon.edge.access.limits import InputBudget
 from antiphon.edge.json_text import ClientFrame, Utf8Text, load_json
+from antiphon.edge.media.base64_text import decode_base64
 from antiphon.edge.media.file_types import HEAD_BYTES, image_size, is_video
+from antiphon.edge.media.sample_hints import is_base64, is_float32, name_samples
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
@@ -23,72 +22,28 @@ from antiphon.shared_schemas.audio import (
 )
 from antiphon.shared_schemas.entries import ChunkIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.long_bytes import PIECE_BYTES, pieces
+from antiphon.shared_schemas.file_kinds import TEXT_BYTES, file_kind
+from antiphon.shared_schemas.long_bytes import pieces
 from antiphon.shared_schemas.wire import Media, MediaBytes, Payload, split_frame
 
 MAX_PEAK = 8.0
 """Largest float32 sample; full scale is 1. 16-bit numbers and other data have far larger ones."""
 
-_TEXT = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _MIN_TEXT_BYTES = 64
 """Sound of this length has other bytes than those of text: zeros, or the sign of a negative sample."""
 
-_LONGEST_ESCAPE = len(r"\u002b")
-_BASE64_GROUP = 4
+_HINT_SAMPLES = 8192
+"""The beginning of wrong audio tells what it is."""
 
 _USE_UNIT_SCALE = ": use values between -1 and 1"
 _SAMPLE_NAMES = {PcmFormat.F32: "float32", PcmFormat.S16: "16-bit"}
 
 
 def read_media(media: Media, field: str) -> MediaBytes:
-    """Media as bytes, from a binary frame or strict base64. Raises InvalidInput."""
+    """Media as bytes, from a binary frame or base64. Raises InvalidInput."""
     if isinstance(media, MediaBytes):
         return media
-    try:
-        if isinstance(media, str):
-            return MediaBytes(pybase64.b64decode(media, validate=True))
-        if len(media.data) <= PIECE_BYTES:
-            with suppress(ValueError):  # it may have escape sequences
-                return MediaBytes(pybase64.b64decode(media.data, validate=True))
-        return MediaBytes(b"".join(list(_decode_pieces(media.data))))
-    except ValueError:
-        raise InvalidInput(f"{field}: not valid base64", field=field) from None
-
-
-def _decode_pieces(text: memoryview) -> Iterator[bytes]:
-    """Raises ValueError if the pieces are not strict base64 together."""
-    ended, rest = False, b""
-    for plain in _unescape_pieces(text):
-        if ended:
-            raise ValueError("padding before the end")
-        rest += plain
-        size = len(rest) - len(rest) % _BASE64_GROUP
-        group, rest = rest[:size], rest[size:]
-        decoded = pybase64.b64decode(group, validate=True)
-        ended = len(decoded) * _BASE64_GROUP < size * 3
-        yield decoded
-    if rest:
-        raise ValueError("incomplete at the end")
-
-
-def _unescape_pieces(text: memoryview) -> Iterator[bytes]:
-    """The text, ASCII only. Some encoders of JSON escape the characters / and + of base64."""
-    rest = b""
-    for piece in pieces(text):
-        rest += piece
-        cut = rest.rfind(b"\\", max(0, len(rest) - _LONGEST_ESCAPE))
-        whole = rest if cut < 0 else rest[:cut]
-        yield _unescape(whole)
-        rest = rest[len(whole) :]
-    if rest:
-        yield _unescape(rest)
-
-
-def _unescape(text: bytes) -> bytes:
-    if b"\\" not in text:
-        return text
-    unescaped: str = orjson.loads(b'"' + text + b'"')
-    return unescaped.encode("ascii")
+    return MediaBytes(decode_base64(media, field))
 
 
 def read_audio(media: Media, field: str, max_s: float, *, min_samples: int = 1) -> MediaBytes:
@@ -100,6 +55,10 @@ def read_audio(media: Media, field: str, max_s: float, *, min_samples: int = 1) 
     data, width = audio.data, audio.pcm.width
     if not data:
         raise InvalidInput(f"{field}: holds no samples", field=field)
+    if kind := file_kind(data):
+        text = f"{field}: this is {kind}: send its samples as float32 PCM at 16 kHz"
+        raise InvalidInput(text, field=field)
+    _refuse_text(audio, field)
     if len(data) % width:
         text = f"{field}: {len(data)} bytes is not a whole number of {_SAMPLE_NAMES[audio.pcm]} samples"
         raise InvalidInput(text, field=field)
@@ -109,18 +68,27 @@ def read_audio(media: Media, field: str, max_s: float, *, min_samples: int = 1) 
     if samples > max_s * INPUT_RATE:
         limit = int(max_s * INPUT_RATE)
         raise InvalidInput(f"{field}: {samples} samples, the limit is {limit}", field=field)
-    head = data[:_MIN_TEXT_BYTES]
-    is_text = not head.translate(None, _TEXT) and not any(
-        piece.translate(None, _TEXT) for piece in pieces(data)
-    )
-    if is_text and len(data) >= _MIN_TEXT_BYTES:
-        text = f"{field}: text is not {_SAMPLE_NAMES[audio.pcm]} audio"
-        if audio.pcm is PcmFormat.F32:
-            text += _USE_UNIT_SCALE
-        raise InvalidInput(text, field=field)
     if audio.pcm is PcmFormat.F32:
         check_peak(np.frombuffer(data, dtype="<f4"), field)
+    elif is_float32(data):
+        text = f"{field}: these are samples of float32, sent as `s16`: set `format` to `f32`"
+        raise InvalidInput(text, field=field)
     return audio
+
+
+def _refuse_text(audio: MediaBytes, field: str) -> None:
+    """Raises InvalidInput. Text does not begin with a zero, or with the sign of a negative sample."""
+    data = audio.data
+    if data[:_MIN_TEXT_BYTES].translate(None, TEXT_BYTES) or len(data) < _MIN_TEXT_BYTES:
+        return
+    if any(piece.translate(None, TEXT_BYTES) for piece in pieces(data)):
+        return
+    text = f"{field}: text is not {_SAMPLE_NAMES[audio.pcm]} audio"
+    if is_base64(data):
+        text += "; this is base64 of base64: encode the sound once"
+    elif audio.pcm is PcmFormat.F32:
+        text += _USE_UNIT_SCALE
+    raise InvalidInput(text, field=field)
 
 
 def as_float32(audio: MediaBytes) -> bytes:
@@ -134,10 +102,12 @@ def check_peak(samples: Samples, field: str) -> None:
     """Raises InvalidInput for samples that are not sound: NaN, infinite, or beyond MAX_PEAK."""
     if samples.min() >= -MAX_PEAK and samples.max() <= MAX_PEAK:  # false for NaN
         return
+    hint = name_samples(samples[:_HINT_SAMPLES].tobytes())
     if not np.isfinite(samples).all():
-        raise InvalidInput(f"{field}: holds NaN or infinite samples", field=field)
+        text = f"{field}: holds NaN or infinite samples{hint}"
+        raise InvalidInput(text, field=field)
     peak = max(float(samples.max()), -float(samples.min()))
-    text = f"{field}: a sample of {peak:g} is not float32 audio{_USE_UNIT_SCALE}"
+    text = f"{field}: a sample of {peak:g} is not float32 audio{hint or _USE_UNIT_SCALE}"
     raise InvalidInput(text, field=field)
 
 
@@ -158,7 +128,7 @@ def read_video(media: Media, field: str, max_bytes: int) -> bytes:
     data = read_media(media, field).data
     _check_bytes(data, field, max_bytes)
     if not is_video(data[:HEAD_BYTES]):
-        raise InvalidInput(f"{field}: only MP4, MOV and WebM videos are accepted", field=field)
+        raise _other_file(f"{field}: only MP4, MOV and WebM videos are accepted", data, field)
     return data
 
 
@@ -177,8 +147,13 @@ def _image_size(data: bytes, field: str) -> tuple[int, int]:
     except ValueError:
         raise InvalidInput(f"{field}: the image cannot be read", field=field) from None
     if size is None:
-        raise InvalidInput(f"{field}: only JPEG, PNG and WebP images are accepted", field=field)
+        raise _other_file(f"{field}: only JPEG, PNG and WebP images are accepted", data, field)
     return size
+
+
+def _other_file(text: str, data: bytes, field: str) -> InvalidInput:
+    kind = file_kind(data)
+    return InvalidInput(f"{text}, this is {kind}" if kind else text, field=field)
 
 
 def decode_frame(
@@ -263,9 +238,3 @@ class InputReader:
         return read_image(
             media, field, max_bytes=limits.max_frame_bytes, max_pixels=limits.max_frame_pixels
         )
-
-    def read_reference(self, media: Media | None, field: str) -> bytes:
-        """A reference voice as float32 PCM; empty if there is none."""
-        if not media:
-            return b""
-        return as_float32(read_audio(media, field, self._settings.max_reference_s))

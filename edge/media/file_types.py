@@ -11,16 +11,16 @@ import struct
 from collections.abc import Iterator
 from enum import StrEnum
 
+from antiphon.shared_schemas.file_kinds import FileKind, file_kind
+from antiphon.shared_schemas.wav import is_wav
+
 HEAD_BYTES = 4096
 """Enough bytes for `container_of`."""
 
-_BIG_ENDIAN_WAV = b"RIFX"
-_WAV_TAGS = (b"RIFF", b"RF64", _BIG_ENDIAN_WAV)
 _EBML = b"\x1aE\xdf\xa3"
 _DOC_TYPE = b"\x42\x82"
 _MP4_BRANDS = (b"iso", b"mp4", b"avc", b"M4A", b"M4V", b"dash", b"msd", b"cmf")
-_MOV_BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
-"""First boxes of MP4 and MOV files."""
+_WAV_OF_BROWSERS = (b"RIFF", b"RF64")
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_HEADER = struct.Struct(">I4sII")
@@ -62,12 +62,8 @@ class Container(StrEnum):
     MP4 = "mp4"
 
 
-def is_wav(head: bytes) -> bool:
-    return head[:4] in _WAV_TAGS and head[8:12] == b"WAVE"
-
-
 def container_of(head: bytes) -> Container | None:
-    if is_wav(head) and not head.startswith(_BIG_ENDIAN_WAV):  # browsers do not play those
+    if is_wav(head) and head.startswith(_WAV_OF_BROWSERS):
         return Container.WAV
     if head[4:8] == b"ftyp" and head[8:12].startswith(_MP4_BRANDS):
         return Container.MP4
@@ -78,7 +74,7 @@ def container_of(head: bytes) -> Container | None:
 
 def is_video(head: bytes) -> bool:
     """True for MP4, MOV and WebM."""
-    return head[4:8] in _MOV_BOXES or container_of(head) is Container.WEBM
+    return file_kind(head) is FileKind.MP4 or container_of(head) is Container.WEBM
 
 
 def _doc_type(head: bytes) -> bytes:

@@ -7,8 +7,6 @@ the disk or decode audio: call them in a thread.
 from __future__ import annotations
 
 import asyncio
-import io
-import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import cache
@@ -16,16 +14,15 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pybase64
-import soundfile
 import soxr
 import structlog
 
 from antiphon.edge.media.decode import as_float32, check_peak, read_audio, read_media
-from antiphon.edge.media.file_types import is_wav
 from antiphon.edge.settings import MIB, EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.voices import UPLOADED, VoiceInfo, VoiceSound
+from antiphon.shared_schemas.wav import UnreadableWav, WavSound, is_wav, open_wav
 from antiphon.shared_schemas.wire import Media, MediaBytes
 
 log = structlog.get_logger()
@@ -36,11 +33,6 @@ DOCUMENTED_VOICE = "ref_minicpm_signature.wav"
 _FOLDER = "ref_audio"
 _FIELD = "ref_audio_path"
 _MAX_BUNDLED_S = 60.0
-_FORMATS = ("WAV", "WAVEX")
-_ENCODINGS = ("PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")
-_WIDTH = re.compile(r"^ *Bit Width *: (\d+)", re.MULTILINE)
-"""What the header claims, in libsndfile's report: it reads samples of 1 to 7 bits as bytes."""
-_RATES = range(4_000, 384_001)
 _MAX_CHANNELS = 8
 _MAX_DECODED_BYTES = 64 * MIB
 """Of all channels as float32; a minute of stereo at 96 kHz takes 44 MiB."""
@@ -56,7 +48,7 @@ def bundled_voices(assets: Path) -> dict[str, VoiceInfo]:
     for file in sorted((assets / _FOLDER).glob("*.wav")):
         try:
             voices[file.stem] = _bundled_info(file)
-        except soundfile.LibsndfileError as error:
+        except (UnreadableWav, OSError) as error:
             log.error("voice_unusable", file=str(file), error=str(error))  # noqa: TRY400
     return voices
 
@@ -65,7 +57,7 @@ def bundled_voices(assets: Path) -> dict[str, VoiceInfo]:
 def bundled_sound(assets: Path, path: str) -> VoiceSound:
     """A bundled WAV for playback in a page; `path` as in `find_bundled_voice`. Raises InvalidInput."""
     file = find_bundled_voice(assets, path, "", "path")
-    return voice_sound(file.name, read_wav(file, "ref_audio", _MAX_BUNDLED_S))
+    return voice_sound(file.name, decode_wav(file.read_bytes(), "ref_audio", _MAX_BUNDLED_S))
 
 
 def voice_sound(name: str, pcm: bytes) -> VoiceSound:
@@ -100,7 +92,8 @@ def load_bundled_voice(
     assets: Path, name: str, max_s: float, *, field: str = _FIELD, default: str = ""
 ) -> bytes:
     """A bundled WAV as PCM; `name` as in `find_bundled_voice`. Raises InvalidInput."""
-    return read_wav(find_bundled_voice(assets, name, default, field), field, max_s)
+    file = find_bundled_voice(assets, name, default, field)
+    return decode_wav(file.read_bytes(), field, max_s)
 
 
 def find_bundled_voice(assets: Path, name: str, default: str, field: str) -> Path:
@@ -128,27 +121,24 @@ def read_voice(media: Media, field: str, max_s: float) -> bytes:
     """A WAV of any rate and width, or PCM at 16 kHz. Raises InvalidInput."""
     voice = read_media(media, field)
     if is_wav(voice.data):
-        return read_wav(io.BytesIO(voice.data), field, max_s)
+        return decode_wav(voice.data, field, max_s)
     return as_float32(read_audio(voice, field, max_s))
 
 
-def read_wav(source: Path | io.BytesIO, field: str, max_s: float) -> bytes:
+def decode_wav(data: bytes, field: str, max_s: float) -> bytes:
     """One WAV as PCM. Raises InvalidInput.
 
     Checks the header before it decodes, and never decodes more than `max_s`.
     """
     try:
-        with soundfile.SoundFile(source) as sound:
-            _check_header(sound, field, max_s)
-            rate = sound.samplerate
-            frames = sound.read(int(max_s * rate), dtype="float32", always_2d=True)
-    except (soundfile.LibsndfileError, RuntimeError):
-        raise InvalidInput(f"{field}: the file cannot be read as WAV", field=field) from None
-    mono = frames.mean(axis=1, dtype=np.float32)
-    if not len(mono):
-        raise InvalidInput(f"{field}: holds no samples", field=field)
+        sound = open_wav(data)
+    except UnreadableWav as error:
+        text = f"{field}: the file cannot be read as WAV: {error}"
+        raise InvalidInput(text, field=field) from None
+    _check_header(sound, field, max_s)
+    mono = sound.mono()
     check_peak(mono, field)
-    return float_bytes(soxr.resample(mono, rate, INPUT_RATE))
+    return float_bytes(soxr.resample(mono, sound.rate, INPUT_RATE))
 
 
 async def _load_uploaded(
@@ -162,33 +152,30 @@ async def _load_uploaded(
 
 
 def _bundled_info(file: Path) -> VoiceInfo:
+    """Raises UnreadableWav, or OSError."""
+    sound = open_wav(file.read_bytes())
     return VoiceInfo(
         id=file.stem,
         name=file.stem.replace("_", " ").capitalize(),
         filename=file.name,
         source_type="shipped",
-        duration_ms=round(float(soundfile.info(str(file)).duration) * 1000),
+        duration_ms=round(sound.frames / sound.rate * 1000),
         sample_rate=INPUT_RATE,
         created_at=datetime.fromtimestamp(file.stat().st_mtime, tz=UTC),
         path=f"assets/{_FOLDER}/{file.name}",
     )
 
 
-def _check_header(sound: soundfile.SoundFile, field: str, max_s: float) -> None:
-    if sound.format not in _FORMATS or sound.subtype not in _ENCODINGS:
-        raise InvalidInput(f"{field}: not a WAV file with plain PCM", field=field)
-    if (width := _WIDTH.search(sound.extra_info)) and int(width[1]) % 8:
-        text = f"{field}: samples of {width[1]} bits cannot be used; save it with 16 bits"
+def _check_header(sound: WavSound, field: str, max_s: float) -> None:
+    if sound.channels > _MAX_CHANNELS:
+        text = f"{field}: {sound.channels} channels cannot be used, at most {_MAX_CHANNELS}"
         raise InvalidInput(text, field=field)
-    if sound.samplerate not in _RATES or sound.channels > _MAX_CHANNELS:
-        text = f"{field}: {sound.channels} channels at {sound.samplerate} Hz cannot be used"
-        raise InvalidInput(text, field=field)
-    if sound.frames > max_s * sound.samplerate:
+    if sound.frames > max_s * sound.rate:
         raise InvalidInput(f"{field}: longer than {max_s:g} s", field=field)
     decoded = sound.frames * sound.channels * np.dtype(np.float32).itemsize
     if decoded > _MAX_DECODED_BYTES:
-        shape = f"{sound.frames / sound.samplerate:g} s of {sound.channels} channels"
-        text = f"{field}: {shape} at {sound.samplerate} Hz decode to {decoded} bytes"
+        shape = f"{sound.frames / sound.rate:g} s of {sound.channels} channels"
+        text = f"{field}: {shape} at {sound.rate} Hz decode to {decoded} bytes"
         remedy = f"the limit is {_MAX_DECODED_BYTES}: use one channel at {INPUT_RATE} Hz"
         raise InvalidInput(f"{text}, {remedy}", field=field)
 

@@ -10,7 +10,7 @@ import orjson
 
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.decode import InputReader
-from antiphon.edge.media.voices import UploadedVoices, load_named_voice
+from antiphon.edge.media.voices import UploadedVoices, decode_voice, load_named_voice
 from antiphon.edge.protocols.machine import (
     Action,
     Actions,
@@ -60,7 +60,7 @@ from antiphon.shared_schemas.messages.duplex import (
 )
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.tools import MAX_JSON_DEPTH, is_usable_object
-from antiphon.shared_schemas.wire import Notice, Resumed
+from antiphon.shared_schemas.wire import Media, Notice, Resumed
 
 _MAX_DIAGNOSTIC_BYTES = 64 * 1024
 
@@ -147,17 +147,18 @@ class DuplexDecoder:
             system_prompt=message.system_prompt,
             config=with_consent(config, given=message.record),
             ref_audio=await self._reference(message),
-            tts_ref_audio=self._reader.read_reference(
-                message.tts_ref_audio_base64, "tts_ref_audio_base64"
-            ),
+            tts_ref_audio=await self._voice(message.tts_ref_audio_base64, "tts_ref_audio_base64"),
             deferred_finalize=message.deferred_finalize,
         )
 
     async def _reference(self, message: Prepare) -> bytes:
         """A named voice takes precedence over one in the message."""
         if not message.ref_audio_path:
-            return self._reader.read_reference(message.ref_audio_base64, "ref_audio_base64")
+            return await self._voice(message.ref_audio_base64, "ref_audio_base64")
         return await load_named_voice(self._settings, self._uploads, message.ref_audio_path)
+
+    async def _voice(self, sent: Media | None, field: str) -> bytes:
+        return await decode_voice(sent, field, self._settings.max_reference_s)
 
     def _pause(self, message: Pause) -> PauseIn:
         limit = self._settings.max_pause_timeout_s

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.decode import InputReader
+from antiphon.edge.media.voices import decode_voice
 from antiphon.edge.protocols.machine import (
     Action,
     Actions,
@@ -58,6 +59,7 @@ from antiphon.shared_schemas.messages.half_duplex import (
 )
 from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.wire import Media
 
 HalfDuplexCommand = HalfDuplexPrepareIn | ChunkIn | StopIn
 
@@ -82,6 +84,7 @@ class HalfDuplexDecoder:
     """Decodes the frames of one client."""
 
     def __init__(self, settings: EdgeSettings) -> None:
+        self._settings = settings
         self._reader = InputReader(settings)
 
     async def decode(self, frame: ClientFrame) -> HalfDuplexCommand:
@@ -94,24 +97,24 @@ class HalfDuplexDecoder:
                 return self._reader.read_chunk(message.audio_base64, "audio_base64")
             case HalfDuplexPrepare():
                 self._reader.charge_message()
-                return self._prepare(message)
+                return await self._prepare(message)
 
-    def _prepare(self, message: HalfDuplexPrepare) -> HalfDuplexPrepareIn:
+    async def _prepare(self, message: HalfDuplexPrepare) -> HalfDuplexPrepareIn:
         """An empty list of parts, as a page with an empty editor sends it, counts as none."""
-        parts = self._parts(message.system_content or [])
+        parts = await self._parts(message.system_content or [])
         if not parts:
             prompt = (
                 DEFAULT_SYSTEM_PROMPT if message.system_prompt is None else message.system_prompt
             )
             parts = (TextPart(prompt),)
         content, blobs = flatten([ConversationMessage(Role.SYSTEM, parts)])
-        voice = self._reader.read_reference(message.ref_audio_base64, "ref_audio_base64")
+        voice = await self._voice(message.ref_audio_base64, "ref_audio_base64")
         config = with_consent(message.config, given=message.record)
         return HalfDuplexPrepareIn(
             content=content, blobs=blobs, config=config, ref_audio=voice or _first_audio(parts)
         )
 
-    def _parts(self, items: list[SystemItem]) -> tuple[Part, ...]:
+    async def _parts(self, items: list[SystemItem]) -> tuple[Part, ...]:
         parts: list[Part] = []
         for index, item in enumerate(items):
             if isinstance(item, SystemText):
@@ -119,8 +122,11 @@ class HalfDuplexDecoder:
                     parts.append(TextPart(item.text))
             elif item.data:
                 field = f"system_content.{index}.data"
-                parts.append(AudioPart(self._reader.read_reference(item.data, field)))
+                parts.append(AudioPart(await self._voice(item.data, field)))
         return tuple(parts)
+
+    async def _voice(self, sent: Media | None, field: str) -> bytes:
+        return await decode_voice(sent, field, self._settings.max_reference_s)
 
 
 def _first_audio(parts: tuple[Part, ...]) -> bytes:

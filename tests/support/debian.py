@@ -29,6 +29,7 @@ PACKAGES = {
     "faketime": ("faketime",),
     "openssl": ("openssl",),
     "redis-server": ("redis-server",),
+    "sox": ("sox",),
 }
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from support.sound_files import SOUND_FILES
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NOT_ON_WINDOWS = ("fcntl", "grp", "pwd", "resource", "termios")
@@ -113,8 +115,8 @@ def test_recordings_of_an_edge_need_no_more_packages(base: Path, tmp_path: Path)
 
 
 def test_other_sound_files_name_the_extra(base: Path, tmp_path: Path) -> None:
-    (tmp_path / "memo.m4a").write_bytes(b"sound")
+    (tmp_path / "memo.m4a").write_bytes(SOUND_FILES["AAC in MP4"].make())
     words = ("talk", "memo.m4a", "--url", "ws://127.0.0.1:9")
     shown = run(base, "-m", "antiphon", *words, folder=tmp_path)
     assert shown.returncode == 1
-    assert "run: pip install '.[audio]'" in shown.stderr
+    assert "install the extra `audio`, such as by pip install '.[audio]'" in shown.stderr

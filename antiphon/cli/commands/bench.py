@@ -15,7 +15,6 @@ from rich.text import Text
 
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail
-from antiphon.cli.conversation.sound import UnusableAudio, load_speech
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
 from antiphon.cli.load.report import report_of, show
 from antiphon.cli.load.run import LoadResult, NoUserServed, progress_bar, run_load
@@ -32,7 +31,9 @@ from antiphon.cli.stack.stack import (
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.cli.stack.usage import ProcessUsage, processes_of, with_generator
 from antiphon.cli.terminal import Terminal
+from antiphon.client.errors import InvalidAudio
 from antiphon.client.options import ClientOptions
+from antiphon.client.sound import load_wav
 from antiphon.inference_worker.engines.registry import engine_names
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import PcmFormat
@@ -133,7 +134,7 @@ def run_bench(
     console = Terminal(soft_wrap=True)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        inputs = LoadInputs.of([load_speech(path) for path in wavs], plan.speak_ratio)
+        inputs = LoadInputs.of([load_wav(path) for path in wavs], plan.speak_ratio)
         load = partial(run_load, how=client_options(plan.form, api_key), plan=plan, inputs=inputs)
         if url is None:
             console.print(f"Starting Redis, edge, worker ({engine}), recorder and cleanup …")
@@ -143,7 +144,7 @@ def run_bench(
                 result = uvloop.run(load(url, usage=_usage_of_running(url)))
             else:
                 result = _load_temporary_stack(load, engine, plan)
-    except (NoUserServed, UnusableAudio, *START_ERRORS) as error:
+    except (NoUserServed, InvalidAudio, *START_ERRORS) as error:
         console.print(Text(f"\nNothing was measured: {error}", style="bold red"))
         return exit_status(error)
     about = {"url": url, "engine": None if url else engine}

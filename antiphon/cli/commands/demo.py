@@ -18,7 +18,7 @@ from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey, command
 from antiphon.cli.conversation.conversation import ConversationResult
 from antiphon.cli.conversation.dialogue import Call, ConversationPrinter, ask_file
-from antiphon.cli.conversation.sound import UnusableAudio, load_speech
+from antiphon.cli.conversation.sound import UnusableAudio
 from antiphon.cli.settings import check_setting_names
 from antiphon.cli.stack.logs import LogFiles, prefix
 from antiphon.cli.stack.stack import (
@@ -32,6 +32,7 @@ from antiphon.cli.stack.stack import (
 )
 from antiphon.cli.terminal import Terminal
 from antiphon.client.errors import ClientError
+from antiphon.client.sound import load_wav
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.recording import META_FILE, Meta, RecordingState, parse_meta
@@ -69,7 +70,7 @@ def run_demo(question: Path, data_dir: Path, api_key: str | None) -> int:
     with ExitStack() as resources:
         logs = resources.enter_context(LogFiles(data_dir / "logs"))
         try:
-            load_speech(question)  # fails before anything is started
+            load_wav(question)  # fails before anything is started
             folder = tempfile.TemporaryDirectory(prefix="antiphon-")
             plan = _plan(data_dir, Path(resources.enter_context(folder)))
             stack = resources.enter_context(open_stack(plan, logs.take))

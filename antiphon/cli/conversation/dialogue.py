@@ -18,11 +18,12 @@ from antiphon.cli.conversation.conversation import (
     speak,
 )
 from antiphon.cli.conversation.latency import UnitLatency, hop_spread
-from antiphon.cli.conversation.sound import Headset, load_speech, save_reply
+from antiphon.cli.conversation.sound import Headset, save_reply
 from antiphon.cli.terminal import Terminal
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError, without_password
 from antiphon.client.options import ClientOptions
+from antiphon.client.sound import load_wav
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT, Prepared
@@ -179,7 +180,7 @@ async def ask_file(
 
     Raises ClientError, UnusableAudio.
     """
-    question, result = SpokenQuestion(load_speech(path)), ConversationResult()
+    question, result = SpokenQuestion(load_wav(path)), ConversationResult()
     try:
         async with call.prepared(printer, patience_s) as session:
             printer.question(path.name, question)

@@ -1,27 +1,26 @@
-"""Sound files with speech, and microphone and speakers through the optional `sounddevice`."""
+"""Replies as sound files, and microphone and speakers through the optional `sounddevice`."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import threading
-import wave
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from antiphon.client.errors import InvalidAudio
-from antiphon.client.sound import load_wav, save_wav
+from antiphon.client.sound import save_wav
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
+from antiphon.shared_schemas.wav import UnreadableWav, open_wav
 
 _MOST_UNSENT = 3
 """Seconds of the microphone that are kept while the connection is broken, as the pages do."""
 
 
 class UnusableAudio(Exception):
-    """A sound file cannot be read or written; the message names it and the cause."""
+    """A sound file cannot be written or played; the message names it and the cause."""
 
 
 def is_there(path: Path) -> bool:
@@ -30,58 +29,6 @@ def is_there(path: Path) -> bool:
         return path.exists()
     except OSError:
         return False
-
-
-def load_speech(path: Path) -> Samples:
-    """A sound file of any rate and channel count as float32 mono at 16 kHz. Raises UnusableAudio."""
-    if not is_there(path):
-        if path.parts[:1] in {("http:",), ("https:",)}:
-            raise UnusableAudio("give a file instead of a URL: download it first")
-        raise UnusableAudio(f"there is no file {path}")
-    try:
-        return load_wav(path)
-    except (InvalidAudio, OSError):
-        return _load_any_format(path)
-
-
-def _load_any_format(path: Path) -> Samples:
-    try:
-        import soundfile
-        import soxr
-    except ImportError as error:
-        raise UnusableAudio(
-            f"{path} is not a WAV file with 16 bits and 16 kHz, and {error.name} is not installed, "
-            "which reads other formats; run: pip install '.[audio]' in Antiphon's checkout"
-        ) from None
-    try:
-        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
-        mono: Samples = samples.mean(axis=1, dtype=np.float32)
-    except soundfile.SoundFileError:
-        mono, rate = _decode(path), INPUT_RATE
-    except OSError as error:
-        raise UnusableAudio(f"cannot read {path}: {error.strerror}") from error
-    if not len(mono):
-        raise UnusableAudio(f"{path} has no sound")
-    resampled: Samples = soxr.resample(mono, rate, INPUT_RATE)
-    return resampled.astype(np.float32, copy=False)
-
-
-def _decode(path: Path) -> Samples:
-    """Sound of a file that libsndfile does not know, such as m4a, mp4 or webm, at 16 kHz."""
-    import av
-
-    to_mono = av.AudioResampler(format="flt", layout="mono", rate=INPUT_RATE)
-    try:
-        with av.open(str(path)) as container:
-            frames = [
-                mono.to_ndarray()[0]
-                for frame in container.decode(audio=0)
-                for mono in to_mono.resample(frame)
-            ]
-    except (av.FFmpegError, OSError, IndexError) as error:
-        formats = "WAV, FLAC, OGG, MP3, M4A, MP4 or WebM"
-        raise UnusableAudio(f"cannot read {path}: it is not a sound file ({formats})") from error
-    return np.concatenate([SILENCE, *frames])
 
 
 def check_reply_file(path: Path, formats: Collection[str] = (".wav",)) -> None:
@@ -112,13 +59,14 @@ def play_wav(path: Path) -> None:
     """Play a 16-bit WAV file and wait for its end. Raises NoMicrophone, UnusableAudio."""
     sound = _sounddevice()
     try:
-        with wave.open(str(path)) as file:
-            data = file.readframes(file.getnframes())
-            rate, channels = file.getframerate(), file.getnchannels()
-    except (wave.Error, EOFError, OSError) as error:
+        file = open_wav(path.read_bytes())
+    except (UnreadableWav, OSError) as error:
         raise UnusableAudio(f"cannot play {path}: {error}") from error
+    if file.dtype != "<i2":
+        raise UnusableAudio(f"cannot play {path}: its samples do not have 16 bits")
+    pcm = np.frombuffer(file.data, "<i2", count=file.frames * file.channels)
     try:
-        sound.play(np.frombuffer(data, "<i2").reshape(-1, channels), rate, blocking=True)
+        sound.play(pcm.reshape(-1, file.channels), file.rate, blocking=True)
     except sound.PortAudioError as error:
         raise NoMicrophone(f"the sound card cannot be used: {error}") from error
 

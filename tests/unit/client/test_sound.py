@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
 
 from antiphon.client.errors import ClientError, InvalidAudio
-from antiphon.client.sound import check_samples, load_wav
+from antiphon.client.sound import check_samples
 
 TONE = np.sin(np.arange(16000) / 10).astype(np.float32)
 
@@ -50,31 +48,3 @@ def test_wrong_audio_is_refused_with_the_remedy(samples: Any, words: str) -> Non
 def test_a_wrong_rate_is_refused() -> None:
     with pytest.raises(InvalidAudio, match="44100 Hz, 16000 Hz are needed: resample it"):
         check_samples(TONE, 44100)
-
-
-def test_a_wav_file_becomes_samples(tmp_path: Path) -> None:
-    soundfile.write(tmp_path / "q.wav", np.stack([TONE, TONE], axis=1), 16000, subtype="PCM_16")
-    np.testing.assert_allclose(load_wav(tmp_path / "q.wav"), TONE, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("rate", "subtype", "words"),
-    [(44100, "PCM_16", "44100 Hz"), (16000, "PCM_24", "24-bit samples, 16-bit are needed")],
-)
-def test_other_wav_files_are_refused(tmp_path: Path, rate: int, subtype: str, words: str) -> None:
-    soundfile.write(tmp_path / "q.wav", TONE, rate, subtype=subtype)
-    with pytest.raises(InvalidAudio, match=words) as refused:
-        load_wav(tmp_path / "q.wav")
-    assert f"convert it: ffmpeg -i {tmp_path}/q.wav -ac 1 -ar 16000" in refused.value.message
-
-
-def test_an_empty_wav_file_is_refused(tmp_path: Path) -> None:
-    soundfile.write(tmp_path / "q.wav", TONE[:0], 16000, subtype="PCM_16")
-    with pytest.raises(InvalidAudio, match=r"q\.wav has no samples"):
-        load_wav(str(tmp_path / "q.wav"))
-
-
-def test_a_file_that_is_no_wav_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "q.wav").write_bytes(b"OggS" + bytes(100))
-    with pytest.raises(InvalidAudio, match="is not a WAV file with PCM audio"):
-        load_wav(tmp_path / "q.wav")

@@ -1,4 +1,4 @@
-"""Sound files, and the headset between its callbacks."""
+"""Replies as sound files, and the headset between its callbacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import av
 import numpy as np
 import pytest
 import soundfile
@@ -18,20 +17,10 @@ from antiphon.cli.conversation.sound import (
     NoMicrophone,
     UnusableAudio,
     check_reply_file,
-    load_speech,
     play_wav,
     save_reply,
 )
-from antiphon.shared_schemas.audio import INPUT_RATE
-
-
-def test_sound_of_any_shape_becomes_16_khz_mono(tmp_path: Path) -> None:
-    stereo = np.stack([np.full(44100, 0.5), np.full(44100, -0.1)], axis=1)
-    soundfile.write(tmp_path / "q.wav", stereo, 44100, subtype="PCM_24")
-    samples = load_speech(tmp_path / "q.wav")
-    assert samples.dtype == np.float32
-    assert samples.shape == (INPUT_RATE,)
-    assert samples[8000] == pytest.approx(0.2, abs=1e-3)
+from support.sound_files import WHOLE, wav
 
 
 def test_the_answer_is_a_16_bit_wav(tmp_path: Path) -> None:
@@ -42,39 +31,10 @@ def test_the_answer_is_a_16_bit_wav(tmp_path: Path) -> None:
     assert samples.tolist() == [0, 32767, -16384]
 
 
-def test_unusable_sound_is_reported_by_file_name(tmp_path: Path) -> None:
-    with pytest.raises(UnusableAudio, match=r"there is no file .*absent\.wav"):
-        load_speech(tmp_path / "absent.wav")
-    with pytest.raises(UnusableAudio, match="a file instead of a URL"):
-        load_speech(Path("https://example.org/question.wav"))
-    soundfile.write(tmp_path / "empty.wav", np.zeros(0), 16000)
-    with pytest.raises(UnusableAudio, match="has no sound"):
-        load_speech(tmp_path / "empty.wav")
+def test_a_reply_that_cannot_be_written_is_reported_by_file_name(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UnusableAudio, match="cannot write"):
         save_reply(tmp_path / "file" / "reply.wav", np.zeros(1, np.float32))
-
-
-def test_a_recording_of_a_telephone_can_be_asked(tmp_path: Path) -> None:
-    """AAC in MP4, which libsndfile does not know."""
-    tone = np.sin(np.arange(44100) * 2 * np.pi * 440 / 44100).astype(np.float32)[None]
-    with av.open(str(tmp_path / "memo.m4a"), "w") as container:
-        stream = container.add_stream("aac", rate=44100, layout="mono")
-        frame = av.AudioFrame.from_ndarray(tone, format="fltp", layout="mono")
-        frame.rate = 44100
-        container.mux([*stream.encode(frame), *stream.encode(None)])
-    samples = load_speech(tmp_path / "memo.m4a")
-    assert len(samples) == pytest.approx(INPUT_RATE, abs=2048)
-    assert float(np.abs(samples[4000:12000]).max()) == pytest.approx(1.0, abs=0.1)
-
-
-@pytest.mark.parametrize("content", [b"", b"words, not sound\n", bytes(4096)])
-def test_a_file_without_sound_is_refused_with_the_formats(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "fake.m4a").write_bytes(content)
-    with pytest.raises(UnusableAudio, match=r"fake\.m4a: it is not a sound file \(WAV, FLAC"):
-        load_speech(tmp_path / "fake.m4a")
-    with pytest.raises(UnusableAudio, match="it is not a sound file"):
-        load_speech(tmp_path)
 
 
 def test_a_reply_file_is_checked_before_the_conversation(tmp_path: Path) -> None:
@@ -167,9 +127,13 @@ def test_a_recording_is_played_with_both_channels(tmp_path: Path, card: Card) ->
     [(samples, rate, blocking)] = plays
     assert np.array_equal(samples, pcm)
     assert (rate, blocking) == (24000, True)
-    (tmp_path / "no.wav").write_text("words")
-    with pytest.raises(UnusableAudio, match=r"no\.wav"):
-        play_wav(tmp_path / "no.wav")
+    (tmp_path / "cut.wav").write_bytes(WHOLE[:-1001])
+    play_wav(tmp_path / "cut.wav")
+    assert len(plays[1][0]) == 16_000 - 501
+    for content, words in ((b"words", "not a WAV file"), (wav("<i3"), "do not have 16 bits")):
+        (tmp_path / "no.wav").write_bytes(content)
+        with pytest.raises(UnusableAudio, match=rf"no\.wav: .*{words}"):
+            play_wav(tmp_path / "no.wav")
 
     def busy(*_args: Any, **_options: Any) -> None:
         raise OSError("no device")

@@ -158,7 +158,7 @@ def test_voices_that_are_refused(tmp_path: Path) -> None:
     (assets / "link.wav").symlink_to(tmp_path / "outside.wav")
     for name, reason in {
         "long.wav": "longer than 1 s",
-        "v.flac": "not a WAV",
+        "v.flac": "it is not a WAV file",
         "text.wav": "cannot be read",
         "link.wav": "no such",
         "../outside.wav": "no such",
