@@ -40,13 +40,14 @@ import psutil
 import torch
 import transformers
 
+from antiphon.inference_worker.engines.common.pictures import read_picture
 from antiphon.inference_worker.engines.minicpmo.config import (
     EngineOptions,
     KernelChoice,
     Quantization,
 )
 from antiphon.inference_worker.engines.minicpmo.model.memory import check_memory
-from antiphon.inference_worker.engines.minicpmo.preprocess.images import decode_image, slice_image
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import slice_image
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
 from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
@@ -92,7 +93,7 @@ class Bench:
         self.network = random_network(self.config, self.device, args.kernels, args.quantize)
         settings = self.config.slice_config
         frames = [noise_picture()] if args.frames else []
-        self.pictures = [slice_image(decode_image(frame), settings, 1) for frame in frames]
+        self.pictures = [slice_image(read_picture(frame), settings, 1) for frame in frames]
         self.stages: dict[str, list[float]] = {}
         """Milliseconds of each batch of two SPEAK units of the last measurement, by type."""
 

@@ -6,9 +6,9 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from PIL import Image
 from pybase64 import b64encode_as_string
 
+from antiphon.inference_worker.engines.common.pictures import is_turned, read_picture
 from antiphon.inference_worker.engines.types import UnsupportedContent
 from antiphon.shared_schemas.audio import Samples, float_bytes
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
@@ -142,9 +142,9 @@ def _part(part: Part) -> dict[str, Any]:
 
 
 def _jpeg(data: bytes) -> bytes:
-    """The protocol knows no other format."""
-    if data.startswith(_JPEG):
+    """The protocol knows no other format. Servers do not turn pictures as EXIF says."""
+    if data.startswith(_JPEG) and not is_turned(data):
         return data
-    with Image.open(io.BytesIO(data)) as picture, io.BytesIO() as file:
-        picture.convert("RGB").save(file, "JPEG", quality=95)
-        return file.getvalue()
+    file = io.BytesIO()
+    read_picture(data).save(file, "JPEG", quality=95, exif=b"")
+    return file.getvalue()

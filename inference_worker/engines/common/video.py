@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,16 +14,42 @@ from PIL import Image
 
 from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
+from antiphon.shared_schemas.file_kinds import FileKind, file_kind
 
 if TYPE_CHECKING:  # at run time only for a video: FFmpeg's libraries are large
     from av.audio.frame import AudioFrame
     from av.audio.stream import AudioStream
     from av.container import InputContainer
     from av.packet import Packet
+    from av.stream import Stream
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
 _ROUNDING_S = 1e-6
+
+_DEMUXERS = {
+    FileKind.MP4: "mp4",
+    FileKind.WEBM: "matroska",
+    FileKind.AVI: "avi",
+    FileKind.OGG: "ogg",
+}
+"""FFmpeg's name of each container."""
+
+
+_UPRIGHT = {
+    (False, False): None,
+    (False, True): Image.Transpose.FLIP_TOP_BOTTOM,
+    (True, False): Image.Transpose.FLIP_LEFT_RIGHT,
+    (True, True): Image.Transpose.ROTATE_180,
+}
+"""By the signs of a and d of a display matrix."""
+_SIDEWAYS = {
+    (False, False): Image.Transpose.TRANSPOSE,
+    (False, True): Image.Transpose.ROTATE_270,
+    (True, False): Image.Transpose.ROTATE_90,
+    (True, True): Image.Transpose.TRANSVERSE,
+}
+"""By the signs of b and c. Pillow turns to the left."""
 
 
 class InvalidVideo(ValueError):
@@ -104,10 +131,11 @@ def read_track(
         if with_frames:
             _check_size(video.width, video.height, limits)
         wanted = [*([video] if with_frames else []), *([audio] if audio else [])]
-        for packet in container.demux(wanted) if wanted else ():
+        for packet in _packets(container, wanted):
             if packet.stream is audio:
                 budget.spend(0)
-                sound.take(packet)
+                with _skipping_damage():
+                    sound.take(packet)
             else:
                 budget.spend(video.width * video.height)
                 span.take(packet)
@@ -132,7 +160,7 @@ def frames_at(
         video, _ = _streams(container)
         video.codec_context.thread_count = 1
         time, shown, origin = next(due, None), None, None
-        for frame in container.decode(video):
+        for frame in _frames(container, video):
             budget.check_cancelled()
             _check_size(frame.width, frame.height, limits)
             origin = (frame.time or 0.0) if origin is None else origin
@@ -158,20 +186,54 @@ def _opened(data: bytes) -> Iterator[InputContainer]:
         ) as container:
             yield container
     except av.FFmpegError as error:
-        raise InvalidVideo(f"the video cannot be read: {error.strerror}") from error
+        raise InvalidVideo(
+            f"the video cannot be read: {error.strerror}; it is damaged or cut off"
+        ) from error
+
+
+def _packets(container: InputContainer, wanted: Sequence[Stream]) -> Iterator[Packet[Any]]:
+    """The packets that can be read. A file that was cut off ends earlier."""
+    import av
+
+    read = False
+    try:
+        for packet in container.demux(*wanted) if wanted else ():
+            yield packet
+            read = read or packet.size > 0
+    except av.FFmpegError:
+        if not read:
+            raise
+
+
+def _frames(container: InputContainer, video: VideoStream) -> Iterator[VideoFrame]:
+    """The frames that can be decoded. Raises InvalidVideo if there are none."""
+    decoded = False
+    for packet in _packets(container, [video]):
+        frames: list[VideoFrame] = []
+        with _skipping_damage():
+            frames = packet.decode()
+        decoded = decoded or bool(frames)
+        yield from frames
+    if not decoded:
+        raise InvalidVideo("no frame of the video can be decoded: it is damaged or cut off")
+
+
+@contextmanager
+def _skipping_damage() -> Iterator[None]:
+    """Players skip a packet that cannot be decoded, too."""
+    import av
+
+    with suppress(av.error.InvalidDataError):
+        yield
 
 
 def _format(data: bytes) -> str:
     """The container format by its first bytes. Formats that can refer to other files are rejected."""
-    if data[4:8] == b"ftyp":
-        return "mp4"
-    if data.startswith(b"\x1aE\xdf\xa3"):
-        return "matroska"
-    if data.startswith(b"RIFF") and data[8:12] == b"AVI ":
-        return "avi"
-    if data.startswith(b"OggS"):
-        return "ogg"
-    raise InvalidVideo("the video is neither MP4, WebM, Matroska, AVI nor Ogg")
+    kind = file_kind(data)
+    if kind not in _DEMUXERS:
+        what = f", it is {kind}" if kind else ""
+        raise InvalidVideo(f"the video is neither MP4, MOV, WebM, Matroska, AVI nor Ogg{what}")
+    return _DEMUXERS[kind]
 
 
 def _streams(container: InputContainer) -> tuple[VideoStream, AudioStream | None]:
@@ -179,7 +241,8 @@ def _streams(container: InputContainer) -> tuple[VideoStream, AudioStream | None
     video = container.streams.video[0] if container.streams.video else None
     audio = container.streams.audio[0] if container.streams.audio else None
     if video is None or video.codec_context is None:
-        raise InvalidVideo("the file has no video stream, or its codec is unknown")
+        only = ", only sound" if container.streams.audio else ", or its codec is unknown"
+        raise InvalidVideo(f"the file has no video stream{only}")
     return video, audio if audio is not None and audio.codec_context is not None else None
 
 
@@ -255,4 +318,19 @@ def _check_length(time_s: float, limits: VideoLimits) -> None:
 def _picture(frame: VideoFrame, side: int) -> Image.Image:
     image = Image.fromarray(frame.to_ndarray(format="rgb24"))
     image.thumbnail((side, side))
-    return image
+    turn = _turn(frame)
+    return image if turn is None else image.transpose(turn)
+
+
+def _turn(frame: VideoFrame) -> Image.Transpose | None:
+    """How a player turns the frame: a phone that is held upright writes sideways frames and a matrix.
+
+    The matrix maps (x, y) to (a x + c y, b x + d y). It is rounded to quarters of a turn.
+    """
+    matrix = frame.side_data.get("DISPLAYMATRIX")
+    if matrix is None:
+        return None
+    a, b, _, c, d = struct.unpack_from("=5i", bytes(cast("Any", matrix)))
+    if abs(a) + abs(d) >= abs(b) + abs(c):
+        return _UPRIGHT[a < 0, d < 0]
+    return _SIDEWAYS[b < 0, c < 0]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import math
-import struct
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,13 +11,9 @@ from PIL import Image
 from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
-from antiphon.inference_worker.engines.types import EngineError
 
 ImageSize = tuple[int, int]
 """Width and height."""
-
-_UNREADABLE = (OSError, SyntaxError, ValueError, RuntimeError, struct.error)
-"""Exceptions of Pillow for a file that it cannot decode. The edge has only checked the image size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +24,6 @@ class SlicedImage:
     grids: list[tuple[int, int]]
     columns: int
     """Slices per row, 0 without slices."""
-
-
-def decode_image(data: bytes) -> Image.Image:
-    """Decode an image as RGB. Raises EngineError if it is unreadable."""
-    try:
-        return Image.open(io.BytesIO(data)).convert("RGB")
-    except (*_UNREADABLE, Image.DecompressionBombError) as error:
-        raise EngineError(f"a frame is not a readable picture: {error}") from error
 
 
 def slice_image(image: Image.Image, settings: SliceConfig, max_slices: int) -> SlicedImage:

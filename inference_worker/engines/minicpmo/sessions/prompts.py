@@ -13,12 +13,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from antiphon.inference_worker.engines.common.pictures import read_picture
 from antiphon.inference_worker.engines.common.video import InvalidVideo, VideoBudget
 from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
 from antiphon.inference_worker.engines.minicpmo.model.audio import clip_embedding_count
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import (
     SlicedImage,
-    decode_image,
     slice_image,
 )
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import HOP, clip_mels
@@ -182,7 +182,7 @@ def _pieces(part: Sent, reading: ReadOptions) -> Iterator[ContentPiece]:
             yield _padded(part.samples())
         case ImagePart(data):
             most = reading.max_slices or settings.max_slice_nums
-            yield slice_image(decode_image(data), settings, most)
+            yield slice_image(read_picture(data), settings, most)
         case VideoPart(data, stack_frames):
             yield from _video_pieces(data, stack_frames, reading)
         case _:

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager, suppress
 import numpy as np
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
+from antiphon.inference_worker.engines.common.pictures import read_picture
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import (
     SlicedImage,
-    decode_image,
     slice_image,
 )
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
@@ -189,4 +189,4 @@ class MiniCPMODuplexView(DuplexView):
 
     def _slice_frames(self, frames: Sequence[bytes], max_slices: int) -> list[SlicedImage]:
         settings = self._parts.config.slice_config
-        return [slice_image(decode_image(frame), settings, max_slices) for frame in frames]
+        return [slice_image(read_picture(frame), settings, max_slices) for frame in frames]

@@ -16,7 +16,8 @@ from antiphon.inference_worker.engines.common.video import (
 )
 from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.audio import INPUT_RATE
-from support.video_files import video
+from support.sound_files import SOUND_FILES
+from support.video_files import index_first, turned, video, without_ftyp
 
 TONE = np.sin(2 * np.pi * 440 * np.arange(2 * INPUT_RATE) / INPUT_RATE).astype(np.float32) / 2
 
@@ -115,6 +116,100 @@ def test_files_that_are_not_videos_are_refused(data: bytes) -> None:
         read_track(data)
     with pytest.raises(InvalidVideo):
         list(frames_at(data, [0.0]))
+
+
+ONE = 0x10000
+TURNED = {
+    "upright": ((ONE, 0, 0, ONE), "red green blue white"),
+    "by 90 degrees": ((0, ONE, -ONE, 0), "blue red white green"),
+    "by 180 degrees": ((-ONE, 0, 0, -ONE), "white blue green red"),
+    "by 270 degrees": ((0, -ONE, ONE, 0), "green white red blue"),
+    "mirrored": ((-ONE, 0, 0, ONE), "green red white blue"),
+    "upside down": ((ONE, 0, 0, -ONE), "blue white red green"),
+    "mirrored by 90 degrees": ((0, ONE, ONE, 0), "red blue green white"),
+    "mirrored by 270 degrees": ((0, -ONE, -ONE, 0), "white green blue red"),
+    "by 80 degrees": ((11_381, 64_540, -64_540, 11_381), "blue red white green"),
+    "not at all": ((0, 0, 0, 0), "red green blue white"),
+}
+COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255), "white": (255, 255, 255)}
+
+
+@pytest.mark.parametrize(("matrix", "corners"), TURNED.values(), ids=TURNED.keys())
+def test_pictures_are_turned_as_players_turn_them(
+    matrix: tuple[int, int, int, int], corners: str
+) -> None:
+    """`corners`: top left, top right, bottom left, bottom right. FFmpeg's own program agrees."""
+    picture = np.zeros((48, 64, 3), np.uint8)
+    for number, colour in enumerate(COLOURS.values()):
+        row, column = divmod(number, 2)
+        picture[row * 24 : row * 24 + 24, column * 32 : column * 32 + 32] = colour
+    data = turned(video(seconds=0.5, picture=picture), *matrix)
+    [(_, shown)] = frames_at(data, [0.0])
+    sideways = abs(matrix[1]) > abs(matrix[0])
+    assert shown.size == ((48, 64) if sideways else (64, 48))
+    seen = [
+        min(COLOURS, key=lambda name: sum(abs(np.subtract(pixel, COLOURS[name]))))
+        for pixel in (
+            shown.getpixel((x, y)) for y in (8, shown.height - 8) for x in (8, shown.width - 8)
+        )
+    ]
+    assert seen == corners.split()
+
+
+@pytest.mark.parametrize("name", [b"wide", b"free", b"skip"])
+def test_a_quicktime_film_without_ftyp(name: bytes) -> None:
+    data = without_ftyp(video(sound=TONE), name)
+    assert read_track(data).seconds == pytest.approx(2.0, abs=0.002)
+    assert len(levels_at(data, [0.0, 1.0])) == 2
+
+
+@pytest.mark.parametrize("kind", ["mp4", "webm"])
+def test_a_video_that_was_cut_off_is_read_to_its_end(kind: str) -> None:
+    whole = video(sound=TONE, kind=kind)
+    data = (index_first(whole) if kind == "mp4" else whole)[: len(whole) // 2]
+    track = read_track(data)
+    assert 0.5 < track.seconds < 1.5
+    assert 0.5 < len(track.audio) / INPUT_RATE < 1.5
+    assert [time for time, _ in levels_at(data, [0.0, 0.5, 1.9])] == [0.0, 0.5, 1.9]
+
+
+def test_damaged_packets_are_skipped() -> None:
+    data = bytearray(index_first(video(sound=TONE)))
+    media = data.index(b"mdat")
+    data[media + 500 : media + 700] = bytes(range(200))
+    assert read_track(bytes(data)).seconds == pytest.approx(2.0, abs=0.002)
+    assert len(levels_at(bytes(data), [0.0, 1.0])) == 2
+    data[media + 4 :] = bytes(len(data) - media - 4)
+    with pytest.raises(InvalidVideo, match="no frame of the video can be decoded"):
+        list(frames_at(bytes(data), [0.0]))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("AAC in MP4", "no video stream, only sound"),
+        ("Opus in WebM", "no video stream, only sound"),
+        ("FLAC", "neither MP4, .* it is a FLAC file"),
+    ],
+)
+def test_a_file_with_sound_only_is_refused(name: str, text: str) -> None:
+    with pytest.raises(InvalidVideo, match=text):
+        read_track(SOUND_FILES[name].make())
+
+
+def test_a_video_without_its_index_is_refused() -> None:
+    with pytest.raises(InvalidVideo, match="it is damaged or cut off"):
+        read_track(video(sound=TONE)[:-3000])
+
+
+def test_frames_at_uneven_times_are_shown_when_they_are_due() -> None:
+    """As cameras of phones and screens record in the dark, or while nothing moves."""
+    data = video(rate=10, times=[0, 1, 2, 11, 12, 29])
+    assert read_track(data).seconds == pytest.approx(3.0, abs=0.11)
+    shown = levels_at(data, [0.15, 0.5, 1.15, 1.25, 2.0, 2.95])
+    assert [time for time, _ in shown] == [0.15, 0.5, 1.15, 1.25, 2.95]
+    for (_, level), want in zip(shown, (10, 20, 30, 40, 50), strict=True):
+        assert abs(level - want) <= 4
 
 
 WHOLE = video(seconds=1, sound=TONE[:INPUT_RATE])

@@ -1,0 +1,60 @@
+"""Pictures of clients as RGB, as viewers show them: upright, and without transparency."""
+
+from __future__ import annotations
+
+import io
+import struct
+from contextlib import suppress
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from antiphon.inference_worker.engines.types import EngineError
+
+_FORMATS = ("JPEG", "PNG", "WEBP")
+
+_UNREADABLE = (OSError, SyntaxError, ValueError, RuntimeError, struct.error)
+"""Exceptions of Pillow for a file that it cannot decode. The edge has only checked the image size."""
+
+_ORIENTATION = 0x0112
+"""The EXIF tag; 1 is upright."""
+
+_WIDE_GREY = ("I", "I;16", "I;16B", "I;16L", "I;16N")
+
+
+def read_picture(data: bytes) -> Image.Image:
+    """The first picture of a JPEG, PNG or WebP. Raises EngineError if it is unreadable."""
+    try:
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+            picture = _rgb(image)
+    except (*_UNREADABLE, Image.DecompressionBombError) as error:
+        raise EngineError(f"a frame is not a readable picture: {error}") from error
+    with suppress(*_UNREADABLE, TypeError, KeyError):  # damaged EXIF: the picture is there
+        return ImageOps.exif_transpose(picture)
+    return picture
+
+
+def is_turned(data: bytes) -> bool:
+    """True if EXIF says that viewers turn or mirror this picture."""
+    with (
+        suppress(*_UNREADABLE, TypeError, KeyError),
+        Image.open(io.BytesIO(data), formats=_FORMATS) as image,
+    ):
+        return bool(image.getexif().get(_ORIENTATION, 1) != 1)
+    return False
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    exif = image.info.get("exif")
+    if image.mode in _WIDE_GREY:  # Pillow would cut off all that is lighter than 255 of 65535
+        levels = np.asarray(image).astype(np.uint16) >> 8
+        picture = Image.fromarray(levels.astype(np.uint8)).convert("RGB")
+    elif image.has_transparency_data:
+        layer = image.convert("RGBA")
+        picture = Image.new("RGB", image.size, "white")
+        picture.paste(layer, mask=layer)
+    else:
+        picture = image.convert("RGB")
+    if exif:
+        picture.info["exif"] = exif
+    return picture
