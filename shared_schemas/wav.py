@@ -76,12 +76,13 @@ class WavSound:
         size = self.width * self.channels
         step = _PIECE_FRAMES * size
         whole = self.frames * size
-        parts = [
-            _decode(self.data[start : min(start + step, whole)], self.dtype)
-            .reshape(-1, self.channels)
-            .mean(axis=1, dtype=np.float32)
-            for start in range(0, whole, step)
-        ]
+        with np.errstate(over="ignore", invalid="ignore"):  # callers refuse NaN and infinity
+            parts = [
+                _decode(self.data[start : min(start + step, whole)], self.dtype)
+                .reshape(-1, self.channels)
+                .mean(axis=1, dtype=np.float32)
+                for start in range(0, whole, step)
+            ]
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
 
@@ -191,8 +192,7 @@ def _decode(data: memoryview, dtype: str) -> NDArray[Any]:
     if dtype == "u1":
         return (values.astype(np.float32) - 128) / 128
     if values.dtype.kind == "f":
-        with np.errstate(over="ignore"):  # becomes infinite, which callers refuse
-            return values.astype(np.float32)
+        return values.astype(np.float32)
     return values.astype(np.float32) / np.float32(2.0 ** (8 * values.itemsize - 1))
 
 

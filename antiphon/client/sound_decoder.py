@@ -11,6 +11,7 @@ import numpy as np
 from antiphon.client.errors import InvalidAudio
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.file_kinds import FileKind
+from antiphon.shared_schemas.wav import RATES
 
 if TYPE_CHECKING:  # the base installation has no FFmpeg
     from av.audio.frame import AudioFrame
@@ -76,6 +77,8 @@ def _mono_parts(container: InputContainer) -> Iterator[Samples]:
     shape: tuple[Any, ...] = ()
     for frame in _frames(container, stream.index):
         found = frame.format.name, frame.layout.name, frame.sample_rate
+        if frame.sample_rate not in RATES:
+            raise InvalidAudio(f"its header says {frame.sample_rate} Hz")
         if resampler is None or found != shape:  # joined files may change in the middle
             yield from _resample(resampler, None)
             resampler = AudioResampler(format="fltp", rate=INPUT_RATE)

@@ -22,6 +22,7 @@ from support.fault_stack import SIMULATED
 from support.protocol_samples import PROTOCOLS
 from support.raw_client import Wire, open_path, open_wire
 from support.redis_server import free_port
+from support.sound_files import WHOLE
 from support.stack import Stack, new_stack, until
 
 KEY = "a-key-of-a-client-0123"
@@ -77,7 +78,8 @@ BAD_AUDIO = {
     "empty": "",
     "six seconds": base64_audio(6 * 16_000),
     "no base64": "*" * 400,
-    "spaces": base64_audio(10)[:8] + "  \n" + base64_audio(10)[8:],
+    "two in one": base64_audio(10) + base64_audio(10),
+    "a WAV file": _base64(WHOLE),
 }
 
 
@@ -155,7 +157,6 @@ BAD_SOUNDS = {
     "no rate": _with_rate(0),
     "absurd rate": _with_rate(4_000_000_000),
     "64 channels": _wav(channels=64, subtype="PCM_16"),
-    "telephone": _wav(subtype="ULAW"),
     "compressed": _wav(subtype="IMA_ADPCM"),
     "Ogg": _wav(format="OGG"),
     "MP3": _wav(format="MP3"),
@@ -181,7 +182,7 @@ async def test_f18_a_header_that_claims_four_gigabytes_is_read_to_the_end_of_the
     async with open_path(stack.ws_url, "/v1/realtime?mode=audio") as wire:
         await wire.until("session.queue_done")
         await _update(wire, _claiming_four_gigabytes())
-        assert (await wire.next())["type"] in ("session.created", "error")
+        await wire.expect("session.created")
 
 
 BAD_PATHS = (
