@@ -23,6 +23,7 @@ class FileKind(StrEnum):
     FLAC = "a FLAC file"
     MP4 = "an MP4 file"
     WEBM = "a WebM file"
+    MATROSKA = "a Matroska file"
     AVI = "an AVI file"
     AIFF = "an AIFF file"
     AU = "an AU file"
@@ -48,7 +49,6 @@ _PICTURE_BRANDS = (b"heic", b"heix", b"hevc", b"mif1", b"msf1", b"avif", b"avis"
 _STARTS: dict[bytes, tuple[tuple[bytes, FileKind], ...]] = {
     b"fLaC": ((b"fLaC\0\0\0\x22", FileKind.FLAC),),
     b"OggS": ((b"OggS\0", FileKind.OGG),),
-    b"\x1aE\xdf\xa3": ((b"\x1aE\xdf\xa3", FileKind.WEBM),),
     b"riff": ((b"riff\x2e\x91\xcf\x11", FileKind.WAVE64),),
     b".snd": ((b".snd\0\0", FileKind.AU),),
     b"caff": ((b"caff\0\1", FileKind.CAF),),
@@ -56,22 +56,31 @@ _STARTS: dict[bytes, tuple[tuple[bytes, FileKind], ...]] = {
     b"\x30\x26\xb2\x75": ((b"\x30\x26\xb2\x75\x8e\x66\xcf\x11", FileKind.WMA),),
     b"\x89PNG": ((b"\x89PNG\r\n\x1a\n", FileKind.PNG),),
     b"\xff\xd8\xff\xe0": ((b"\xff\xd8\xff\xe0\0", FileKind.JPEG),),
-    b"\xff\xd8\xff\xe1": ((b"\xff\xd8\xff\xe1", FileKind.JPEG),),
     b"\xff\xd8\xff\xdb": ((b"\xff\xd8\xff\xdb\0", FileKind.JPEG),),
     b"GIF8": ((b"GIF87a", FileKind.GIF), (b"GIF89a", FileKind.GIF)),
     b"II*\0": ((b"II*\0\x08\0\0\0", FileKind.TIFF),),
     b"MM\0*": ((b"MM\0*\0\0\0\x08", FileKind.TIFF),),
     b"%PDF": ((b"%PDF-", FileKind.PDF),),
-    b"PK\3\4": ((b"PK\3\4", FileKind.ZIP),),
     b"ID3\2": ((b"ID3\2\0", FileKind.MP3),),
     b"ID3\3": ((b"ID3\3\0", FileKind.MP3),),
     b"ID3\4": ((b"ID3\4\0", FileKind.MP3),),
-    b"\x1f\x8b\x08\x00": ((b"\x1f\x8b\x08\x00", FileKind.GZIP),),
-    b"\x1f\x8b\x08\x08": ((b"\x1f\x8b\x08\x08", FileKind.GZIP),),
 }
-"""By the first four bytes: longer beginnings. A chunk of PCM has one of them by chance in 2^-32 cases."""
+"""By the first four bytes: longer beginnings. Two samples of 16 bits may be any four bytes by chance."""
 
-_FIRST_BYTES = frozenset({start[:1] for start in _STARTS} | set(map(bytes, zip(b"RFB\xff< \r\n"))))
+_EBML = b"\x1aE\xdf\xa3"
+_DOC_TYPE = b"\x42\x82"
+_EBML_HEAD_BYTES = 4096
+_JPEG_OF_CAMERA = b"\xff\xd8\xff\xe1"
+_ZIP = b"PK\3\4"
+_ZIP_VERSIONS = 64
+_GZIP = b"\x1f\x8b\x08"
+_GZIP_SYSTEMS = (*range(14), 255)
+_LONGEST_FTYP = 4096
+_EBML_KINDS = {b"webm": FileKind.WEBM, b"matroska": FileKind.MATROSKA}
+
+_FIRST_BYTES = frozenset(
+    {start[:1] for start in (*_STARTS, _EBML, _ZIP, _GZIP)} | {bytes([n]) for n in b"RFB\xff< \r\n"}
+)
 
 _HTML = re.compile(rb"\s*(<!doctype html|<html)", re.IGNORECASE)
 
@@ -91,21 +100,61 @@ def file_kind(data: bytes) -> FileKind | None:
     """The kind of a file; None for others, and for PCM."""
     if data[4:8] not in QUICKTIME_BOXES and data[:1] not in _FIRST_BYTES:
         return None  # nearly all PCM
-    start = data[:4]
-    for beginning, kind in _STARTS.get(start, ()):
+    found = (check(data) for check in (_listed, _chunked, _boxed, _ebml, _mpeg_audio, _other))
+    return next((kind for kind in found if kind is not None), None)
+
+
+def _listed(data: bytes) -> FileKind | None:
+    for beginning, kind in _STARTS.get(data[:4], ()):
         if data.startswith(beginning):
             return kind
-    if start in (b"RIFF", b"RIFX", b"RF64", b"BW64"):
+    return None
+
+
+def _chunked(data: bytes) -> FileKind | None:
+    if data[:4] in (b"RIFF", b"RIFX", b"RF64", b"BW64"):
         return _RIFF.get(data[8:12])
-    if start == b"FORM" and data[8:12] in (b"AIFF", b"AIFC"):
-        return FileKind.AIFF
-    if data[4:8] in QUICKTIME_BOXES:
-        return FileKind.HEIC if data[8:12] in _PICTURE_BRANDS else FileKind.MP4
-    if start[:1] == b"\xff" and (found := _mpeg_audio(data, 0)) is not None:
-        return found
+    is_aiff = data[:4] == b"FORM" and data[8:12] in (b"AIFF", b"AIFC")
+    return FileKind.AIFF if is_aiff else None
+
+
+def _ebml(data: bytes) -> FileKind | None:
+    if not data.startswith(_EBML):
+        return None
+    return _EBML_KINDS.get(_doc_type(data[:_EBML_HEAD_BYTES]))
+
+
+def _other(data: bytes) -> FileKind | None:
+    """Kinds with a short beginning, of which a later byte is looked at, too."""
+    start = data[:4]
+    if start == _JPEG_OF_CAMERA and data[6:10] in (b"Exif", b"http"):
+        return FileKind.JPEG
+    if start == _ZIP and len(data) > 5 and data[4] < _ZIP_VERSIONS and not data[5]:
+        return FileKind.ZIP
+    if start[:3] == _GZIP and len(data) > 9 and data[3] < 32 and data[9] in _GZIP_SYSTEMS:
+        return FileKind.GZIP
     if start[:2] == b"BM" and data[6:10] == bytes(4) and len(data) > 26:
         return FileKind.BMP
-    return FileKind.HTML if start[:1] in b"< \r\n" and _HTML.match(data, 0, 1024) else None
+    return FileKind.HTML if _HTML.match(data, 0, 1024) else None
+
+
+def _boxed(data: bytes) -> FileKind | None:
+    if data[4:8] not in QUICKTIME_BOXES:
+        return None
+    if data[4:8] != b"ftyp":
+        return FileKind.MP4
+    if not 8 <= int.from_bytes(data[:4], "big") <= _LONGEST_FTYP:
+        return None
+    return FileKind.HEIC if data[8:12] in _PICTURE_BRANDS else FileKind.MP4
+
+
+def _doc_type(head: bytes) -> bytes:
+    """The DocType of an EBML header: id, one byte of length, text."""
+    at = head.find(_DOC_TYPE, len(_EBML))
+    if at < 0 or at + 3 > len(head):
+        return b""
+    length = head[at + 2] & 0x7F
+    return head[at + 3 : at + 3 + length].rstrip(b"\0")
 
 
 def find_mpeg_audio(data: bytes) -> FileKind | None:
@@ -118,7 +167,7 @@ def find_mpeg_audio(data: bytes) -> FileKind | None:
     return None
 
 
-def _mpeg_audio(data: bytes, at: int) -> FileKind | None:
+def _mpeg_audio(data: bytes, at: int = 0) -> FileKind | None:
     for kind, length in ((FileKind.MP3, _mp3_frame), (FileKind.AAC, _aac_frame)):
         place = at
         for _ in range(_MPEG_FRAMES):

@@ -30,6 +30,7 @@ _DEMUXERS = {
     FileKind.FLAC: "flac",
     FileKind.MP4: "mp4",
     FileKind.WEBM: "matroska",
+    FileKind.MATROSKA: "matroska",
     FileKind.AVI: "avi",
     FileKind.AIFF: "aiff",
     FileKind.AU: "au",

@@ -17,8 +17,6 @@ from antiphon.shared_schemas.wav import is_wav
 HEAD_BYTES = 4096
 """Enough bytes for `container_of`."""
 
-_EBML = b"\x1aE\xdf\xa3"
-_DOC_TYPE = b"\x42\x82"
 _MP4_BRANDS = (b"iso", b"mp4", b"avc", b"M4A", b"M4V", b"dash", b"msd", b"cmf")
 _WAV_OF_BROWSERS = (b"RIFF", b"RF64")
 
@@ -67,23 +65,12 @@ def container_of(head: bytes) -> Container | None:
         return Container.WAV
     if head[4:8] == b"ftyp" and head[8:12].startswith(_MP4_BRANDS):
         return Container.MP4
-    if head.startswith(_EBML) and _doc_type(head) == b"webm":
-        return Container.WEBM
-    return None
+    return Container.WEBM if file_kind(head) is FileKind.WEBM else None
 
 
 def is_video(head: bytes) -> bool:
     """True for MP4, MOV and WebM."""
-    return file_kind(head) is FileKind.MP4 or container_of(head) is Container.WEBM
-
-
-def _doc_type(head: bytes) -> bytes:
-    """The DocType of an EBML header: id, one byte of length, text."""
-    at = head.find(_DOC_TYPE, len(_EBML))
-    if at < 0 or at + 3 > len(head):
-        return b""
-    length = head[at + 2] & 0x7F
-    return head[at + 3 : at + 3 + length].rstrip(b"\0")
+    return file_kind(head) in (FileKind.MP4, FileKind.WEBM)
 
 
 def image_size(data: bytes) -> ImageSize | None:

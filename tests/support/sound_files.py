@@ -376,6 +376,7 @@ SOUND_FILES: dict[str, SoundFile] = {
     "Opus in WebM": convert(
         lambda: encoded("webm", "libopus", rate=48_000), "this is a WebM file", 0.1
     ),
+    "AAC in Matroska": convert(lambda: encoded("matroska", "aac"), "this is a Matroska file", 0.2),
     "AAC in MP4": convert(
         lambda: encoded("ipod", "aac", rate=44_100, channels=2), "this is an MP4 file", 0.2
     ),

@@ -7,11 +7,15 @@ import re
 import shutil
 import socket
 import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pybase64
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from antiphon.cli.main import app
@@ -23,6 +27,7 @@ from antiphon.edge.media.voices import read_voice
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.file_kinds import file_kind
+from antiphon.shared_schemas.wire import MediaBytes
 from support.sound_files import LEVEL, PITCH, SOUND_FILES, WHOLE, Sound, SoundFile
 
 NOWHERE = "ws://127.0.0.1:1"
@@ -151,3 +156,32 @@ def test_without_the_extra_its_name_is_in_the_error(
     words = rf"{library} is not installed.*the extra `audio`.*ffmpeg -i {tmp_path}/speech\.wav"
     with pytest.raises(InvalidAudio, match=words):
         load_wav(tmp_path / "speech.wav")
+
+
+@given(st.integers(0, 60), st.binary(min_size=1, max_size=24), st.sampled_from(list(SOUND_FILES)))
+def test_any_header_is_read_or_refused(place: int, noise: bytes, name: str) -> None:
+    if SOUND_FILES[name].needs:
+        return
+    data = SOUND_FILES[name].make()
+    damaged = data[:place] + noise + data[place + len(noise) :]
+    with suppress(InvalidInput):
+        read_voice(MediaBytes(damaged), "voice", 30.0)
+    with tempfile.NamedTemporaryFile() as file, suppress(InvalidAudio):
+        file.write(damaged)
+        file.flush()
+        load_wav(file.name)
+
+
+def test_samples_are_no_file() -> None:
+    """Sound of a conversation must not be refused by chance."""
+    random = np.random.default_rng(1)
+    for _ in range(2000):
+        assert file_kind(random.bytes(64)) is None
+    for start in (
+        b"\x1aE\xdf\xa3",
+        b"PK\3\4",
+        b"\x1f\x8b\x08\0",
+        b"\xff\xd8\xff\xe1",
+        b"\xff\xfb\x90\0",
+    ):
+        assert file_kind(start + random.bytes(4096)) is None

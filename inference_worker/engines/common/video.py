@@ -30,6 +30,7 @@ _ROUNDING_S = 1e-6
 _DEMUXERS = {
     FileKind.MP4: "mp4",
     FileKind.WEBM: "matroska",
+    FileKind.MATROSKA: "matroska",
     FileKind.AVI: "avi",
     FileKind.OGG: "ogg",
 }

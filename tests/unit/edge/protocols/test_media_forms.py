@@ -198,6 +198,7 @@ async def test_what_is_no_picture_is_refused_by_its_kind(
     ("data", "words"),
     [
         (WHOLE, "only MP4, MOV and WebM videos are accepted, this is a WAV file"),
+        (SOUND_FILES["AAC in Matroska"].make(), "this is a Matroska file"),
         (b"\0\0\0\x18ftypheic" + bytes(99), "this is a HEIC or AVIF picture"),
     ],
 )
