@@ -110,13 +110,8 @@ def _content(path: str | Path) -> bytes:
     """Raises InvalidAudio. A pipe or a device is not opened: it might never end."""
     try:
         status = Path(path).stat()
-        if not stat.S_ISREG(status.st_mode):
-            what = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
-            raise InvalidAudio(f"cannot read {path}: it is {what}, a sound file is needed")
-        if status.st_size > _MAX_FILE_BYTES:
-            limit = _MAX_FILE_BYTES // 1024**2
-            raise InvalidAudio(f"cannot read {path}: it is larger than {limit} MiB")
-        return Path(path).read_bytes()
+        if stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_FILE_BYTES:
+            return Path(path).read_bytes()
     except FileNotFoundError:
         if str(path).startswith(("http:", "https:")):
             raise InvalidAudio("give a file instead of a URL: download it first") from None
@@ -124,7 +119,12 @@ def _content(path: str | Path) -> bytes:
     except OSError as error:
         raise InvalidAudio(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:  # a zero byte in the name
-        raise InvalidAudio(f"cannot read {path!r}: {error}") from error
+        raise InvalidAudio(f"cannot read {str(path)!r}: {error}") from error
+    if stat.S_ISREG(status.st_mode):
+        limit = _MAX_FILE_BYTES // 1024**2
+        raise InvalidAudio(f"cannot read {path}: it is larger than {limit} MiB")
+    what = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
+    raise InvalidAudio(f"cannot read {path}: it is {what}, a sound file is needed")
 
 
 def _decode(data: bytes) -> Samples:

@@ -144,8 +144,8 @@ def _check_bytes(data: bytes, field: str, max_bytes: int) -> None:
 def _image_size(data: bytes, field: str) -> tuple[int, int]:
     try:
         size = image_size(data)
-    except ValueError:
-        raise InvalidInput(f"{field}: the image cannot be read", field=field) from None
+    except ValueError as error:
+        raise InvalidInput(f"{field}: the image cannot be read: {error}", field=field) from None
     if size is None:
         raise _other_file(f"{field}: only JPEG, PNG and WebP images are accepted", data, field)
     return size

@@ -100,10 +100,10 @@ MISTAKES = [
     Mistake(6, "talk --url ws://{redis_address}", 1, "what listens there is not an edge"),
     Mistake(7, "talk --url ws://host.invalid", 1, "the host name host.invalid is unknown"),
     Mistake(8, "talk absent.wav", 1, "there is no file absent.wav"),
-    Mistake(9, "talk .", 1, "cannot read .: it is not a sound file (WAV, FLAC, OGG, MP3, M4A"),
+    Mistake(9, "talk .", 1, "cannot read .: it is a folder, a sound file is needed"),
     Mistake(9, "talk text.wav", 1, "it is not a sound file (WAV", files={"text.wav": "text"}),
-    Mistake(9, "talk empty.m4a", 1, "it is not a sound file (WAV", files={"empty.m4a": ""}),
-    Mistake(10, "talk {folder}/silent.wav", 1, "silent.wav has no sound"),
+    Mistake(9, "talk empty.m4a", 1, "cannot read empty.m4a: it is empty", files={"empty.m4a": ""}),
+    Mistake(10, "talk {folder}/silent.wav", 1, "silent.wav: it has no sound"),
     Mistake(13, "talk --url {locked}", 1, "an API key is required; pass `api_key`, `--api-key` or"),
     Mistake(
         13,
@@ -253,10 +253,7 @@ MISTAKES = [
 ELSEWHERE = {
     2: ("tests/unit/client/test_link_address.py", "test_session_address_under_an_edge"),
     3: ("tests/unit/client/test_link_address.py", "test_session_address_under_an_edge"),
-    11: (
-        "tests/unit/cli/conversation/test_sound.py",
-        "test_sound_of_any_shape_becomes_16_khz_mono",
-    ),
+    11: ("tests/unit/test_sound_files.py", "test_a_sound_file_is_read_or_refused_alike_everywhere"),
     12: ("tests/system/edge/test_no_worker.py", "test_a_place_says_that_no_worker_is_connected"),
     17: ("tests/system/commands/test_demo_and_up.py", "test_up_restarts_dead_services_and"),
     18: (
