@@ -91,7 +91,7 @@ class Client:
         """Speak a question in real time and return the reply. Blocks until the reply is complete.
 
         Args:
-            question: A 16-bit WAV file at 16 kHz, or an array of float32 mono at 16 kHz.
+            question: A sound file, or an array of float32 mono at 16 kHz.
             system_prompt: The role of the model.
             config: Settings of the conversation, such as `{"temperature": 0.5}`.
             ref_audio: A voice to speak with, float32 mono at 16 kHz.
@@ -101,7 +101,7 @@ class Client:
             longest_s: How long after the question the reply may end.
 
         Raises NoAnswer without a complete reply in these times, or if there is no worker that could take
-        the session for `patience_s`. Raises InvalidAudio, OSError for the file, the errors of
+        the session for `patience_s`. Raises InvalidAudio, the errors of
         `connect_duplex`, and RuntimeError where an event loop runs: `await client.aask(...)` there.
         """
         try:
