@@ -310,6 +310,8 @@ SOUND_FILES: dict[str, SoundFile] = {
         lambda: riff(form(channels=65_535, align=2), chunk(b"data", DATA)), "65535 channels"
     ),
     "0 bits": refuse(lambda: riff(form(bits=0), chunk(b"data", DATA)), "samples of 0 bits"),
+    "1 bit": refuse(lambda: riff(form(bits=1), chunk(b"data", DATA)), "samples of 1 bits"),
+    "20 bits in 3 bytes": play(lambda: riff(form(bits=20), chunk(b"data", pcm(tone(), "<i3")))),
     "4 bits": refuse(lambda: riff(form(bits=4), chunk(b"data", DATA)), "samples of 4 bits"),
     "24-bit floats": refuse(lambda: riff(form(3, bits=24), chunk(b"data", DATA)), "floats of 24"),
     "a frame of 0 bytes": play(lambda: riff(form(align=0), chunk(b"data", DATA))),

@@ -55,23 +55,6 @@ def test_f15_a_float_file_with_other_numbers_is_no_voice(loudest: float, reason:
     assert refused.value.field == "field"
 
 
-@pytest.mark.parametrize(("bits", "width"), [(4, 1), (1, 1), (12, 2), (20, 3)])
-def test_a_wav_of_a_width_that_is_no_byte_is_no_voice(bits: int, width: int) -> None:
-    file = io.BytesIO()
-    soundfile.write(
-        file,
-        np.zeros(16_000),
-        16_000,
-        subtype=f"PCM_{8 * width}" if width > 1 else "PCM_U8",
-        format="WAV",
-    )
-    header = bytearray(file.getvalue())
-    header[34:36] = bits.to_bytes(2, "little")
-    with pytest.raises(InvalidInput, match=f"field: samples of {bits} bits .* 16 bits") as refused:
-        read_voice(MediaBytes(bytes(header)), "field", 5.0)
-    assert refused.value.field == "field"
-
-
 def test_the_documented_name_selects_the_default_voice() -> None:
     name = "assets/ref_audio/ref_minicpm_signature.wav"
     found = find_bundled_voice(SHIPPED_ASSETS, name, "english.wav", "field")
