@@ -8,7 +8,8 @@ import shutil
 import socket
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -112,13 +113,24 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
             assert words in unwrapped(said.output)
 
 
-def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "secret.wav").write_bytes(WHOLE)
-    (tmp_path / "secret.wav").chmod(0)
-    if os.access(tmp_path / "secret.wav", os.R_OK):
-        pytest.skip("root may read every file")
-    with pytest.raises(InvalidAudio, match=r"secret\.wav: Permission denied"):
-        load_wav(tmp_path / "secret.wav")
+def test_a_file_that_may_not_be_read_is_refused() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        secret = Path(folder) / "secret.wav"
+        secret.write_bytes(WHOLE)
+        secret.chmod(0)
+        with _without_root(), pytest.raises(InvalidAudio, match=r"secret\.wav: Permission denied"):
+            load_wav(secret)
+
+
+@contextmanager
+def _without_root() -> Iterator[None]:
+    """Root may read every file."""
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
