@@ -108,7 +108,7 @@ class Sessions:
 def _claim(reply: list[Any], worker_id: str, lease_ms: int, alone_ms: int) -> Claim | None:
     if not reply:
         return None
-    names = ("sid", "kind", "ticket", "epoch", "attempt", "edge", "recording", "failures")
+    names = ("sid", "kind", "ticket", "epoch", "attempt", "edge", "recording")
     claimed = dict(zip(names, reply, strict=True))
     return read_row(f"claim:{worker_id}", lambda: _CLAIM.validate_python(claimed))
 
@@ -138,11 +138,6 @@ def _give_back(reply: int, sid: str, worker_id: str, epoch: int) -> bool:
     return reply == 1
 
 
-@control_script
-def _survived(reply: int, sid: str, worker_id: str, epoch: int) -> bool:
-    return reply == 1
-
-
 class Leases:
     """Every call is fenced by worker id and epoch."""
 
@@ -157,10 +152,6 @@ class Leases:
         A session that has lost workers is on trial then: beside it the worker gets no new one.
         """
         return await self._scripts.run(_claim, worker_id, self._lease_ms, self._alone_ms)
-
-    async def survived(self, sid: str, worker_id: str, epoch: int) -> bool:
-        """End a session's trial: it works on this worker. False if not held."""
-        return await self._scripts.run(_survived, sid, worker_id, epoch)
 
     async def renew(self, worker_id: str, held: Mapping[str, int]) -> set[str]:
         """Extend the leases of `held` (sid → epoch); returns the sids that are no longer held."""

@@ -41,7 +41,7 @@ class SessionPool:
         self._views: dict[Claim, SessionView] = {}
         self._dropped: set[Claim] = set()
         self.changed = asyncio.Event()
-        """Set when a session has ended, or has survived its trial."""
+        """Set when a session has ended."""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -125,9 +125,7 @@ class SessionPool:
         with bound_contextvars(session=claim.sid, epoch=claim.epoch):
             log.info("session_claimed", kind=claim.kind, ticket=claim.ticket, attempt=claim.attempt)
             try:
-                session = await ClaimedSession.open(
-                    context.broker, context.worker_id, claim, self.changed.set
-                )
+                session = await ClaimedSession.open(context.broker, context.worker_id, claim)
                 self._sessions[claim] = session
                 await self._run(session)
             except StaleFence as lost:

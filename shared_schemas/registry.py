@@ -146,12 +146,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim(SessionIdentity):
-    """A session that a worker has claimed, under `epoch`.
-
-    `failures` counts the workers that it lost since it last worked; above 0 it is on trial.
-    """
-
-    failures: int = 0
+    """A session that a worker has claimed, under `epoch`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
 -- Give a worker the first queued session that it can serve, under a new epoch. A session that has lost workers
 -- is on trial then, until it has survived: the worker takes no new session beside it. After one loss, sessions
 -- are tried together. After two, a session is tried alone, on a worker without sessions if it finds one in time.
+-- Such a worker takes the session with the most losses first.
 -- ARGV: worker_id, lease_ms, alone_ms (how long a session waits for a worker without sessions)
--- Result: {} there is none | {sid, kind, ticket, epoch, attempt, edge, recording, failures}
+-- Result: {} there is none | {sid, kind, ticket, epoch, attempt, edge, recording}
 local wkey = worker_key(worker_id)
 local row = fields(wkey, 'slots', 'used', 'kinds', 'open')
 if not row[3] or row[4] ~= '1' or not is_whole(row[2]) then return {} end
@@ -32,6 +33,7 @@ end
 
 local function choose()
   local found, reserved = nil, 0
+  local worst, most = nil, 1  -- others can join busy workers
   for _, sid in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
     local key = session_key(sid)
     local waiting = fields(key, 'kind', 'state', 'failures', 'recovering_at')
@@ -39,16 +41,18 @@ local function choose()
       redis.call('ZREM', queue, sid)
     elseif includes(row[3], waiting[1]) then
       local failures = number(waiting[3], 0)
-      if used == 0 and failures > 1 then return sid end  -- others can join busy workers
+      if used == 0 and failures > most then
+        worst, most = sid, failures
+      end
       if not found and fits(waiting[1], failures, number(waiting[4], 0), reserved) then
         found = sid
       elseif failures > 0 then
         reserved = reserved + 1
       end
-      if waiting[2] == 'queued' or (found and used > 0) then return found end
+      if waiting[2] == 'queued' or (found and used > 0) then return worst or found end
     end
   end
-  return found
+  return worst or found
 end
 
 -- A session whose row is malformed ends.
@@ -71,7 +75,7 @@ redis.call('HINCRBY', wkey, 'used', 1)
 local epoch = redis.call('HINCRBY', key, 'epoch', 1)
 redis.call('HSET', key, 'worker', worker_id)
 redis.call('HSETNX', key, 'assigned_at', at)
-local rest = fields(key, 'kind', 'ticket', 'attempt', 'edge', 'recording', 'failures')
-if rest[6] then redis.call('ZADD', trials, at, sid) end
+local rest = fields(key, 'kind', 'ticket', 'attempt', 'edge', 'recording', 'works_since')
+if rest[6] then redis.call('HSET', key, 'works_since', at) end
 move(sid, 'assigned', at)
-return {sid, rest[1], rest[2], epoch, rest[3], rest[4], rest[5], is_whole(rest[6]) and rest[6] or '0'}
+return {sid, rest[1], rest[2], epoch, rest[3], rest[4], rest[5]}

@@ -9,5 +9,6 @@ if not is_whole(row[3]) then
 end
 redis.call('ZADD', queue, row[3], sid)
 redis.call('HSET', session_key(sid), 'recovering_at', now_ms())
+redis.call('HDEL', session_key(sid), 'works_since')
 move(sid, 'recovering', now_ms())
 return 1

@@ -18,8 +18,11 @@ local REAPER_GAP_MS = 1500  -- the longest time between two runs of the reaper, 
 local SILENCE_MS = 3000  -- without a heartbeat; workers send one each second, and repeat it during an outage, so an
 -- outage that is shorter than REAPER_GAP_MS makes it late by up to 2600
 
--- How long a trial lasts after the session has entered a state. A pause ends it.
-local TRIAL_MS = {assigned = 5000, preparing = 30000, active = 5000}
+-- How long a trial lasts after the session has entered a state.
+local TRIAL_MS = {assigned = 8000, preparing = 30000, active = 8000}
+local LONG_TRIAL_MS = 30000  -- active, if its last worker was lost soon after its trial
+local RECENT_MS = 30000  -- a worker is lost soon after a trial
+local RECORD_MS = 600000  -- a session that continues after a pause is tried again, if it was requeued within this time
 
 local function session_key(sid) return control .. 'session:' .. sid end
 local function recorded_key(ticket) return control .. 'recorded:' .. ticket end
@@ -81,17 +84,6 @@ local function announce(sid, state, at, name, value)
   redis.call('XADD', events, 'MAXLEN', '~', EVENTS_KEPT, '*', unpack(entry))
 end
 
--- The session has survived on its worker: end its trial, and do not charge it for losses that it shared.
-local function acquit(sid)
-  local key = session_key(sid)
-  redis.call('ZREM', trials, sid)
-  local row = fields(key, 'shared', 'attempt')
-  if is_whole(row[1]) and is_whole(row[2]) then
-    redis.call('HSET', key, 'attempt', math.max(1, tonumber(row[2]) - tonumber(row[1])))
-  end
-  redis.call('HDEL', key, 'failures', 'shared', 'verdict')
-end
-
 -- The most failures of a session that is on trial at this worker; 0 if there is no trial.
 local function trial_at(id)
   local most = 0
@@ -102,14 +94,23 @@ local function trial_at(id)
   return most
 end
 
--- Write the new state into the row and append the event.
+local function trial_ms(sid, state)
+  local is_long = state == 'active' and fields(session_key(sid), 'long_trial')[1]
+  return is_long and LONG_TRIAL_MS or TRIAL_MS[state]
+end
+
+-- Write the new state into the row and append the event. A session with failures is on trial. Nothing happens in
+-- a pause, so it proves nothing: a session that lost a worker lately is tried again after it.
 local function move(sid, state, at, reason)
-  redis.call('HSET', session_key(sid), 'state', state)
-  if TRIAL_MS[state] then
-    redis.call('ZADD', trials, 'XX', at + TRIAL_MS[state], sid)
-  elseif state == 'paused' and redis.call('ZSCORE', trials, sid) then
-    acquit(sid)
+  local key = session_key(sid)
+  local row = fields(key, 'state', 'failures', 'works_since')
+  redis.call('HSET', key, 'state', state)
+  local is_tried = row[2] ~= false
+  if state == 'active' and row[1] == 'paused' and at - number(row[3], -RECORD_MS) < RECORD_MS then
+    redis.call('HSETNX', key, 'failures', 1)
+    is_tried = true
   end
+  if is_tried and TRIAL_MS[state] then redis.call('ZADD', trials, at + trial_ms(sid, state), sid) end
   announce(sid, state, at, 'reason', reason)
 end
 

@@ -16,11 +16,18 @@ local function restart_grace(sid)
   end
 end
 
+local function restart_record(sid)
+  if fields(session_key(sid), 'works_since')[1] then
+    redis.call('HSET', session_key(sid), 'works_since', at)
+  end
+end
+
 local function restart_all_timers()
-  redis.call('HSET', reaper, 'quiet_until', at + ttl, 'regular_since', at + ttl, 'restarted_at', at)
+  redis.call('HSET', reaper, 'quiet_until', at + ttl, 'regular_since', at + ttl, 'restarted_at', at, 'tried_at', at)
   for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do
     redis.call('ZADD', leases, at + tonumber(lease_ms), sid)
     restart_grace(sid)
+    restart_record(sid)
   end
   for _, sid in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
     restart_grace(sid)
@@ -29,7 +36,7 @@ local function restart_all_timers()
     end
   end
   for _, sid in ipairs(redis.call('ZRANGE', trials, 0, -1)) do
-    redis.call('ZADD', trials, at + TRIAL_MS.active, sid)
+    redis.call('ZADD', trials, at + trial_ms(sid, 'active'), sid)
   end
   for _, beats in ipairs({workers, edges}) do
     for _, id in ipairs(redis.call('ZRANGE', beats, 0, -1)) do redis.call('ZADD', beats, at, id) end
@@ -50,6 +57,18 @@ local function renewed_at(sid)
   return lease and tonumber(lease) - tonumber(lease_ms)
 end
 
+-- The session has survived on its worker: end its trial, and do not charge it for losses that it shared.
+local function acquit(sid)
+  local key = session_key(sid)
+  redis.call('ZREM', trials, sid)
+  local row = fields(key, 'shared', 'attempt')
+  if is_whole(row[1]) and is_whole(row[2]) then
+    redis.call('HSET', key, 'attempt', math.max(1, tonumber(row[2]) - tonumber(row[1])))
+  end
+  redis.call('HDEL', key, 'failures', 'shared', 'verdict')
+  redis.call('HSET', key, 'works_since', at)
+end
+
 -- A worker has renewed the lease after the end of the trial, so the session has survived it.
 for _, sid in ipairs(redis.call('ZRANGE', trials, 0, -1)) do
   local renewed = renewed_at(sid)
@@ -60,15 +79,26 @@ for _, sid in ipairs(redis.call('ZRANGE', trials, 0, -1)) do
   end
 end
 
--- Decide for each session of a lost worker whether it is the cause: `blamed` if only this one can be,
--- `suspected` if several can be, `excused` if another one was on trial. The decision is stored with the epoch,
--- because the leases of one worker may expire in different runs.
+-- Whether a session has survived its trial, or was excused, only a short time ago.
+local function works_recently(sid)
+  local since = number(fields(session_key(sid), 'works_since')[1])
+  return since ~= nil and at - since <= RECENT_MS
+end
+
+-- Decide for each session of a lost worker whether it is the cause: `blamed` if only this one can be, `accused`
+-- if one that has just survived its trial can be as well, `suspected` if several were on trial or none was, and
+-- `excused` if another one was. The decision is stored with the epoch, because the leases of one worker may
+-- expire in different runs.
 local function judge(worker)
-  local all, tried = {}, {}
+  local all, tried, recent = {}, {}, 0
   for _, sid in ipairs(redis.call('ZRANGE', leases, 0, -1)) do
     if fields(session_key(sid), 'worker')[1] == worker then
       all[#all + 1] = sid
-      if redis.call('ZSCORE', trials, sid) then tried[#tried + 1] = sid end
+      if redis.call('ZSCORE', trials, sid) then
+        tried[#tried + 1] = sid
+      elseif works_recently(sid) then
+        recent = recent + 1
+      end
     end
   end
   local suspects = #tried > 0 and tried or all
@@ -80,7 +110,7 @@ local function judge(worker)
     end
   end
   decide(all, 'excused')
-  decide(suspects, #suspects == 1 and 'blamed' or 'suspected')
+  decide(suspects, #suspects > 1 and 'suspected' or #tried == 1 and recent > 0 and 'accused' or 'blamed')
 end
 
 -- The decision of the present epoch, nil if there is none.
@@ -93,6 +123,26 @@ end
 local function count(key, name)
   local value = fields(key, name)[1]
   redis.call('HSET', key, name, (is_whole(value) and tonumber(value) or 0) + 1)
+end
+
+-- Charge the loss of its worker to a session. If it had survived its trial shortly before, the next one is longer.
+local function charge(sid, verdict)
+  local key = session_key(sid)
+  if works_recently(sid) then
+    redis.call('HSET', key, 'long_trial', 1)
+  elseif not redis.call('ZSCORE', trials, sid) then
+    redis.call('HDEL', key, 'long_trial')
+  end
+  redis.call('HDEL', key, 'works_since')
+  redis.call('HINCRBY', key, 'attempt', 1)
+  count(key, 'failures')
+  if verdict == 'suspected' then count(key, 'shared') end
+end
+
+-- Whether a session has ended too many workers. One that is accused may be innocent: only what is charged to it alone counts.
+local function is_guilty(verdict, attempt, shared)
+  if verdict == 'accused' then return attempt - shared >= tonumber(max_attempts) - 1 end
+  return verdict == 'blamed' and attempt >= tonumber(max_attempts)
 end
 
 local function close(sid, reason)
@@ -111,21 +161,21 @@ for worker in pairs(lost) do judge(worker) end
 -- Expired leases: requeue under the old ticket, so at the head, unless the session has ended too many workers.
 for _, sid in ipairs(expired) do
   local key = session_key(sid)
-  local row = fields(key, 'state', 'attempt', 'ticket')
+  local row = fields(key, 'state', 'attempt', 'ticket', 'shared')
   local verdict = verdict_of(sid)
   if not row[1] then
     redis.call('ZREM', leases, sid)
   elseif not is_whole(row[2]) or not is_whole(row[3]) then
     close(sid, 'error')
-  elseif verdict == 'blamed' and tonumber(row[2]) >= tonumber(max_attempts) then
+  elseif is_guilty(verdict, tonumber(row[2]), number(row[4], 0)) then
     close(sid, 'worker_lost')
   else
-    release(sid)
-    if verdict ~= 'excused' then
-      redis.call('HINCRBY', key, 'attempt', 1)
-      count(key, 'failures')
+    if verdict == 'excused' then
+      redis.call('HSET', key, 'works_since', at)
+    else
+      charge(sid, verdict)
     end
-    if verdict == 'suspected' then count(key, 'shared') end
+    release(sid)
     redis.call('HDEL', key, 'verdict')
     redis.call('HSET', key, 'recovering_at', at)
     redis.call('ZADD', queue, row[3], sid)
@@ -153,17 +203,18 @@ local function abandoned(edge, resumable, seen_at)
   return resumable and beat_at > at - ttl and 'client_gone' or nil
 end
 
+-- A session may wait for the end of a trial, and then for the worker to which it was fatal.
+if redis.call('ZCARD', trials) > 0 then redis.call('HSET', reaper, 'tried_at', at) end
+local tried_at = number(fields(reaper, 'tried_at')[1], 0)
+
 -- End sessions that have no client, and those that no worker recovered in time.
 local function check(sid)
   local row = fields(session_key(sid), 'edge', 'state', 'recovering_at', 'resume', 'seen_at')
   local reason = 'error'  -- no row (evicted or deleted by hand): remove it from the queue and the leases
   if row[2] then reason = abandoned(row[1], row[4], row[5]) end
-  if not reason and row[2] == 'recovering' and at - number(row[3], 0) > tonumber(recovery_timeout_ms) then
-    if redis.call('ZCARD', trials) > 0 then  -- it may wait for the end of a trial
-      redis.call('HSET', session_key(sid), 'recovering_at', at)
-    else
-      reason = 'worker_lost'
-    end
+  local waits_since = math.max(number(row[3], 0), tried_at)
+  if not reason and row[2] == 'recovering' and at - waits_since > tonumber(recovery_timeout_ms) then
+    reason = 'worker_lost'
   end
   if reason then close(sid, reason) end
 end

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,9 +13,6 @@ from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
 from antiphon.shared_schemas.registry import Claim, Latency
 from antiphon.shared_schemas.states import EndReason, SessionState
 
-_TRIAL_STEPS = 2
-"""The second step starts after the first one's finalize."""
-
 
 class ClaimedSession:
     """Writes are fenced by the epoch of the claim.
@@ -25,14 +21,7 @@ class ClaimedSession:
     session.
     """
 
-    def __init__(
-        self,
-        broker: Broker,
-        worker_id: str,
-        claim: Claim,
-        writer: StreamWriter,
-        on_survived: Callable[[], None],
-    ) -> None:
+    def __init__(self, broker: Broker, worker_id: str, claim: Claim, writer: StreamWriter) -> None:
         self.claim = claim
         self.state = SessionState.ASSIGNED
         self.latency: Latency | None = None
@@ -40,22 +29,15 @@ class ClaimedSession:
         self._broker = broker
         self._worker_id = worker_id
         self._writer = writer
-        self._on_survived = on_survived
-        self._trial_steps = _TRIAL_STEPS if claim.failures else 0
 
     @classmethod
-    async def open(
-        cls, broker: Broker, worker_id: str, claim: Claim, on_survived: Callable[[], None]
-    ) -> ClaimedSession:
-        """Become the only writer of the output stream.
-
-        `on_survived` is called when the session's trial ends, so that the worker claims again.
-        """
+    async def open(cls, broker: Broker, worker_id: str, claim: Claim) -> ClaimedSession:
+        """Become the only writer of the output stream."""
         writer = await retry_until_available(
             lambda: broker.streams.output_writer(claim.sid, claim.ticket, claim.epoch),
             "open a session's output",
         )
-        return cls(broker, worker_id, claim, writer, on_survived)
+        return cls(broker, worker_id, claim, writer)
 
     @property
     def last_output(self) -> StreamPosition:
@@ -65,24 +47,9 @@ class ClaimedSession:
         count = self.latency.count if self.latency else 0
         self.latency = Latency(count + 1, round(ms, 1))
 
-    async def publish(self, entry: OutEntry, *, is_step: bool = False) -> StreamPosition:
-        """Append an entry to the output.
-
-        `is_step`: it is the result of a unit or a turn. A session on trial survives after some.
-        """
-        position = await retry_until_available(partial(self._writer.append, entry), "publish")
-        if is_step and self._trial_steps:
-            self._trial_steps -= 1
-            if not self._trial_steps:
-                await self._survive()
-        return position
-
-    async def _survive(self) -> None:
-        sid, epoch = self.claim.sid, self.claim.epoch
-        await retry_until_available(
-            lambda: self._broker.leases.survived(sid, self._worker_id, epoch), "end a trial"
-        )
-        self._on_survived()
+    async def publish(self, entry: OutEntry) -> StreamPosition:
+        """Append an entry to the output."""
+        return await retry_until_available(partial(self._writer.append, entry), "publish")
 
     async def save_prepare(self, n: int, prepare: InEntry) -> None:
         """Store the accepted `prepare`, input `n`, until the session ends."""

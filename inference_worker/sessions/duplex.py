@@ -200,7 +200,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn, DuplexView]):
         for name, stage in metrics.stages.items():
             stage.observe(getattr(out, name) / 1000)
         self._session.record_latency(out.read_at - out.received_at + out.wall_clock_ms)
-        position = await self._session.publish(out, is_step=True)
+        position = await self._session.publish(out)
         if context.tracer:
             context.tracer.record_unit(out, now_ms)
         unit = past_unit(out, chunk if self._past.keeps_audio else None, self._played_ms)

@@ -215,8 +215,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
                 kv_cache_length=self._view.kv_cache_length,
                 memo=memo,
                 usage=self._take_usage(),
-            ),
-            is_step=True,
+            )
         )
         answer.record_trace(took_s)
         past = None if failed else PastTurn(audio=turn.utterance, text=answer.text, memo=memo)

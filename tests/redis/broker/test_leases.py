@@ -210,6 +210,13 @@ async def lose(broker: Broker, raw: Redis, *sids: str) -> tuple[int, int]:
     return await reap(broker, raw)
 
 
+async def survive(broker: Broker, raw: Redis, sid: str) -> None:
+    """The session's trial is over, and its worker has renewed the lease since."""
+    await raw.zadd(broker.keys.trials, {sid: 1}, xx=True)
+    assert await reap(broker, raw) == (0, 0)
+    assert await raw.zscore(broker.keys.trials, sid) is None
+
+
 async def attempts(broker: Broker, *sids: str) -> list[int]:
     rows = [await broker.sessions.get(sid) for sid in sids]
     return [row.attempt for row in rows if row is not None]
@@ -226,13 +233,12 @@ async def test_sessions_of_a_lost_worker_are_tried_together_without_new_ones(
     assert await lose(broker, raw, "a", "b") == (2, 0)
     assert not (await join(broker, "new")).wait
     tried = [await claim(broker) for _ in "ab"]
-    assert [(each.sid, each.attempt, each.failures) for each in tried] == [("a", 2, 1), ("b", 2, 1)]
+    assert [(each.sid, each.attempt) for each in tried] == [("a", 2), ("b", 2)]
     assert await broker.leases.claim("w1") is None
     assert (await join(broker, "newer")).wait
-    assert await broker.leases.survived("a", "w1", 2)
+    await survive(broker, raw, "a")
     assert await broker.leases.claim("w1") is None
-    assert not await broker.leases.survived("b", "w1", 1)
-    assert await broker.leases.survived("b", "w1", 2)
+    await survive(broker, raw, "b")
     assert (await claim(broker)).sid == "new"
     assert await attempts(broker, "a", "b") == [1, 1]
 
@@ -253,12 +259,15 @@ async def test_after_two_losses_sessions_are_tried_alone_and_only_the_cause_ends
     assert await lose(broker, raw, "poison") == (0, 1)
     assert (await claim(broker)).sid == "b"
     assert await broker.leases.claim("w1") is None
-    assert await broker.leases.survived("b", "w1", 3)
+    await survive(broker, raw, "b")
     assert await broker.leases.claim("w1") is None  # `c` waits for a worker without sessions
     await raw.hincrby(broker.keys.session("c"), "recovering_at", -10_000)
     assert (await claim(broker)).sid == "c"
-    assert await lose(broker, raw, "b", "c") == (1, 1)  # `c` was on trial, `b` had survived
-    assert await attempts(broker, "b") == [1]
+    assert await lose(broker, raw, "b", "c") == (2, 0)  # `b` has survived, but only just
+    assert await attempts(broker, "b", "c") == [1, 4]
+    await raw.hincrby(broker.keys.session("c"), "recovering_at", -10_000)
+    assert (await claim(broker)).sid == "c"  # it has lost more workers
+    assert await lose(broker, raw, "c") == (0, 1)
 
 
 async def test_leases_of_a_lost_worker_that_expire_one_after_another_share_the_blame(
@@ -276,25 +285,47 @@ async def test_leases_of_a_lost_worker_that_expire_one_after_another_share_the_b
         assert fields == [b"1", b"1", None]
 
 
-async def test_a_trial_ends_with_a_pause_or_when_its_time_is_over(
+async def test_a_trial_lasts_longer_if_the_last_worker_was_lost_soon_after_it(
     broker: Broker, raw: Redis
 ) -> None:
     await join(broker, "a")
     await serve(broker, "w1", slots=2)
-    await claim(broker)
-    for end in ("pause", "time"):
-        assert await lose(broker, raw, "a") == (1, 0)
+
+    async def trial_s() -> float:
         held = await claim(broker)
         await activate(broker, held)
-        assert await raw.zcard(broker.keys.trials) == 1
-        if end == "pause":
-            assert await broker.leases.move("a", "w1", held.epoch, SessionState.PAUSED)
-        else:
-            await raw.zadd(broker.keys.trials, {"a": 1})
-            assert await reap(broker, raw) == (0, 0)
-        assert await raw.zcard(broker.keys.trials) == 0
-        assert await raw.hget(broker.keys.session("a"), "failures") is None
-    assert await attempts(broker, "a") == [3]  # nothing else can have broken those workers
+        ends_at = await raw.zscore(broker.keys.trials, "a")
+        assert ends_at is not None
+        return round((ends_at - await now_ms(raw)) / 1000)
+
+    await claim(broker)
+    await lose(broker, raw, "a")
+    assert await trial_s() == pytest.approx(8, abs=2)
+    await survive(broker, raw, "a")
+    await lose(broker, raw, "a")
+    assert await trial_s() == pytest.approx(30, abs=2)
+    await survive(broker, raw, "a")
+    await raw.hincrby(broker.keys.session("a"), "works_since", -60_000)
+    await raw.hset(broker.keys.session("a"), "attempt", 1)
+    await lose(broker, raw, "a")
+    assert await trial_s() == pytest.approx(8, abs=2)
+
+
+async def test_a_pause_proves_nothing(broker: Broker, raw: Redis) -> None:
+    """A session that lost a worker in the last ten minutes is tried again after it."""
+    await join(broker, "a")
+    await serve(broker, "w1", slots=2)
+    await claim(broker)
+    await lose(broker, raw, "a")
+    held = await claim(broker)
+    await activate(broker, held)
+    for minutes, is_tried in ((0, True), (9, True), (11, False)):
+        assert await broker.leases.move("a", "w1", held.epoch, SessionState.PAUSED)
+        if await raw.zcard(broker.keys.trials):
+            await survive(broker, raw, "a")
+        await raw.hincrby(broker.keys.session("a"), "works_since", -minutes * 60_000)
+        assert await broker.leases.move("a", "w1", held.epoch, SessionState.ACTIVE)
+        assert await raw.zcard(broker.keys.trials) == is_tried
 
 
 async def test_a_session_waits_longer_while_a_trial_runs(broker: Broker, raw: Redis) -> None:
@@ -308,5 +339,7 @@ async def test_a_session_waits_longer_while_a_trial_runs(broker: Broker, raw: Re
     assert (await claim(broker)).sid == "a"
     for ends in (False, True):
         await raw.hset(broker.keys.session("b"), "recovering_at", 1)
+        await raw.hset(broker.keys.reaper, "tried_at", 1)
         assert await reap(broker, raw) == (0, int(ends))
-        await broker.leases.survived("a", "w1", 3)
+        if not ends:
+            await survive(broker, raw, "a")

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TypeVar
 
 import pytest
@@ -62,12 +63,23 @@ WORKERS: dict[str, tuple[frozenset[SessionKind], int]] = {
     "w3": (frozenset({CHAT, OMNI}), 3),
 }
 
-_COMPARED = ("state", "ticket", "epoch", "attempt", "reason", "failures", "shared")
+_COMPARED = ("state", "ticket", "epoch", "attempt", "reason", "failures", "shared", "long_trial")
 
 sids = st.sampled_from(SIDS)
 workers = st.sampled_from(sorted(WORKERS))
 numbers = st.integers(0, 7)
 wrong_by = st.sampled_from([0, 0, 0, 1, -1])
+
+
+class Since(Enum):
+    """When a session began to work again after the loss of a worker."""
+
+    RECENTLY = auto()
+    MINUTES_AGO = auto()
+    LONG_AGO = auto()
+
+
+RECORD = (Since.RECENTLY, Since.MINUTES_AGO)
 
 
 @dataclass
@@ -89,6 +101,8 @@ class Session:
     waited: bool = False
     """It waits for a worker without sessions for too long."""
     verdict: tuple[int, str] = (0, "")
+    works_since: Since | None = None
+    long_trial: bool = False
 
     @property
     def live(self) -> bool:
@@ -106,6 +120,23 @@ class Session:
         self.attempt -= self.shared
         self.failures = self.shared = 0
         self.on_trial, self.verdict = False, (0, "")
+        self.works_since = Since.RECENTLY
+
+    def charge(self) -> None:
+        if self.works_since is Since.RECENTLY:
+            self.long_trial = True
+        elif not self.on_trial:
+            self.long_trial = False
+        self.works_since = None
+        self.attempt += 1
+        self.failures += 1
+        self.shared += self.verdict[1] == "suspected"
+
+    @property
+    def guilty(self) -> bool:
+        if self.verdict[1] == "accused":
+            return self.attempt - self.shared >= MAX_ATTEMPTS - 1
+        return self.verdict[1] == "blamed" and self.attempt >= MAX_ATTEMPTS
 
 
 def any_held(machine: QueueMachine) -> bool:
@@ -166,12 +197,13 @@ class QueueMachine(RuleBasedStateMachine):
         if not self.open.get(worker) or free <= 0 or trial > 1:
             return None
         found, reserved = None, 0
+        worst, most = None, 1
         for sid in self.waiting():
             session = self.sessions[sid]
             if session.kind not in kinds:
                 continue
-            if not held and session.failures > 1:
-                return sid
+            if not held and session.failures > most:
+                worst, most = sid, session.failures
             if session.failures == 0:
                 fits = trial == 0 and free > reserved
             elif session.failures == 1:
@@ -184,8 +216,8 @@ class QueueMachine(RuleBasedStateMachine):
             elif session.failures:
                 reserved += 1
             if session.state is SessionState.QUEUED or (found and held):
-                return found
-        return found
+                break
+        return worst or found
 
     def another_is_empty(self, worker: str, kind: SessionKind) -> bool:
         return any(
@@ -204,9 +236,13 @@ class QueueMachine(RuleBasedStateMachine):
 
     def judge(self, worker: str) -> None:
         held = [self.sessions[sid] for sid in self.held_by(worker)]
-        suspects = [s for s in held if s.on_trial] or held
+        tried = [s for s in held if s.on_trial]
+        suspects = tried or held
+        recent = [s for s in held if s.works_since is Since.RECENTLY and not s.on_trial]
         for session in held:
             verdict = "blamed" if len(suspects) == 1 else "suspected"
+            if len(tried) == 1 and recent:
+                verdict = "accused"
             session.verdict = (session.epoch, verdict if session in suspects else "excused")
 
     def pick(self, number: int, of: Callable[[Session], bool]) -> tuple[str, Session]:
@@ -278,8 +314,8 @@ class QueueMachine(RuleBasedStateMachine):
             assert held.attempt == session.attempt
             session.state, session.worker = SessionState.ASSIGNED, worker
             session.epoch = held.epoch
-            assert held.failures == session.failures
             session.on_trial, session.outlived = session.failures > 0, False
+            session.works_since = session.works_since and Since.RECENTLY
 
     @precondition(lambda self: bool(self.waiting()))
     @rule()
@@ -323,29 +359,19 @@ class QueueMachine(RuleBasedStateMachine):
         lost = [s for s in self.sessions.values() if s.held and s.expired]
         for worker in {s.worker for s in lost if s.verdict[0] != s.epoch}:
             self.judge(worker)
-        ending = [s for s in lost if s.verdict[1] == "blamed" and s.attempt >= MAX_ATTEMPTS]
+        ending = [s for s in lost if s.guilty]
         outcome = self.run(lambda: reap(self.broker, self.raw))
         assert outcome == (len(lost) - len(ending), len(ending))
         for session in lost:
             if session in ending:
                 self.finish(session, EndReason.WORKER_LOST)
                 continue
+            if session.verdict[1] == "excused":
+                session.works_since = Since.RECENTLY
+            else:
+                session.charge()
             self.requeue(session)
-            charged = session.verdict[1] != "excused"
-            session.attempt += charged
-            session.failures += charged
-            session.shared += session.verdict[1] == "suspected"
             session.verdict = (0, "")
-
-    @precondition(lambda self: any(s.on_trial for s in self.sessions.values()))
-    @rule(number=numbers, offset=wrong_by)
-    def survive(self, number: int, offset: int) -> None:
-        sid, session = self.pick(number, of=lambda s: s.on_trial)
-        worker, epoch = session.worker, session.epoch + offset
-        survived = self.run(lambda: self.broker.leases.survived(sid, worker, epoch))
-        assert survived == (offset == 0)
-        if survived:
-            session.acquit()
 
     @precondition(lambda self: any(s.on_trial for s in self.sessions.values()))
     @rule(number=numbers)
@@ -353,6 +379,12 @@ class QueueMachine(RuleBasedStateMachine):
         sid, session = self.pick(number, of=lambda s: s.on_trial)
         self.run(lambda: self.raw.zadd(self.broker.keys.trials, {sid: 1}, xx=True))
         session.outlived = True
+
+    @precondition(lambda self: any(s.works_since and s.live for s in self.sessions.values()))
+    @rule(number=numbers, age=st.sampled_from([Since.MINUTES_AGO, Since.LONG_AGO]))
+    def work_for_long(self, number: int, age: Since) -> None:
+        _, session = self.pick(number, of=lambda s: s.works_since is not None and s.live)
+        session.works_since = age
 
     @precondition(lambda self: any(s.waits and s.epoch for s in self.sessions.values()))
     @rule(number=numbers)
@@ -373,7 +405,11 @@ class QueueMachine(RuleBasedStateMachine):
             before = len(self.waiting())
             on_trial = sum(s.on_trial for s in self.sessions.values())
             for number in range(on_trial):
-                self.survive(on_trial - 1 - number, 0)
+                self.outlive_the_trial(number)
+            if on_trial:
+                for worker in WORKERS:
+                    self.renew(worker, 0)
+                self.reap()
             for number in range(sum(s.waits and s.epoch > 0 for s in self.sessions.values())):
                 self.wait(number)
             self.claim_all()
@@ -425,6 +461,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.run(lambda: self.broker.leases.give_back(sid, worker, epoch)) == expected
         if expected:
             self.requeue(session)
+            session.works_since = None
 
     @precondition(any_held)
     @rule(number=numbers, state=st.sampled_from(sorted(HELD_STATES)), offset=wrong_by)
@@ -439,10 +476,11 @@ class QueueMachine(RuleBasedStateMachine):
             assert not attempt()
         elif state is session.state or state in LEGAL_MOVES[session.state]:
             assert attempt()
-            if state is not session.state and session.on_trial:
-                session.outlived = False  # the trial is extended
-                if state is SessionState.PAUSED:
-                    session.acquit()
+            if state not in (session.state, SessionState.PAUSED):
+                if session.state is SessionState.PAUSED and session.works_since in RECORD:
+                    session.failures = max(session.failures, 1)
+                session.on_trial = session.failures > 0
+                session.outlived = session.outlived and not session.on_trial  # it is extended
             session.state = state
         else:
             with pytest.raises(ValueError, match=state):
@@ -487,7 +525,7 @@ class QueueMachine(RuleBasedStateMachine):
                 str(value) if value is not None else None
                 for value in (
                     *(s.state, s.ticket, s.epoch, s.attempt, s.reason),
-                    *(s.failures or None, s.shared or None),
+                    *(s.failures or None, s.shared or None, int(s.long_trial) or None),
                 )
             ]
             for sid, s in self.sessions.items()
@@ -496,8 +534,11 @@ class QueueMachine(RuleBasedStateMachine):
     async def _rows_and_trials(self) -> tuple[dict[str, list[str | None]], set[str]]:
         """All sessions' rows, and the sessions on trial, in one round trip.
 
-        Also makes trials longer: only `outlive_the_trial` lets their time pass.
+        Also makes trials longer: only `outlive_the_trial` lets their time pass, and only
+        `work_for_long` that since the last loss.
         """
+        minutes_ago = await now_ms(self.raw) - 60_000
+        since = {Since.RECENTLY: FAR, Since.MINUTES_AGO: minutes_ago, Since.LONG_AGO: 1}
         lasting = {sid: FAR for sid, s in self.sessions.items() if s.on_trial and not s.outlived}
         async with self.raw.pipeline() as batch:
             batch.zrange(self.broker.keys.trials, 0, -1)
@@ -506,6 +547,10 @@ class QueueMachine(RuleBasedStateMachine):
                 batch.hmget(key, *_COMPARED)
             if lasting:
                 batch.zadd(self.broker.keys.trials, lasting, xx=True)
+            for sid, session in self.sessions.items():
+                if session.works_since and session.live:
+                    key = self.broker.keys.session(sid)
+                    batch.hset(key, "works_since", since[session.works_since])
             trials, *found = await batch.execute()
         rows = {
             sid: [value and value.decode() for value in row]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,8 @@ from antiphon.broker.client import open_broker
 from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.states import EndReason
 from support.fault_stack import SIMULATED, Talker, fault_stack, talkers
-from support.poisoned_worker import BAD_UNIT, ENDLESS, POISON, TOO_LONG
-from support.raw_client import open_wire
+from support.poisoned_worker import BAD_UNIT, ENDLESS, TOO_LONG, deadly
+from support.raw_client import Wire, open_path, open_wire
 from support.stack import Service, Stack, until
 
 
@@ -131,36 +132,94 @@ async def kept_alive(stack: Stack, **settings: object) -> AsyncIterator[list[Ser
         await asyncio.gather(supervisor, return_exceptions=True)
 
 
-async def test_f25_a_session_that_crashes_its_worker_ends_and_its_neighbours_continue(
+async def speak_until_lost(wire: Wire) -> None:
+    """Speaks all the time, so that input waits at each takeover."""
+
+    async def speak() -> None:
+        while True:
+            await wire.send_second()
+            await asyncio.sleep(1)
+
+    speaking = asyncio.create_task(speak())
+    try:
+        await until_lost(wire)
+    finally:
+        speaking.cancel()
+        await asyncio.gather(speaking, return_exceptions=True)
+
+
+async def until_lost(wire: Wire) -> None:
+    while (message := await wire.next())["type"] != "error":
+        pass
+    assert message["code"] == "worker_lost", message
+
+
+Poisons = AsyncIterator[list[Coroutine[Any, Any, None]]]
+
+
+@asynccontextmanager
+async def one_after_its_backlog(stack: Stack) -> Poisons:
+    async with open_wire(stack.ws_url, "adx_poison") as duplex:
+        yield [_duplex_poison(duplex, deadly("generate", 0.8))]
+
+
+@asynccontextmanager
+async def one_of_each_kind(stack: Stack) -> Poisons:
+    async with (
+        open_wire(stack.ws_url, "adx_poison") as duplex,
+        open_path(stack.ws_url, "/ws/half_duplex/hdx_poison") as half_duplex,
+        open_path(stack.ws_url, "/ws/chat") as chat,
+    ):
+        yield [
+            _duplex_poison(duplex, deadly("finalize", 2)),
+            _half_duplex_poison(half_duplex),
+            _chat_poison(chat),
+        ]
+
+
+async def _duplex_poison(wire: Wire, prompt: str) -> None:
+    await wire.begin(system_prompt=prompt)
+    await speak_until_lost(wire)
+
+
+async def _half_duplex_poison(wire: Wire) -> None:
+    await wire.until("queue_done")
+    prompt = deadly("greet", 0)
+    await wire.send(type="prepare", system_prompt=prompt, config={"greeting": "Hello"})
+    await until_lost(wire)
+
+
+async def _chat_poison(wire: Wire) -> None:
+    question = {"role": "user", "content": deadly("prefill", 0)}
+    await wire.send(messages=[question], streaming=True)
+    await until_lost(wire)
+
+
+@pytest.mark.parametrize("opened", [one_after_its_backlog, one_of_each_kind])
+async def test_f25_sessions_that_crash_their_worker_end_and_their_neighbours_continue(
     tmp_path: Path,
+    opened: Callable[[Stack], AbstractAsyncContextManager[list[Coroutine[Any, Any, None]]]],
 ) -> None:
     async with fault_stack(tmp_path) as faults:
         stack = faults.stack
         await faults.edge()
         async with (
-            kept_alive(stack, slots=4, lease_s=2, heartbeat_ttl_s=2) as workers,
-            talkers(faults, 2) as older,
-            open_wire(stack.ws_url, "adx_poison") as poison,
+            kept_alive(stack, slots=8, lease_s=2, heartbeat_ttl_s=2) as workers,
+            opened(stack) as poisons,
+            talkers(faults, min(2, len(poisons))) as neighbours,
         ):
-            await poison.begin()
-            async with open_wire(stack.ws_url, "adx_younger") as younger:
-                await younger.begin()
-                neighbours = [*older, Talker(younger)]
-                await asyncio.gather(*(each.talk(2) for each in neighbours))
-                talking = [asyncio.create_task(each.talk(10)) for each in neighbours]
-                await poison.send_second(POISON)
-                while (message := await poison.next())["type"] == "queue_update":
-                    pass
-                assert message["code"] == "worker_lost"
-                await asyncio.gather(*talking)
-                await asyncio.gather(*(each.talk(2) for each in neighbours))
-                for each in neighbours:
-                    each.check()
-                async with open_broker(stack.settings) as broker:
-                    row = await broker.sessions.get("adx_poison")
-                    assert row is not None
-                    assert row.reason is EndReason.WORKER_LOST
-                    for running in (await broker.queue.snapshot()).running:
-                        assert running.attempt == 1
-        assert len(workers) <= 4
+            await asyncio.gather(*(each.talk(2) for each in neighbours))
+            killing = asyncio.gather(*poisons)
+            while not killing.done():
+                await asyncio.gather(*(each.talk(1, every_s=0.5) for each in neighbours))
+            await killing
+            await asyncio.gather(*(each.talk(2) for each in neighbours))
+            for each in neighbours:
+                each.check()
+            async with open_broker(stack.settings) as broker:
+                running = (await broker.queue.snapshot()).running
+                assert {row.sid for row in running} == {
+                    f"adx_talker_{n}" for n in range(len(neighbours))
+                }
+        assert len(workers) <= 2 + 3 * len(poisons)
         await faults.no_slot_leaked()
