@@ -155,7 +155,7 @@ def _edges(reply: list[Any], heartbeat_ttl_ms: int) -> EdgeSnapshot:
 
 @control_script
 def _reap(
-    reply: tuple[int, list[tuple[bytes, bytes]]],
+    reply: tuple[int, list[tuple[bytes, bytes, bytes]]],
     max_attempts: int,
     heartbeat_ttl_ms: int,
     recovery_timeout_ms: int,
@@ -163,7 +163,7 @@ def _reap(
     lease_ms: int,
     grace_ms: int,
     patience_ms: int,
-) -> tuple[int, list[tuple[bytes, bytes]]]:
+) -> tuple[int, list[tuple[bytes, bytes, bytes]]]:
     return reply
 
 
@@ -240,9 +240,10 @@ class Registry:
             grace_ms=int(s.resume_grace_s * 1000),
             patience_ms=int(s.broker_patience_s * 1000),
         )
-        for sid, ticket in ended:
+        for sid, ticket, reason in ended:
+            left = reason == EndReason.CLIENT_GONE.encode()
+            self._reaped.labels("client_gone" if left else "ended").inc()
             if ticket.isdigit():  # the row may be malformed
                 self._streams.expire_later(sid.decode(), int(ticket))
         self._reaped.labels("requeued").inc(requeued)
-        self._reaped.labels("ended").inc(len(ended))
         return Reaped(requeued, len(ended))

@@ -10,6 +10,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from antiphon.broker.service.metrics import MILLISECONDS, SECONDS
+from antiphon.inference_worker.engines.types import RefusalReason
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.unit_result import TokenUsage
 
@@ -19,7 +20,7 @@ _COSTS = ("llm", "tts_prep", "tts", "token2wav", "all")
 _COUNTERS = {
     "deadline_misses": ("deadline_misses", "Units later than the length of a chunk."),
     "chunks_skipped": ("chunks_skipped", "Chunks dropped because newer ones waited."),
-    "engine_errors": ("engine_errors", "Engine steps that failed."),
+    "engine_errors": ("engine_errors", "Engine steps that failed. Refused input is not one."),
     "recovered_sessions": ("recovered", "Sessions recovered from a lost worker."),
     "turns": ("turns", "Half-duplex answers given."),
     "chats": ("chats", "Chat requests answered."),
@@ -69,8 +70,12 @@ class WorkerMetrics:
         text = "Tokens that the model read and generated, by kind."
         tokens = Counter("antiphon_worker_tokens", text, ["kind"], registry=registry)
         self._tokens = {kind: tokens.labels(kind) for kind in TokenUsage.model_fields}
+        text = "Inputs that the engine refuses because of the client, by reason."
+        self.refused = Counter("antiphon_worker_refused", text, ["reason"], registry=registry)
         for kind in SessionKind:
             self.claims.labels(kind)
+        for reason in RefusalReason:
+            self.refused.labels(reason)
 
     def _histogram(
         self,

@@ -1,6 +1,6 @@
 -- Clean up after dead workers, edges and clients. Any process runs it, once a second.
 -- ARGV: max_attempts, heartbeat_ttl_ms, recovery_timeout_ms, row_ttl_s, lease_ms, grace_ms, patience_ms
--- Result: {number of requeued sessions, {{sid, ticket} of each that has ended, ...}}
+-- Result: {number of requeued sessions, {{sid, ticket, reason} of each that has ended, ...}}
 local ttl = tonumber(heartbeat_ttl_ms)
 local at = now_ms()
 local requeued, ended = 0, {}
@@ -147,7 +147,7 @@ end
 
 local function close(sid, reason)
   if not finish(sid, reason, at, row_ttl_s) then return end
-  ended[#ended + 1] = {sid, fields(session_key(sid), 'ticket')[1] or ''}
+  ended[#ended + 1] = {sid, fields(session_key(sid), 'ticket')[1] or '', reason}
 end
 
 local expired = redis.call('ZRANGEBYSCORE', leases, '-inf', at - 1)

@@ -107,11 +107,11 @@ class BrokerMetrics:
         )
         self.reaped = Counter(
             "antiphon_reaped_sessions",
-            "Sessions without a worker or an edge that this process requeued or ended.",
+            "Sessions without a worker, an edge or a client that this process requeued or ended.",
             ["outcome"],
             registry=registry,
         )
-        for outcome in ("requeued", "ended"):
+        for outcome in ("requeued", "ended", "client_gone"):
             self.reaped.labels(outcome)
 
     @contextmanager

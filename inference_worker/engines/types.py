@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Any, ClassVar
 
 from antiphon.shared_schemas.audio import SILENCE, Samples
 from antiphon.shared_schemas.content import ToolCall
@@ -34,8 +35,24 @@ class UnsupportedMode(EngineError):
     """The engine does not offer the requested kind of session."""
 
 
-class UnsupportedContent(EngineError):
+class RefusalReason(StrEnum):
+    """Why an engine refuses input of a client, as metrics name it."""
+
+    UNSUPPORTED = "unsupported"
+    CONTEXT_FULL = "context_full"
+    UNUSABLE = "unusable"
+
+
+class InputRefused(EngineError):
+    """The client's input or settings cannot be used. This counts as no error of the engine."""
+
+    reason: ClassVar = RefusalReason.UNUSABLE
+
+
+class UnsupportedContent(InputRefused):
     """The engine cannot process part of the request; `field` names that part."""
+
+    reason: ClassVar = RefusalReason.UNSUPPORTED
 
     def __init__(self, message: str, field: str) -> None:
         super().__init__(message)
@@ -49,8 +66,10 @@ class EngineLost(Exception):
     """
 
 
-class ContextFull(EngineError):
+class ContextFull(InputRefused):
     """The session's context window has no space for another unit."""
+
+    reason: ClassVar = RefusalReason.CONTEXT_FULL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

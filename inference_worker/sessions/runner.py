@@ -11,7 +11,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 import structlog
 
 from antiphon.inference_worker.engines.processor import SessionView
-from antiphon.inference_worker.engines.types import ContextFull, EngineError, UnsupportedContent
+from antiphon.inference_worker.engines.types import (
+    ContextFull,
+    EngineError,
+    InputRefused,
+    UnsupportedContent,
+)
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.inference_worker.sessions.conversation_past import ConversationPast
@@ -242,9 +247,13 @@ async def publish_error(
     fatal: bool = False,
     skipped: tuple[int, ...] = (),
 ) -> None:
-    """Count, log and publish an engine error."""
-    context.counters.engine_errors += 1
-    log.warning("engine_error", input_n=input_n, error=str(error), fatal=fatal)
+    """Count, log and publish an error of the engine, or its refusal of a client's input."""
+    if isinstance(error, InputRefused):
+        context.metrics.refused.labels(error.reason).inc()
+        log.info("input_refused", input_n=input_n, reason=error.reason, error=str(error))
+    else:
+        context.counters.engine_errors += 1
+        log.warning("engine_error", input_n=input_n, error=str(error), fatal=fatal)
     entry = ErrorOut(
         input_n=input_n,
         skipped=skipped,

@@ -64,6 +64,17 @@ def test_every_alert_names_a_section_of_the_runbook(alert: dict[str, dict[str, s
     assert alert["labels"]["severity"] in ("warning", "critical")
 
 
+def test_no_mistake_of_a_client_fires_an_alert() -> None:
+    conditions = " ".join(alert["expr"] for alert in ALERTS)
+    assert "refused" not in conditions
+    watched_rejections = re.findall(r"antiphon_edge_rejections_total(\{[^}]*\})?", conditions)
+    assert set(watched_rejections) == {
+        f'{{reason="{reason}"}}' for reason in ("queue_full", "store_full", "edge_full")
+    }
+    reaped = re.findall(r"antiphon_reaped_sessions_total(\{[^}]*\})?", conditions)
+    assert set(reaped) == {'{outcome!="client_gone"}'}
+
+
 def called(name: str) -> list[dict[str, Any]]:
     """The services that Docker's DNS means by `name`: the one of that name, or all that have it as an alias."""
     services = COMPOSE["services"]

@@ -15,7 +15,12 @@ from antiphon.inference_worker.engines.backend.options import BackendOptions
 from antiphon.inference_worker.engines.backend.server_pool import BackendServer, ServerPool
 from antiphon.inference_worker.engines.backend.view import BackendView
 from antiphon.inference_worker.engines.processor import DuplexView
-from antiphon.inference_worker.engines.types import EngineError, EngineLost, PastUnit, PrefillReport
+from antiphon.inference_worker.engines.types import (
+    EngineLost,
+    InputRefused,
+    PastUnit,
+    PrefillReport,
+)
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.unit_result import UnitResult
@@ -92,7 +97,7 @@ class BackendDuplexView(BackendView, DuplexView):
     ) -> PrefillReport:
         """Keep the input for `generate`: the protocol has one message for both steps."""
         if not len(audio):
-            raise EngineError("a unit without sound cannot be sent to a backend server")
+            raise InputRefused("a unit without sound cannot be sent to a backend server")
         self._input = (audio, frames, max_slice_nums)
         return PrefillReport(cost_ms=0.0)
 

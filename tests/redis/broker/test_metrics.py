@@ -19,8 +19,9 @@ from antiphon.edge.metrics import FleetMetrics
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import ChunkIn, PreparedOut, PrepareIn, ResultOut, StopIn
+from antiphon.shared_schemas.ids import ResumeToken
 from antiphon.shared_schemas.states import SessionState
-from support.control_plane import CHAT, activate, claim, expire_lease, join, reap, serve
+from support.control_plane import AUDIO, CHAT, activate, claim, expire_lease, join, reap, serve
 from support.redis_server import RedisServer
 from support.scripted_engine import listens, speaks
 from support.worker_harness import running_worker, stream_client
@@ -85,6 +86,20 @@ async def test_reaped_sessions_are_counted(
     await expire_lease(measured, raw, "a")
     await reap(measured, raw)
     assert value(registry, "reaped_sessions_total", outcome="requeued") == 1
+    assert value(registry, "reaped_sessions_total", outcome="ended") == 0
+
+
+async def test_a_client_that_does_not_resume_is_counted_apart(
+    measured: Broker, registry: CollectorRegistry, raw: Redis
+) -> None:
+    await measured.registry.edge_beat("edge-1", [])
+    token = ResumeToken("a", "secret")
+    await measured.queue.join(
+        "a", AUDIO, edge="edge-1", recording="r", resume=token, protocol="duplex"
+    )
+    await raw.hset(measured.keys.session("a"), "seen_at", 1)
+    assert await reap(measured, raw) == (0, 1)
+    assert value(registry, "reaped_sessions_total", outcome="client_gone") == 1
     assert value(registry, "reaped_sessions_total", outcome="ended") == 0
 
 

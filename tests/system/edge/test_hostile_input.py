@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 import structlog
 
@@ -49,7 +50,46 @@ async def test_f14_json_that_cannot_be_used_ends_no_session(edge: RunningEdge, p
                 assert error["code"] in codes, (name, error)
             await client.socket.send("no JSON")
             assert await client.close_code_after_all() == 1003
-    assert not [line for line in logs if line["log_level"] == "error"]
+    assert {line["log_level"] for line in logs} <= {"debug", "info"}
+
+
+REFUSED = {
+    "a voice that is none": ("/ws/duplex/adx_1", {"type": "prepare", "ref_audio_base64": "AAAA"}),
+    "a setting of no session": ("/ws/duplex/adx_1", {"type": "prepare", "config": {"top_k": -1}}),
+    "sound before prepare": ("/ws/duplex/adx_1", {"type": "audio_chunk", "audio": "AAAA"}),
+    "a threshold above 1": (
+        "/ws/half_duplex/hd_1",
+        {"type": "prepare", "config": {"vad": {"threshold": 7}}},
+    ),
+    "settings of no realtime session": (
+        "/v1/realtime?mode=audio",
+        {"type": "session.update", "session": {"instructions": 7}},
+    ),
+    "a role of no chat": ("/ws/chat", {"messages": [{"role": "robot", "content": "Hello."}]}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_refused_input_is_counted_and_nothing_warns_of_it(
+    edge: RunningEdge, http: httpx.AsyncClient, name: str
+) -> None:
+    path, message = REFUSED[name]
+    with structlog.testing.capture_logs() as logs:
+        async with edge.open(path) as client:
+            await client.socket.send(orjson.dumps(message).decode())
+            await _error(client)
+        if path == "/ws/chat":
+            assert (await http.post("/api/chat", json=message)).status_code == 422
+    assert {line["log_level"] for line in logs} <= {"debug", "info"}
+    metrics = edge.edge.metrics
+    counted = [
+        sample.value
+        for counter in (metrics.refused_input, metrics.rejected)
+        for family in counter.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    ]
+    assert sum(counted) > 0
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
@@ -108,4 +148,4 @@ async def test_an_unknown_form_of_sound_is_an_error_without_a_traceback(
             if not path.startswith("/v1/realtime"):
                 assert (await _error(client))["field"] == "pcm"
             assert await client.close_code_after_all() == 1008
-    assert not [line for line in logs if line["log_level"] == "error"]
+    assert {line["log_level"] for line in logs} <= {"debug", "info"}

@@ -34,7 +34,7 @@ from antiphon.inference_worker.engines.minicpmo.sessions.context import (
     WindowSlide,
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
-from antiphon.inference_worker.engines.types import ContextFull, EngineError
+from antiphon.inference_worker.engines.types import ContextFull, EngineError, InputRefused
 from antiphon.shared_schemas.config import DuplexConfig
 
 MAX_CHARACTERS = 28
@@ -179,9 +179,9 @@ class DuplexConversation(TextContext):
         return self.length
 
     def prefill(self, mel: Tensor | None, images: Sequence[SlicedImage] = ()) -> Steps[None]:
-        """Feed the images and the log-mel chunk of a unit. Raises EngineError if both are missing."""
+        """Feed the images and the log-mel chunk of a unit. Raises InputRefused if both are missing."""
         if mel is None and not images:
-            raise EngineError("a unit needs a full second of audio, or a picture")
+            raise InputRefused("a unit needs a full second of audio, or a picture")
         pieces: list[Piece] = [(self._ids.unit,)]
         pieces += yield from self.image_pieces(images)
         if mel is not None:

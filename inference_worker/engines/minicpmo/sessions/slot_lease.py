@@ -22,7 +22,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
 )
 from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import Vocoder, VoiceState
-from antiphon.inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.types import EngineError, InputRefused
 from antiphon.shared_schemas.audio import Samples
 
 T = TypeVar("T")
@@ -39,11 +39,13 @@ class EngineParts:
     vocoder: Vocoder | None
 
     def clone_voice(self, reference: Samples | None) -> VoiceState:
-        """Clone the voice of a session with audio output. Raises EngineError if that is not possible."""
+        """Clone the voice of a session with audio output. Raises InputRefused if that is not possible."""
         if self.vocoder is None:
-            raise EngineError("this engine has no vocoder: start it with one, or ask for text only")
+            raise InputRefused(
+                "this engine has no vocoder: start it with one, or ask for text only"
+            )
         if reference is None or not len(reference):
-            raise EngineError("speaking needs a reference voice, or ask for text only")
+            raise InputRefused("speaking needs a reference voice, or ask for text only")
         return self.vocoder.clone(reference)
 
     def new_speech_context(self, lease: SlotLease, settings: SpeechSettings) -> SpeechContext:

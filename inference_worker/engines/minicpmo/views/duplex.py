@@ -31,7 +31,13 @@ from antiphon.inference_worker.engines.minicpmo.sessions.recovery import (
 from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
 from antiphon.inference_worker.engines.processor import DuplexView
-from antiphon.inference_worker.engines.types import EngineError, PastUnit, PrefillReport
+from antiphon.inference_worker.engines.types import (
+    EngineError,
+    InputRefused,
+    PastUnit,
+    PrefillReport,
+    UnsupportedContent,
+)
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
@@ -59,7 +65,9 @@ class MiniCPMODuplexView(DuplexView):
     ) -> int:
         """Feed the system prompt and set the voice. A second call starts over."""
         if config.chunk_ms != 1000:
-            raise EngineError("MiniCPM-o processes units of 1000 ms: chunk_ms must be 1000")
+            raise UnsupportedContent(
+                "MiniCPM-o processes units of 1000 ms: chunk_ms must be 1000", "config.chunk_ms"
+            )
         reference = tts_ref_audio if tts_ref_audio is not None else ref_audio
         self._voice = self._parts.clone_voice(reference) if config.generate_audio else None
         session = self._new_session(config)
@@ -83,7 +91,7 @@ class MiniCPMODuplexView(DuplexView):
         if mel is None and len(audio):
             if self._parts.options.fidelity == "upstream":
                 self._lease.run(session.feed_without_audio(images))
-            raise EngineError("too little audio for a unit: it is kept for the next one")
+            raise InputRefused("too little audio for a unit: it is kept for the next one")
         with self._counting_input(session, images):
             self._lease.run(session.prefill(mel, images))
         self._max_slices = max_slice_nums
