@@ -9,7 +9,7 @@ import io
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -162,7 +162,7 @@ class ConversationPast(Generic[StepT]):
         """Continue after another worker, which has stored the steps up to `covered`."""
         if covered is not None:
             self._points.add(time.monotonic(), covered)
-        self._recent.extend(recent)
+        self._recent.extend(recent if self.keeps_audio else map(_without_media, recent))
 
     async def add(self, finished: FinishedStep[StepT]) -> None:
         self._recent.append(finished)
@@ -236,6 +236,15 @@ def decode_steps(entries: Iterable[PastSteps], kind: type[StepT]) -> Iterator[St
                 values["frames"] = tuple(frames[:n_frames])
             rest, frames = rest[count or 0 :], frames[n_frames:]
             yield kind(**values)
+
+
+def _without_media(finished: FinishedStep[StepT]) -> FinishedStep[StepT]:
+    step = finished.step
+    if isinstance(step, PastUnit):
+        step = replace(step, audio=None, frames=())
+    elif step is not None:
+        step = replace(step, audio=None)
+    return replace(finished, step=step)
 
 
 def _header(step: PastUnit | PastTurn, *, with_audio: bool) -> dict[str, Any]:

@@ -85,10 +85,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT, ViewT]):
         Raises StaleFence if another worker has the session, Unrecoverable if recovery fails.
         """
         context, claim = self._context, self._session.claim
-        if claim.epoch > 1:
-            await self._past.open()
-        history = await read_history(context.broker, claim)
-        state = await asyncio.to_thread(self._recover, history)  # decodes all of its sound
+        state = await self._read_past()
         if state.prepare is None:
             self._start_prepare_timeout()
         else:
@@ -106,12 +103,19 @@ class SessionRunner(ABC, Generic[StateT, PrepareT, ViewT]):
             async with open_mailbox(
                 context.broker, claim.sid, after, self._backlog_chunks, patience_s
             ) as mailbox:
-                return await self._serve(mailbox, state)
+                reason = await self._complete_open_turn(state, mailbox)
+                del state  # its sound would stay in memory until the session ends
+                return await self._serve(mailbox, reason)
         finally:
             await self._wait_for_engine()
 
-    async def _serve(self, mailbox: SessionMailbox, state: StateT) -> EndReason:
-        reason = await self._complete_open_turn(state, mailbox)
+    async def _read_past(self) -> StateT:
+        if self._session.claim.epoch > 1:
+            await self._past.open()
+        history = await read_history(self._context.broker, self._session.claim)
+        return await asyncio.to_thread(self._recover, history)  # decodes all of its sound
+
+    async def _serve(self, mailbox: SessionMailbox, reason: EndReason | None) -> EndReason:
         self._last_input_at = time.monotonic()
         self._last_audio_at = max(self._last_input_at, self._answer_played_at)
         while reason is None:
