@@ -9,7 +9,7 @@ from contextlib import suppress
 import numpy as np
 from PIL import Image, ImageOps
 
-from antiphon.inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.types import InputRefused
 
 _FORMATS = ("JPEG", "PNG", "WEBP")
 
@@ -23,12 +23,12 @@ _WIDE_GREY = ("I", "I;16", "I;16B", "I;16L", "I;16N")
 
 
 def read_picture(data: bytes) -> Image.Image:
-    """The first picture of a JPEG, PNG or WebP. Raises EngineError if it is unreadable."""
+    """The first picture of a JPEG, PNG or WebP. Raises InputRefused if it is unreadable."""
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             picture = _rgb(image)
     except (*_UNREADABLE, Image.DecompressionBombError) as error:
-        raise EngineError(f"a frame is not a readable picture: {error}") from error
+        raise InputRefused(f"a frame is not a readable picture: {error}") from error
     with suppress(*_UNREADABLE, TypeError, KeyError):  # damaged EXIF: the picture is there
         return ImageOps.exif_transpose(picture)
     return picture
