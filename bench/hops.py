@@ -126,7 +126,10 @@ async def run(query: str) -> list[list[CodeType]]:
     recorder.install()
     stop = asyncio.Event()
     with private_redis() as (redis, _):
-        async with serving(EdgeSettings(redis_url=redis, port=0)) as (_edge, url):
+        async with serving(EdgeSettings(redis_url=redis, port=0, edge_health_port=0)) as (
+            _edge,
+            url,
+        ):
             worker = WorkerSettings(redis_url=redis, engine="simulated", slots=1, health_port=0)
             task = asyncio.create_task(run_worker(worker, stop))
             try:

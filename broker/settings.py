@@ -195,7 +195,7 @@ class BrokerSettings(AntiphonSettings):
 
 
 class StatusSettings(BrokerSettings):
-    """Workers, recorders and cleanup jobs serve /health and /metrics on a port."""
+    """Every service has a port of its own with /health, /ready and /metrics."""
 
     health_host: str = "127.0.0.1"
-    """address of the port with /health and /metrics"""
+    """address of the port with /health and /metrics; whoever can reach it may read them"""

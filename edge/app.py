@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.edge.access.bodies import RequestBodies, body_routes
-from antiphon.edge.access.guards import ADMIN, CLIENT, METRICS, READER
+from antiphon.edge.access.guards import ADMIN, CLIENT, READER
 from antiphon.edge.access.limits import RequestLimit
 from antiphon.edge.context import open_edge
 from antiphon.edge.errors import (
@@ -113,7 +113,6 @@ def _guarded_routes() -> APIRouter:
     refused = problem_responses(401, 403)
     for router in _OPEN:
         routes.include_router(router)
-    routes.include_router(status.metrics_router, dependencies=[Depends(METRICS)])
     for router in _CLIENT:
         routes.include_router(router, dependencies=[Depends(CLIENT)], responses=refused)
     routes.include_router(recordings.router, dependencies=[Depends(READER)], responses=refused)

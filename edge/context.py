@@ -110,6 +110,8 @@ class EdgeContext:
     admin_feed: AdminFeed
     tracing: Tracing | None = None
     draining: bool = False
+    status_address: str = ""
+    """`host:port` of /health and /metrics, once it is open."""
 
     def trace(self, sid: str, kind: SessionKind, parent: bytes = b"") -> SessionTrace | None:
         """A new connection's span in its session's trace; None if traces are off."""

@@ -7,7 +7,8 @@ import gc
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from typing import Any
 
 import structlog
 import uvicorn
@@ -20,7 +21,7 @@ from antiphon.broker.service.process import (
     keep_freed_memory,
     stop_on_signals,
 )
-from antiphon.broker.service.status_port import serve_http
+from antiphon.broker.service.status_port import serve_http, status_port
 from antiphon.edge.access.limits import HttpConnectionLimiter
 from antiphon.edge.app import create_app
 from antiphon.edge.context import EdgeContext
@@ -53,7 +54,7 @@ async def run(settings: EdgeSettings, stop: asyncio.Event | None = None) -> None
         freeze_heap()
         keep_freed_memory()
         gc.set_threshold(_NEW_OBJECTS, gc.get_threshold()[1], _MIDDLE_COLLECTIONS)
-        log.info("edge_ready", edge=edge.id, url=url)
+        log.info("edge_ready", edge=edge.id, url=url, status=edge.status_address)
         await first_of(stop.wait(), asyncio.shield(edge.upkeep))  # no edge works without its upkeep
         log.info("edge_draining", sessions=len(edge.events.serving()))
         await edge.drain()
@@ -69,12 +70,15 @@ async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[EdgeContext, st
             if app.state.edge.access.open_to_everyone:
                 remedy = "set ANTIPHON_API_KEYS_FILE or ANTIPHON_API_KEYS, or listen on 127.0.0.1"
                 log.warning("edge_without_keys", listens_on=settings.host, remedy=remedy)
-            config = _config(app, app.state.edge)
-            async with serve_http(config, listener, "edge-server") as address:
+            edge: EdgeContext = app.state.edge
+            async with (
+                _status_port(edge) as edge.status_address,
+                serve_http(_config(app, edge), listener, "edge-server") as address,
+            ):
                 try:
-                    yield app.state.edge, f"http://{address}"
+                    yield edge, f"http://{address}"
                 finally:
-                    app.state.edge.admin_feed.close()
+                    edge.admin_feed.close()
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -82,6 +86,26 @@ def bind(host: str, port: int) -> socket.socket:
     listener = listen("the edge (ANTIPHON_HOST, ANTIPHON_PORT)", host, port, backlog=2048)
     listener.setblocking(False)
     return listener
+
+
+def _status_port(edge: EdgeContext) -> AbstractAsyncContextManager[str]:
+    """Not the clients' port: metrics are for operators, and each scrape reads Redis."""
+
+    def health() -> tuple[bool, dict[str, Any]]:
+        status = "draining" if edge.draining else "healthy"
+        sessions = len(edge.events.serving())
+        about = {"status": status, "ready": not edge.draining, "edge_id": edge.id}
+        return True, {**about, "sessions": sessions}
+
+    settings, metrics = edge.settings, edge.metrics
+    return status_port(
+        settings.health_host,
+        settings.edge_health_port,
+        health,
+        metrics.registry,
+        setting="ANTIPHON_EDGE_HEALTH_PORT",
+        refresh=lambda: metrics.fleet.refresh(edge.broker),
+    )
 
 
 def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from antiphon.broker.settings import BrokerSettings, read_utf8
+from antiphon.broker.settings import BrokerSettings, StatusSettings, read_utf8
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat
 from antiphon.shared_schemas.messages.duplex import MAX_FRAMES
 from antiphon.shared_schemas.messages.realtime import CONTEXT_TOKENS
@@ -79,8 +79,6 @@ class AccessSettings(BrokerSettings):
     listens on loopback without keys"""
     trusted_proxies: CommaSeparated = ()
     """addresses or networks whose X-Forwarded-* headers are trusted"""
-    metrics_open: bool = False
-    """anyone may read /metrics; otherwise it needs the admin token, or loopback"""
     max_sockets_per_address: int = Field(default=200, ge=0)
     """open WebSockets of one address, and open HTTP connections; 0: no limit"""
     max_sessions_per_client: int = Field(default=0, ge=0)
@@ -110,13 +108,15 @@ class AccessSettings(BrokerSettings):
         return lines[0] if lines else None
 
 
-class EdgeSettings(AccessSettings):
+class EdgeSettings(AccessSettings, StatusSettings):
     """Address, files, limits on clients, and timeouts."""
 
     host: str = "127.0.0.1"
     """address to listen on"""
     port: int = Field(default=8006, ge=0, le=65535)
     """0 picks a free port"""
+    edge_health_port: int = Field(default=22300, ge=0, le=65535)
+    """port with /health and /metrics; 0: any free one"""
     assets_dir: Path = SHIPPED_ASSETS
     """folder with ref_audio/*.wav and presets/*/*.yaml"""
     pages_dir: Path = BUILT_PAGES

@@ -34,9 +34,9 @@ SETTINGS: tuple[tuple[str, type[AntiphonSettings]], ...] = (
     ("Every service: logs", LogSettings),
     ("Every service: traces", TracingSettings),
     ("Every service that talks to Redis", BrokerSettings),
+    ("Every service: health and metrics", StatusSettings),
     ("Edge: access control", AccessSettings),
     ("Edge", EdgeSettings),
-    ("Worker, recorder and cleanup", StatusSettings),
     ("Worker", WorkerSettings),
     ("Recorder", RecorderSettings),
     ("Cleanup", CleanupSettings),
@@ -92,9 +92,9 @@ def _section(head: str, text: str, rows: list[str]) -> str:
 
 
 def own_fields(cls: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
-    """The fields without those of the parent class."""
-    parent = cls.__mro__[1]
-    inherited = parent.model_fields if issubclass(parent, BaseModel) else {}
+    """The fields without those of the parent classes."""
+    parents = [parent for parent in cls.__bases__ if issubclass(parent, BaseModel)]
+    inherited = {name for parent in parents for name in parent.model_fields}
     return [(name, field) for name, field in cls.model_fields.items() if name not in inherited]
 
 

@@ -90,6 +90,10 @@ HealthPort = Annotated[
     int | None,
     setting_option(WorkerSettings, "health_port", "Port of the worker's health page; 0: any free."),
 ]
+EdgeHealthPort = Annotated[
+    int | None,
+    setting_option(EdgeSettings, "edge_health_port", "Port of its health page; 0: any free."),
+]
 ServiceRedisUrl = Annotated[
     str | None, setting_option(BrokerSettings, "redis_url", "URL of Redis.")
 ]

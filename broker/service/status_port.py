@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from typing import Any
 
@@ -16,6 +16,9 @@ from antiphon.broker.service.listening import listen
 
 Health = Callable[[], tuple[bool, dict[str, Any]]]
 """Whether the service is healthy, and the body of the answer."""
+
+Refresh = Callable[[], Awaitable[None]]
+"""Takes the values that a scrape reads; called before each."""
 
 
 class _Server(uvicorn.Server):
@@ -42,14 +45,20 @@ async def serve_http(
 
 @asynccontextmanager
 async def status_port(
-    host: str, port: int, health: Health, registry: CollectorRegistry, *, setting: str
+    host: str,
+    port: int,
+    health: Health,
+    registry: CollectorRegistry,
+    *,
+    setting: str,
+    refresh: Refresh | None = None,
 ) -> AsyncIterator[str]:
     """Serve during the block; yields `host:port`. Port 0 takes a free one.
 
     `setting`: the variable that has the port. Raises CannotListen, which names it.
     """
     config = uvicorn.Config(
-        status_app(health, registry),
+        status_app(health, registry, refresh),
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -63,7 +72,7 @@ async def status_port(
             yield address
 
 
-def status_app(health: Health, registry: CollectorRegistry) -> Any:
+def status_app(health: Health, registry: CollectorRegistry, refresh: Refresh | None = None) -> Any:
     """The ASGI application: 200 or 503 on `/health` and `/ready`, the exposition on `/metrics`, else 404.
 
     A service is ready if it is well, unless `ready` in its health page is false.
@@ -72,6 +81,8 @@ def status_app(health: Health, registry: CollectorRegistry) -> Any:
 
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["path"] == "/metrics":
+            if refresh is not None:
+                await refresh()
             await metrics(scope, receive, send)
         elif scope["path"] in ("/health", "/ready"):
             well, about = health()

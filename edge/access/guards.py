@@ -96,7 +96,6 @@ class AccessPolicy:
         unprotected = self._loopback_only and not self._keys and not self._origins.any
         strict = unprotected or bool(settings.allowed_hosts)
         self._hosts = AllowedHosts([*settings.allowed_hosts, *self._origins.hosts()], strict=strict)
-        self._metrics_open = settings.metrics_open
 
     @property
     def open_to_everyone(self) -> bool:
@@ -147,11 +146,6 @@ class AccessPolicy:
             forwarded = connection.headers.get("x-forwarded-proto", "")
             return forwarded.rpartition(",")[2].strip().lower() in ("https", "wss")
         return connection.url.scheme in ("https", "wss")
-
-    def check_metrics(self, connection: HTTPConnection) -> None:
-        """Raises HttpError."""
-        if not self._metrics_open:
-            self.check_admin(connection)
 
     def check_origin(self, connection: HTTPConnection) -> None:
         """Raises HttpError: 403 for a foreign web page, also one whose name points at this edge."""
@@ -206,11 +200,9 @@ class Guard(SecurityBase):
 
 _KEY_TEXT = "An API key, if the server requires one. Or: `X-Api-Key`."
 _ADMIN_TEXT = "The admin token. Or: `X-Api-Key`."
-_METRICS_TEXT = "The admin token, unless metrics are open."
 CLIENT = Guard("key", _KEY_TEXT, AccessPolicy.check_client)
 READER = Guard("key", _KEY_TEXT, AccessPolicy.check_reader)
 ADMIN = Guard("admin", _ADMIN_TEXT, AccessPolicy.check_admin)
-METRICS = Guard("admin", _METRICS_TEXT, AccessPolicy.check_metrics)
 
 
 def presented_keys(connection: HTTPConnection) -> Iterator[str]:

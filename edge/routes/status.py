@@ -1,4 +1,4 @@
-"""Health, workers, queue, running sessions and metrics: `/health`, `/status`, `/workers`, `/api/queue`, …"""
+"""Health, workers, queue and running sessions: `/health`, `/status`, `/workers`, `/api/queue`, …"""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
-from prometheus_client.exposition import choose_encoder
+from fastapi import APIRouter, Path
 
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.eta import SessionLengths
@@ -63,7 +62,6 @@ _STATE_GROUPS = {
 TicketId = Annotated[str, Path(max_length=32, description="`ticket_id` of a `queued` message")]
 
 public_router = APIRouter(tags=["health"])
-metrics_router = APIRouter(tags=["health"])
 router = APIRouter(responses=NEEDS_REDIS)
 admin_router = APIRouter(prefix="/api", tags=["queue"], responses=NEEDS_REDIS)
 
@@ -78,14 +76,6 @@ async def health(edge: EdgeDep) -> Health:
         redis="ok" if await _redis_answers(edge) else "unavailable",
         version=version("antiphon"),
     )
-
-
-@metrics_router.get("/metrics", include_in_schema=False)
-async def metrics(edge: EdgeDep, request: Request) -> Response:
-    """Prometheus metrics of this edge and of the whole system; works without Redis."""
-    await edge.metrics.fleet.refresh(edge.broker)
-    encode, media_type = choose_encoder(request.headers.get("accept", ""))
-    return Response(encode(edge.metrics.registry), media_type=media_type)
 
 
 @router.get("/status", tags=["health"])

@@ -71,6 +71,10 @@ class RunningEdge:
     def http(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, timeout=WITHIN_S)
 
+    def status(self) -> httpx.AsyncClient:
+        """A client of the port with /health and /metrics."""
+        return httpx.AsyncClient(base_url=f"http://{self.edge.status_address}", timeout=WITHIN_S)
+
     @asynccontextmanager
     async def open(self, path: str, **options: Any) -> AsyncIterator[Client]:
         async with connect(self.ws + path, max_size=None, compression=None, **options) as socket:
@@ -85,7 +89,9 @@ class RunningEdge:
 @asynccontextmanager
 async def running_edge(settings: BrokerSettings, **overrides: Any) -> AsyncIterator[RunningEdge]:
     patient = {"no_worker_grace_s": WITHIN_S}  # tests start workers late
-    own = EdgeSettings(**{**settings.model_dump(), "port": 0, **patient, **overrides})
+    own = EdgeSettings(
+        **{**settings.model_dump(), "port": 0, "edge_health_port": 0, **patient, **overrides}
+    )
     async with serving(own) as (edge, url):
         yield RunningEdge(edge, url)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import os
+import re
 import signal
 import subprocess
 import time
@@ -31,6 +32,13 @@ class Service:
     @property
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
+
+    @property
+    def status_url(self) -> str:
+        """The address of the status port of a service whose log names it."""
+        found = re.search(r'"status": ?"(127[^"]+)"', self.log)
+        assert found, self.log
+        return f"http://{found[1]}"
 
     def kill(self) -> None:
         self.process.kill()
@@ -92,6 +100,7 @@ class Stack:
             "key_prefix": self.prefix,
             "data_dir": self.data_dir,
             "health_port": 0,
+            "edge_health_port": 0,
             "recorder_health_port": 0,
             "cleanup_health_port": 0,
             "port": self.edge_port,

@@ -181,7 +181,7 @@ def test_the_routes_of_administrators_are_those_of_the_table() -> None:
     rows = "".join(line for line in text.splitlines() if line.startswith("| "))
     named = re.findall(r"`(GET|PUT|POST|DELETE) (/[\w/{}]+)`", rows)
     by_id_of_session = ("GET", "/api/sessions/{session_id}")
-    routers = (status.admin_router, status.metrics_router, admin.admin_router)
+    routers = (status.admin_router, admin.admin_router)
     guarded = {
         (method, route.path)
         for router in (*routers, recordings.admin_router)

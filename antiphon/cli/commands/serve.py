@@ -14,6 +14,7 @@ from antiphon.broker.service.process import run_service
 from antiphon.cli.commands.admin import drain
 from antiphon.cli.common import DataDir, RedisUrl, command_group, given
 from antiphon.cli.settings import (
+    EdgeHealthPort,
     Engine,
     HealthHost,
     HealthPort,
@@ -33,12 +34,15 @@ from antiphon.cli.terminal import echo_json
 def edge(
     host: Host = None,
     port: Port = None,
+    health_host: HealthHost = None,
+    edge_health_port: EdgeHealthPort = None,
     redis_url: ServiceRedisUrl = None,
 ) -> None:
     from antiphon.edge.service import run
     from antiphon.edge.settings import EdgeSettings
 
     flags = given(host=host, port=port, redis_url=redis_url)
+    flags |= given(health_host=health_host, edge_health_port=edge_health_port)
     serve("edge", run, EdgeSettings, flags)
 
 

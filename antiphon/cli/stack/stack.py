@@ -83,8 +83,7 @@ class Address(NamedTuple):
 
     def check(self) -> None:
         """Raises CannotListen if no service can listen there."""
-        what = self.service if self.service == "edge" else f"{self.service}'s health page"
-        check_bind(f"the {what} ({self.settings})", self.host, self.port)
+        check_bind(f"the {self.service} ({self.settings})", self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +104,7 @@ class StackPlan:
     model_path: Path | None = None
     health_host: str = "127.0.0.1"
     health_port: int = 0
+    edge_health_port: int = 0
     recorder_health_port: int = 0
     cleanup_health_port: int = 0
     redis_url: str | None = None
@@ -134,6 +134,7 @@ class StackPlan:
             model_path=worker.model_path,
             health_host=worker.health_host,
             health_port=worker.health_port,
+            edge_health_port=0 if any_port else edge.edge_health_port,
             recorder_health_port=0 if any_port else recorder.recorder_health_port,
             cleanup_health_port=0 if any_port else cleanup.cleanup_health_port,
             redis_url=edge.redis_url if "redis_url" in edge.model_fields_set else None,
@@ -149,10 +150,15 @@ class StackPlan:
         host, any_free = self.health_host, "; 0: any free ports"
         return (
             Address("edge", "--host, --port", self.host, self.port),
-            Address("worker", f"--health-port{any_free}", host, self.health_port),
-            Address("recorder", "ANTIPHON_RECORDER_HEALTH_PORT", host, self.recorder_health_port),
-            Address("cleanup", "ANTIPHON_CLEANUP_HEALTH_PORT", host, self.cleanup_health_port),
+            self._health_page("edge", self.edge_health_port),
+            Address("worker's health page", f"--health-port{any_free}", host, self.health_port),
+            self._health_page("recorder", self.recorder_health_port),
+            self._health_page("cleanup", self.cleanup_health_port),
         )
+
+    def _health_page(self, service: str, port: int) -> Address:
+        variable = f"ANTIPHON_{service.upper()}_HEALTH_PORT"
+        return Address(f"{service}'s health page", variable, self.health_host, port)
 
     @property
     def edge_url(self) -> str:

@@ -244,7 +244,7 @@ def _speaks(entry: OutEntry) -> bool:
 
 @pytest.fixture
 async def edge(settings: BrokerSettings) -> AsyncIterator[EdgeContext]:
-    async with open_edge(EdgeSettings(**settings.model_dump())) as opened:
+    async with open_edge(EdgeSettings(**settings.model_dump(), edge_health_port=0)) as opened:
         yield opened
 
 

@@ -20,7 +20,7 @@ from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.stack.usage import ProcessUsage
 from antiphon.client.options import ClientOptions
 from support.redis_server import RedisServer
-from support.stack import Stack, until
+from support.stack import Service, Stack, until
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,9 +49,9 @@ async def load(stack: Stack, plan: LoadPlan, stages: Stages | None = None) -> Lo
     )
 
 
-def inputs_taken(stack: Stack) -> float:
+def inputs_taken(edge: Service) -> float:
     """How many messages the edge has passed on: of each session, one to prepare and then the chunks."""
-    shown = httpx.get(f"{stack.http_url}/metrics").text
+    shown = httpx.get(f"{edge.status_url}/metrics").text
     found = re.search(r'edge_hop_seconds_count\{hop="append"\} ([\d.e+]+)', shown)
     return float(found[1]) if found else 0.0
 
@@ -62,7 +62,7 @@ async def test_every_request_that_a_stalled_edge_delayed_is_late(stack: Stack) -
     plan = LoadPlan(kinds=(UserKind.AUDIO,), sessions=2, seconds=6, warm_up_s=1)
     stages: Stages = []
     loading = asyncio.create_task(load(stack, plan, stages))
-    await until(lambda: inputs_taken(stack) >= 6)
+    await until(lambda: inputs_taken(edge) >= 6)
     edge.freeze()
     await asyncio.sleep(2.5)
     edge.thaw()
@@ -82,7 +82,7 @@ async def test_unanswered_requests_of_a_dead_edge_are_lost(stack: Stack) -> None
         kinds=(UserKind.AUDIO, UserKind.OMNI), sessions=2, seconds=6, warm_up_s=1, grace_s=1
     )
     loading = asyncio.create_task(load(stack, plan))
-    await until(lambda: inputs_taken(stack) >= 8)
+    await until(lambda: inputs_taken(edge) >= 8)
     edge.kill()
     result = await loading
     summary = LoadSummary.of(result.requests)

@@ -31,8 +31,6 @@ WITHIN_S = 60.0
 
 @dataclass(frozen=True)
 class Caddy:
-    """`/metrics` is answered by Caddy, other paths by the edge."""
-
     https: int
     http: int
     root: Path
@@ -107,7 +105,7 @@ async def _answers(caddy: Caddy) -> bool:
         return False
     try:
         for name in NAMES:  # each has a certificate
-            await caddy.get(name, "/metrics")
+            await caddy.get(name, "/health")
     except httpx.TransportError:
         return False
     return True

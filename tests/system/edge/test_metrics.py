@@ -1,4 +1,4 @@
-"""`/metrics` of an edge: its measurements of clients, and who may read it."""
+"""`/metrics` of an edge, on its status port: its measurements of clients."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Scrape:
 
 
 async def scrape(edge: RunningEdge) -> Scrape:
-    async with edge.http() as http:
+    async with edge.status() as http:
         answer = await http.get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain")
@@ -98,32 +98,20 @@ async def test_process_metrics(edge: RunningEdge) -> None:
     assert seen.value("redis_round_trip_seconds_count", script="edge_beat") >= 1
 
 
-async def status(edge: RunningEdge, **headers: str) -> int:
-    async with edge.http() as http:
-        return (await http.get("/metrics", headers=headers)).status_code
+async def test_the_port_of_clients_has_no_metrics(settings: BrokerSettings) -> None:
+    async with running_edge(settings, admin_token=TOKEN) as edge, edge.http() as http:
+        for headers in ({}, {"Authorization": f"Bearer {TOKEN}"}):
+            answer = await http.get("/metrics", headers=headers)
+            assert answer.status_code == 404
+            assert "antiphon_" not in answer.text
 
 
-async def test_without_a_token_only_this_machine_may_read_it(edge: RunningEdge) -> None:
-    assert await status(edge) == 200
-    assert await status(edge, **{"X-Forwarded-For": "10.0.0.1"}) == 403
-
-
-async def test_an_admin_token_is_required_if_set(settings: BrokerSettings) -> None:
-    async with running_edge(settings, admin_token=TOKEN) as edge:
-        assert await status(edge) == 401
-        assert await status(edge, Authorization=f"Bearer {TOKEN}") == 200
-        seen = await scrape_with(edge, TOKEN)
-        assert seen.value("edge_rejections_total", reason="unauthorized") == 1
-
-
-async def scrape_with(edge: RunningEdge, token: str) -> Scrape:
-    async with edge.http() as http:
-        return Scrape((await http.get("/metrics", headers={"X-Api-Key": token})).text)
-
-
-async def test_a_setting_makes_it_public(settings: BrokerSettings) -> None:
-    async with running_edge(settings, admin_token=TOKEN, metrics_open=True) as edge:
-        assert await status(edge) == 200
+async def test_the_status_port_says_that_the_edge_drains(edge: RunningEdge) -> None:
+    async with edge.status() as http:
+        ready = await http.get("/ready")
+        assert (ready.status_code, ready.json()["edge_id"]) == (200, edge.edge.id)
+        edge.edge.draining = True
+        assert [(await http.get(path)).status_code for path in ("/ready", "/health")] == [503, 200]
 
 
 async def test_every_log_line_of_a_session_contains_its_id(

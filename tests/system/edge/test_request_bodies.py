@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from antiphon.broker.settings import BrokerSettings
 from antiphon.edge.access import bodies
 from antiphon.edge.app import _ADMIN, _BODY_ROUTES, _CLIENT, _OPEN
-from antiphon.edge.routes import recordings, status
+from antiphon.edge.routes import recordings
 from support.edge_harness import WITHIN_S, RunningEdge, running_edge
 
 KEY, TOKEN = "client-key-0123456789", "admin-token-0123456789"
@@ -74,7 +74,7 @@ async def test_every_route_with_a_body_is_behind_the_checks(http: httpx.AsyncCli
     checked = {(method, route.path) for route in _BODY_ROUTES for method in route.methods}
     documented = set(body_operations(document))
     assert len(documented) >= 8
-    routers = (*_OPEN, *_CLIENT, *_ADMIN, recordings.router, status.metrics_router)
+    routers = (*_OPEN, *_CLIENT, *_ADMIN, recordings.router)
     for route in (route for router in routers for route in router.routes):
         if isinstance(route, APIRoute) and route.body_field:
             assert {(method, route.path) for method in route.methods or ()} <= checked

@@ -16,7 +16,7 @@ from antiphon.shared_schemas.states import SessionState
 from support.fault_stack import FaultStack, fault_stack
 from support.raw_client import Wire, open_path
 from support.resuming_client import Resumer
-from support.stack import until
+from support.stack import Service, until
 
 Message = dict[str, Any]
 
@@ -137,20 +137,20 @@ async def test_f1_a_killed_worker_is_reported_before_its_heartbeats_are_late(
         for name, path in _PATHS.items():
             wires[name] = await sockets.enter_async_context(open_path(faults.stack.ws_url, path))
             await _begin(wires[name], path)
-        await _edge_sees_connections(faults)
+        await _edge_sees_connections(faults, edge)
         worker.kill()
         for position, wire in enumerate(wires.values(), start=1):
             await _place(wire, position, of=4)
         assert "worker_disconnected" in edge.log
 
 
-async def _edge_sees_connections(faults: FaultStack) -> None:
+async def _edge_sees_connections(faults: FaultStack, edge: Service) -> None:
     """Wait until the edge has seen that the connection of each worker is open."""
     name = 'antiphon_redis_round_trip_seconds_count{script="worker_connections"}'
 
     async with (
         open_broker(faults.stack.settings) as broker,
-        httpx.AsyncClient(base_url=faults.stack.http_url, timeout=30) as http,
+        httpx.AsyncClient(base_url=edge.status_url, timeout=30) as http,
     ):
 
         async def are_open() -> bool:

@@ -17,12 +17,6 @@ def entries(service: Service) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in service.log.splitlines()]
 
 
-def address(service: Service, event: str) -> str:
-    """The address of a service's status port, from its log."""
-    found = next(entry for entry in entries(service) if entry["event"] == event)
-    return f"http://{found['status']}"
-
-
 def metric(url: str, name: str) -> float:
     """One sample, by its name and labels as written in the text."""
     text = httpx.get(f"{url}/metrics", trust_env=False).text
@@ -52,18 +46,18 @@ async def test_every_service_reports_a_conversation(stack: Stack) -> None:
     assert metric(at_work, 'antiphon_stream_append_seconds_count{stream="out"}') >= 4
     assert metric(at_work, "antiphon_worker_unit_seconds_count") == 2
 
-    writing = address(recorder, "recorder_serving")
+    writing = recorder.status_url
     complete = 'antiphon_recorder_recordings_total{state="complete"}'
     await until(lambda: metric(writing, complete) == 1)
     assert metric(writing, "antiphon_recorder_lag_seconds_count") >= 5
     assert httpx.get(f"{writing}/health").json()["status"] == "healthy"
 
     await until(lambda: "cleanup_swept" in cleanup.log)
-    sweeping = address(cleanup, "cleanup_ready")
+    sweeping = cleanup.status_url
     await until(lambda: metric(sweeping, 'antiphon_cleanup_sweeps_total{status="done"}') == 1)
 
     for service, name, at in (
-        (edge, "edge", f"http://127.0.0.1:{stack.edge_port}"),
+        (edge, "edge", edge.status_url),
         (worker, "worker", at_work),
         (recorder, "recorder", writing),
         (cleanup, "cleanup", sweeping),

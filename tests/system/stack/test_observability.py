@@ -38,11 +38,11 @@ def stack(tmp_path: Path, redis_server: RedisServer) -> Iterator[Stack]:
 
 def served(stack: Stack) -> dict[str, int]:
     """The whole stack; returns the port of each job's metrics."""
-    ports = {"edge": stack.edge_port, **{j: free_port() for j in ("worker", "recorder", "cleanup")}}
+    ports = {job: free_port() for job in ("edge", "worker", "recorder", "cleanup")}
     stack.recorder(recorder_health_port=ports["recorder"])
     stack.start("cleanup_job", cleanup_health_port=ports["cleanup"])
     stack.worker(slots=4, health_port=ports["worker"])
-    stack.edge()
+    stack.edge(edge_health_port=ports["edge"])
     return ports
 
 

@@ -67,6 +67,25 @@ async def test_health_is_a_status(health: Any, path: str, status: int) -> None:
         assert reply.json() == health()[1]
 
 
+async def test_values_are_refreshed_before_each_scrape() -> None:
+    registry = CollectorRegistry()
+    scrapes = Counter("antiphon_scrapes", "Scrapes.", registry=registry)
+
+    async def refresh() -> None:
+        scrapes.inc()
+
+    page = status_port(
+        "127.0.0.1", 0, well, registry, setting="ANTIPHON_EDGE_HEALTH_PORT", refresh=refresh
+    )
+    async with page as address:
+        assert (await get(f"http://{address}/health")).status_code == 200
+        for number in (1, 2):
+            assert (
+                f"antiphon_scrapes_total {number}.0"
+                in (await get(f"http://{address}/metrics")).text
+            )
+
+
 async def test_a_port_in_use_is_reported_with_its_setting() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

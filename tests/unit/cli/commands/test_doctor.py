@@ -148,7 +148,7 @@ def service_port() -> Iterator[int]:
 
 
 def port_finding(plan: StackPlan) -> Finding:
-    return by_name(examine_ports(plan))["port of the worker"]
+    return by_name(examine_ports(plan))["port of the worker's health page"]
 
 
 def test_a_port_that_another_program_uses(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from starlette.requests import HTTPConnection
 
 from antiphon.broker.settings import CONFIG_STATUS, InvalidSettings
 from antiphon.edge.__main__ import main
-from antiphon.edge.access.guards import ADMIN, CLIENT, METRICS, READER, AccessPolicy
+from antiphon.edge.access.guards import ADMIN, CLIENT, READER, AccessPolicy
 from antiphon.edge.app import create_app
 from antiphon.edge.errors import HttpError
 from antiphon.edge.settings import EdgeSettings
 
 KEY, OTHER, TOKEN = "client-key-0123456789", "client-key-9876543210", "admin-token-0123456789"
-GUARDS = (CLIENT, READER, ADMIN, METRICS)
+GUARDS = (CLIENT, READER, ADMIN)
 PUBLIC = {
     *("/health", "/docs", "/openapi.json"),
     *("/", "/turnbased", "/half_duplex", "/omni", "/audio_duplex", "/admin", "/s/{recording_id}"),
