@@ -228,7 +228,13 @@ async def doctor(*args: str, cwd: Path, **env: str) -> tuple[int, str]:
 
 async def test_a_healthy_machine_has_status_0(sound: BrokerSettings, tmp_path: Path) -> None:
     args = ("--redis-url", sound.redis_url, "--engine", "simulated", "--json")
-    names = ("PORT", "HEALTH_PORT", "RECORDER_HEALTH_PORT", "CLEANUP_HEALTH_PORT")
+    names = (
+        "PORT",
+        "HEALTH_PORT",
+        "EDGE_HEALTH_PORT",
+        "RECORDER_HEALTH_PORT",
+        "CLEANUP_HEALTH_PORT",
+    )
     ports = {f"ANTIPHON_{name}": "0" for name in names}
     status, shown = await doctor(*args, cwd=tmp_path, **ports)
     findings: list[dict[str, Any]] = orjson.loads(shown)
@@ -249,7 +255,7 @@ async def test_a_failure_has_status_1_and_a_remedy(tmp_path: Path) -> None:
 async def test_without_a_redis_the_report_names_the_one_that_up_would_start(tmp_path: Path) -> None:
     away = f"redis://127.0.0.1:{free_port()}/0"
     (tmp_path / "antiphon.toml").write_text(
-        "port = 0\nhealth_port = 0\nrecorder_health_port = 0\ncleanup_health_port = 0\n"
+        "port = 0\nhealth_port = 0\nedge_health_port = 0\nrecorder_health_port = 0\ncleanup_health_port = 0\n"
     )
     status, shown = await doctor("--engine", "simulated", cwd=tmp_path)
     assert status == 0, shown

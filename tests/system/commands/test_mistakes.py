@@ -327,6 +327,7 @@ def run(folder: Path, *command: str, prefix: str, **env: str) -> subprocess.Comp
         (
             "ANTIPHON_PORT",
             "ANTIPHON_HEALTH_PORT",
+            "ANTIPHON_EDGE_HEALTH_PORT",
             "ANTIPHON_RECORDER_HEALTH_PORT",
             "ANTIPHON_CLEANUP_HEALTH_PORT",
         ),

@@ -30,7 +30,7 @@ IMPORTS = (
 
 def environment(**settings: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
-    ports = {f"ANTIPHON_{name}_HEALTH_PORT": "0" for name in ("RECORDER", "CLEANUP")}
+    ports = {f"ANTIPHON_{name}_HEALTH_PORT": "0" for name in ("EDGE", "RECORDER", "CLEANUP")}
     return kept | ports | settings
 
 

@@ -59,7 +59,13 @@ def running(
         "DATA_DIR": str(folder / "data"),
         "ENGINE": "simulated",
     }
-    ports = ("PORT", "HEALTH_PORT", "RECORDER_HEALTH_PORT", "CLEANUP_HEALTH_PORT")
+    ports = (
+        "PORT",
+        "HEALTH_PORT",
+        "EDGE_HEALTH_PORT",
+        "RECORDER_HEALTH_PORT",
+        "CLEANUP_HEALTH_PORT",
+    )
     values = {**settings, **dict.fromkeys(ports, "0")}
     log = folder / "log"
     with log.open("wb") as output:
