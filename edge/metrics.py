@@ -13,7 +13,13 @@ from prometheus_client.registry import Collector
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.service.metrics import SECONDS, BrokerMetrics, HopHistogram, new_registry
+from antiphon.broker.service.metrics import (
+    RESPONSES,
+    SECONDS,
+    BrokerMetrics,
+    HopHistogram,
+    new_registry,
+)
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.registry import (
     EdgeSnapshot,
@@ -22,6 +28,7 @@ from antiphon.shared_schemas.registry import (
     RunningSession,
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
+from antiphon.shared_schemas.unit_result import FirstAudio
 
 _NAME = "antiphon_edge_"
 
@@ -71,6 +78,14 @@ class EdgeMetrics:
             buckets=SECONDS,
             registry=registry,
         )
+        self._first_audio = Histogram(
+            _NAME + "first_audio_seconds",
+            "From the end of the user's speech, or of the request, until the first audio of the "
+            "answer is in the send queue of its client.",
+            ["kind", "engine"],
+            buckets=RESPONSES,
+            registry=registry,
+        )
         hop = HopHistogram(
             _NAME + "hop_seconds",
             "parse: frame to entry. append: until the entry is in the stream. "
@@ -81,6 +96,11 @@ class EdgeMetrics:
         self.parse, self.append = hop.labels("parse"), hop.labels("append")
         self.out_wait, self.send = hop.labels("out_wait"), hop.labels("send")
         self._begin_at_zero()
+
+    def observe_first_audio(self, first: FirstAudio, sent_ms: float) -> None:
+        """Count the wait for an answer whose first audio was queued at this Redis-clock time."""
+        waited_s = max(0.0, sent_ms - first.asked_at) / 1000
+        self._first_audio.labels(first.kind, first.engine).observe(waited_s)
 
     def _begin_at_zero(self) -> None:
         """Create all series: `rate` ignores the first event of a series that starts with it."""

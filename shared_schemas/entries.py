@@ -18,12 +18,13 @@ from antiphon.shared_schemas.audio import PcmFormat, float_bytes
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage, restore
 from antiphon.shared_schemas.tagged import TaggedDataclass
-from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
+from antiphon.shared_schemas.unit_result import FirstAudio, TokenUsage, UnitResult
 
 BINARY = {"binary": True}
 """Field metadata: the value is stored raw; a tuple is stored as name0, name1, ..."""
 
 _USAGE = {"load": TokenUsage.model_validate}
+_FIRST_AUDIO = {"load": FirstAudio.model_validate}
 
 _HEADER = b"h"
 
@@ -276,6 +277,7 @@ class ResultOut(StreamEntry, tag="result"):
     simulated: bool
     memo: dict[str, Any]
     usage: TokenUsage | None = field(default=None, metadata=_USAGE)
+    first_audio: FirstAudio | None = field(default=None, metadata=_FIRST_AUDIO)
 
     @classmethod
     def of(cls, result: UnitResult, **context: Any) -> ResultOut:
@@ -382,6 +384,7 @@ class DeltaOut(StreamEntry, tag="delta"):
 
     text_delta: str
     audio: bytes = field(default=b"", metadata=BINARY, repr=False)
+    first_audio: FirstAudio | None = field(default=None, metadata=_FIRST_AUDIO)
 
 
 class TurnDoneOut(StreamEntry, tag="turn_done"):
@@ -436,6 +439,7 @@ class ChatDoneOut(StreamEntry, tag="chat_done"):
     stopped: bool = False
     tool_calls: list[dict[str, Any]] = field(default_factory=list)
     usage: TokenUsage | None = field(default=None, metadata=_USAGE)
+    first_audio: FirstAudio | None = field(default=None, metadata=_FIRST_AUDIO)
 
 
 class Checkpoint(StreamEntry, tag="mark"):

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from antiphon.shared_schemas.audio import SILENCE, Samples
+from antiphon.shared_schemas.states import SessionKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,6 +38,19 @@ class UnitResult:
     vision_tokens: int = 0
     simulated: bool = False
     memo: dict[str, Any] = field(default_factory=dict)
+
+
+class FirstAudio(BaseModel):
+    """Marks the entry with the first audio of an answer, so that the user's wait for it can be measured.
+
+    `asked_at` is the Redis-clock ms at which the user stopped speaking, or a chat request was appended.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    asked_at: float
+    kind: SessionKind
+    engine: str
 
 
 class TokenUsage(BaseModel):

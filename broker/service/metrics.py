@@ -31,6 +31,28 @@ SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0)
 """Histogram bounds (s) for waits of users."""
 
 
+RESPONSES = (
+    0.1,
+    0.2,
+    0.3,
+    0.5,
+    0.75,
+    1.0,
+    1.25,
+    1.5,
+    2.0,
+    2.5,
+    3.0,
+    4.0,
+    5.0,
+    7.5,
+    10.0,
+    20.0,
+    30.0,
+)
+"""Histogram bounds (s) for the wait for an answer."""
+
+
 def new_registry(service: str, instance: str) -> CollectorRegistry:
     """A registry with the metrics of every process: its name, CPU, memory, files, collections."""
     disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the number of series

@@ -50,7 +50,14 @@ from antiphon.edge.session.sender import AllSent, ResumableSender, SendQueue
 from antiphon.edge.session_events import Ended, SessionNotice, Signal
 from antiphon.edge.settings import capabilities
 from antiphon.edge.transport.connection import ClientConnection
-from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
+from antiphon.shared_schemas.entries import (
+    ChatDoneOut,
+    DeltaOut,
+    InEntry,
+    OutEntry,
+    ResultOut,
+    StreamPosition,
+)
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason
@@ -301,6 +308,9 @@ class EdgeSession(Generic[Command]):
         now_ms = self._context.broker.clock.now_ms()
         self._metrics.out_wait.observe(max(0.0, now_ms - answer.at) / 1000)
         self._apply(self._machine.deliver(answer, now_ms), position)
+        if isinstance(answer, ResultOut | DeltaOut | ChatDoneOut) and answer.first_audio:
+            sent_ms = self._context.broker.clock.now_ms()
+            self._metrics.observe_first_audio(answer.first_audio, sent_ms)
         if self._trace:
             self._trace.record_output(answer)
 

@@ -117,6 +117,14 @@ class DuplexView(SessionView):
         self._break = False
 
     @property
+    def silence_ms(self) -> float | None:
+        """How long the user had been silent at the end of the last prefilled unit, for metrics.
+
+        None: the engine does not detect speech, and the worker estimates it from the level.
+        """
+        return None
+
+    @property
     @abstractmethod
     def kv_cache_length(self) -> int:
         """Tokens in the session's context."""

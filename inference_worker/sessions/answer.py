@@ -17,6 +17,7 @@ from antiphon.inference_worker.sessions.mailbox import InterruptWatcher
 from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples, float_bytes
 from antiphon.shared_schemas.content import ToolCall
 from antiphon.shared_schemas.entries import DeltaOut
+from antiphon.shared_schemas.unit_result import FirstAudio
 
 _NO_TRACE = TraceContext()
 
@@ -30,7 +31,9 @@ class AnswerStream:
         session: ClaimedSession,
         view: AnsweringView,
         trace: TraceContext = _NO_TRACE,
+        asked_at: float | None = None,
     ) -> None:
+        """`asked_at`: when the user stopped speaking, or the request was appended (Redis-clock ms)."""
         self.trace = trace
         self.text = ""
         self.tokens = 0
@@ -43,6 +46,7 @@ class AnswerStream:
         self._began = time.perf_counter()
         self._is_answer = True
         self._unsent: list[Samples] = []
+        self._asked_at = asked_at
 
     async def publish(self, said: str, interrupts: InterruptWatcher, *, streaming: bool) -> None:
         """Publish the answer in pieces until it is complete or interrupted.
@@ -80,10 +84,14 @@ class AnswerStream:
                     self._unsent.append(delta.audio)
                 elif delta.text or len(delta.audio):
                     audio = float_bytes(delta.audio)
-                    await self._session.publish(DeltaOut(text_delta=delta.text, audio=audio))
+                    first = self.take_first_audio() if audio else None
+                    await self._session.publish(
+                        DeltaOut(text_delta=delta.text, audio=audio, first_audio=first)
+                    )
 
     async def _continue_or_generate(self, said: str) -> Callable[[], Iterator[Delta]]:
         if said:
+            self._asked_at = None  # the client has had the first audio
             rest = await self._context.engine.call(self._view.resume, said)
             if rest is not None:
                 self.text = said
@@ -101,6 +109,11 @@ class AnswerStream:
         self.tokens += delta.n_tokens
         self.tool_calls += delta.tool_calls
         self.played_at = max(self.played_at, time.monotonic()) + len(delta.audio) / OUTPUT_RATE
+
+    def take_first_audio(self) -> FirstAudio | None:
+        """For the entry with the first audio of the answer; None for every other."""
+        asked_at, self._asked_at = self._asked_at, None
+        return self._context.first_audio(self._session.claim.kind, asked_at)
 
     @property
     def elapsed_s(self) -> float:

@@ -116,7 +116,9 @@ class ChatRunner:
         self, item: QueuedInput, request: ChatIn, mailbox: SessionMailbox
     ) -> EndReason:
         trace = TraceContext(request.trace, request.at)
-        self._answer = AnswerStream(self._context, self._session, self._view, trace)
+        self._answer = AnswerStream(
+            self._context, self._session, self._view, trace, asked_at=request.at
+        )
         summary = request.options.model_dump(exclude={"tools"})
         await self._session.move(SessionState.PREPARING, summary)
         interrupts = InterruptWatcher(item.position, self._view.stop, self._view)
@@ -167,17 +169,19 @@ class ChatRunner:
         usage = self._view.take_usage() if self._view.take_usage else None
         if usage is not None:
             self._context.metrics.count_tokens(usage)
+        audio = answer.unsent_audio
         await self._session.publish(
             ChatDoneOut(
                 trace=answer.trace.trace,
                 text=answer.text,
-                audio=answer.unsent_audio,
+                audio=audio,
                 generated_tokens=answer.tokens,
                 input_tokens=self._input_tokens,
                 duration_ms=round(took_s * 1000, 3),
                 stopped=stopped,
                 tool_calls=[] if stopped else [call.wire() for call in answer.tool_calls],
                 usage=usage,
+                first_audio=answer.take_first_audio() if audio else None,
             )
         )
         answer.record_trace(took_s)

@@ -22,6 +22,8 @@ from antiphon.inference_worker.metrics import WorkerCounters, WorkerMetrics
 from antiphon.inference_worker.sessions.transcripts import UserTranscriber
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.shared_schemas.entries import ResultOut
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.unit_result import FirstAudio
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -138,3 +140,9 @@ class WorkerContext:
     tracer: SessionTracer | None = None
     transcriber: UserTranscriber | None = None
     metrics: WorkerMetrics = field(default_factory=lambda: WorkerMetrics(CollectorRegistry()))
+
+    def first_audio(self, kind: SessionKind, asked_at: float | None) -> FirstAudio | None:
+        """Mark an entry as the first audio for what a user asked then; None: it answers nothing."""
+        if asked_at is None:
+            return None
+        return FirstAudio(asked_at=asked_at, kind=kind, engine=self.processor.info.name)

@@ -22,6 +22,7 @@ from antiphon.inference_worker.sessions.conversation_past import (
 )
 from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
 from antiphon.inference_worker.sessions.recovery import RecoveredDuplex, recover_duplex
+from antiphon.inference_worker.sessions.response_time import ResponseTimer, VoiceLevel
 from antiphon.inference_worker.sessions.runner import SessionRunner, publish_error, reference_voice
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples, samples_from_bytes
 from antiphon.shared_schemas.config import DuplexConfig
@@ -67,6 +68,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn, DuplexView]):
         self._paused_until_s = 0.0
         self._current_time = 0
         self._played_ms: float | None = None
+        self._voice, self._response = VoiceLevel(), ResponseTimer()
         self._transcript = context.transcriber.listen() if context.transcriber else None
 
     async def _load(self, entry: PrepareIn) -> int:
@@ -110,6 +112,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn, DuplexView]):
                 await self._report_playback(played_ms)
             case PauseIn(timeout_s=timeout_s):
                 self._paused_until_s = time.monotonic() + timeout_s
+                self._response.reset()
                 await self._session.publish(PausedOut(input_n=item.position.n, timeout_s=timeout_s))
                 await self._session.move(SessionState.PAUSED)
             case ResumeIn():
@@ -143,12 +146,16 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn, DuplexView]):
             return None
         if self._transcript and (text := self._transcript.take()):
             result = replace(result, memo={**result.memo, "user": text})
+        silence_ms = self._view.silence_ms
+        if silence_ms is None:
+            silence_ms = self._voice.feed(samples)
+        asked_at = self._response.add(result, chunk.at, silence_ms, duration_ms)
         if self._deferred:
-            await self._publish_unit(item, chunk, result, prefill_ms)
+            await self._publish_unit(item, chunk, result, prefill_ms, asked_at)
             self._finalizing = asyncio.create_task(self._finalize())
         else:
             await self._finalize()
-            await self._publish_unit(item, chunk, result, prefill_ms)
+            await self._publish_unit(item, chunk, result, prefill_ms, asked_at)
         return None
 
     def _transcribe_again(self, units: Sequence[PastUnit]) -> None:
@@ -174,7 +181,12 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn, DuplexView]):
         ), prefilled.cost_ms
 
     async def _publish_unit(
-        self, item: QueuedInput, chunk: ChunkIn, result: UnitResult, prefill_ms: float
+        self,
+        item: QueuedInput,
+        chunk: ChunkIn,
+        result: UnitResult,
+        prefill_ms: float,
+        asked_at: float | None,
     ) -> None:
         context, metrics, counters = self._context, self._context.metrics, self._context.counters
         now_ms = context.broker.clock.now_ms()
@@ -189,6 +201,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn, DuplexView]):
             prefill_ms=round(prefill_ms, 3),
             wall_clock_ms=round(wall_clock_ms, 3),
             usage=self._take_usage(),
+            first_audio=context.first_audio(self._session.claim.kind, asked_at),
         )
         counters.units += 1
         counters.units_speaking += not out.is_listen

@@ -126,7 +126,8 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
                 self._speaking = speaking
                 await self._session.publish(VadOut(input_n=position.n, speaking=speaking))
             if isinstance(event, SpeechEnded):
-                turn = PendingTurn(self._next_index, position, event.audio)
+                asked_at = chunk.at - event.silence_ms
+                turn = PendingTurn(self._next_index, position, event.audio, asked_at=asked_at)
                 await self._begin_turn(turn, event.speech_ms)
                 return await self._answer(turn, mailbox)
         if not self._speaking:
@@ -162,7 +163,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         """Speak one turn: an answer or the greeting. Audio that arrives until it ends is discarded."""
         context, session = self._context, self._session
         interrupts = InterruptWatcher(turn.last_input, self._view.set_break, self._view)
-        answer = AnswerStream(context, session, self._view, self._trace)
+        answer = AnswerStream(context, session, self._view, self._trace, turn.asked_at)
         transcriber, utterance, failed, words = context.transcriber, turn.utterance, False, None
         if transcriber and utterance is not None:
             words = transcriber.transcribe(utterance)

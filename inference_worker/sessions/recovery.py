@@ -232,13 +232,14 @@ class PendingTurn:
     """A turn that needs an answer; `said` is the part of it that the client already has.
 
     `last_input` is the input in which the utterance ended. The greeting has no utterance, and its
-    `last_input` is `prepare`.
+    `last_input` is `prepare`. `asked_at`: the Redis-clock ms at which the user stopped speaking, if known.
     """
 
     index: int
     last_input: StreamPosition
     utterance: Samples | None = field(repr=False)
     said: str = ""
+    asked_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

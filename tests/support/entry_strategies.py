@@ -19,7 +19,8 @@ from antiphon.shared_schemas.config import (
     VadConfig,
 )
 from antiphon.shared_schemas.entries import Entry
-from antiphon.shared_schemas.unit_result import TokenUsage
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.unit_result import FirstAudio, TokenUsage
 
 texts = st.text(max_size=40)
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -79,6 +80,9 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
         generation=generation,
         tts=speaking,
         max_slice_nums=st.none() | st.integers(1, 9),
+    ),
+    FirstAudio: st.builds(
+        FirstAudio, asked_at=finite, kind=st.sampled_from(SessionKind), engine=texts
     ),
     TokenUsage: st.builds(TokenUsage, input_text=counts, input_audio=counts, output_text=counts),
     types.NoneType: st.none(),

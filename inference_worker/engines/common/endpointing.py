@@ -32,10 +32,14 @@ class SpeechStarted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpeechEnded:
-    """An utterance is complete. `audio` includes the padding, `speech_ms` does not."""
+    """An utterance is complete. `audio` includes the padding, `speech_ms` does not.
+
+    It ended `silence_ms` before the end of the samples that were fed.
+    """
 
     audio: Samples = field(repr=False)
     speech_ms: int
+    silence_ms: int
 
 
 VadEvent = SpeechStarted | SpeechEnded
@@ -106,6 +110,11 @@ class EndpointDetector:
     def pause_frames(self) -> int:
         """Frames since the last one with speech, 0 in silence."""
         return self.frame - self._stop if self.start is not None else 0
+
+    @property
+    def silent_frames(self) -> int:
+        """Frames since the last one with speech, or since the start of the stream."""
+        return self.frame - self._stop
 
     def utterance_after(self, pause_ms: float) -> Endpoint | None:
         """The utterance that ends here if the current silence, at least `pause_ms` long, continues."""
@@ -207,4 +216,6 @@ class StreamingVAD:
     def _utterance(self, endpoint: Endpoint) -> SpeechEnded:
         start, stop = endpoint.start * WINDOW_SAMPLES, endpoint.stop * WINDOW_SAMPLES
         audio = self._buffer.cut(start - self._pad, stop + self._pad).copy()
-        return SpeechEnded(audio, round((stop - start) * 1000 / INPUT_RATE))
+        speech_ms = round((stop - start) * 1000 / INPUT_RATE)
+        silence_ms = round((self._buffer.stop - stop) * 1000 / INPUT_RATE)
+        return SpeechEnded(audio, speech_ms, silence_ms)

@@ -177,6 +177,10 @@ class LocalDuplexView(DuplexView):
         """Length of the context when the model last finished reading or writing."""
         return self._conversation.context_tokens if self._conversation is not None else 0
 
+    @property
+    def silence_ms(self) -> float | None:
+        return self._speech_input.silence_ms if self._speech_input is not None else None
+
     def _react(
         self,
         conversation: Conversation,

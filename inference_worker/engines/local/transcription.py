@@ -254,6 +254,12 @@ class SpeechInput:
         talking_ms = self._endpoints.voiced_ms
         return UnitTranscription(" ".join(texts), until, voiced_ms, clear_ms, talking_ms)
 
+    @property
+    def silence_ms(self) -> float:
+        """How long the user had been silent at the end of the audio that was fed."""
+        unread = self._fed_samples - self._endpoints.frame * STEP_SAMPLES
+        return self._endpoints.silent_frames * STEP_MS + unread * 1000 / INPUT_RATE
+
     def likely_utterance(self) -> str:
         """The text of the utterance that ends if the silence continues; empty during speech.
 

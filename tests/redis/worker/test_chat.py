@@ -52,7 +52,8 @@ def request(*, streaming: bool = True) -> ChatIn:
 
 def unstamped(entry: OutEntry) -> OutEntry:
     """The entry without its times, which depend on when Redis' clock was read."""
-    return replace(entry, at=0.0, clock_step=0.0)
+    marked = {"first_audio": None} if isinstance(entry, DeltaOut) else {}
+    return replace(entry, at=0.0, clock_step=0.0, **marked)
 
 
 async def test_a_streamed_answer(open_session: OpenSession, broker: Broker) -> None:
@@ -62,10 +63,14 @@ async def test_a_streamed_answer(open_session: OpenSession, broker: Broker) -> N
         assert (await client.expect(PrefillDoneOut)).input_tokens == len("be briefhear this")
         first = await client.receive()
         assert unstamped(first) == DeltaOut(text_delta="well", audio=float_bytes(piece("").audio))
+        assert isinstance(first, DeltaOut)
+        assert first.first_audio is not None
+        assert first.first_audio.asked_at <= first.at
+        assert (first.first_audio.kind, first.first_audio.engine) == (KIND, "scripted")
         assert worker.pool.state() is WorkerState.BUSY_CHAT
         held.release.set()
         second = await client.expect(DeltaOut)
-        assert second.text_delta == " then"
+        assert (second.text_delta, second.first_audio) == (" then", None)
         last = await client.expect(ChatDoneOut)
         assert (last.text, last.audio, last.stopped) == ("well then", b"", False)
         assert (last.generated_tokens, last.input_tokens) == (2, 17)
@@ -99,6 +104,7 @@ async def test_a_non_streaming_answer(open_session: OpenSession) -> None:
         last = await client.expect(ChatDoneOut)
         assert last.text == "answer 1"
         assert last.audio == 2 * float_bytes(piece("").audio)
+        assert last.first_audio is not None
 
 
 def calls_a_tool(_conversation: ScriptedConversation) -> Iterator[Delta]:

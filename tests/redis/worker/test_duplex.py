@@ -60,6 +60,24 @@ async def prepared(client: StreamClient) -> None:
     await client.expect(PreparedOut)
 
 
+async def test_the_first_audio_after_the_user_spoke_is_marked(open_session: OpenSession) -> None:
+    spoken = np.zeros(16000, dtype=np.float32)
+    spoken[: 16000 * 7 // 10] = np.sin(np.arange(16000 * 7 // 10) / 10) / 5
+    said = ChunkIn(audio=float_bytes(spoken))
+    async with open_session(lambda unit: listens(unit) if unit < 3 else speaks(unit)) as (
+        _,
+        client,
+    ):
+        await prepared(client)
+        await client.send(chunk(0), said, chunk(0), chunk(0))
+        results = [await client.expect(ResultOut) for _ in range(4)]
+    assert [each.first_audio for each in results if each is not results[2]] == [None] * 3
+    first = results[2].first_audio
+    assert first is not None
+    assert (first.kind, first.engine) == (SessionKind.AUDIO_DUPLEX, "scripted")
+    assert results[2].received_at - first.asked_at == pytest.approx(300, abs=21)  # sent at once
+
+
 async def is_served(broker: Broker, sid: str) -> bool:
     row = await broker.sessions.get(sid)
     return row is not None and row.state is SessionState.ASSIGNED

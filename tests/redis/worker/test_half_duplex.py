@@ -118,6 +118,11 @@ async def test_two_turns_from_prepare_to_stop(open_session: OpenSession) -> None
             assert (begun.speaking, ended.speaking) == (True, False)
             assert isinstance(generating, GeneratingOut)
             assert generating.turn_index == index
+            marks = [piece.first_audio for piece in pieces if isinstance(piece, DeltaOut)]
+            assert marks[1:] == [None]
+            assert marks[0] is not None
+            assert (marks[0].kind, marks[0].engine) == (KIND, "scripted")
+            assert 400 < generating.at - marks[0].asked_at < 60_000  # the silence that ends speech
             assert generating.input_n == ended.input_n
             length_ms = len(samples_from_bytes(generating.audio, PcmFormat.F32)) / 16
             assert 0 <= length_ms - generating.speech_duration_ms <= 61

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 import structlog
@@ -10,11 +11,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.unit_result import FirstAudio
 from support.edge_harness import (
     RunningEdge,
     base64_audio,
     played_worker,
     prepared_session,
+    result,
     running_edge,
 )
 
@@ -73,6 +77,30 @@ async def test_every_hop_of_a_conversation_is_measured(edge: RunningEdge, broker
     assert after.value("edge_sessions_started_total", kind="audio_duplex") == 1
     assert after.value("edge_sessions_ended_total", reason="client_gone") == 1
     assert after.value("edge_input_refused_total", reason="invalid_field") == 1
+
+
+async def test_the_wait_for_the_first_audio_of_an_answer_is_measured(
+    edge: RunningEdge, broker: Broker
+) -> None:
+    async with (
+        played_worker(broker, slots=1) as worker,
+        prepared_session(edge, worker) as (client, session),
+    ):
+        for asked_ms_ago in (700, None):
+            await client.send("audio_chunk", audio=base64_audio())
+            position, chunk = await session.read()
+            answer = result(position.n, chunk.at)
+            if asked_ms_ago is not None:
+                first = FirstAudio(
+                    asked_at=chunk.at - asked_ms_ago, kind=SessionKind.AUDIO_DUPLEX, engine="played"
+                )
+                answer = replace(answer, first_audio=first)
+            await session.publish(answer)
+            await client.expect("result")
+        seen = await scrape(edge)
+    labels = {"kind": "audio_duplex", "engine": "played"}
+    assert seen.value("edge_first_audio_seconds_count", **labels) == 1
+    assert 0.7 <= seen.value("edge_first_audio_seconds_sum", **labels) < 60
 
 
 async def test_rejected_clients_are_counted_by_reason(edge: RunningEdge) -> None:

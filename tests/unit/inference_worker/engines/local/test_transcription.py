@@ -99,7 +99,9 @@ def test_an_utterance_continues_while_the_user_speaks(recogniser: Recogniser) ->
     units = speech_input.feed(question)
     assert units.text == ""
     assert units.talking_ms > 1000
+    assert speech_input.silence_ms < 200
     assert "Italy" in speech_input.feed(silence(1.0)).text
+    assert 900 <= speech_input.silence_ms < 1200
 
 
 @pytest.fixture
