@@ -16,14 +16,18 @@ DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "antiphon.json").re
 ALERTS: list[dict[str, Any]] = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0][
     "rules"
 ]
-PANELS: list[dict[str, Any]] = [p for p in DASHBOARD["panels"] if p["type"] != "row"]
+PANELS: list[dict[str, Any]] = [p for p in DASHBOARD["panels"] if "targets" in p]
 
 
 def drawn() -> Iterator[str]:
-    """Every expression of the dashboard, over a rate interval that a test can wait for."""
+    """Every expression of the dashboard, for all instances, over an interval that a test can wait for."""
+    values = {"$__rate_interval": "10s", "$instance": ".*", "$engine": ".*"}
     for panel in PANELS:
         for target in panel["targets"]:
-            yield target["expr"].replace("$__rate_interval", "10s")
+            expression = target["expr"]
+            for name, value in values.items():
+                expression = expression.replace(name, value)
+            yield expression
 
 
 def watched() -> Iterator[str]:

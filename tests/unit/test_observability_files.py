@@ -18,6 +18,7 @@ from antiphon.recorder_service.settings import RecorderSettings
 from support.dashboards import ALERTS, DASHBOARD, DEPLOY, PANELS, ROOT, drawn, watched
 
 RUNBOOK = (ROOT / "docs" / "operations.md").read_text()
+SECTIONS = re.findall(r"^### (.+)$", RUNBOOK, re.MULTILINE)
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 TARGETS = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
 
@@ -35,6 +36,13 @@ def test_every_metric_in_a_panel_or_an_alert_exists() -> None:
     assert bare <= documented()
 
 
+def test_every_runbook_in_a_description_is_a_section() -> None:
+    told = " ".join(panel.get("description", "") for panel in DASHBOARD["panels"])
+    named = re.findall(r"Runbook: ([^.]+)\.", told)
+    assert len(named) >= 5
+    assert set(named) <= set(SECTIONS)
+
+
 def test_panels_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
@@ -50,17 +58,42 @@ def test_panels_do_not_overlap() -> None:
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
 
 
-def test_every_panel_uses_the_provisioned_source() -> None:
+def test_panels_use_the_source_instances_and_engines_of_the_variables() -> None:
+    variables = {one["name"]: one for one in DASHBOARD["templating"]["list"]}
+    assert variables.keys() == {"datasource", "instance", "engine"}
     source = yaml.safe_load((DEPLOY / "grafana" / "datasource.yml").read_text())["datasources"][0]
-    assert all(
-        target["datasource"]["uid"] == source["uid"] for p in PANELS for target in p["targets"]
-    )
+    assert variables["datasource"]["query"] == source["type"] == "prometheus"
+    assert source["isDefault"]
     assert source["url"] == "http://prometheus:9090"
+    of_source = [*PANELS, *(target for panel in PANELS for target in panel["targets"])]
+    of_source += [variables["instance"], variables["engine"]]
+    assert {each["datasource"]["uid"] for each in of_source} == {"${datasource}"}
+    used = re.findall(r"\$(\w+)", " ".join(t["expr"] for p in PANELS for t in p["targets"]))
+    assert set(used) == {"instance", "engine", "__rate_interval"}
+
+
+def test_the_dashboard_lists_the_alerts() -> None:
+    (alerts,) = [panel for panel in DASHBOARD["panels"] if panel["type"] == "alertlist"]
+    assert alerts["options"]["stateFilter"]["firing"]
+    assert any("ALERTS" in target["expr"] for panel in PANELS for target in panel["targets"])
+
+
+def test_titles_are_short_and_differ_within_a_row() -> None:
+    rows: list[list[str]] = []
+    for panel in DASHBOARD["panels"]:
+        if panel["type"] == "row":
+            rows.append([])
+        else:
+            rows[-1].append(panel["title"])
+    assert all(len(set(row)) == len(row) >= 3 for row in rows)
+    assert max(len(title) for row in rows for title in row) <= 40
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
 def test_every_alert_names_a_section_of_the_runbook(alert: dict[str, dict[str, str]]) -> None:
-    assert f"\n### {alert['annotations']['runbook']}\n" in RUNBOOK
+    page, _, anchor = alert["annotations"]["runbook_url"].partition("#")
+    assert page == "docs/operations.md"
+    assert anchor in {heading.lower().replace(" ", "-") for heading in SECTIONS}
     assert alert["labels"]["severity"] in ("warning", "critical")
 
 
