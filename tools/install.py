@@ -18,7 +18,11 @@ from uv_program import NoUv, find_uv, uv_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "uv.lock"
-GROUPS = {"local": ["--group", "weights"], "token2wav": ["--group", "vocoder"]}
+GROUPS = {
+    "local": ["--group", "weights"],
+    "token2wav": ["--group", "vocoder"],
+    "test": ["--group", "helm"],
+}
 """Options of `uv export` for the groups that belong to an extra."""
 
 VOCODER_FOLDER = "share/token2wav"

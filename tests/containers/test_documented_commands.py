@@ -22,6 +22,7 @@ NOT_RUN = {
     r".*--profile observability": "needs Grafana's image: test_stack.py starts Prometheus alone",
     r"ANTIPHON_SITE=": "asks Let's Encrypt for a certificate",
     r"docker (push|buildx imagetools) ": "needs a registry",
+    r"deploy/\S+ \S+ --(host|kubernetes) ": "tests/system/commands/test_backup_scripts.py",
     r"deploy/update\.sh$": "replaces every service: test_update.py",
 }
 """Patterns of commands and why they are not run."""

@@ -45,6 +45,7 @@ QUESTION = Path(__file__).parents[3] / "antiphon" / "cli" / "assets" / "question
 CHECKS: dict[str, Callable[[list[str]], None]] = {
     "antiphon": check_antiphon,
     "docker": check_docker,
+    "helm": check_files,
     "kubectl": check_files,
     "make": check_make,
     "npm": check_npm,
@@ -67,8 +68,10 @@ NOT_RUN = {
     r"antiphon bench": "measures for half a minute and more: test_bench.py has a shorter run",
     r"antiphon queue cancel": "needs a waiting session: tests/redis/cli/test_admin.py",
     r"antiphon worker drain": "stops a worker: tests/redis/cli/test_admin.py",
+    r"deploy/\S+ \S+ --(host|kubernetes) ": "test_backup_scripts.py, with other folders",
     r"(docker |deploy/)": "needs Docker: tests/containers/test_documented_commands.py",
-    r"kubectl ": "needs Kubernetes",
+    r"(kubectl|helm) ": "needs Kubernetes: tests/unit/test_helm_chart.py renders the chart",
+    r"(systemctl|find|tar|ln) ": "changes the system",
     r"make ": "builds, or runs other tests",
     r"cd web && npm ci && npm run dev": "installs, and runs until Ctrl-C",
     r"npm ": "make check and make test run it",
@@ -181,7 +184,13 @@ class Place:
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")
         }
-        ports = ("PORT", "HEALTH_PORT", "RECORDER_HEALTH_PORT", "CLEANUP_HEALTH_PORT")
+        ports = (
+            "PORT",
+            "HEALTH_PORT",
+            "EDGE_HEALTH_PORT",
+            "RECORDER_HEALTH_PORT",
+            "CLEANUP_HEALTH_PORT",
+        )
         free = {f"ANTIPHON_{name}": "0" for name in ports}
         return kept | free | {"PATH": f"{self.folder}/bin:{kept['PATH']}", "NO_COLOR": "1"}
 
