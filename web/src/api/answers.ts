@@ -33,6 +33,15 @@ export type AppSwitched = v.InferOutput<typeof appSwitched>;
 export const sessionKind = v.picklist(["chat", "half_duplex_audio", "audio_duplex", "omni_duplex"]);
 export type SessionKind = v.InferOutput<typeof sessionKind>;
 
+/** `id` is what `voice` takes in the settings of a session; `language` is a tag such as `en-GB`. */
+export const namedVoice = v.object({
+  id: v.string(),
+  name: v.string(),
+  language: v.string(),
+  gender: v.picklist(["female", "male"]),
+});
+export type NamedVoice = v.InferOutput<typeof namedVoice>;
+
 /** One engine with one model, on one or more workers. */
 export const engineCapabilities = v.object({
   engine: v.string(),
@@ -52,6 +61,8 @@ export const engineCapabilities = v.object({
   calls_tools: v.boolean(),
   /** speaks the `greeting` of a session first */
   greets: v.boolean(),
+  /** what `voice` of a session may name */
+  voices: v.array(namedVoice),
   /** no model: its answers have no meaning */
   simulated: v.boolean(),
 });
@@ -72,6 +83,8 @@ export const capabilities = v.object({
   calls_tools: v.boolean(),
   /** true if all engines with spoken sessions greet */
   greets: v.boolean(),
+  /** those that all engines with speech have */
+  voices: v.array(namedVoice),
   /** true if all engines are simulated */
   simulated: v.boolean(),
 });
