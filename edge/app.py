@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.edge.access.bodies import RequestBodies, body_routes
 from antiphon.edge.access.guards import ADMIN, CLIENT, READER
-from antiphon.edge.access.limits import RequestLimit
+from antiphon.edge.access.http_limits import RequestLimit
 from antiphon.edge.context import open_edge
 from antiphon.edge.errors import (
     HttpError,

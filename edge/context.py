@@ -15,6 +15,7 @@ from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.service.tracing import Tracing, open_tracing
 from antiphon.broker.settings import InvalidSettings
 from antiphon.edge.access.guards import AccessPolicy
+from antiphon.edge.access.http_limits import RequestPace
 from antiphon.edge.access.limits import ByteBudget, ConnectionLimiter
 from antiphon.edge.admin_feed import AdminFeed
 from antiphon.edge.errors import Draining
@@ -102,6 +103,7 @@ class EdgeContext:
     access: AccessPolicy
     connection_limiter: ConnectionLimiter
     request_limiter: ConnectionLimiter
+    request_pace: RequestPace
     chat_budget: ByteBudget
     chats: ChatConnections
     upkeep: asyncio.Task[None]
@@ -211,6 +213,7 @@ async def open_edge(settings: EdgeSettings) -> AsyncIterator[EdgeContext]:
                 settings.max_sockets_per_address, settings.max_connects_per_minute
             ),
             request_limiter=ConnectionLimiter(settings.max_sockets_per_address, 0),
+            request_pace=RequestPace(),
             chat_budget=ByteBudget(settings.max_chats_bytes),
             chats=ChatConnections(),
             upkeep=upkeep,

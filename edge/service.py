@@ -22,12 +22,13 @@ from antiphon.broker.service.process import (
     stop_on_signals,
 )
 from antiphon.broker.service.status_port import serve_http, status_port
-from antiphon.edge.access.limits import HttpConnectionLimiter
+from antiphon.edge.access.http_limits import HttpConnectionLimiter
 from antiphon.edge.app import create_app
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.transport.fair_queue import FairQueue
 from antiphon.edge.transport.http_protocol import EdgeHttpProtocol
+from antiphon.edge.transport.http_server import EdgeServer
 from antiphon.edge.transport.websocket_protocol import EdgeWebSocketProtocol
 
 log = structlog.get_logger()
@@ -73,7 +74,7 @@ async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[EdgeContext, st
             edge: EdgeContext = app.state.edge
             async with (
                 _status_port(edge) as edge.status_address,
-                serve_http(_config(app, edge), listener, "edge-server") as address,
+                serve_http(_server(app, edge), listener, "edge-server") as address,
             ):
                 try:
                     yield edge, f"http://{address}"
@@ -108,7 +109,7 @@ def _status_port(edge: EdgeContext) -> AbstractAsyncContextManager[str]:
     )
 
 
-def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
+def _server(app: FastAPI, edge: EdgeContext) -> EdgeServer:
     settings = edge.settings
     limiter = HttpConnectionLimiter(
         settings.request_head_s,
@@ -126,7 +127,7 @@ def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
         "budget": edge.chat_budget,
     }
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    return uvicorn.Config(
+    config = uvicorn.Config(
         app,
         http=type("HttpProtocol", (EdgeHttpProtocol,), shared),
         ws=type("WsProtocol", (EdgeWebSocketProtocol,), ws),
@@ -141,3 +142,4 @@ def _config(app: FastAPI, edge: EdgeContext) -> uvicorn.Config:
         log_config=None,
         timeout_graceful_shutdown=_SHUTDOWN_S,
     )
+    return EdgeServer(config, limiter)

@@ -21,19 +21,18 @@ Refresh = Callable[[], Awaitable[None]]
 """Takes the values that a scrape reads; called before each."""
 
 
-class _Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
+    """uvicorn's server for a service that handles signals itself."""
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The service handles signals itself, so that it can end its work first."""
+        """The service ends its work first."""
         yield
 
 
 @asynccontextmanager
-async def serve_http(
-    config: uvicorn.Config, listener: socket.socket, name: str
-) -> AsyncIterator[str]:
+async def serve_http(server: HttpServer, listener: socket.socket, name: str) -> AsyncIterator[str]:
     """Serve on a listening socket during the block, in a task of this name; yields `host:port`."""
-    server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]), name=name)
     host, port = listener.getsockname()[:2]
     try:
@@ -68,7 +67,7 @@ async def status_port(
     )
     page = f"the health page (ANTIPHON_HEALTH_HOST, {setting})"
     with closing(listen(page, host, port)) as listener:
-        async with serve_http(config, listener, "status-port") as address:
+        async with serve_http(HttpServer(config), listener, "status-port") as address:
             yield address
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from fastapi import APIRouter
@@ -88,8 +88,6 @@ class RequestBodies:
                 with _refusals():
                     receive = await self._checked(scope, receive, held)
             except HttpError as error:
-                if _closes(scope):
-                    await _discard(receive)
                 response = await http_error_response(HTTPConnection(scope), error)
                 await response(scope, receive, send)
             except ClientDisconnect:
@@ -99,7 +97,6 @@ class RequestBodies:
 
     async def _checked(self, scope: Scope, receive: Receive, held: Reservation) -> Receive:
         """The `receive` for the route. Raises what `_refusals` turns into HttpErrors."""
-        _check_framing(scope)
         route, params = self._route_of(scope)
         if route is None:
             return _LimitedBody(receive, _UNKNOWN_BYTES, _UNKNOWN_TIMEOUT_S).receive
@@ -144,16 +141,6 @@ def _has_body(scope: Scope) -> bool:
     )
 
 
-def _check_framing(scope: Scope) -> None:
-    """Raises HttpError. A proxy may read two requests where this server reads one (RFC 9112, 6.1)."""
-    names = [name for name, _ in scope["headers"]]
-    if b"transfer-encoding" in names and b"content-length" in names:
-        text = "Content-Length and Transfer-Encoding exclude each other; send one"
-        error = HttpError(400, ErrorCode.INVALID_FIELD, text, field="Content-Length")
-        error.headers = {"Connection": "close"}
-        raise error
-
-
 def _announced(scope: Scope) -> int:
     """The body's length, if the client states it; the server has checked that it is a number."""
     return int(dict(scope["headers"]).get(b"content-length", b"0"))
@@ -181,20 +168,6 @@ async def _read(body: _LimitedBody, held: Reservation) -> bytes:
         data += piece
         more = message.get("more_body", False)
     return bytes(data)
-
-
-def _closes(scope: Scope) -> bool:
-    """True if the server closes the connection after the response, as a proxy asks with HTTP/1.0."""
-    connection = dict(scope["headers"]).get(b"connection", b"").lower()
-    return bool(scope["http_version"] == "1.0" or connection == b"close")
-
-
-async def _discard(receive: Receive) -> None:
-    """Reads a small refused body. The kernel would reset the connection, and the answer with it."""
-    body = _LimitedBody(receive, _UNKNOWN_BYTES, _UNKNOWN_TIMEOUT_S)
-    with suppress(HttpError):
-        while (await body.receive()).get("more_body"):
-            pass
 
 
 class _LimitedBody:

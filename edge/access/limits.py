@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import structlog
-from prometheus_client import Counter as CounterMetric
-from starlette.requests import HTTPConnection
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from antiphon.edge.errors import BudgetExceeded, HttpError, TooManyConnections, http_error_response
+from antiphon.edge.errors import BudgetExceeded, TooManyConnections
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-
-log = structlog.get_logger()
 
 _MIB = 1024 * 1024
 
@@ -32,18 +23,12 @@ _FREE_BYTES = 1024
 SMALL_REQUEST_BYTES = _MIB
 """Chat requests up to this size are always accepted."""
 
-_MINUTE_S = 60.0
-_SWEEP_EVERY = 1024
+MINUTE_S = 60.0
+SWEEP_EVERY = 1024
 """Remove unused addresses each time the table grows by this many."""
 
 MIN_UPLOAD_RATE = 16 * 1024
 """Bytes per second: every this many bytes extend the deadline of a body or a message by one second."""
-
-_LOG_EVERY_S = 10.0
-"""Log at most this often during a flood."""
-
-_SPARE_DESCRIPTORS = 64
-"""Kept for connections to Redis and for files."""
 
 
 class TokenBucket:
@@ -57,12 +42,24 @@ class TokenBucket:
 
     def take(self, amount: float, now: float) -> bool:
         """True if `amount` was available; otherwise takes nothing."""
-        self._level = min(self._capacity, self._level + (now - self._at) * self._rate)
-        self._at = now
+        self._refill(now)
         if amount > self._level:
             return False
         self._level -= amount
         return True
+
+    def wait_for(self, amount: float, now: float, longest: float) -> float | None:
+        """Take `amount` in advance: the seconds until it is available. None, without effect: too many."""
+        self._refill(now)
+        wait = max(0.0, (amount - self._level) / self._rate)
+        if wait > longest:
+            return None
+        self._level -= amount
+        return wait
+
+    def _refill(self, now: float) -> None:
+        self._level = min(self._capacity, self._level + (now - self._at) * self._rate)
+        self._at = now
 
 
 class InputBudget:
@@ -188,7 +185,7 @@ class ConnectionLimiter:
         self._per_minute = per_minute
         self._clock = clock
         self._clients: dict[str, _Client] = {}
-        self._sweep_at = _SWEEP_EVERY
+        self._sweep_at = SWEEP_EVERY
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -226,7 +223,7 @@ class ConnectionLimiter:
         client = self._clients.get(key)
         if client is None:
             self._sweep(now)
-            rate = self._per_minute / _MINUTE_S
+            rate = self._per_minute / MINUTE_S
             bucket = TokenBucket(self._per_minute, rate, now) if self._per_minute else None
             client = self._clients[key] = _Client(bucket)
         return client
@@ -238,104 +235,6 @@ class ConnectionLimiter:
         self._clients = {
             key: client
             for key, client in self._clients.items()
-            if client.open_now or now - client.last_seen < _MINUTE_S
+            if client.open_now or now - client.last_seen < MINUTE_S
         }
-        self._sweep_at = len(self._clients) + _SWEEP_EVERY
-
-
-@dataclass(frozen=True, slots=True)
-class RequestLimit:
-    """ASGI middleware that limits the requests of one client that are not answered completely.
-
-    Connections of clients behind a proxy cannot be counted.
-    """
-
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        request = HTTPConnection(scope)
-        edge = request.app.state.edge
-        key = edge.access.client_limit_key(request)
-        try:
-            with edge.request_limiter.hold(key):
-                await self.app(scope, receive, send)
-        except TooManyConnections as error:
-            refusal = HttpError(429, ErrorCode.RATE_LIMITED, str(error), retry_after_s=1)
-            response = await http_error_response(request, refusal)
-            await response(scope, receive, send)
-
-
-class HttpConnectionLimiter:
-    """Deadlines and a per-address cap for connections that serve HTTP requests.
-
-    A connection counts until it is closed or becomes a WebSocket. `key_of` maps a peer's host to its
-    rate limit key; None: not counted. `at_once` of 0: no cap.
-    """
-
-    def __init__(
-        self,
-        timeout_s: float,
-        send_stall_s: float,
-        at_once: int,
-        key_of: Callable[[str], str | None],
-        rejected: CounterMetric,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.timeout_s = timeout_s
-        self.send_stall_s = send_stall_s
-        self._at_once = at_once
-        self._key_of = key_of
-        self._rejected = rejected
-        self._clock = clock
-        self._open = Counter[str]()
-        self._unreported = Counter[str]()
-        self._reported_at = self._warned_at = float("-inf")
-
-    def __len__(self) -> int:
-        return self._open.total()
-
-    def acquire(self, host: str) -> str | None:
-        """Count a connection; pass the result to `release`. Raises OverflowError above the cap."""
-        key = self._key_of(host)
-        if key is None:
-            return None
-        if self._at_once and self._open[key] >= self._at_once:
-            self.report("rate_limited")
-            raise OverflowError(key)
-        self._open[key] += 1
-        return key
-
-    def release(self, key: str | None) -> None:
-        """The connection is closed, or is a WebSocket now."""
-        if key is not None:
-            self._open[key] -= 1
-            if not self._open[key]:
-                del self._open[key]
-
-    def has_room(self, descriptor: int) -> bool:
-        """False if few file descriptors are left beside that of a new connection; reports it then.
-
-        The system assigns the lowest free number, so `descriptor` says how many are in use.
-        """
-        allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if allowed == resource.RLIM_INFINITY or descriptor < allowed - _SPARE_DESCRIPTORS:
-            return True
-        self.report("edge_full")
-        if (now := self._clock()) - self._warned_at >= _LOG_EVERY_S:
-            self._warned_at = now
-            remedy = "raise its hard limit of open files (ulimit -Hn), or start more edges"
-            log.warning("edge_out_of_descriptors", allowed=allowed, remedy=remedy)
-        return False
-
-    def report(self, reason: str) -> None:
-        """Count a connection that was cut off, and log it at intervals."""
-        self._rejected.labels(reason).inc()
-        self._unreported[reason] += 1
-        if (now := self._clock()) - self._reported_at >= _LOG_EVERY_S:
-            # Not a warning: browsers open spare connections and leave them idle.
-            log.info("connections_cut_off", **self._unreported)
-            self._unreported.clear()
-            self._reported_at = now
+        self._sweep_at = len(self._clients) + SWEEP_EVERY

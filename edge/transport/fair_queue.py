@@ -42,11 +42,17 @@ class FairQueue:
 
 
 class QueuedFlowControl(FlowControl):
-    """Resumes reading through the queue of all connections."""
+    """Resumes reading through the queue of all connections: it calls `take_turn`."""
 
-    def __init__(self, transport: asyncio.Transport, fair_queue: FairQueue) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        fair_queue: FairQueue,
+        take_turn: Callable[[], None],
+    ) -> None:
         super().__init__(transport)
         self._fair_queue = fair_queue
+        self._take_turn = take_turn
 
     def resume_reading(self) -> None:
         if self.read_paused:
@@ -58,6 +64,14 @@ class QueuedFlowControl(FlowControl):
             self.pause_reading()
             self.resume_reading()
 
+    def release(self) -> None:
+        """Break the reference cycle: the connection takes no further turn."""
+        self._take_turn = _nothing
+
     def _resume(self) -> None:
         if not (self.read_paused or self._transport.is_closing()):
-            self._transport.resume_reading()
+            self._take_turn()
+
+
+def _nothing() -> None:
+    pass

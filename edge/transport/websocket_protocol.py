@@ -20,10 +20,10 @@ from websockets.http11 import Request
 from websockets.protocol import OPEN
 
 from antiphon.broker.single_consumer_queue import SingleConsumerQueue
+from antiphon.edge.access.http_limits import HttpConnectionLimiter
 from antiphon.edge.access.limits import (
     MIN_UPLOAD_RATE,
     ByteBudget,
-    HttpConnectionLimiter,
     Reservation,
     TokenBucket,
 )

@@ -21,7 +21,8 @@ from typing import Any
 
 import uvicorn
 
-from antiphon.edge.access.limits import ByteBudget, HttpConnectionLimiter
+from antiphon.edge.access.http_limits import HttpConnectionLimiter
+from antiphon.edge.access.limits import ByteBudget
 from antiphon.edge.errors import ClientGone
 from antiphon.edge.json_text import Utf8Text
 from antiphon.edge.metrics import EdgeMetrics

@@ -7,10 +7,19 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from antiphon.edge.access.guards import AccessPolicy
+from antiphon.edge.access.http_limits import (
+    CHUNK_BURST,
+    CONNECTION_BURST,
+    CONNECTIONS_PER_S,
+    REQUEST_BURST,
+    REQUESTS_PER_S,
+    HttpConnectionLimiter,
+    RequestPace,
+)
 from antiphon.edge.access.limits import (
+    SWEEP_EVERY,
     ByteBudget,
     ConnectionLimiter,
-    HttpConnectionLimiter,
     InputBudget,
     TokenBucket,
 )
@@ -232,7 +241,8 @@ def test_http_connections_are_capped() -> None:
     with pytest.raises(OverflowError):
         limiter.acquire("203.0.113.5")
     assert limiter.acquire("203.0.113.6")
-    limiter.release(here[0])
+    here[0].release()
+    assert len(limiter) == 2
     assert limiter.acquire("203.0.113.5")
 
 
@@ -248,16 +258,77 @@ def test_an_ipv6_network_counts_as_one_address() -> None:
 def test_loopback_and_proxies_are_not_counted(host: str) -> None:
     limiter = _limiter(1)
     for _ in range(5):
-        assert limiter.acquire(host) is None
+        assert limiter.admit(host)
+        limiter.acquire(host)
     assert len(limiter) == 0
 
 
-def test_released_connections_leave_no_entry() -> None:
+def test_addresses_without_connections_are_forgotten() -> None:
+    clock = Clock()
+    limiter = _limiter(0, clock)
+    for number in range(3 * SWEEP_EVERY):
+        limiter.acquire(f"203.{number // 250}.0.{number % 250}").release()
+        clock.now += 1
+    assert len(limiter) == 0
+    assert len(limiter._addresses) <= SWEEP_EVERY + 60
+
+
+def test_an_address_opens_a_burst_of_connections_and_then_some_each_second() -> None:
+    clock = Clock()
+    limiter = _limiter(0, clock)
+    assert [limiter.admit("203.0.113.5") for _ in range(CONNECTION_BURST + 1)][-2:] == [True, False]
+    assert limiter.admit("203.0.113.6")
+    clock.now += 1
+    assert [limiter.admit("203.0.113.5") for _ in range(int(CONNECTIONS_PER_S) + 1)][-2:] == [
+        True,
+        False,
+    ]
+
+
+def test_a_connection_above_the_cap_is_not_admitted() -> None:
+    limiter = _limiter(1)
+    share = limiter.acquire("203.0.113.5")
+    assert not limiter.admit("203.0.113.5")
+    share.release()
+    assert limiter.admit("203.0.113.5")
+
+
+def test_small_chunks_are_counted_for_a_connection_and_for_its_address() -> None:
     limiter = _limiter(0)
-    for number in range(100):
-        limiter.release(limiter.acquire(f"203.0.113.{number}"))
-    assert len(limiter) == 0
-    assert not limiter._open
+    for _ in range(4):
+        share = limiter.acquire("203.0.113.5")
+        assert share.take_chunks(CHUNK_BURST)
+        assert not share.take_chunks(1)
+    assert not limiter.acquire("203.0.113.5").take_chunks(1), "the address has sent too many"
+    assert limiter.acquire("203.0.113.6").take_chunks(1)
+    local = limiter.acquire("127.0.0.1")
+    assert local.take_chunks(CHUNK_BURST)
+    assert not local.take_chunks(1)
+
+
+def test_requests_above_the_burst_wait_for_the_rate_of_their_address() -> None:
+    clock = Clock()
+    pace = RequestPace(clock)
+    assert [pace.delay("203.0.113.5") for _ in range(REQUEST_BURST)][-1] == 0
+    waits = [pace.delay("203.0.113.5") for _ in range(3)]
+    assert waits == pytest.approx([1 / REQUESTS_PER_S, 2 / REQUESTS_PER_S, 3 / REQUESTS_PER_S])
+    assert pace.delay("203.0.113.6") == 0
+    assert pace.delay(None) == 0
+    while pace.delay("203.0.113.5") < 9.99:
+        pass
+    with pytest.raises(TooManyConnections, match="requests a second"):
+        pace.delay("203.0.113.5")
+    clock.now += 60
+    assert pace.delay("203.0.113.5") == 0
+
+
+def test_addresses_without_requests_are_forgotten() -> None:
+    clock = Clock()
+    pace = RequestPace(clock)
+    for number in range(3 * SWEEP_EVERY):
+        pace.delay(f"address {number}")
+        clock.now += 1
+    assert len(pace) <= SWEEP_EVERY + 60
 
 
 def test_a_flood_is_logged_at_intervals() -> None:

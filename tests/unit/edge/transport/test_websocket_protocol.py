@@ -14,7 +14,8 @@ from starlette.websockets import WebSocketDisconnect
 from uvicorn.server import ServerState
 from websockets.asyncio.client import connect
 
-from antiphon.edge.access.limits import ByteBudget, HttpConnectionLimiter
+from antiphon.edge.access.http_limits import HttpConnectionLimiter
+from antiphon.edge.access.limits import ByteBudget
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.edge.transport.fair_queue import FairQueue
 from antiphon.edge.transport.websocket_protocol import EdgeWebSocketProtocol
