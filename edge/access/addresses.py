@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
@@ -14,6 +15,15 @@ ANY_ORIGIN = "*"
 
 _SUBSCRIBER_BITS = 64
 """An IPv6 subscriber gets a network with this prefix."""
+
+_AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
+"""A host and its port, and nothing else: no user, no zone of an interface, no path."""
+
+_ADDRESS = re.compile(
+    r"\[([0-9a-f:.]+)\](?::[0-9]{1,5})?|([0-9.]+)(?::[0-9]{1,5})?|([0-9a-f:.]+)", re.IGNORECASE
+)
+
+_LAST_PORT = 65_535
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
@@ -82,10 +92,10 @@ class AllowedHosts:
         self._strict = strict
 
     def allow(self, host: str | None) -> bool:
-        name = _plain_name(host_name(host))
-        if not self._strict or not name or name in self._allowed:
+        if not self._strict or not host:
             return True
-        return is_loopback(name) or parse_address(name) is not None
+        name = _plain_name(host_name(host))
+        return name in self._allowed or is_loopback(name) or parse_address(name) is not None
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:
@@ -98,32 +108,29 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 
 def same_origin(origin: str, host: str | None) -> bool:
     """Compares host and port but not the scheme, because a proxy may terminate TLS."""
-    try:
-        page, asked = urlsplit(origin), urlsplit(f"//{host or ''}")
-        ports = page.port, asked.port
-    except ValueError:  # an invalid port, or an unclosed bracket
+    scheme, _, rest = origin.partition("://")
+    default = _DEFAULT_PORTS.get(scheme)
+    page, asked = _authority(rest), _authority(host or "")
+    if default is None or page is None or asked is None:
         return False
-    default = _DEFAULT_PORTS.get(page.scheme)
-    if default is None or not page.hostname:
-        return False
-    same_port = (ports[0] or default) == (ports[1] or default)
-    return same_port and page.hostname == asked.hostname
+    return (page[0], page[1] or default) == (asked[0], asked[1] or default)
 
 
 def peer_address(connection: HTTPConnection) -> Address | None:
     """The other end of the TCP connection."""
-    return parse_address(connection.client.host) if connection.client else None
+    return parse_peer(connection.client.host) if connection.client else None
+
+
+def parse_peer(host: str) -> Address | None:
+    """The address that the system names, without the zone of a link-local one."""
+    return parse_address(host.partition("%")[0])
 
 
 def parse_address(text: str) -> Address | None:
     """Accepts a port and brackets; turns IPv4-mapped IPv6 into IPv4. None: not an address."""
-    text = text.strip().strip('"')
-    if text.startswith("["):
-        text = text[1:].partition("]")[0]
-    elif text.count(":") == 1:
-        text = text.partition(":")[0]
+    found = _ADDRESS.fullmatch(text.strip().strip('"'))
     try:
-        address = ip_address(text.partition("%")[0])
+        address = ip_address(next(filter(None, found.groups()))) if found else None
     except ValueError:
         return None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
@@ -148,10 +155,17 @@ def is_loopback(host: str) -> bool:
 
 def host_name(host: str | None) -> str:
     """A Host header without its port; empty if it is invalid."""
-    try:
-        return urlsplit(f"//{host or ''}").hostname or ""
-    except ValueError:
-        return ""
+    found = _authority(host or "")
+    return found[0] if found else ""
+
+
+def _authority(text: str) -> tuple[str, int | None] | None:
+    """The lower-case host without brackets, and its port. None: there is more, or the port is invalid."""
+    found = _AUTHORITY.fullmatch(text)
+    if found is None:
+        return None
+    port = int(found[2]) if found[2] else None
+    return None if port is not None and port > _LAST_PORT else (found[1].lower().strip("[]"), port)
 
 
 def _plain_name(name: str) -> str:
@@ -162,7 +176,12 @@ def _parse_origin(text: str) -> str:
     if text in (ANY_ORIGIN, "null"):
         return text
     parts = urlsplit(text.rstrip("/").lower())
-    if not (parts.scheme and parts.hostname) or parts.path or parts.query or parts.fragment:
+    if (
+        not (parts.scheme and _authority(parts.netloc))
+        or parts.path
+        or parts.query
+        or parts.fragment
+    ):
         raise ValueError(f"allowed_origins: {text!r} is not like https://app.example")
     default = _DEFAULT_PORTS.get(parts.scheme)
     netloc = parts.netloc

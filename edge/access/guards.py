@@ -25,7 +25,7 @@ from antiphon.edge.access.addresses import (
     TrustedProxies,
     host_name,
     is_loopback,
-    parse_address,
+    parse_peer,
     peer_address,
     rate_limit_key,
 )
@@ -175,7 +175,7 @@ class AccessPolicy:
 
     def peer_limit_key(self, host: str) -> str | None:
         """Rate limit key of a peer that has sent no request; None for loopback and for proxies."""
-        address = parse_address(host)
+        address = parse_peer(host)
         if address is None or address.is_loopback or self._proxies.trust(address):
             return None
         return rate_limit_key(address)

@@ -6,6 +6,7 @@ import pytest
 from starlette.requests import HTTPConnection
 
 from antiphon.edge.access.addresses import (
+    AllowedHosts,
     AllowedOrigins,
     TrustedProxies,
     host_name,
@@ -86,6 +87,42 @@ def test_loopback(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
+DISGUISED = (
+    *("127.0.0.1%00.evil.example", "[::1%00.evil.example]", "[::1%eth0]", "127.0.0.1%"),
+    *("evil.example@127.0.0.1", "user:password@localhost", "127.0.0.1/evil.example", "127.0.0.1#a"),
+    *(
+        "127.0.0.1?a",
+        "127.0.0.1:evil.example",
+        "127.0.0.1:99999",
+        "127.0.0.1:",
+        "[::1]evil.example",
+    ),
+    *("[::1", "127.0.0.1,evil.example", "127.0.0.1 evil.example", "127.0.0.1\\evil.example"),
+    *("localhost\t.evil.example", "\u0661.0.0.1", "evil.example"),
+)
+"""None of them is this machine, also if a parser reads no further than the address."""
+
+
+@pytest.mark.parametrize("host", DISGUISED)
+def test_a_disguised_host_is_refused(host: str) -> None:
+    assert not AllowedHosts([], strict=True).allow(host)
+    assert not is_loopback(host_name(host))
+    assert not same_origin(f"http://{host}", "127.0.0.1:80")
+    assert not same_origin("http://127.0.0.1", host)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.1:8006", "[::1]:8006", "LOCALHOST.", "a.localhost", "", None]
+)
+def test_this_machine_is_an_allowed_host(host: str | None) -> None:
+    assert AllowedHosts([], strict=True).allow(host)
+
+
+def test_the_zone_of_a_peer_does_not_matter() -> None:
+    assert caller("fe80::1%eth0", None) == "fe80::1"
+    assert caller("10.0.0.1", "203.0.113.5%evil", "10.0.0.1") == "10.0.0.1"
+
+
 def test_host_names() -> None:
     assert [host_name(h) for h in ("a:1", "[::1]:8006", "[::1]", "a", None, "[::")] == [
         *("a", "::1", "::1", "a", "", "")
@@ -101,6 +138,9 @@ OWN = {
     ("http://[::1]:8006", "[::1]:8006"): True,
     ("https://a.example", "A.EXAMPLE"): True,
     ("https://a.example", "b.example"): False,
+    ("http://evil.example@127.0.0.1:8006", "127.0.0.1:8006"): False,
+    ("http://127.0.0.1:8006/evil.example", "127.0.0.1:8006"): False,
+    ("http://127.0.0.1:8006#evil.example", "127.0.0.1:8006"): False,
     ("https://a.example", "a.example.evil.example"): False,
     ("https://evil.example/a.example", "a.example"): False,
     ("https://a.example@evil.example", "a.example"): False,
@@ -140,7 +180,15 @@ def test_a_star_allows_every_origin() -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", ["app.example", "https://", "https://a.example/path", "https://a.example?x", ""]
+    "entry",
+    [
+        "app.example",
+        "https://",
+        "https://user@a.example",
+        "https://a.example/path",
+        "https://a.example?x",
+        "",
+    ],
 )
 def test_invalid_origins(entry: str) -> None:
     with pytest.raises(ValueError, match="allowed_origins"):

@@ -107,20 +107,6 @@ async def test_the_key_is_checked_before_the_first_byte(path: str) -> None:
     assert not taken
 
 
-async def test_a_refused_body_is_discarded_if_the_connection_closes() -> None:
-    """Otherwise the kernel would reset the connection before the client has the answer."""
-    middleware, taken = _open()
-    for pieces, read in (([b"1", b"2", b"3"], 3), ([bytes(60_000)] * 5, 2)):
-        for headers, version in (((), "1.0"), (((b"connection", b"Close"),), "1.1")):
-            client = Pieces(*pieces)
-            client.released.set()
-            answer = await _post(middleware, client, "/parsed", *headers, version=version)
-            assert answer is not None
-            assert answer[0] == 401
-            assert client.read == read
-    assert not taken
-
-
 async def test_a_parsed_body_is_checked_before_the_route_runs() -> None:
     middleware, taken = _open()
     client = Pieces(b'{"a":', b"NaN}")

@@ -314,10 +314,8 @@ def test_requests_above_the_burst_wait_for_the_rate_of_their_address() -> None:
     assert waits == pytest.approx([1 / REQUESTS_PER_S, 2 / REQUESTS_PER_S, 3 / REQUESTS_PER_S])
     assert pace.delay("203.0.113.6") == 0
     assert pace.delay(None) == 0
-    while pace.delay("203.0.113.5") < 9.99:
-        pass
     with pytest.raises(TooManyConnections, match="requests a second"):
-        pace.delay("203.0.113.5")
+        waits.extend(pace.delay("203.0.113.5") for _ in range(2000))
     clock.now += 60
     assert pace.delay("203.0.113.5") == 0
 
