@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI
+import orjson
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.middleware.gzip import GZipMiddleware
@@ -35,6 +37,7 @@ from antiphon.edge.routes import (
     voices,
 )
 from antiphon.edge.routes.deps import problem_responses
+from antiphon.edge.routes.stored import COMPRESSION_LEVEL, LARGE_BYTES, StoredBody
 from antiphon.edge.settings import EdgeSettings
 
 _DESCRIPTION = """Full-duplex voice and video conversations with MiniCPM-o 4.5.
@@ -84,6 +87,17 @@ def create_app(settings: EdgeSettings) -> FastAPI:
 
 
 class _Application(FastAPI):
+    _stored: StoredBody | None = None
+
+    def setup(self) -> None:
+        """Serves the document without making it anew for each request."""
+        self.add_route("/openapi.json", self._document, include_in_schema=False)
+
+    async def _document(self, request: Request) -> Response:
+        if self._stored is None:
+            self._stored = await asyncio.to_thread(lambda: StoredBody(orjson.dumps(self.openapi())))
+        return await self._stored.response(request, "application/json")
+
     def openapi(self) -> dict[str, Any]:
         """Names the error that `invalid_request_response` sends; FastAPI documents its own."""
         document = super().openapi()
@@ -124,8 +138,6 @@ def _guarded_routes() -> APIRouter:
 _ROUTES = _guarded_routes()
 """Shared by all applications of a process, because FastAPI takes long to analyse them."""
 
-_LARGE_BYTES = 2000
-_COMPRESSION_LEVEL = 6
 _NOT_COMPRESSED = (
     *("audio/*", "image/*", "video/*", "font/*"),
     *("application/octet-stream", "application/zip", "text/event-stream"),
@@ -144,14 +156,13 @@ def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:
     }
     app.add_middleware(
         GZipMiddleware,
-        minimum_size=_LARGE_BYTES,
-        compresslevel=_COMPRESSION_LEVEL,
+        minimum_size=LARGE_BYTES,
+        compresslevel=COMPRESSION_LEVEL,
         exclude_content_types=_NOT_COMPRESSED,
     )
     app.add_middleware(
         RequestBodies, routes=_BODY_ROUTES, limit=settings.max_body_bytes, limits=limits
     )
-    app.add_middleware(RequestLimit)
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -159,3 +170,4 @@ def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:
             allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["Authorization", "Content-Type", "X-Api-Key"],
         )
+    app.add_middleware(RequestLimit)  # the outermost: it also counts what CORS answers

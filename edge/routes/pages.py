@@ -7,7 +7,6 @@ import hashlib
 import mimetypes
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from fastapi import APIRouter, Request
@@ -19,6 +18,7 @@ from antiphon.broker.errors import BrokerUnavailable
 from antiphon.edge import errors
 from antiphon.edge.context import EdgeContext
 from antiphon.edge.routes.deps import EdgeDep
+from antiphon.edge.routes.stored import StoredBody, listed
 from antiphon.shared_schemas.apps import APPS
 
 _CONTENT_SECURITY = {
@@ -97,24 +97,31 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file of the build. `brotli` is the compressed body; None if that is not smaller."""
+    """One file of the build."""
 
     media_type: str
-    body: bytes
-    brotli: bytes | None
+    stored: StoredBody
     etag: str
     immutable: bool
 
-    def headers(self, *, compressed: bool) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
         """Names that contain a hash are immutable; browsers revalidate all others."""
         cache = "public, max-age=31536000, immutable" if self.immutable else "no-cache"
-        headers = {"Cache-Control": cache, "ETag": self.etag, "Vary": "Accept-Encoding"}
-        return headers | ({"Content-Encoding": "br"} if compressed else {})
+        return {"Cache-Control": cache, "ETag": self.etag, "Vary": "Accept-Encoding"}
 
 
-@cache
-def load_pages(folder: Path) -> Mapping[str, PageFile]:
-    """By path below `folder`; empty without a build. Blocks: call it in a thread."""
+_sites: dict[Path, Mapping[str, PageFile]] = {}
+
+
+async def _site(edge: EdgeContext) -> Mapping[str, PageFile]:
+    """The files by their path; empty without a build. They are read once."""
+    folder = edge.settings.pages_dir
+    if folder not in _sites:
+        _sites[folder] = await asyncio.to_thread(_read_pages, folder)
+    return _sites[folder]
+
+
+def _read_pages(folder: Path) -> Mapping[str, PageFile]:
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {
         path.relative_to(folder).as_posix(): _read_file(path, path.relative_to(folder).as_posix())
@@ -157,9 +164,9 @@ async def framework_error_response(connection: HTTPConnection, error: Exception)
     assert isinstance(error, HTTPException)
     if error.status_code == 404 and _opens_page(connection):
         edge: EdgeContext = connection.app.state.edge
-        site = await asyncio.to_thread(load_pages, edge.settings.pages_dir)
+        site = await _site(edge)
         if _NOT_FOUND in site:
-            response = _file_answer(connection, site[_NOT_FOUND], 404)
+            response = await _file_answer(connection, site[_NOT_FOUND], 404)
             response.headers["Vary"] = "Accept, Accept-Encoding"
             return response
     return await errors.framework_error_response(connection, error)
@@ -172,7 +179,7 @@ def _opens_page(connection: HTTPConnection) -> bool:
         return False
     if path.startswith(_NO_PAGES) or path.endswith(".json"):
         return False
-    return "text/html" in _listed(connection, "accept")
+    return "text/html" in listed(connection, "accept")
 
 
 async def _is_off(edge: EdgeContext, path: str) -> bool:
@@ -186,28 +193,20 @@ async def _is_off(edge: EdgeContext, path: str) -> bool:
 
 
 async def _answer(edge: EdgeContext, request: Request, name: str, status: int = 200) -> Response:
-    site = await asyncio.to_thread(load_pages, edge.settings.pages_dir)
+    site = await _site(edge)
     if not site:
         return PlainTextResponse(_NOT_BUILT, status_code=503, headers=_HEADERS)
     file = site.get(name)
     if file is None:
         return PlainTextResponse("There is no such file.", status_code=404, headers=_HEADERS)
-    return _file_answer(request, file, status)
+    return await _file_answer(request, file, status)
 
 
-def _file_answer(request: HTTPConnection, file: PageFile, status: int) -> Response:
-    compressed = file.brotli is not None and "br" in _listed(request, "accept-encoding")
-    headers = _HEADERS | file.headers(compressed=compressed)
+async def _file_answer(request: HTTPConnection, file: PageFile, status: int) -> Response:
+    headers = _HEADERS | file.headers()
     if status == 200 and request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
-    body = file.brotli if compressed else file.body
-    return Response(body, status_code=status, headers=headers, media_type=file.media_type)
-
-
-def _listed(request: HTTPConnection, header: str) -> set[str]:
-    """The values that a header lists; weights are ignored."""
-    values = request.headers.get(header, "").split(",")
-    return {value.split(";")[0].strip().lower() for value in values}
+    return await file.stored.response(request, file.media_type, status=status, headers=headers)
 
 
 def _read_file(path: Path, name: str) -> PageFile:
@@ -215,8 +214,7 @@ def _read_file(path: Path, name: str) -> PageFile:
     compressed = path.with_name(path.name + _BROTLI_SUFFIX)
     return PageFile(
         media_type=_MEDIA_TYPES.get(path.suffix) or mimetypes.guess_type(name)[0] or "text/plain",
-        body=body,
-        brotli=compressed.read_bytes() if compressed.exists() else None,
+        stored=StoredBody(body, compressed.read_bytes() if compressed.exists() else None),
         etag=f'"{hashlib.sha256(body).hexdigest()[:20]}"',
         immutable=name.startswith(_HASHED_NAMES),
     )

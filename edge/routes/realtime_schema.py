@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
+from antiphon.edge.routes.stored import StoredBody
 from antiphon.edge.session.admission import ConnectOptions
 from antiphon.shared_schemas.states import WaitReason
 
@@ -107,6 +109,12 @@ def _add(event: Schema, *, required: bool, **properties: Schema) -> None:
         event["required"] = [*event["required"], *properties]
 
 
+@cache
+def _stored(options: ConnectOptions, version: int) -> StoredBody:
+    """At most 64: one for each combination of options."""
+    return StoredBody(orjson.dumps(schema_for(options, version)))
+
+
 class SchemaResponse(Response):
     """A JSON Schema, with its own media type."""
 
@@ -118,6 +126,7 @@ _OBJECT = {"content": {SchemaResponse.media_type: {"schema": {"type": "object"}}
 
 @router.get("/v1/realtime/schema.json", response_class=SchemaResponse, responses={200: _OBJECT})
 async def schema(
+    request: Request,
     *,
     version: Annotated[int, Query(ge=1, le=2)] = 1,
     resume: bool = False,
@@ -134,4 +143,4 @@ async def schema(
         playback_ack=playback_ack,
         transcript=transcript,
     )
-    return SchemaResponse(orjson.dumps(schema_for(options, version)))
+    return await _stored(options, version).response(request, SchemaResponse.media_type)

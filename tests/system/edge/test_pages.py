@@ -7,8 +7,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.middleware.gzip import GZipResponder
 
 from antiphon.broker.settings import BrokerSettings
+from antiphon.edge.routes.stored import LARGE_BYTES
 from support.edge_harness import RunningEdge, running_edge
 from support.redis_server import RedisServer
 
@@ -30,6 +32,7 @@ def built(tmp_path: Path) -> Path:
         (tmp_path / f"{name}.html").write_text(f"<title>{name}</title>")
     (tmp_path / "index.html.br").write_bytes(b"compressed")
     (tmp_path / "static" / "app-1a2b.js").write_text("export {};")
+    (tmp_path / "static" / "large-1a2b.js").write_text("export const a = 1;" * 200)
     (tmp_path / "favicon.svg").write_text("<svg/>")
     return tmp_path
 
@@ -71,6 +74,27 @@ async def test_cache_headers(http: httpx.AsyncClient) -> None:
     assert part.headers["content-type"].startswith("text/javascript")
     again = await http.get("/", headers={"If-None-Match": page.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/large-1a2b.js", "/openapi.json", "/v1/realtime/schema.json?resume=true"]
+)
+async def test_no_request_compresses_a_file_or_a_schema(
+    http: httpx.AsyncClient, built: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are compressed once, and kept; the middleware compresses for each request."""
+
+    def refused(*_: object) -> bytes:
+        raise AssertionError("compressed for this request")
+
+    monkeypatch.setattr(GZipResponder, "apply_compression", refused)
+    plain = await http.get(path, headers={"Accept-Encoding": "identity"})
+    for _ in range(2):
+        packed = await http.get(path, headers={"Accept-Encoding": "gzip"})
+        assert packed.headers["content-encoding"] == "gzip"
+        assert packed.headers["vary"] == "Accept-Encoding"
+        assert packed.content == plain.content
+    assert len(plain.content) > LARGE_BYTES
 
 
 async def test_brotli(http: httpx.AsyncClient) -> None:
