@@ -7,6 +7,8 @@ audio at once. The other clients are those of `bench/edge_load.py`. Their latenc
 chunk to its whole result. Another process attacks as fast as it can, and connects again when it is cut off.
 It sends `X-Forwarded-For`, so that the limits of one address apply to it.
 
+`health` is the longest time of `/health` on a new connection of somebody else.
+
 The longest iteration is that of the edge's event loop, in CPU time: other clients wait for it. The longest wait
 is the CPU time of the edge's other threads between two iterations: the loop waits for the interpreter's lock
 while a thread has it. Unlike the latency, both are meaningful on a busy machine.
@@ -46,15 +48,13 @@ from antiphon.edge.service import run as run_edge
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE
 from edge_load import load_plan, recording
+from hostile_http import DOWNLOAD, HEADERS, RECORDING, HttpAttack, http_kinds
 from processes import ROOT, private_redis, process, spent, wait_for
 
 MIB = 1024 * 1024
 CONT, TEXT, CLOSE, PING, PONG = 0, 1, 8, 9, 10
 BLOCK_FRAMES = 10_000
-RECORDING = "ab" * 16
 DOWNLOAD_BYTES = 64 * MIB
-DOWNLOAD = f"/api/sessions/{RECORDING}/assets/frontend_replay.wav"
-HEADERS = "Host: localhost\r\nX-Forwarded-For: 203.0.113.9\r\n"
 JSON_BODY = b'{"name":[' + b"[]," * 1_870_000 + b"[]]}"
 
 Outcome = Counter[str]
@@ -217,6 +217,10 @@ def _floods(start: bytes, piece: bytes) -> Callable[[Attack], Awaitable[None]]:
     return lambda attack: attack.again(lambda: attack.flood(start, piece))
 
 
+def _http(count: int, one: HttpAttack) -> Callable[[Attack], Awaitable[None]]:
+    return lambda attack: many(attack, count, lambda: one(attack.port))
+
+
 KINDS: dict[str, Callable[[Attack], Awaitable[None]]] = {
     "none": lambda _: asyncio.sleep(0),
     "empty-pings": _floods(b"", frame(PING)),
@@ -234,6 +238,7 @@ KINDS: dict[str, Callable[[Attack], Awaitable[None]]] = {
     "unread-downloads": lambda to: many(to, 300, lambda: to.unread(DOWNLOAD)),
     "json": lambda to: to.again(lambda: to.request("POST /api/assets/ref_audio", JSON_BODY)),
     "connections": lambda to: many(to, 500, to.idle),
+    **{name: _http(count, one) for name, (count, one) in http_kinds().items()},
 }
 
 
@@ -261,6 +266,21 @@ async def watch_memory(edge: psutil.Process, seen: list[int]) -> None:
         await asyncio.sleep(0.1)
 
 
+async def watch_health(port: int, seen: list[float]) -> None:
+    """The time of a request on a new connection, of a client that has nothing to do with the others."""
+    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    while True:
+        began = time.monotonic()
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request)
+            await reader.readline()
+            writer.close()
+        finally:
+            seen.append(time.monotonic() - began)
+        await asyncio.sleep(0.1)
+
+
 async def measure(port: int, edge: psutil.Process, kind: str, plan: LoadPlan) -> dict[str, Any]:
     """Put the load on the edge, with an attack from its first second to its last."""
     before, seen, attackers = list[int](), list[float](), list[subprocess.Popen[bytes]]()
@@ -276,17 +296,23 @@ async def measure(port: int, edge: psutil.Process, kind: str, plan: LoadPlan) ->
             attackers.append(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE))
         return ProcessUsage.of({})
 
-    grown: list[int] = []
-    watching = asyncio.create_task(watch_memory(edge, grown))
+    grown, health = list[int](), list[float]()
+    watching = [
+        asyncio.create_task(watch_memory(edge, grown)),
+        asyncio.create_task(watch_health(port, health)),
+    ]
     url, inputs = f"ws://127.0.0.1:{port}", LoadInputs.of([recording(INPUT_RATE)], 1.0)
     report = report_of(await run_load(url, ClientOptions(), plan, inputs, usage), {})
-    watching.cancel()
+    for task in watching:
+        task.cancel()
+    await asyncio.wait(watching)
     output, _ = await asyncio.to_thread(attackers[0].communicate)
     latency = report["kinds"]["audio"]
     return {
         "kind": kind,
         "p50_ms": latency["latency_ms"].get("p50"),
         "p99_ms": latency["latency_ms"].get("p99"),
+        "health_ms": max(health) * 1000,
         "lost": latency["lost"],
         "edge_cpu": (seen[-1] - seen[0]) / plan.seconds,
         "rss_growth_mib": (max(grown, default=0) - before[0]) / MIB,
@@ -340,7 +366,7 @@ def row_of(result: dict[str, Any]) -> str:
         result["kind"],
         *(
             f"{result[name]:.0f}"
-            for name in ("p50_ms", "p99_ms", "lost", "iteration_ms", "wait_ms")
+            for name in ("p50_ms", "p99_ms", "health_ms", "lost", "iteration_ms", "wait_ms")
         ),
         f"{result['edge_cpu']:.0%}",
         f"{result['rss_growth_mib']:.0f}",
@@ -371,6 +397,7 @@ def main() -> None:
         "attack",
         "p50 ms",
         "p99 ms",
+        "health ms",
         "lost",
         "longest iteration ms",
         "longest wait ms",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from threading import Lock
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -23,6 +24,7 @@ class StoredBody:
 
     body: bytes
     brotli: bytes | None = None
+    _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     @cached_property
     def gzip(self) -> bytes | None:
@@ -47,12 +49,17 @@ class StoredBody:
             own["Content-Encoding"] = encoding
         return Response(body, status_code=status, headers=own, media_type=media_type)
 
+    def _compress(self) -> bytes | None:
+        """Many requests may arrive before it is done."""
+        with self._lock:
+            return self.gzip
+
     async def _encoded(self, accepted: set[str]) -> tuple[str, bytes]:
         if "br" in accepted and self.brotli is not None:
             return "br", self.brotli
         if "gzip" in accepted:
             if "gzip" not in self.__dict__:
-                await asyncio.to_thread(getattr, self, "gzip")
+                await asyncio.to_thread(self._compress)
             if self.gzip is not None:
                 return "gzip", self.gzip
         return "", self.body

@@ -34,11 +34,11 @@ class Refused(Exception):
         code: ErrorCode = ErrorCode.INVALID_FIELD,
         *,
         field: str | None = None,
-        reason: str = "invalid_request",
+        counted_as: str = "invalid_request",
     ) -> None:
         super().__init__(text)
         self.status = status
-        self.reason = reason
+        self.counted_as = counted_as
         self._later = status == HTTPStatus.SERVICE_UNAVAILABLE
         self._problem = Problem(
             error=text, message=text, code=code, field=field, retryable=self._later

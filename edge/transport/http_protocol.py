@@ -207,7 +207,7 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         small, self._small_chunks = self._small_chunks, 0
         if small and self._share and not self._share.take_chunks(small):
             text = f"too many chunks of less than {SMALL_CHUNK_BYTES} bytes; send larger ones"
-            raise Refused(400, text, reason="too_many_chunks")
+            raise Refused(400, text, counted_as="too_many_chunks")
 
     # --- the parser's events ---
 
@@ -321,7 +321,7 @@ class EdgeHttpProtocol(HttpToolsProtocol):
 
     def _refuse(self, refused: Refused) -> None:
         """Answer and end the connection; after the answers to earlier requests, if some are missing."""
-        self.connection_limiter.report(refused.reason)
+        self.connection_limiter.report(refused.counted_as)
         self._cut = True
         if self._busy and self._in_head:
             self.cycle.keep_alive = False

@@ -93,7 +93,9 @@ def test_every_error_code_has_a_row_with_the_close_code_that_the_edge_sends() ->
 def counted_reasons() -> set[str]:
     """Reasons of rejections that are no codes of errors."""
     source = "".join(path.read_text() for path in (ROOT / "edge").rglob("*.py"))
-    return set(re.findall(r'(?:\.report\(|_cut_off\("[\w ]+", )"(\w+)"', source))
+    return set(
+        re.findall(r'(?:\.report\(|counted_as(?:: str)? ?= ?|_cut_off\("[\w ]+", )"(\w+)"', source)
+    )
 
 
 def test_reasons_of_rejections_exist() -> None:
