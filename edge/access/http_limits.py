@@ -29,8 +29,8 @@ REQUEST_BURST = 1000
 
 _LONGEST_WAIT_S = 10.0
 
-CONNECTIONS_PER_S = 50.0
-CONNECTION_BURST = 500
+CONNECTIONS_PER_S = 100.0
+CONNECTION_BURST = 1000
 """New connections of one address. Those above it are closed."""
 
 CHUNKS_PER_S = 500.0
@@ -147,7 +147,7 @@ class HttpConnectionLimiter:
     """Deadlines, and limits per address, for connections that serve HTTP requests.
 
     A connection counts until it is closed or becomes a WebSocket. `key_of` maps a peer's host to its
-    rate limit key; None: not counted. `at_once` of 0: no cap.
+    rate limit key; None: not counted. `at_once` of 0: no cap, and no limit on new connections.
     """
 
     def __init__(
@@ -176,11 +176,10 @@ class HttpConnectionLimiter:
     def admit(self, host: str) -> bool:
         """Count a new connection before it is served. False: close it, its address opens too many."""
         key = self._key_of(host)
-        if key is None:
+        if key is None or not self._at_once:
             return True
-        address, now = self._address(key), self._clock()
-        full = self._at_once and address.open_now >= self._at_once
-        if full or not address.connects.take(1, now):
+        address = self._address(key)
+        if address.open_now >= self._at_once or not address.connects.take(1, self._clock()):
             self.report("rate_limited")
             return False
         return True

@@ -243,6 +243,7 @@ class EdgeHttpProtocol(HttpToolsProtocol):
             raise Refused(400, "a WebSocket handshake must wait for the answers before it")
         version = self.parser.get_http_version()
         check_head(version, self.url, self.headers, websocket=websocket)
+        self._unset_keepalive_if_required()  # the request may have waited behind another one
         super().on_headers_complete()
         if not websocket:
             self.cycle.transport = _AnswerTransport(self)  # type: ignore[assignment]

@@ -63,8 +63,10 @@ class IterationCounter:
 
 
 def limiter_of(stall_s: float = 60.0, *, address: str | None = None) -> HttpConnectionLimiter:
-    """Without a cap; counts all connections as those of `address`."""
-    return HttpConnectionLimiter(60.0, stall_s, 0, lambda _: address, EdgeMetrics("edge").rejected)
+    """Counts all connections as those of `address`; None: without a cap."""
+    return HttpConnectionLimiter(
+        60.0, stall_s, 100, lambda _: address, EdgeMetrics("edge").rejected
+    )
 
 
 def protocols(

@@ -275,7 +275,7 @@ def test_addresses_without_connections_are_forgotten() -> None:
 
 def test_an_address_opens_a_burst_of_connections_and_then_some_each_second() -> None:
     clock = Clock()
-    limiter = _limiter(0, clock)
+    limiter = _limiter(9, clock)
     assert [limiter.admit("203.0.113.5") for _ in range(CONNECTION_BURST + 1)][-2:] == [True, False]
     assert limiter.admit("203.0.113.6")
     clock.now += 1
@@ -283,6 +283,11 @@ def test_an_address_opens_a_burst_of_connections_and_then_some_each_second() -> 
         True,
         False,
     ]
+
+
+def test_without_a_cap_all_connections_are_admitted() -> None:
+    limiter = _limiter(0)
+    assert all(limiter.admit("203.0.113.5") for _ in range(CONNECTION_BURST + 1))
 
 
 def test_a_connection_above_the_cap_is_not_admitted() -> None:
