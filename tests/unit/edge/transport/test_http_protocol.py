@@ -281,26 +281,6 @@ async def test_pipelined_requests_are_answered_in_their_order() -> None:
     assert [part.split(b"\r\n\r\n")[1] for part in received.split(ANSWER)[1:]] == expected
 
 
-async def test_a_request_that_waited_behind_others_may_take_longer_than_an_idle_connection() -> (
-    None
-):
-    class Http(EdgeHttpProtocol):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            self.timeout_keep_alive = 0.05  # type: ignore[assignment]
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["path"] == "/last":
-            await asyncio.sleep(0.3)
-        await respond(send, scope["path"].encode())
-
-    filler = b"X: " + b"a" * PIECE_BYTES + b"\r\n\r\n"
-    async with serving(app, http=Http) as (address, _):
-        received = await exchange(address, GET + GET + LAST[:-2] + filler)
-    assert received.count(ANSWER) == 3
-    assert received.endswith(b"/last")
-
-
 async def test_a_flood_of_pipelined_requests_ends_the_connection() -> None:
     tiny = b"GET / HTTP/1.1\r\nHost:\r\n\r\n"
     received = await answers(ignore_body, tiny * 50_000)
