@@ -48,7 +48,7 @@ from antiphon.edge.service import run as run_edge
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE
 from edge_load import load_plan, recording
-from hostile_http import DOWNLOAD, HEADERS, RECORDING, HttpAttack, http_kinds
+from hostile_http import DOWNLOAD, HEADERS, RECORDING, HttpAttack, http_kinds, watch_health
 from processes import ROOT, private_redis, process, spent, wait_for
 
 MIB = 1024 * 1024
@@ -263,21 +263,6 @@ async def measured_edge() -> str:
 async def watch_memory(edge: psutil.Process, seen: list[int]) -> None:
     while True:
         seen.append(edge.memory_info().rss)
-        await asyncio.sleep(0.1)
-
-
-async def watch_health(port: int, seen: list[float]) -> None:
-    """The time of a request on a new connection, of a client that has nothing to do with the others."""
-    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    while True:
-        began = time.monotonic()
-        try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(request)
-            await reader.readline()
-            writer.close()
-        finally:
-            seen.append(time.monotonic() - began)
         await asyncio.sleep(0.1)
 
 

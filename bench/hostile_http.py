@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -87,6 +88,21 @@ async def knock(port: int) -> str:
     return "connected"
 
 
+async def watch_health(port: int, seen: list[float]) -> None:
+    """The time of a request on a new connection, of a client that has nothing to do with the others."""
+    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    while True:
+        began = time.monotonic()
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request)
+            await reader.readline()
+            writer.close()
+        finally:
+            seen.append(time.monotonic() - began)
+        await asyncio.sleep(0.1)
+
+
 async def _head(reader: asyncio.StreamReader) -> tuple[int, int]:
     """The status and the length of the body."""
     lines = (await reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
@@ -108,6 +124,11 @@ _GZIP = "Accept-Encoding: gzip"
 _CHUNKED = "Transfer-Encoding: chunked"
 _ENDLESS = "Content-Length: 10000000000"
 _ONE_BYTE = b"1\r\n \r\n" * 10_000
+_LONG = "Content-Length: 100000000"
+_PART = (
+    b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n'
+    b"Content-Type: audio/wav\r\n\r\nRIFF\xff\xff\xff\x7fWAVEfmt "
+)
 _FORM = "Content-Type: multipart/form-data; boundary=b"
 
 
@@ -135,8 +156,10 @@ def http_kinds() -> Mapping[str, tuple[int, HttpAttack]]:
             partial(stream, start=head("POST /nowhere", _ENDLESS), piece=bytes(65_536)),
         ),
         "uploads": (
-            16,
-            partial(stream, start=head(f"POST {_UPLOAD}", _ENDLESS, _FORM), piece=bytes(65_536)),
+            8,
+            partial(
+                stream, start=head(f"POST {_UPLOAD}", _LONG, _FORM) + _PART, piece=bytes(65_536)
+            ),
         ),
         "bytewise-bodies": (
             190,

@@ -17,6 +17,15 @@ MAX_TARGET_BYTES = 8 * 1024
 MAX_FRAMING_BYTES = 32 * 1024
 """Of a head, of trailers, and of what chunks have beside their data. A piece of input may exceed it."""
 
+MAX_PIPELINED = 32
+"""Requests of a connection that wait for the answer to an earlier one."""
+
+SMALL_CHUNK_BYTES = 1024
+"""Smaller chunks are limited by their number; their cost does not depend on their size."""
+
+CHUNK_FRAMING_BYTES = 16
+"""Of a chunk's size and line ends; what exceeds it counts as framing."""
+
 _VERSIONS = ("1.0", "1.1")
 _LENGTHS = ("Content-Length", "Transfer-Encoding")
 _BODY_HEADERS = (b"content-length", b"transfer-encoding")

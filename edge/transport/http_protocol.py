@@ -12,9 +12,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from antiphon.edge.access.http_limits import ConnectionShare, HttpConnectionLimiter
 from antiphon.edge.transport.fair_queue import BULK_BYTES, FairQueue, QueuedFlowControl
 from antiphon.edge.transport.http_checks import (
+    CHUNK_FRAMING_BYTES,
     MAX_FRAMING_BYTES,
     MAX_HEADERS,
+    MAX_PIPELINED,
     MAX_TARGET_BYTES,
+    SMALL_CHUNK_BYTES,
     Refused,
     body_length,
     check_head,
@@ -29,15 +32,6 @@ PIECE_BYTES = 2048
 
 EVENTS_PER_TURN = 256
 """Events of the parser on one connection. Then other connections are served."""
-
-MAX_PIPELINED = 32
-"""Requests of a connection that wait for the answer to an earlier one."""
-
-SMALL_CHUNK_BYTES = 1024
-"""Smaller chunks are limited by their number; their cost does not depend on their size."""
-
-_CHUNK_FRAMING_BYTES = 16
-"""Of a chunk's size and line ends; what exceeds it counts as framing."""
 
 REFUSED_BODY_BYTES = 64 * 1024
 REFUSED_BODY_S = 10.0
@@ -267,7 +261,7 @@ class EdgeHttpProtocol(HttpToolsProtocol):
                 self._linger()
 
     def on_chunk_complete(self) -> None:
-        self._framing = max(0, self._framing - _CHUNK_FRAMING_BYTES)
+        self._framing = max(0, self._framing - CHUNK_FRAMING_BYTES)
         if self._chunk < SMALL_CHUNK_BYTES:
             self._small_chunks += 1
 
