@@ -19,6 +19,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.edge.access import bodies
 from antiphon.edge.recordings.store import UPLOADS_FOLDER
 from support.edge_harness import WITHIN_S, RunningEdge, running_edge
+from support.edge_protocols import exchange
 from support.recordings import recorded
 from support.stack import until
 
@@ -157,12 +158,6 @@ async def test_the_file_name_is_ignored(
     assert {path.name for path in tmp_path.iterdir()} == {"sessions"}
 
 
-async def endless(first: bytes, pieces: int) -> AsyncIterator[bytes]:
-    yield first
-    for _ in range(pieces):
-        yield bytes(64 * 1024)
-
-
 async def test_the_size_limit_applies_during_the_upload(
     http: httpx.AsyncClient, root: Path, recording: str
 ) -> None:
@@ -173,8 +168,13 @@ async def test_the_size_limit_applies_during_the_upload(
     for sent in (body(exact + b"x", "audio/wav"), form(exact + b"x", "audio/wav")):
         answer = await http.post(url(recording), **sent)
         assert (answer.status_code, answer.json()["code"]) == (413, "message_too_large")
-    unmeasured = {**body(b"", "audio/wav"), "content": endless(wav(), 1600)}  # 100 MB in chunks
-    assert (await http.post(url(recording), **unmeasured)).status_code == 413
+    address = http.base_url.host, http.base_url.port or 80
+    head = f"POST {url(recording)} HTTP/1.1\r\nHost: localhost\r\nContent-Type: audio/wav\r\n"
+    chunks = (b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (wav(), *[bytes(65_536)] * 1600))
+    unmeasured = await exchange(
+        address, f"{head}Transfer-Encoding: chunked\r\n\r\n".encode(), *chunks
+    )
+    assert unmeasured.startswith(b"HTTP/1.1 413 "), "100 MB in chunks"
     assert uploaded(root, recording) == before
     assert leftovers(root) == []
 
