@@ -92,6 +92,11 @@ def check_head(version: str, target: bytes, headers: Headers, *, websocket: bool
         raise Refused(400, "a WebSocket handshake has no body", field="Content-Length")
 
 
+def no_room() -> Refused:
+    text = "this edge has no room for another connection; try again"
+    return Refused(HTTPStatus.SERVICE_UNAVAILABLE, text, ErrorCode.QUEUE_FULL)
+
+
 def too_long_a_head() -> Refused:
     text = f"a request has at most {MAX_HEADERS} headers of {MAX_FRAMING_BYTES} bytes together"
     return Refused(431, text)

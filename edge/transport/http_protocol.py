@@ -21,11 +21,11 @@ from antiphon.edge.transport.http_checks import (
     Refused,
     body_length,
     check_head,
+    no_room,
     not_http,
     too_long_a_head,
 )
 from antiphon.edge.transport.reader_watch import ReaderWatch
-from antiphon.shared_schemas.errors import ErrorCode
 
 PIECE_BYTES = 2048
 """Input for one call of the parser: at most 400 events, 0.2 ms."""
@@ -42,11 +42,6 @@ _LINGER_S = 3.0
 
 _LARGE_PIECE_BYTES = 16 * 1024
 """Larger pieces of a response are sent in turns."""
-
-
-_FULL = Refused(
-    503, "this edge has no room for another connection; try again", ErrorCode.QUEUE_FULL
-)
 
 
 class EdgeHttpProtocol(HttpToolsProtocol):
@@ -146,7 +141,7 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         if self._ended:
             return
         if not self._has_room:
-            self.transport.write(_FULL.response())
+            self.transport.write(no_room().response())
             self.transport.close()
         elif self.pipeline:
             self.flow.pause_reading()

@@ -66,7 +66,6 @@ def _post(
     client: Pieces,
     path: str,
     *headers: tuple[bytes, bytes],
-    version: str = "1.1",
 ) -> asyncio.Task[tuple[int, dict[str, Any]] | None]:
     counter = Counter("rejections", "For the test.", ["reason"], registry=CollectorRegistry())
     edge = SimpleNamespace(metrics=SimpleNamespace(rejected=counter), access=None)
@@ -74,7 +73,7 @@ def _post(
         "type": "http",
         "method": "POST",
         "path": path,
-        "http_version": version,
+        "http_version": "1.1",
         "headers": [(b"transfer-encoding", b"chunked"), *headers],
         "app": SimpleNamespace(state=SimpleNamespace(edge=edge)),
     }
