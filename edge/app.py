@@ -36,6 +36,7 @@ from antiphon.edge.routes import (
     recordings,
     sockets,
     status,
+    upgrade,
     voices,
 )
 from antiphon.edge.routes.deps import problem_responses
@@ -47,7 +48,7 @@ _DESCRIPTION = """Full-duplex voice and video conversations with MiniCPM-o 4.5.
 Conversations run over WebSockets: `/ws/duplex/{session_id}`, `/ws/half_duplex/{session_id}`,
 `/v1/realtime?mode=video|audio|chat` and `/ws/chat`."""
 
-_OPEN = (status.public_router, pages.router)
+_OPEN = (status.public_router, upgrade.router, pages.router)
 _CLIENT = (
     status.router,
     sockets.router,
@@ -78,6 +79,10 @@ def create_app(settings: EdgeSettings) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,  # the pages have their own, which loads nothing from other servers
         redoc_url=None,
+        redirect_slashes=False,  # `pages.framework_error_response` redirects to relative addresses
+        servers=[
+            {"url": "."}
+        ],  # relative to this description, which may be below a path of a proxy
     )
     app.router.routes.extend(_ROUTES.routes)
     _prepare(app.router.routes)

@@ -203,6 +203,13 @@ class Problem(BaseModel):
     field: str | None = None
 
 
+_STATUS_HEADERS = {
+    401: {"WWW-Authenticate": "Bearer"},
+    426: {"Upgrade": "websocket", "Connection": "Upgrade"},
+}
+"""Headers that HTTP requires with a status."""
+
+
 class HttpError(HTTPException):
     """An HTTP error with a `Problem` body. It also rejects a WebSocket that is not accepted yet."""
 
@@ -215,9 +222,9 @@ class HttpError(HTTPException):
         field: str | None = None,
         retry_after_s: int | None = None,
     ) -> None:
-        headers = {"Retry-After": str(retry_after_s)} if retry_after_s is not None else {}
-        if status == 401:
-            headers["WWW-Authenticate"] = "Bearer"
+        headers = dict(_STATUS_HEADERS.get(status, {}))
+        if retry_after_s is not None:
+            headers["Retry-After"] = str(retry_after_s)
         super().__init__(status, message, headers)
         self.code = code
         self.field = field

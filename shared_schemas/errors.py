@@ -40,6 +40,7 @@ class ErrorCode(StrEnum):
     PAGE_OFF = "page_off"
     NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
+    UPGRADE_REQUIRED = "upgrade_required"
     VOICES_FULL = "voices_full"
     SHARES_FULL = "shares_full"
     NO_RECORDINGS = "no_recordings"

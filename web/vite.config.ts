@@ -41,10 +41,13 @@ const layerOrder: Plugin = {
 /** Tags that install the pages as an app. */
 const headTags: Plugin = {
   name: "head-tags",
-  transformIndexHtml: () => [
-    { tag: "link", attrs: { rel: "manifest", href: "/manifest.webmanifest" } },
-    { tag: "link", attrs: { rel: "apple-touch-icon", href: "/apple-touch-icon.png" } },
-  ],
+  transformIndexHtml: (_html, { server }) => {
+    const home = server ? "/" : "./";
+    return [
+      { tag: "link", attrs: { rel: "manifest", href: `${home}manifest.webmanifest` } },
+      { tag: "link", attrs: { rel: "apple-touch-icon", href: `${home}apple-touch-icon.png` } },
+    ];
+  },
 };
 
 /** In development, `/omni` answers with `omni.html`, as the edge does. */
@@ -61,7 +64,7 @@ const pagePaths: Plugin = {
 };
 
 const EVERY_PAGE =
-  /node_modules\/(@lit|lit|lit-element|lit-html|lucide|valibot)\/|src\/(shell|i18n|state)\/|src\/ui\/(base-element|controls|dialog|icon|page-build|toasts)\.ts|src\/api\/(http|catalog|answers)\.ts/;
+  /node_modules\/(@lit|lit|lit-element|lit-html|lucide|valibot)\/|src\/(shell|i18n|state)\/|src\/ui\/(base-element|controls|dialog|icon|page-build|toasts)\.ts|src\/api\/(http|catalog|answers|site)\.ts/;
 
 /** In one file, because every file costs a request with headers of almost a kilobyte. */
 function isInEveryPage(id: string): boolean {
@@ -70,6 +73,7 @@ function isInEveryPage(id: string): boolean {
 
 export default defineConfig({
   root,
+  base: "./", // the edge adds `../` for the depth of a page's path
   appType: "mpa",
   plugins: [layerOrder, headTags, pagePaths, scriptTags],
   build: {

@@ -87,7 +87,10 @@ class SessionOver(ClientError):
 
 
 _REFUSALS = {401: Unauthorized, 403: Forbidden, 503: ServiceUnavailable}
-_REMEDIES = {401: "; pass `api_key`, `--api-key` or ANTIPHON_API_KEY"}
+_REMEDIES = {
+    401: "; pass `api_key`, `--api-key` or ANTIPHON_API_KEY",
+    426: "; the client sent both headers, so a proxy on the way to the server removed them",
+}
 
 
 def connection_error(address: str, error: Exception, proxy: str | None = None) -> CannotConnect:

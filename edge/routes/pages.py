@@ -6,13 +6,15 @@ import asyncio
 import hashlib
 import mimetypes
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
+from starlette.routing import Match
 
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.edge import errors
@@ -79,6 +81,8 @@ With pip, install it from there:    pip install .
 Its protocols and its API work without them.
 """
 
+_HTML = "text/html"
+_MOST_FOLDERS = 20
 _BROTLI_SUFFIX = ".br"
 _HASHED_NAMES = "static/"
 _MEDIA_TYPES = {
@@ -103,6 +107,19 @@ class PageFile:
     stored: StoredBody
     etag: str
     immutable: bool
+    _deeper: dict[str, StoredBody] = field(default_factory=dict, repr=False, compare=False)
+
+    def at_depth(self, home: str) -> StoredBody:
+        """The file for a path from which `home` leads to the home page.
+
+        The build writes addresses for paths beside the home page.
+        """
+        if self.media_type != _HTML or home == "./":
+            return self.stored
+        if home not in self._deeper:
+            body = self.stored.body.replace(b'="./', f'="{home}'.encode())
+            self._deeper[home] = StoredBody(body)
+        return self._deeper[home]
 
     def headers(self) -> dict[str, str]:
         """Names that contain a hash are immutable; browsers revalidate all others."""
@@ -146,7 +163,23 @@ async def asset(edge: EdgeDep, request: Request, name: str) -> Response:
 
 async def alias(request: Request) -> RedirectResponse:
     """Alternative path of a page."""
-    return RedirectResponse(_ALIASES[request.url.path.rstrip("/")], status_code=302)
+    page_path = _ALIASES[request.url.path.rstrip("/")]
+    return RedirectResponse(home_from(request) + page_path.removeprefix("/"), status_code=302)
+
+
+def home_from(connection: HTTPConnection) -> str:
+    """The relative address of the home page, such as `../`.
+
+    A proxy may serve this edge below a path that it removes from requests.
+    """
+    raw: bytes = connection.scope["raw_path"]
+    return "../" * (raw.count(b"/") - 1) or "./"
+
+
+def _is_deep(connection: HTTPConnection) -> bool:
+    """No page is so far below the home page; each folder lengthens all addresses of the answer."""
+    raw: bytes = connection.scope["raw_path"]
+    return raw.count(b"/") > _MOST_FOLDERS
 
 
 for _path in _FILES:
@@ -159,9 +192,12 @@ for _path in _ALIASES:
 async def framework_error_response(connection: HTTPConnection, error: Exception) -> Response:
     """Exception handler for errors that the framework raises, as `errors.framework_error_response`.
 
+    A path with or without a slash at its end is redirected to the route that has it the other way.
     A browser that opens an unknown path gets a page.
     """
     assert isinstance(error, HTTPException)
+    if error.status_code == 404 and (moved := _other_slash(connection)) is not None:
+        return RedirectResponse(moved)
     if error.status_code == 404 and _opens_page(connection):
         edge: EdgeContext = connection.app.state.edge
         site = await _site(edge)
@@ -172,10 +208,24 @@ async def framework_error_response(connection: HTTPConnection, error: Exception)
     return await errors.framework_error_response(connection, error)
 
 
+def _other_slash(connection: HTTPConnection) -> str | None:
+    """The relative address of the route whose path differs in the slash at its end only.
+
+    The framework redirects to an absolute one, which lacks what a proxy has removed.
+    """
+    path: str = connection.scope["path"]
+    bare = path.rstrip("/")
+    scope = {**connection.scope, "path": f"{path}/" if bare == path else bare}
+    if not bare or _is_deep(connection) or all(route.matches(scope)[0] is Match.NONE for route in connection.app.routes):
+        return None
+    query = f"?{connection.url.query}" if connection.url.query else ""
+    return home_from(connection) + quote(scope["path"].lstrip("/")) + query
+
+
 def _opens_page(connection: HTTPConnection) -> bool:
     """True for a request of a browser's address bar or of a link. Other clients do not name HTML."""
     path = connection.url.path
-    if connection.scope.get("method") not in ("GET", "HEAD"):
+    if connection.scope.get("method") not in ("GET", "HEAD") or _is_deep(connection):
         return False
     if path.startswith(_NO_PAGES) or path.endswith(".json"):
         return False
@@ -206,7 +256,8 @@ async def _file_answer(request: HTTPConnection, file: PageFile, status: int) -> 
     headers = _HEADERS | file.headers()
     if status == 200 and request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
-    return await file.stored.response(request, file.media_type, status=status, headers=headers)
+    stored = file.at_depth(home_from(request))
+    return await stored.response(request, file.media_type, status=status, headers=headers)
 
 
 def _read_file(path: Path, name: str) -> PageFile:

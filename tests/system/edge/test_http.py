@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
+import orjson
 import pytest
 
 from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.registry import Abilities
 from antiphon.shared_schemas.states import SessionKind, WorkerState
 from support.control_plane import report
-from support.edge_harness import RunningEdge, played_worker, prepared_session
+from support.edge_harness import RunningEdge, played_worker, prepared_session, running_edge
 
 FILES = ("/api/sessions/{session_id}/assets/{asset_path}", "/api/sessions/{session_id}/download")
 """Routes whose answer is not JSON."""
@@ -137,6 +141,34 @@ async def test_the_routes_are_documented(http: httpx.AsyncClient) -> None:
             schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
             assert "$ref" in schema
             assert operation["description"]
+
+
+@pytest.mark.parametrize(
+    ("version", "headers"),
+    [
+        ("1.0", "Connection: close"),  # as nginx sends it unless it is configured for WebSockets
+        ("1.1", "Upgrade: websocket"),
+        ("1.1", "Connection: Upgrade"),
+    ],
+)
+async def test_a_websocket_path_without_upgrade_names_the_proxy(
+    settings: BrokerSettings, version: str, headers: str
+) -> None:
+    """Without a key too: a browser sends it in a header of the handshake."""
+    async with running_edge(settings, api_keys=("a-key-that-is-long-enough",)) as edge:
+        paths = ("/ws/duplex/adx_1", "/ws/half_duplex/hdx_1", "/ws/chat", "/v1/realtime?mode=audio")
+        for path in paths:
+            reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(edge.url).port)
+            head = f"GET {path} HTTP/{version}\r\nHost: 127.0.0.1\r\n{headers}\r\n\r\n"
+            writer.write(head.encode())
+            answer = (await reader.readuntil(b"}")).decode()
+            writer.close()
+            head, _, body = answer.partition("\r\n\r\n")
+            assert head.startswith("HTTP/1.1 426 "), path
+            assert "\r\nupgrade: websocket" in head.lower()
+            problem = orjson.loads(body)
+            assert (problem["code"], problem["retryable"]) == ("upgrade_required", False)
+            assert all(word in problem["error"] for word in ("WebSockets", "proxy", "`Connection`"))
 
 
 @pytest.mark.parametrize(

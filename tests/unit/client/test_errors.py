@@ -58,6 +58,14 @@ async def test_a_refusal_without_words_has_the_status() -> None:
             await open_socket(f"ws://127.0.0.1:{port}/", {})
 
 
+async def test_a_proxy_that_passes_no_websockets() -> None:
+    body = b'{"error":"a proxy must pass the headers `Upgrade` and `Connection`"}'
+    words = r"\(426\): a proxy must pass .*; the client sent both headers, so a proxy on the way"
+    async with _server(_refusal(426, "Upgrade Required", body)) as port:
+        with pytest.raises(CannotConnect, match=words):
+            await open_socket(f"ws://127.0.0.1:{port}/ws/duplex/adx_1", {})
+
+
 async def test_a_path_without_an_edge() -> None:
     async with _server(_refusal(403, "Forbidden", b"")) as port:
         with pytest.raises(Forbidden, match=r"\(403\): Forbidden; check that an edge is at this"):

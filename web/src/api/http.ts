@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { Store } from "../state/store.ts";
+import { siteUrl } from "./site.ts";
 
 /** `client` opens sessions, `admin` may do everything. */
 export type KeyRole = "client" | "admin";
@@ -162,7 +163,7 @@ async function send(path: string, options: ApiRequest, role: KeyRole): Promise<R
   }
   if (options.signal) init.signal = options.signal;
   try {
-    return await fetch(path, init);
+    return await fetch(siteUrl(path), init);
   } catch (error) {
     if (options.signal?.aborted) throw error;
     throw new ApiError(0, "unreachable", "cannot reach the server");

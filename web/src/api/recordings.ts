@@ -1,6 +1,7 @@
 import type { Recording, RecordingMeta, ShareLink, WaveformPeaks } from "./answers.ts";
 import * as answers from "./answers.ts";
 import { fetchApi, fetchJson } from "./http.ts";
+import { siteUrl } from "./site.ts";
 
 /** Base path of a recording's routes. `name` is a recording id or a share token. */
 const path = (name: string) => `/api/sessions/${encodeURIComponent(name)}`;
@@ -27,7 +28,7 @@ export function replayAudio(meta: RecordingMeta): string | null {
   return opus && plays ? opus : wav;
 }
 
-/** Returns the URL of a file. Opening it may need a key. */
+/** Returns the path of a file. Opening it may need a key. */
 export function assetPath(name: string, file: string): string {
   return `${path(name)}/assets/${file.split("/").map(encodeURIComponent).join("/")}`;
 }
@@ -45,7 +46,7 @@ export async function browserUpload(name: string): Promise<BrowserUpload | null>
   return { path: found.path, size_bytes: found.size_bytes ?? 0 };
 }
 
-/** Returns the URL of the ZIP of a recording. Opening it may need a key. */
+/** Returns the path of the ZIP of a recording. Opening it may need a key. */
 export function archivePath(name: string): string {
   return `${path(name)}/download`;
 }
@@ -87,7 +88,7 @@ export async function revokeShare(recordingId: string, token: string): Promise<v
 
 /** Returns the URL to share. */
 export function shareAddress(link: ShareLink): string {
-  return new URL(link.url, location.href).href;
+  return new URL(siteUrl(link.url), location.href).href;
 }
 
 /** Whether `name` is a share token instead of a recording id. */

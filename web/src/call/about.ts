@@ -2,6 +2,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
 import type { Capabilities, PageInfo, ServiceStatus } from "../api/answers.ts";
 import { serviceStatus } from "../api/catalog.ts";
+import { siteUrl } from "../api/site.ts";
 import { common } from "../i18n/common.ts";
 import { defineStrings } from "../i18n/language.ts";
 import { capabilities } from "../shell/capabilities.ts";
@@ -90,8 +91,8 @@ export function aboutAntiphon(): TemplateResult {
     <footer class="row apart small soft">
       <p>${t.footer}</p>
       <nav class="row" aria-label=${t.service}>
-        <a href="/docs">${t.api}</a>
-        <a href="/admin">${common().nav.admin}</a>
+        <a href=${siteUrl("/docs")}>${t.api}</a>
+        <a href=${siteUrl("/admin")}>${common().nav.admin}</a>
       </nav>
     </footer>
   </div>`;
@@ -99,7 +100,7 @@ export function aboutAntiphon(): TemplateResult {
 
 function mode(app: PageInfo, able: Capabilities | null): TemplateResult {
   return html`<li>
-    <a class="card mode" href=${app.route}>
+    <a class="card mode" href=${siteUrl(app.route)}>
       <span class="sign">${icon(pageIcon(app))}</span>
       <span class="stack tight">
         <strong>${pageName(app)}</strong>

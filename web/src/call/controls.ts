@@ -138,7 +138,7 @@ function mode(app: PageInfo, chosen: boolean, preset: string | null): TemplateRe
   const names: Readonly<Record<string, string>> = callStrings().modes;
   const isCall = app.app_id !== "turnbased";
   return html`<a
-    href=${isCall ? app.route : withPreset(app.route, preset)}
+    href=${withPreset(app.route, isCall ? null : preset)}
     aria-current=${chosen ? "true" : nothing}
     @click=${(event: MouseEvent) => {
       if (!isCall || event.ctrlKey || event.metaKey || event.shiftKey) return;

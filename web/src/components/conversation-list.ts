@@ -1,5 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, state } from "lit/decorators.js";
+import { siteUrl } from "../api/site.ts";
 import { common } from "../i18n/common.ts";
 import { formatClock, formatDateTime } from "../i18n/language.ts";
 import { showError } from "../shell/errors.ts";
@@ -46,7 +47,7 @@ export class ConversationList extends BaseElement {
     const isChat = one.kind === "chat";
     const isHere = isChat || one.kept.length > 0;
     return html`<li class="row still tight">
-      <a class="grow" href=${conversationPath(one)}>
+      <a class="grow" href=${siteUrl(conversationPath(one))}>
         <span class="strong truncate">${name}</span>
         <span class="row tight tiny soft">
           <span>${t.kinds[one.kind]}</span><span>${when}</span>

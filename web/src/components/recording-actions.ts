@@ -1,3 +1,4 @@
+import { siteUrl } from "../api/site.ts";
 import "./own-conversations.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
@@ -157,7 +158,7 @@ export class InstantReplay extends BaseElement {
 
 /** An address for media elements, which cannot send a key. */
 async function playable(path: string): Promise<string> {
-  if (keyFor("client") === null) return path;
+  if (keyFor("client") === null) return siteUrl(path);
   return URL.createObjectURL(await (await fetchApi(path)).blob());
 }
 
@@ -229,12 +230,12 @@ export class RecordingActions extends BaseElement {
 
   #server(recordingId: string): TemplateResult {
     const t = recordingActionsStrings();
-    const path = `/s/${encodeURIComponent(recordingId)}`;
+    const url = siteUrl(`/s/${encodeURIComponent(recordingId)}`);
     return row(
       "record",
       t.server,
       { hint: t.serverHint, shown: true },
-      html`<a class="button small" href=${path} target="_blank" rel="noopener">${t.open}</a>
+      html`<a class="button small" href=${url} target="_blank" rel="noopener">${t.open}</a>
         <button class="button small" @click=${() => this.#share()}>${icon("share")} ${t.share}</button>`,
     );
   }

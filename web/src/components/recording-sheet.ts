@@ -16,6 +16,7 @@ import {
   shareRecording,
   WEEK_S,
 } from "../api/recordings.ts";
+import { siteUrl } from "../api/site.ts";
 import { common } from "../i18n/common.ts";
 import { defineStrings, formatDateTime } from "../i18n/language.ts";
 import { saveBlob, savedName, saveUrl } from "../session/browser-recording.ts";
@@ -342,7 +343,7 @@ export class RecordingSheet extends BaseElement {
   /** With a key the file is fetched first, because a link cannot send it. */
   async #saveFrom(path: string, extension: string): Promise<void> {
     const name = `${this.#fileName}.${extension}`;
-    if (keyFor("client") === null) saveUrl(name, path);
+    if (keyFor("client") === null) saveUrl(name, siteUrl(path));
     else saveBlob(name, await (await fetchApi(path)).blob());
   }
 

@@ -1,4 +1,5 @@
 import { html, nothing, type TemplateResult } from "lit";
+import { siteUrl } from "../api/site.ts";
 import { language } from "../i18n/language.ts";
 
 /** Terms of a page with their meaning. */
@@ -316,7 +317,7 @@ export function pageHelp(path: string): TemplateResult {
     ${rows(headings.states, states)} ${rows(headings.kept, kept)}
     <h3>${headings.more}</h3>
     <ul role="list">
-      ${links.map(([path, text]) => html`<li><a href=${path} target="_blank">${text}</a></li>`)}
+      ${links.map(([path, text]) => html`<li><a href=${siteUrl(path)} target="_blank">${text}</a></li>`)}
     </ul>`;
 }
 

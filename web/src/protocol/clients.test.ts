@@ -2,7 +2,9 @@ import { expect, it } from "vitest";
 import { newSessionId, socketUrl } from "./clients.ts";
 
 it("uses the security of the page", () => {
-  expect(socketUrl("/ws/chat", "https://a.example/omni?x=1").href).toBe("wss://a.example/ws/chat");
+  expect(socketUrl("/ws/chat", "https://a.example/voice/?x=1").href).toBe(
+    "wss://a.example/voice/ws/chat",
+  );
   expect(socketUrl("/ws/chat", "http://a.example:8006/").href).toBe("ws://a.example:8006/ws/chat");
   expect(socketUrl("/ws/chat", "wss://a.example").href).toBe("wss://a.example/ws/chat");
 });

@@ -1,4 +1,5 @@
 import type { GenericSchema } from "valibot";
+import { siteUrl } from "../api/site.ts";
 import { TypedEvents } from "../state/store.ts";
 import type {
   ChatClientMessage,
@@ -22,9 +23,9 @@ import {
   halfDuplexServerMessage,
 } from "./server-messages.ts";
 
-/** Returns the WebSocket URL of `path` on this server or on `base`. */
-export function socketUrl(path: string, base: string = location.href): URL {
-  const url = new URL(path, base);
+/** Returns the WebSocket URL of a path of the server whose home page is `home`. */
+export function socketUrl(path: string, home?: string): URL {
+  const url = home ? new URL(`.${path}`, home) : new URL(siteUrl(path), location.href);
   url.protocol = url.protocol === "https:" || url.protocol === "wss:" ? "wss:" : "ws:";
   return url;
 }

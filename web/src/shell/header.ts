@@ -2,6 +2,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import type { PageInfo } from "../api/answers.ts";
 import { apps } from "../api/catalog.ts";
+import { sitePath, siteUrl } from "../api/site.ts";
 import { common } from "../i18n/common.ts";
 import { choose, language } from "../i18n/language.ts";
 import { flag, Settings, Store, StoreController } from "../state/store.ts";
@@ -26,12 +27,12 @@ const ICONS: Record<string, IconName> = {
   audio_duplex: "phone",
 };
 
-/** The path of this page. */
-export const address = new Store(location.pathname);
+/** The path of this page, as the server names it. */
+export const address = new Store(sitePath());
 
 /** Changes the path without loading a page. */
 export function moveTo(path: string): void {
-  history.replaceState(null, "", path);
+  history.replaceState(null, "", siteUrl(path));
   address.set(path);
 }
 
@@ -52,7 +53,8 @@ export function pageIcon(app: PageInfo): IconName {
 
 /** The address of another page with the preset of this one. Its presets may have the same id. */
 export function withPreset(route: string, preset: string | null): string {
-  return preset === null ? route : `${route}?preset=${encodeURIComponent(preset)}`;
+  const url = siteUrl(route);
+  return preset === null ? url : `${url}?preset=${encodeURIComponent(preset)}`;
 }
 
 /** Loads the texts, which a first visit does not need. Returns the help of the page at a path. */
@@ -183,7 +185,7 @@ export class Header extends BaseElement {
     const { nav } = common();
     return html`<a class="skip button primary" href="#main">${nav.skip}</a>
       <header @keydown=${this.#onKey}>
-        <a class="brand" href="/" aria-label="Antiphon, ${nav.home}">${mark()}<span>Antiphon</span></a>
+        <a class="brand" href=${siteUrl("/")} aria-label="Antiphon, ${nav.home}">${mark()}<span>Antiphon</span></a>
         ${this.bare ? nothing : this.#nav()}
         <div class="tools">
           ${this.help ? helpButton() : nothing} ${this.#languageButton()} ${this.#themeButton()} ${this.bare ? nothing : this.#menuButton()}
@@ -239,7 +241,7 @@ export class Header extends BaseElement {
 }
 
 function link(app: PageInfo, path: string): TemplateResult {
-  return html`<a href=${app.route} aria-current=${path === app.route ? "page" : nothing}>${pageName(app)}</a>`;
+  return html`<a href=${siteUrl(app.route)} aria-current=${path === app.route ? "page" : nothing}>${pageName(app)}</a>`;
 }
 
 /** The logo: two waveforms. */

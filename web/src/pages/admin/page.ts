@@ -1,4 +1,5 @@
 import type { SessionKind } from "../../api/answers.ts";
+import { siteUrl } from "../../api/site.ts";
 import "./confirm-dialog.ts";
 import "./recordings.ts";
 import "./settings.ts";
@@ -116,7 +117,7 @@ function line(event: EventRow): TemplateResult {
     </span>
     ${
       event.state === "ended" && event.recording
-        ? html`<a class="small" href="/s/${event.recording}" aria-label=${t.openOne(event.session)}
+        ? html`<a class="small" href=${siteUrl(`/s/${event.recording}`)} aria-label=${t.openOne(event.session)}
             >${t.recording}</a
           >`
         : html`<span></span>`

@@ -1,5 +1,6 @@
 import { html, type TemplateResult } from "lit";
 import type { RecordingInfo, SessionKind } from "../../api/answers.ts";
+import { siteUrl } from "../../api/site.ts";
 import { defineStrings, formatDateTime } from "../../i18n/language.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
 
@@ -372,7 +373,7 @@ export function recordingName(row: RecordingInfo): TemplateResult {
   return html`<span class="who">
     <span class="sign">${kindIcon(row.app_type)}</span>
     <span class="grow"
-      ><a class="words truncate" href=${row.url} title=${title} dir="auto">${title}</a
+      ><a class="words truncate" href=${siteUrl(row.url)} title=${title} dir="auto">${title}</a
       ><span class="tiny soft truncate" title=${row.session_id}
         >${kindName(row.app_type)} · ${row.session_id}</span
       ></span

@@ -1,3 +1,4 @@
+import { siteUrl } from "../../api/site.ts";
 import "swagger-ui-dist/swagger-ui.css";
 
 /** Swagger UI takes its colours from a class, not from the scheme of the browser. */
@@ -12,7 +13,7 @@ adopt();
 const { default: SwaggerUIBundle } = await import("swagger-ui-dist/swagger-ui-es-bundle.js");
 
 SwaggerUIBundle({
-  url: "/openapi.json",
+  url: siteUrl("/openapi.json"),
   domNode: document.getElementById("api"),
   deepLinking: true,
   validatorUrl: null,

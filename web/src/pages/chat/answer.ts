@@ -1,3 +1,4 @@
+import { siteUrl } from "../../api/site.ts";
 import "../../components/audio-player.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
@@ -288,7 +289,7 @@ export class AnswerElement extends BaseElement {
     const label = chatStrings().recordingLink;
     return html`<a
       class="button quiet square small"
-      href="/s/${recordingId}"
+      href=${siteUrl(`/s/${recordingId}`)}
       target="_blank"
       aria-label=${label}
       title=${label}

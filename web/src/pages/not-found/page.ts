@@ -1,4 +1,5 @@
 import { html } from "lit";
+import { siteUrl } from "../../api/site.ts";
 import { common } from "../../i18n/common.ts";
 import { defineStrings } from "../../i18n/language.ts";
 import { mount } from "../../shell/shell.ts";
@@ -20,6 +21,6 @@ mount({
     ${icon("search")}
     <h1>${strings().title}</h1>
     <p>${strings().remedy}</p>
-    <a class="button" href="/">${common().nav.home}</a>
+    <a class="button" href=${siteUrl("/")}>${common().nav.home}</a>
   </div>`,
 });

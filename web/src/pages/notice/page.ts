@@ -1,4 +1,5 @@
 import { html } from "lit";
+import { siteUrl } from "../../api/site.ts";
 import { common } from "../../i18n/common.ts";
 import { mount } from "../../shell/shell.ts";
 import { icon } from "../../ui/icon.ts";
@@ -10,6 +11,6 @@ mount({
     ${icon("pause")}
     <h1>${common().errors.pageOff}</h1>
     <p>${common().errors.pageOffRemedy}</p>
-    <a class="button" href="/">${common().nav.home}</a>
+    <a class="button" href=${siteUrl("/")}>${common().nav.home}</a>
   </div>`,
 });

@@ -2,6 +2,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import type { RecordingMeta } from "../../api/answers.ts";
 import { ApiError } from "../../api/http.ts";
 import { isShareToken } from "../../api/recordings.ts";
+import { siteUrl } from "../../api/site.ts";
 import { common } from "../../i18n/common.ts";
 import { defineStrings, formatClock } from "../../i18n/language.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
@@ -154,7 +155,7 @@ export function unavailableNotice(name: string, error: unknown, again: () => voi
     <p>${why}</p>
     <div class="row">
       ${mayHelp ? html`<button class="button primary" @click=${again}>${common().retry}</button>` : nothing}
-      ${isShareToken(name) ? nothing : html`<a class="button" href="/">${common().nav.home}</a>`}
+      ${isShareToken(name) ? nothing : html`<a class="button" href=${siteUrl("/")}>${common().nav.home}</a>`}
     </div>
   </div>`;
 }

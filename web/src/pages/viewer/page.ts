@@ -1,4 +1,5 @@
 import type { RecordingMeta } from "../../api/answers.ts";
+import { sitePath } from "../../api/site.ts";
 import "../../components/own-conversations.ts";
 import "./transcript.ts";
 import "./timeline-view.ts";
@@ -323,7 +324,7 @@ function commentCard(comment: string): TemplateResult {
 /** A recording, loaded by its id or by a share token: `/s/{id}`. */
 @customElement("an-viewer-page")
 export class ViewerPage extends BaseElement {
-  readonly #name = decodeURIComponent(location.pathname.split("/")[2] ?? "");
+  readonly #name = decodeURIComponent(sitePath().split("/")[2] ?? "");
   readonly #loader = new RecordingLoader(this.#name);
   readonly #loaded = new StoreController(this, this.#loader.state);
   #isOpen = false;
@@ -362,7 +363,7 @@ export class ViewerPage extends BaseElement {
 
 mount({
   help: async () => (await import("../help.ts")).pageHelp,
-  bare: isShareToken(location.pathname.split("/")[2] ?? ""),
+  bare: isShareToken(sitePath().split("/")[2] ?? ""),
   title: () => viewerStrings().title,
   description: () => viewerStrings().description,
   content: () => html`<an-viewer-page></an-viewer-page>`,

@@ -9,6 +9,7 @@ import {
   recordingMeta,
   recordingTimeline,
 } from "../../api/recordings.ts";
+import { siteUrl } from "../../api/site.ts";
 import {
   estimatedUserLine,
   LETTER_MS,
@@ -155,7 +156,7 @@ export class Assets {
 
   /** For image templates. If loading fails, the browser shows its own placeholder. */
   source(file: string) {
-    const path = assetPath(this.#name, file);
+    const path = siteUrl(assetPath(this.#name, file));
     if (this.areOpen) return path;
     const shown = this.#shown.get(file) ?? this.#url(file).catch(() => path);
     this.#shown.set(file, shown); // the same promise, so that images do not flicker when they are rendered again
@@ -170,7 +171,7 @@ export class Assets {
   /** Rejects with ApiError. */
   url(file: string): Promise<string> {
     const streams = this.areOpen && !this.#cache.has(file);
-    return streams ? Promise.resolve(assetPath(this.#name, file)) : this.#url(file);
+    return streams ? Promise.resolve(siteUrl(assetPath(this.#name, file))) : this.#url(file);
   }
 
   /** Streams the file. Rejects with ApiError. */
