@@ -64,7 +64,7 @@ const pagePaths: Plugin = {
 };
 
 const EVERY_PAGE =
-  /node_modules\/(@lit|lit|lit-element|lit-html|lucide|valibot)\/|src\/(shell|i18n|state)\/|src\/ui\/(base-element|controls|dialog|icon|page-build|toasts)\.ts|src\/api\/(http|catalog|answers|site)\.ts/;
+  /node_modules\/(@lit|lit|lit-element|lit-html|lucide|valibot)\/|src\/(shell|i18n|state)\/|src\/ui\/(base-element|controls|dialog|icon|page-build|toasts|translated-nodes)\.ts|src\/api\/(http|catalog|answers|site)\.ts|src\/storage\/browser-values\.ts/;
 
 /** In one file, because every file costs a request with headers of almost a kilobyte. */
 function isInEveryPage(id: string): boolean {

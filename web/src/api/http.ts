@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { Store } from "../state/store.ts";
+import { type BrowserValues, localValues, tabValues } from "../storage/browser-values.ts";
 import { siteUrl } from "./site.ts";
 
 /** `client` opens sessions, `admin` may do everything. */
@@ -16,11 +17,8 @@ export interface KeyRequest {
 export const keyRequest = new Store<KeyRequest | null>(null);
 
 const NAMES: Record<KeyRole, string> = { client: "antiphon.key", admin: "antiphon.admin" };
-/** sessionStorage drops the admin token when the tab closes. */
-const STORES: Record<KeyRole, () => Storage> = {
-  client: () => localStorage,
-  admin: () => sessionStorage,
-};
+/** The browser drops the admin token when the tab closes. */
+const STORES: Record<KeyRole, BrowserValues> = { client: localValues, admin: tabValues };
 
 const asking = new Map<KeyRole, Promise<boolean>>();
 /** How often the user has cancelled the dialog. */
@@ -29,11 +27,11 @@ const cancels: Record<KeyRole, number> = { client: 0, admin: 0 };
 let dialogFree: Promise<unknown> = Promise.resolve();
 
 export function saveKey(role: KeyRole, key: string): void {
-  STORES[role]().setItem(NAMES[role], key);
+  STORES[role].set(NAMES[role], key);
 }
 
 export function deleteKey(role: KeyRole): void {
-  STORES[role]().removeItem(NAMES[role]);
+  STORES[role].delete(NAMES[role]);
 }
 
 /** Returns the key to send. The admin token also works where a client key is needed. */
@@ -43,7 +41,7 @@ export function keyFor(role: KeyRole): string | null {
 }
 
 function storedKey(role: KeyRole): string | null {
-  return STORES[role]().getItem(NAMES[role]);
+  return STORES[role].get(NAMES[role]);
 }
 
 /** Returns headers for `fetch`. */

@@ -7,6 +7,7 @@ import { endPresetChoice } from "../session/preset-choice.ts";
 import { capabilities, isUsable, loadCapabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import { StoreController } from "../state/store.ts";
+import { localValues } from "../storage/browser-values.ts";
 import {
   asPreset,
   deleteOwnPreset,
@@ -193,7 +194,7 @@ export class OwnPresetEditor extends BaseElement {
       const preset = saveOwnPreset(name || strings().unnamed, content, isNew ? undefined : own.id);
       this.#show(false);
       if (isNew) this.emit<Preset>("choose", asPreset(preset));
-      toast({ tone: "good", title: strings().saved });
+      toast({ tone: "good", title: localValues.areKept ? strings().saved : strings().savedForNow });
     } catch (error) {
       showError(error, strings().notSaved);
     } finally {
@@ -225,6 +226,7 @@ const strings = defineStrings(
     hint: "Keeps the current instructions, greeting and voices, on this device only.",
     saveNew: "Save as new",
     saved: "Preset saved",
+    savedForNow: "Preset saved until this page closes: the browser stores nothing for this site",
     notSaved: "Cannot save the preset",
     tooLong: "The instructions of a preset may have 8,000 characters. Shorten them.",
     deleted: "Preset deleted",
@@ -238,6 +240,7 @@ const strings = defineStrings(
     hint: "保存当前的系统提示、开场白和音色，仅保存在此设备上。",
     saveNew: "另存为新预设",
     saved: "预设已保存",
+    savedForNow: "预设仅保存到此页面关闭为止：浏览器不为此网站存储数据",
     notSaved: "无法保存预设",
     tooLong: "预设的系统提示最多 8000 个字符，请缩短。",
     deleted: "预设已删除",

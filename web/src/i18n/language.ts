@@ -1,4 +1,5 @@
 import { Store } from "../state/store.ts";
+import { localValues } from "../storage/browser-values.ts";
 
 export type Language = "en" | "zh";
 
@@ -8,7 +9,7 @@ const KEY = "antiphon.language";
 export const language = new Store<Language>(stored() ?? preferred());
 
 function stored(): Language | null {
-  const text = localStorage.getItem(KEY);
+  const text = localValues.get(KEY);
   return text === "en" || text === "zh" ? text : null;
 }
 
@@ -23,7 +24,7 @@ export function suggest(chosen: Language): void {
 
 /** Stores the user's selection. */
 export function choose(chosen: Language): void {
-  localStorage.setItem(KEY, chosen);
+  localValues.set(KEY, chosen);
   language.set(chosen);
 }
 

@@ -6,6 +6,7 @@ import { sitePath, siteUrl } from "../api/site.ts";
 import { common } from "../i18n/common.ts";
 import { choose, language } from "../i18n/language.ts";
 import { flag, Settings, Store, StoreController } from "../state/store.ts";
+import { localValues } from "../storage/browser-values.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { toggle } from "../ui/controls.ts";
 import { dialog } from "../ui/dialog.ts";
@@ -149,12 +150,12 @@ const KEY = "antiphon.theme";
 export const theme = new Store<Theme>(remembered());
 apply(theme.value);
 theme.subscribe((value) => {
-  localStorage.setItem(KEY, value);
+  localValues.set(KEY, value);
   apply(value);
 });
 
 function remembered(): Theme {
-  const text = localStorage.getItem(KEY);
+  const text = localValues.get(KEY);
   return text === "light" || text === "dark" ? text : "system";
 }
 

@@ -1,4 +1,5 @@
 import type { ReactiveController, ReactiveControllerHost } from "lit";
+import { localValues } from "../storage/browser-values.ts";
 
 /** An observable value. */
 export class Store<T> {
@@ -96,7 +97,7 @@ export class Settings<F extends Fields> extends Store<Values<F>> {
   update(changes: Partial<Values<F>>): void {
     const values = { ...this.value, ...checked(this.#fields, changes) };
     this.set(values);
-    localStorage.setItem(this.#key, JSON.stringify({ version: this.#version, values }));
+    localValues.set(this.#key, JSON.stringify({ version: this.#version, values }));
   }
 
   /** The values of the fields, except those of `kept`, that differ from their initial values. */
@@ -118,7 +119,7 @@ export class Settings<F extends Fields> extends Store<Values<F>> {
 }
 
 function read<F extends Fields>(key: string, version: number, fields: F): Values<F> {
-  const stored = parsed(localStorage.getItem(key));
+  const stored = parsed(localValues.get(key));
   const fits = stored !== null && stored["version"] === version;
   return { ...initial(fields), ...(fits ? checked(fields, stored["values"]) : {}) };
 }

@@ -40,6 +40,10 @@ function openDatabase(): Promise<IDBDatabase> {
     };
     request.onsuccess = () => {
       const { result } = request;
+      // The browser has closed it, for example because the user deleted the data of the site.
+      result.onclose = () => {
+        opening = undefined;
+      };
       // A page of a newer version waits until this one has closed the database.
       result.onversionchange = () => {
         result.close();

@@ -1,6 +1,7 @@
 import { plainText } from "../media/parts.ts";
 import type { ChatEntry } from "../session/chat-exchange.ts";
 import type { ChatLog, ChatLogState } from "../session/chat-log.ts";
+import { tabValues } from "./browser-values.ts";
 import {
   deleteConversation,
   type StoredConversation,
@@ -51,7 +52,7 @@ export class ChatKeeper {
     this.#stored = log.state.value;
     const opened = new URLSearchParams(location.search).get("chat");
     if (opened !== null) history.replaceState(null, "", location.pathname);
-    this.#chat = tabChat(opened ?? sessionStorage.getItem(KEY) ?? freshId());
+    this.#chat = tabChat(opened ?? tabValues.get(KEY) ?? freshId());
   }
 
   /** Whether chats survive. False in some private windows. */
@@ -99,7 +100,7 @@ export class ChatKeeper {
     const last = this.#log.state.value.entries.at(-1);
     if (last?.role !== "assistant") return;
     const partial: PartialAnswer = { chat: this.#chat.id, id: last.id, text: last.text };
-    sessionStorage.setItem(PARTIAL_KEY, JSON.stringify(partial));
+    tabValues.set(PARTIAL_KEY, JSON.stringify(partial));
   }
 
   #store(leaving = false): void {
@@ -149,7 +150,7 @@ export class ChatKeeper {
 
 /** Adds the text to an answer that was stored when it began. */
 function withPartial(chat: string): (one: ChatEntry) => ChatEntry {
-  const partial = JSON.parse(sessionStorage.getItem(PARTIAL_KEY) ?? "null") as PartialAnswer | null;
+  const partial = JSON.parse(tabValues.get(PARTIAL_KEY) ?? "null") as PartialAnswer | null;
   return (one) => {
     const isPartial = partial?.chat === chat && partial.id === one.id;
     const isEmpty = one.role === "assistant" && one.text === "";
@@ -159,11 +160,11 @@ function withPartial(chat: string): (one: ChatEntry) => ChatEntry {
 
 /** The text that this tab had not sent before its reload. */
 export function keptDraft(): string {
-  return sessionStorage.getItem(DRAFT_KEY) ?? "";
+  return tabValues.get(DRAFT_KEY) ?? "";
 }
 
 export function keepDraft(text: string): void {
-  sessionStorage.setItem(DRAFT_KEY, text);
+  tabValues.set(DRAFT_KEY, text);
 }
 
 /** An id that begins with its time. */
@@ -173,7 +174,7 @@ function freshId(): string {
 
 /** The chat of this tab from now on. */
 function tabChat(id: string): TabChat {
-  sessionStorage.setItem(KEY, id);
+  tabValues.set(KEY, id);
   return { id, writtenAt: null };
 }
 

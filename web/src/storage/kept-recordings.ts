@@ -1,5 +1,6 @@
 import { STEREO_FORMAT, wavFile } from "../audio/stereo-recorder.ts";
 import { inStore } from "./database.ts";
+import { randomId } from "./random-id.ts";
 
 const KEPT_MS = 24 * 3600 * 1000;
 const FLUSH_MS = 1000;
@@ -34,7 +35,7 @@ export class RecordingKeeper {
   });
 
   constructor(type: string, conversation: string) {
-    this.#row = { id: crypto.randomUUID(), type, startedAt: Date.now(), conversation };
+    this.#row = { id: randomId(), type, startedAt: Date.now(), conversation };
     this.#hold();
   }
 

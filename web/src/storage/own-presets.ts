@@ -1,5 +1,7 @@
 import type { Preset } from "../api/catalog.ts";
 import { Store } from "../state/store.ts";
+import { localValues } from "./browser-values.ts";
+import { randomId } from "./random-id.ts";
 
 const KEY = "antiphon.presets";
 const ID_START = "own_";
@@ -26,7 +28,7 @@ addEventListener("storage", ({ key }) => {
   if (key === KEY) ownPresets.set(stored());
 });
 
-/** Adds a preset, or replaces the one with this id. Throws if the browser has no space. */
+/** Adds a preset, or replaces the one with this id. */
 export function saveOwnPreset(name: string, content: PresetContent, id = freshId()): OwnPreset {
   const preset = { id, name, ...content };
   const all = stored();
@@ -59,18 +61,18 @@ export function asPreset(own: OwnPreset): Preset {
 }
 
 function freshId(): string {
-  return `${ID_START}${crypto.randomUUID()}`;
+  return `${ID_START}${randomId()}`;
 }
 
 function write(all: readonly OwnPreset[]): void {
-  localStorage.setItem(KEY, JSON.stringify(all));
+  localValues.set(KEY, JSON.stringify(all));
   ownPresets.set(all);
 }
 
 /** Read for each change, because another tab may have changed them. */
 function stored(): readonly OwnPreset[] {
   try {
-    const all: unknown = JSON.parse(localStorage.getItem(KEY) ?? "[]");
+    const all: unknown = JSON.parse(localValues.get(KEY) ?? "[]");
     return Array.isArray(all) ? all.filter(isValid) : [];
   } catch {
     return []; // not written by this page

@@ -6,6 +6,7 @@ import {
 } from "lit";
 import { language } from "../i18n/language.ts";
 import { inTurn, isBuilt } from "./page-build.ts";
+import { onOwnNodes } from "./translated-nodes.ts";
 
 /**
  * Base class of all elements. It renders without a shadow root, so that one style sheet applies
@@ -29,6 +30,10 @@ export abstract class BaseElement extends LitElement {
   override connectedCallback(): void {
     super.connectedCallback();
     this.#unsubscribe = language.subscribe(() => this.requestUpdate());
+  }
+
+  protected override update(changed: PropertyValues): void {
+    onOwnNodes(this, () => super.update(changed));
   }
 
   /** The first update waits for its turn while the page is built. */
