@@ -173,6 +173,11 @@ export const en = {
       title: "Cannot reach the server",
       remedy: "Check your internet connection, then try again.",
     },
+    no_websockets: {
+      title: "The server is reachable, but no WebSocket opens",
+      remedy:
+        "A proxy between this browser and the server does not pass WebSockets. Administrators: it must pass the headers Upgrade and Connection.",
+    },
     lost: {
       title: "Connection lost",
       remedy: "Reconnecting took too long. Check your internet connection, then start again.",

@@ -162,6 +162,11 @@ export const zh: Translated<typeof en> = {
   sessionErrors: {
     timeout: { title: "会话因长时间空闲而结束", remedy: "您可以开始新的会话。" },
     unreachable: { title: "服务器没有响应", remedy: "请检查网络连接，然后重试。" },
+    no_websockets: {
+      title: "可以访问服务器，但无法建立 WebSocket",
+      remedy:
+        "浏览器与服务器之间的代理没有转发 WebSocket。管理员：代理必须转发请求头 Upgrade 和 Connection。",
+    },
     lost: { title: "连接已断开", remedy: "重连超时。请检查网络，然后重新开始。" },
     queue_full: { title: "队列已满", remedy: "请过几分钟再试。" },
     no_worker: { title: "模型未在运行", remedy: "请稍后再试。若一直如此，请联系管理员。" },

@@ -60,15 +60,22 @@ export interface ProtocolSpec<Server> {
   ends: (message: Server) => boolean;
 }
 
+const ANSWER_MS = 4000;
+
+/** What servers and proxies answer to a request for a WebSocket that has lost its `Upgrade`. */
+const NOT_UPGRADED: ReadonlySet<number> = new Set([400, 404, 426]);
+
 /** A connection with typed messages. */
 export class ProtocolClient<Server, Client extends object> extends TypedEvents<
   ClientEvents<Server>
 > {
+  readonly #url: URL;
   readonly #socket: ResumableSocket;
   readonly #spec: ProtocolSpec<Server>;
 
   constructor(url: URL, spec: ProtocolSpec<Server>, options: SocketOptions = {}) {
     super();
+    this.#url = url;
     this.#spec = spec;
     this.#socket = new ResumableSocket(url, options);
     this.#socket.on("message", (message) => this.#receive(message));
@@ -110,6 +117,21 @@ export class ProtocolClient<Server, Client extends object> extends TypedEvents<
   /** Closes without a message. */
   close(): void {
     this.#socket.close();
+  }
+
+  /**
+   * Whether the server answers a plain request for the same path. If no WebSocket could be opened,
+   * a proxy does not pass WebSockets.
+   */
+  async answersRequests(): Promise<boolean> {
+    const url = new URL(this.#url);
+    url.protocol = url.protocol.replace("ws", "http");
+    try {
+      const { status } = await fetch(url, { signal: AbortSignal.timeout(ANSWER_MS) });
+      return NOT_UPGRADED.has(status);
+    } catch {
+      return false; // unreachable, as the WebSocket
+    }
   }
 
   #receive(value: Readonly<Record<string, unknown>>): void {

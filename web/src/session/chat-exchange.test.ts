@@ -128,11 +128,35 @@ it.each([
   expect(exchange.state.value.connection.state).toBe(by === "connection" ? "lost" : "none");
 });
 
-it("distinguishes an unreachable server from a lost connection", () => {
+it.each([
+  ["is unreachable", () => Promise.reject(new TypeError("no network")), "unreachable"],
+  ["has no server behind its proxy", async () => ({ status: 502 }), "unreachable"],
+  ["passes no WebSockets", async () => ({ status: 426 }), "no_websockets"],
+  ["has no WebSockets below its path", async () => ({ status: 404 }), "no_websockets"],
+])("says that the server %s", async (_, answer, code) => {
+  const fetched = vi.fn(answer);
+  vi.stubGlobal("fetch", fetched);
+  const exchange = new ChatExchange(REQUEST, { connection: { base: "https://x/voice/" } });
+  exchange.start();
+  FakeWebSocket.last.drop(1006);
+  await vi.waitFor(() =>
+    expect(exchange.state.value.end).toMatchObject({ by: "connection", code }),
+  );
+  expect(String(fetched.mock.calls.at(0))).toMatch("https://x/voice/ws/chat?");
+});
+
+it("is stopped while it asks why there is no connection", async () => {
+  let answer = (_: { status: number }): void => undefined;
+  const answered = new Promise<{ status: number }>((resolve) => {
+    answer = resolve;
+  });
+  vi.stubGlobal("fetch", () => answered);
   const exchange = new ChatExchange(REQUEST, { connection: { base: "http://x/" } });
   exchange.start();
   FakeWebSocket.last.drop(1006);
-  expect(exchange.state.value.end).toMatchObject({ by: "connection", code: "unreachable" });
+  exchange.stop();
+  answer({ status: 426 });
+  await vi.waitFor(() => expect(exchange.state.value.end).toMatchObject({ by: "user" }));
 });
 
 it("reports an invalid message with its field and continues", () => {

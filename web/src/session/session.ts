@@ -57,7 +57,8 @@ export interface SessionEnd {
     | "device";
   /**
    * The server's error code, or the meaning of its close code (`server_shutdown`, `try_later`,
-   * `replaced`, `message_too_large`). For a connection `unreachable` or `lost`.
+   * `replaced`, `message_too_large`). For a connection `unreachable`, `no_websockets` or
+   * `lost`.
    */
   readonly code: string;
   readonly message: string;
@@ -251,12 +252,19 @@ export abstract class Session<
   #onClosed({ code, reason }: SocketClose): void {
     const { phase, connection } = this.state.value;
     if (phase === "stopping") this.stopped();
-    else if (LOST_CODES.has(code)) {
-      const name = connection.state === "connecting" ? "unreachable" : "lost";
-      this.end({ by: "connection", code: name, message: reason });
-    } else {
+    else if (!LOST_CODES.has(code)) {
       const name = CLOSE_NAMES[code] ?? String(code);
       this.end({ by: "server", code: name, message: reason, ...this.#lastError });
+    } else if (connection.state === "connecting") void this.#endWithoutConnection(reason);
+    else this.end({ by: "connection", code: "lost", message: reason });
+  }
+
+  async #endWithoutConnection(message: string): Promise<void> {
+    const isReachable = await this.client.answersRequests();
+    if (this.state.value.phase === "stopping") this.stopped();
+    else {
+      const code = isReachable ? "no_websockets" : "unreachable";
+      this.end({ by: "connection", code, message });
     }
   }
 }
