@@ -143,6 +143,7 @@ class Visitor:
         animated: bool = False,
         late: bool = False,
         locale: str = "en-US",
+        script: str = "",
     ) -> Page:
         """Loads the page at `path`.
 
@@ -152,6 +153,7 @@ class Visitor:
         `camera`: .mjpeg or .y4m file.
         `animated`: without it the user prefers reduced motion and the page draws four frames per
         second, because Chromium paints on the CPU.
+        `script`: runs before those of the page.
         `late`: each answer of the API takes 1 to 3 s longer, so that answers change their order.
         """
         browser = await self._browser(microphone, camera, "" if repeat else "%noloop")
@@ -162,6 +164,8 @@ class Visitor:
             self._exits.push_async_callback(context.unroute_all, behavior="ignoreErrors")
         if speaks:
             await context.add_init_script(page_microphone.SCRIPT)
+        if script:
+            await context.add_init_script(script)
         page = await context.new_page()
         self._listen(page)
         await page.goto(f"{self.url}{path}")

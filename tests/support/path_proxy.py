@@ -1,0 +1,81 @@
+"""A reverse proxy that serves an edge below a path, and may not pass WebSockets."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+_HOP_BY_HOP = re.compile(rb"(?im)^(connection|upgrade):.*\r\n")
+
+
+@asynccontextmanager
+async def path_proxy(target: int, path: str, *, websockets: bool = True) -> AsyncIterator[str]:
+    """The URL below which it serves the edge at port `target`, as http://127.0.0.1:9/voice.
+
+    It removes `path` from requests, as `location /voice/ { proxy_pass http://edge/; }` of nginx does.
+    Without `websockets` it sends HTTP/1.0 and no `Upgrade`, as nginx does unless it is configured to.
+    """
+    tasks: set[asyncio.Task[None]] = set()
+    forward = partial(_forward, target, path.encode(), websockets)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                await forward(reader, writer)
+        finally:
+            writer.close()
+            tasks.discard(task)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 20)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{path}"
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _forward(
+    target: int,
+    path: bytes,
+    websockets: bool,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+) -> None:
+    """Each connection carries one request or one WebSocket."""
+    first, _, fields = (await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")
+    method, address, version = first.split(b" ")
+    if not address.startswith(path + b"/"):
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        return
+    if not websockets:
+        version = b"HTTP/1.0"
+    if not (websockets and b"upgrade: websocket" in fields.lower()):
+        fields = b"Connection: close\r\n" + _HOP_BY_HOP.sub(b"", fields)
+    replies, requests = await asyncio.open_connection("127.0.0.1", target)
+    try:
+        requests.write(b"%b %b %b\r\n%b" % (method, address.removeprefix(path), version, fields))
+        pumps = [
+            asyncio.create_task(_pump(reader, requests)),
+            asyncio.create_task(_pump(replies, writer)),
+        ]
+        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(pumps[1:])
+    finally:
+        for pump in pumps:
+            pump.cancel()
+        requests.close()
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await source.read(1 << 16):
+            sink.write(data)
+            await sink.drain()
