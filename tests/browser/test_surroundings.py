@@ -172,6 +172,7 @@ class Received:
     """What the server has sent to a page."""
 
     messages: list[dict[str, Any]] = field(default_factory=list)
+    last: int = 0
 
     @classmethod
     def by(cls, page: Page) -> Received:
@@ -180,8 +181,11 @@ class Received:
         return received
 
     def add(self, frame: str | bytes) -> None:
-        header = frame if isinstance(frame, str) else split_frame(frame)[0]
-        self.messages.append(orjson.loads(header))
+        """A message that repeats a number is one that a resume has repeated."""
+        message = orjson.loads(frame if isinstance(frame, str) else split_frame(frame)[0])
+        if (seq := message.get("seq", self.last + 1)) > self.last:
+            self.last = seq
+            self.messages.append(message)
 
     def text(self, field: str, **fields: Any) -> str:
         """All texts in `field` of messages with these fields, without spaces."""

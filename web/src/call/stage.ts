@@ -53,7 +53,7 @@ export class TimerElement extends BaseElement {
   }
 
   protected override render(): TemplateResult {
-    return html`<span role="timer" aria-live="off">${formatClock(this.#seconds)}</span>`;
+    return html`<span role="timer" aria-live="off" translate="no">${formatClock(this.#seconds)}</span>`;
   }
 
   get #seconds(): number {

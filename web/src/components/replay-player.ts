@@ -256,7 +256,7 @@ export class PlayerControls extends BaseElement {
         aria-label=${t.position}
         @input=${() => this.replay.seek(this.range.valueAsNumber)}
       />
-      <output class="small soft number"></output>
+      <output class="small soft number" translate="no"></output>
       ${this.#speed()}`;
   }
 
