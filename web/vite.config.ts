@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { defineConfig, type Plugin } from "vite";
+import { defineConfig, type HtmlTagDescriptor, type Plugin } from "vite";
 
 const root = fileURLToPath(new URL(".", import.meta.url));
 const pages = readdirSync(root).filter((name) => name.endsWith(".html"));
@@ -38,14 +38,25 @@ const layerOrder: Plugin = {
       : null,
 };
 
+/** For browsers that cannot even read the scripts. The style sheet hides it while the page starts. */
+const notStarted: HtmlTagDescriptor = {
+  tag: "p",
+  attrs: { class: "not-started" },
+  children:
+    "This page could not start. Reload it. If that does not help, the browser is too old: use Chrome or Edge 123, " +
+    "Firefox 121, Safari 17.5, or a newer version.",
+  injectTo: "body",
+};
+
 /** Tags that install the pages as an app. */
 const headTags: Plugin = {
   name: "head-tags",
-  transformIndexHtml: (_html, { server }) => {
+  transformIndexHtml: (_html, { server, path }) => {
     const home = server ? "/" : "./";
     return [
       { tag: "link", attrs: { rel: "manifest", href: `${home}manifest.webmanifest` } },
       { tag: "link", attrs: { rel: "apple-touch-icon", href: `${home}apple-touch-icon.png` } },
+      ...(path.endsWith("/docs.html") ? [] : [notStarted]),
     ];
   },
 };

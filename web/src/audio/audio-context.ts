@@ -20,6 +20,11 @@ export function resumeWhenVisible(
   document.addEventListener("visibilitychange", wake);
 }
 
+/** Whether the browser can process audio: it is not too old, and the page is secure. */
+export function canProcessAudio(): boolean {
+  return "AudioContext" in globalThis && "AudioWorkletNode" in globalThis;
+}
+
 const STARTS_WITHIN_MS = 8000;
 
 /** Starts a context. Rejects with TimeoutError if the browser has no audio output to run it. */

@@ -1,5 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
+import { canProcessAudio } from "../audio/audio-context.ts";
 import { type Devices, devices, listDevices, watchDevices } from "../audio/audio-settings.ts";
 import { common } from "../i18n/common.ts";
 import { StoreController } from "../state/store.ts";
@@ -98,6 +99,7 @@ export type Device = "microphone" | "camera";
 export function deviceErrorText(error: unknown, device: Device): string {
   const { deviceCheck } = common();
   if (!window.isSecureContext) return deviceCheck.secureBad;
+  if (navigator.mediaDevices === undefined || !canProcessAudio()) return deviceCheck.outdated;
   const name = error instanceof DOMException ? error.name : "";
   if (name === "NotAllowedError") {
     return device === "camera" ? deviceCheck.cameraBad : deviceCheck.permissionBad;

@@ -35,6 +35,9 @@ export const en = {
   },
 
   errors: {
+    outdated: "This browser is too old for this page",
+    outdatedRemedy:
+      "Update it, or use another one: Chrome or Edge 123, Firefox 121, Safari 17.5, or a newer version.",
     unreachable: "Cannot reach the server",
     unreachableRemedy: "Check your internet connection, then try again.",
     refused: "Key required",
@@ -284,6 +287,8 @@ export const en = {
       "Microphone access is blocked. Click the icon next to the address, allow the microphone, then try again.",
     missing: "No microphone found. Connect one, then try again.",
     unusable: "Cannot use your microphone",
+    outdated:
+      "This browser gives pages no access to the microphone, or cannot process sound. Update it, or use another one.",
     noOutput: "Your browser cannot start audio. Connect a speaker or headphones, then try again.",
     inUse: "Another app is using the microphone. Close it, then try again.",
     camera: "Camera access",

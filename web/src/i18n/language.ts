@@ -14,7 +14,8 @@ function stored(): Language | null {
 }
 
 function preferred(): Language {
-  return navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
+  const [first = ""] = [navigator.language, ...(navigator.languages ?? [])].filter(Boolean);
+  return first.toLowerCase().startsWith("zh") ? "zh" : "en";
 }
 
 /** Sets the server's preferred language unless the user has selected one. */

@@ -37,6 +37,9 @@ export const zh: Translated<typeof en> = {
   },
 
   errors: {
+    outdated: "此浏览器版本过旧，无法使用此页面",
+    outdatedRemedy:
+      "请更新浏览器，或换用其他浏览器：Chrome 或 Edge 123、Firefox 121、Safari 17.5 或更新版本。",
     unreachable: "服务器没有响应",
     unreachableRemedy: "请检查网络连接，然后重试。",
     refused: "需要密钥",
@@ -229,6 +232,7 @@ export const zh: Translated<typeof en> = {
     permissionBad: "麦克风权限被阻止。请点击地址旁的图标，允许麦克风，然后重试。",
     missing: "没有找到麦克风。请接上麦克风，然后重试。",
     unusable: "无法使用麦克风",
+    outdated: "此浏览器不允许页面使用麦克风，或无法处理声音。请更新浏览器，或换用其他浏览器。",
     noOutput: "浏览器无法启动音频。请接上扬声器或耳机，然后重试。",
     inUse: "麦克风正被其他程序占用。请关闭该程序，然后重试。",
     camera: "摄像头权限",

@@ -9,6 +9,7 @@ import { StoreController } from "../state/store.ts";
 import { BaseElement, freshId } from "../ui/base-element.ts";
 import { dialog } from "../ui/dialog.ts";
 import { FocusKeeper } from "../ui/focus-keeper.ts";
+import { icon } from "../ui/icon.ts";
 import { buildPage, inTurn, isBuilt } from "../ui/page-build.ts";
 import { onOwnNodes, watchTranslators } from "../ui/translated-nodes.ts";
 import { loadCapabilities } from "./capabilities.ts";
@@ -99,7 +100,23 @@ export interface Page {
 
 /** Builds the page: header, content, toasts and key dialog. Call it once, in `page.ts`. */
 export function mount(page: Page): void {
-  build(page).catch((error: unknown) => showError(error));
+  const shown = isOutdated() ? { ...page, content: outdatedNotice } : page;
+  build(shown).catch((error: unknown) => showError(error));
+}
+
+/** The newest of what pages need before they show anything. */
+function isOutdated(): boolean {
+  const names = ["Intl", "ResizeObserver", "WebSocket"];
+  return names.some((name) => !(name in globalThis)) || !("toReversed" in Array.prototype);
+}
+
+function outdatedNotice(): TemplateResult {
+  const { outdated, outdatedRemedy } = common().errors;
+  return html`<div class="card empty">
+    ${icon("alert")}
+    <h1>${outdated}</h1>
+    <p>${outdatedRemedy}</p>
+  </div>`;
 }
 
 async function build(page: Page): Promise<void> {
@@ -113,7 +130,7 @@ async function build(page: Page): Promise<void> {
     if (page.description) description?.setAttribute("content", page.description());
     onOwnNodes(document.body, () => render(frame(page, hasOverlays), document.body));
   };
-  document.querySelector("noscript")?.remove();
+  for (const one of document.querySelectorAll("noscript, .not-started")) one.remove();
   for (const store of [language, address, isBuilt]) store.subscribe(draw);
   new FocusKeeper(document);
   watchTranslators(document.body);

@@ -1,4 +1,5 @@
 import type { Capabilities } from "../../api/answers.ts";
+import { canProcessAudio } from "../../audio/audio-context.ts";
 import "../../components/own-conversations.ts";
 import "./composer.ts";
 import {
@@ -319,13 +320,13 @@ export class ChatPage extends BaseElement {
   /** Turns spoken answers off if the browser has no audio output. */
   async #openPlayer(): Promise<Player | undefined> {
     try {
-      return await this.#voice.player();
+      if (canProcessAudio()) return await this.#voice.player();
     } catch (error) {
       if (!(error instanceof DOMException && error.name === "TimeoutError")) throw error;
-      chatSettings.update({ spoken: false });
-      toast({ tone: "caution", title: chatStrings().noOutput });
-      return undefined;
     }
+    chatSettings.update({ spoken: false });
+    toast({ tone: "caution", title: chatStrings().noOutput });
+    return undefined;
   }
 
   #ask(parts: readonly Part[]): void {
