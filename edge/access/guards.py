@@ -259,6 +259,9 @@ _CHAT_COOKIE = "antiphon_chat"
 _CLIENT_COOKIE = "antiphon_client"
 """A browser's secret: it proves that a request comes from the browser that opened a session."""
 
+_CLIENT_PROTOCOL = "antiphon.client."
+"""Prefix of a WebSocket subprotocol that holds such a secret."""
+
 _CLIENT_SECRET = re.compile(r"[A-Za-z0-9_-]{32}")
 
 Headers = list[tuple[bytes, bytes]]
@@ -282,10 +285,21 @@ def identify_client(socket: HTTPConnection) -> tuple[str, Headers]:
     return client_digest(secret), _header(socket, _CLIENT_COOKIE, secret)
 
 
-def client_owner(request: HTTPConnection) -> str:
-    """The digest of the secret that a request presents; '' without one."""
-    secret = request.cookies.get(_CLIENT_COOKIE, "")
-    return client_digest(secret) if _CLIENT_SECRET.fullmatch(secret) else ""
+def client_owner(request: HTTPConnection, in_body: str = "") -> str:
+    """The digest of the secret that a request presents; '' without one.
+
+    A browser that blocks cookies makes its own secret: it is in a subprotocol of the handshake, and in
+    the body of later requests.
+    """
+    offered = (
+        name.removeprefix(_CLIENT_PROTOCOL)
+        for name in request.scope.get("subprotocols", ())
+        if name.startswith(_CLIENT_PROTOCOL)
+    )
+    for secret in (in_body, *offered, request.cookies.get(_CLIENT_COOKIE, "")):
+        if _CLIENT_SECRET.fullmatch(secret):
+            return client_digest(secret)
+    return ""
 
 
 def _header(socket: HTTPConnection, name: str, value: str) -> Headers:

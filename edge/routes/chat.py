@@ -192,9 +192,10 @@ async def stop_chat(edge: EdgeDep, request: Request) -> StopAnswer:
 async def stop_half_duplex(edge: EdgeDep, stop: StopRequest, request: Request) -> StopAnswer:
     """Stop the current answer of a half-duplex session at any worker; the session continues.
 
-    Only the browser that opened the session (by its cookie) and administrators may do so.
+    Only the browser that opened the session (by its secret or cookie) and administrators may do so.
     """
-    owner = "" if edge.access.is_admin(request) else client_owner(request) or "unknown"
+    owner = client_owner(request, stop.client_secret) or "unknown"
+    owner = "" if edge.access.is_admin(request) else owner
     if await edge.broker.sessions.send_command(
         stop.session_id, SessionKind.HALF_DUPLEX, SessionCommand.INTERRUPT, owner=owner
     ):

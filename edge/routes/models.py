@@ -172,9 +172,10 @@ class ActionResult(BaseModel):
 
 
 class StopRequest(BaseModel):
-    """The half-duplex session whose answer is stopped."""
+    """The half-duplex session whose answer is stopped, and the secret of its client without cookies."""
 
     session_id: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    client_secret: str = ""
 
 
 class StopAnswer(BaseModel):

@@ -359,6 +359,26 @@ async def test_another_client_cannot_stop_a_half_duplex_answer(
                 assert answer.json()["success"] is expected, own
 
 
+async def test_a_browser_without_cookies_can_stop_its_half_duplex_answer(
+    settings: BrokerSettings, broker: Broker
+) -> None:
+    secret = "Secret-_" * 4
+    keys = {"api_keys": [KEY], "admin_token": TOKEN}
+    async with guarded(settings, **keys) as (edge, http), played_worker(broker) as worker:
+        headers = {"X-Api-Key": KEY}
+        offer = {"subprotocols": [f"antiphon.client.{secret}"], "additional_headers": headers}
+        async with edge.open("/ws/half_duplex/hd_bob", **offer) as client:
+            assert client.socket.response is not None
+            assert "Set-Cookie" not in client.socket.response.headers
+            session = await worker.claim()
+            await session.move(SessionState.PREPARING)
+            await session.move(SessionState.ACTIVE)
+            for own, expected in (("", False), (secret.lower(), False), (secret, True)):
+                body = {"session_id": "hd_bob", "client_secret": own}
+                answer = await http.post("/api/half_duplex/stop", json=body, headers=headers)
+                assert answer.json()["success"] is expected, own
+
+
 async def test_cookies_are_secure_behind_a_proxy_with_tls(settings: BrokerSettings) -> None:
     async with guarded(settings, trusted_proxies=["127.0.0.1"]) as (edge, _):
         for proto, secure in (("https", True), ("http", False)):

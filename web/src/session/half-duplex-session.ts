@@ -4,6 +4,7 @@ import { concatSamples, INPUT_RATE, type Samples } from "../audio/pcm.ts";
 import type { HalfDuplexClientMessage, HalfDuplexPrepare } from "../protocol/client-messages.ts";
 import { connectHalfDuplex, type HalfDuplexClient, newSessionId } from "../protocol/clients.ts";
 import type { HalfDuplexServerMessage } from "../protocol/server-messages.ts";
+import { randomId } from "../storage/random-id.ts";
 import { NEW_SESSION } from "./session.ts";
 import { VoiceSession, type VoiceSessionOptions, type VoiceSessionState } from "./voice-session.ts";
 
@@ -142,6 +143,8 @@ export class HalfDuplexSession extends VoiceSession<
   HalfDuplexServerMessage,
   HalfDuplexClientMessage
 > {
+  /** Proves that a request to stop an answer comes from this page. */
+  readonly #secret = randomId();
   readonly #settings: HalfDuplexSessionOptions;
   readonly #turnAudio = new TurnAudioLog();
   #askedAt = 0;
@@ -161,8 +164,10 @@ export class HalfDuplexSession extends VoiceSession<
     this.#changeTurn({ cut: true });
     this.audio?.player.flush();
     if (this.#replyComplete) this.#settle();
-    else
-      await fetchApi("/api/half_duplex/stop", { method: "POST", body: { session_id: sessionId } });
+    else {
+      const body = { session_id: sessionId, client_secret: this.#secret };
+      await fetchApi("/api/half_duplex/stop", { method: "POST", body });
+    }
   }
 
   /** Returns the audio of a turn. */
@@ -187,7 +192,12 @@ export class HalfDuplexSession extends VoiceSession<
   protected override connect(audio: AudioEngine): HalfDuplexClient {
     audio.player.on("start", ({ atMs }) => this.#onPlaybackStart(atMs));
     audio.player.on("idle", () => this.#replyComplete && this.#settle());
-    return connectHalfDuplex(this.state.value.sessionId, this.#settings.connection);
+    const { protocols = [], ...connection } = this.#settings.connection ?? {};
+    const proof = `antiphon.client.${this.#secret}`; // a browser may send no cookie
+    return connectHalfDuplex(this.state.value.sessionId, {
+      ...connection,
+      protocols: [...protocols, proof],
+    });
   }
 
   protected override onMessage(message: HalfDuplexServerMessage): void {
