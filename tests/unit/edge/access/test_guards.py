@@ -20,6 +20,12 @@ from antiphon.edge.settings import EdgeSettings
 
 KEY, OTHER, TOKEN = "client-key-0123456789", "client-key-9876543210", "admin-token-0123456789"
 GUARDS = (CLIENT, READER, ADMIN)
+SOCKETS = {
+    "/ws/duplex/{session_id:path}",
+    "/ws/half_duplex/{session_id:path}",
+    "/ws/chat",
+    "/v1/realtime",
+}
 PUBLIC = {
     *("/health", "/docs", "/openapi.json"),
     *("/", "/turnbased", "/half_duplex", "/omni", "/audio_duplex", "/admin", "/s/{recording_id}"),
@@ -242,9 +248,9 @@ def test_every_route_and_every_socket_has_a_guard() -> None:
     for path, found in _routes(create_app(EdgeSettings())):
         guards.setdefault(path, []).append(found)
     open_to_all = {path for path, each in guards.items() if not all(each)}
-    assert open_to_all == PUBLIC
-    for socket in ("/ws/duplex/{session_id:path}", "/ws/chat", "/v1/realtime"):
-        assert guards[socket] == [[CLIENT]]
+    assert open_to_all == PUBLIC | SOCKETS
+    for socket in SOCKETS:
+        assert guards[socket] == [[], [CLIENT]], "plain requests, which get 426, and WebSockets"
     administered = {path for path, each in guards.items() if [ADMIN] in each}
     assert administered == {
         *("/api/admin/apps", "/api/admin/apps/{app_id}"),
