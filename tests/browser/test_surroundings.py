@@ -239,6 +239,27 @@ async def test_a_proxy_without_websockets_is_named(stack: Stack, visitor: Visito
     visitor.page_errors = [text for text in visitor.page_errors if "426" not in text]
 
 
+WITHOUT_SOUND = "delete window.AudioWorkletNode;"
+"""Also on a page over http, except on localhost."""
+
+OUTDATED = """
+delete window.ResizeObserver;
+for (const name of ["language", "languages"]) Object.defineProperty(navigator, name, { value: undefined });"""
+
+
+async def test_what_a_browser_lacks_is_named(visitor: Visitor) -> None:
+    page = await visitor.open("/audio_duplex", script=WITHOUT_SOUND)
+    await page.get_by_role("button", name="Start call").click()
+    await expect(page.get_by_role("alert").first).to_contain_text("cannot process sound. Update it")
+    page = await visitor.open("/turnbased", script=WITHOUT_SOUND)
+    await page.get_by_label("Your message").fill(QUESTION)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text("spoken answers are off")).to_be_visible()
+    await expect(page.locator("an-answer .message-content")).to_contain_text("simulated")
+    page = await visitor.open("/half_duplex", script=OUTDATED)
+    await expect(page.locator("h1")).to_have_text("This browser is too old for this page")
+
+
 async def call(visitor: Visitor, path: str) -> None:
     page = await opened(visitor, path, BLOCKED)
     received = Received.by(page)

@@ -22,7 +22,7 @@ export function resumeWhenVisible(
 
 /** Whether the browser can process audio: it is not too old, and the page is secure. */
 export function canProcessAudio(): boolean {
-  return "AudioContext" in globalThis && "AudioWorkletNode" in globalThis;
+  return isSecureContext && "AudioContext" in globalThis && "AudioWorkletNode" in globalThis;
 }
 
 const STARTS_WITHIN_MS = 8000;
