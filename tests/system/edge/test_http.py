@@ -143,6 +143,13 @@ async def test_the_routes_are_documented(http: httpx.AsyncClient) -> None:
             assert operation["description"]
 
 
+async def test_a_page_asks_why_its_websocket_was_refused(http: httpx.AsyncClient) -> None:
+    """A browser names the origin of a page in a POST, and in no GET for the own server."""
+    for origin, status in (("http://other.example", 403), (str(http.base_url).rstrip("/"), 426)):
+        answer = await http.post("/ws/chat", headers={"Origin": origin})
+        assert answer.status_code == status, answer.text
+
+
 @pytest.mark.parametrize(
     ("version", "headers"),
     [

@@ -63,7 +63,13 @@ export interface ProtocolSpec<Server> {
 const ANSWER_MS = 4000;
 
 /** What servers and proxies answer to a request for a WebSocket that has lost its `Upgrade`. */
-const NOT_UPGRADED: ReadonlySet<number> = new Set([400, 404, 426]);
+const NOT_UPGRADED: ReadonlySet<number> = new Set([400, 404, 405, 426]);
+
+/** The error of an edge. */
+export interface Refusal {
+  readonly code: string;
+  readonly message: string;
+}
 
 /** A connection with typed messages. */
 export class ProtocolClient<Server, Client extends object> extends TypedEvents<
@@ -120,17 +126,18 @@ export class ProtocolClient<Server, Client extends object> extends TypedEvents<
   }
 
   /**
-   * Whether the server answers a plain request for the same path. If no WebSocket could be opened,
-   * a proxy does not pass WebSockets.
+   * Why the server refuses WebSockets, as its answer to a plain request for the same path shows:
+   * browsers do not say it. Null if the server is unreachable.
    */
-  async answersRequests(): Promise<boolean> {
+  async refusal(): Promise<Refusal | null> {
     const url = new URL(this.#url);
     url.protocol = url.protocol.replace("ws", "http");
     try {
-      const { status } = await fetch(url, { signal: AbortSignal.timeout(ANSWER_MS) });
-      return NOT_UPGRADED.has(status);
+      const response = await fetch(url, { method: "POST", signal: AbortSignal.timeout(ANSWER_MS) });
+      if (NOT_UPGRADED.has(response.status)) return { code: "no_websockets", message: "" };
+      return response.status === 403 ? ((await response.json()) as Refusal) : null;
     } catch {
-      return false; // unreachable, as the WebSocket
+      return null; // unreachable, as the WebSocket, or not an answer of an edge
     }
   }
 

@@ -128,11 +128,14 @@ it.each([
   expect(exchange.state.value.connection.state).toBe(by === "connection" ? "lost" : "none");
 });
 
+const ORIGIN = { code: "origin_not_allowed", message: "pages of this origin may not" };
+
 it.each([
   ["is unreachable", () => Promise.reject(new TypeError("no network")), "unreachable"],
   ["has no server behind its proxy", async () => ({ status: 502 }), "unreachable"],
   ["passes no WebSockets", async () => ({ status: 426 }), "no_websockets"],
   ["has no WebSockets below its path", async () => ({ status: 404 }), "no_websockets"],
+  ["refuses the origin", async () => Response.json(ORIGIN, { status: 403 }), ORIGIN.code],
 ])("says that the server %s", async (_, answer, code) => {
   const fetched = vi.fn(answer);
   vi.stubGlobal("fetch", fetched);

@@ -57,7 +57,7 @@ export interface SessionEnd {
     | "device";
   /**
    * The server's error code, or the meaning of its close code (`server_shutdown`, `try_later`,
-   * `replaced`, `message_too_large`). For a connection `unreachable`, `no_websockets` or
+   * `replaced`, `message_too_large`). For a connection `unreachable`, `no_websockets`, the code of a refusal, or
    * `lost`.
    */
   readonly code: string;
@@ -260,11 +260,8 @@ export abstract class Session<
   }
 
   async #endWithoutConnection(message: string): Promise<void> {
-    const isReachable = await this.client.answersRequests();
+    const refusal = await this.client.refusal();
     if (this.state.value.phase === "stopping") this.stopped();
-    else {
-      const code = isReachable ? "no_websockets" : "unreachable";
-      this.end({ by: "connection", code, message });
-    }
+    else this.end({ by: "connection", ...(refusal ?? { code: "unreachable", message }) });
   }
 }
