@@ -20,6 +20,7 @@ LONGEST_FIRST = (
     "unit/inference_worker/engines/minicpmo/test_bench.py",
     "unit/inference_worker/engines/minicpmo/model/test_compiled_programs.py",
     "unit/inference_worker/engines/minicpmo/model/test_quantized_weight.py",
+    "browser/test_surroundings.py",
     "browser/test_calls.py",
     "unit/inference_worker/engines/local/test_chat.py",
     "browser/test_webkit.py",
