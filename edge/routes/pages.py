@@ -216,7 +216,11 @@ def _other_slash(connection: HTTPConnection) -> str | None:
     path: str = connection.scope["path"]
     bare = path.rstrip("/")
     scope = {**connection.scope, "path": f"{path}/" if bare == path else bare}
-    if not bare or _is_deep(connection) or all(route.matches(scope)[0] is Match.NONE for route in connection.app.routes):
+    if (
+        not bare
+        or _is_deep(connection)
+        or all(route.matches(scope)[0] is Match.NONE for route in connection.app.routes)
+    ):
         return None
     query = f"?{connection.url.query}" if connection.url.query else ""
     return home_from(connection) + quote(scope["path"].lstrip("/")) + query
