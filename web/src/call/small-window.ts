@@ -5,6 +5,7 @@ import {
   type TemplateResult,
 } from "lit";
 import { FocusKeeper } from "../ui/focus-keeper.ts";
+import { PressGuard } from "../ui/press-guard.ts";
 
 /** https://wicg.github.io/document-picture-in-picture/, which TypeScript does not declare. */
 interface DocumentPictureInPicture {
@@ -42,6 +43,7 @@ export class SmallWindow implements ReactiveController {
     if (!opened) return;
     copyStyles(document, opened.document);
     new FocusKeeper(opened.document);
+    new PressGuard(opened.document);
     opened.addEventListener("pagehide", () => {
       if (this.#window === opened) this.#window = null;
       this.#host.requestUpdate();

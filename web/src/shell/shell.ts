@@ -11,6 +11,7 @@ import { dialog } from "../ui/dialog.ts";
 import { FocusKeeper } from "../ui/focus-keeper.ts";
 import { icon } from "../ui/icon.ts";
 import { buildPage, inTurn, isBuilt } from "../ui/page-build.ts";
+import { PressGuard } from "../ui/press-guard.ts";
 import { onOwnNodes, watchTranslators } from "../ui/translated-nodes.ts";
 import { loadCapabilities } from "./capabilities.ts";
 import { showError } from "./errors.ts";
@@ -134,6 +135,7 @@ async function build(page: Page): Promise<void> {
   for (const store of [language, address, isBuilt]) store.subscribe(draw);
   new FocusKeeper(document);
   watchTranslators(document.body);
+  new PressGuard(document);
   const built = buildPage();
   await inTurn(draw);
   const data = page.bare ? undefined : inTurn(begin);
