@@ -25,10 +25,11 @@ class VoiceRef(BaseModel):
 
 
 class PresetText(BaseModel):
-    """Text of a system message."""
+    """Text of a system message. `about_voice`: only for models that clone the voice after it."""
 
     type: Literal["text"]
     text: str
+    about_voice: bool | None = None
 
 
 class PresetVoice(VoiceRef):

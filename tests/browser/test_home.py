@@ -12,6 +12,7 @@ from playwright.async_api import Locator, Page, expect
 from support.browser_user import Visitor, a11y_findings, contrast_findings
 from support.redis_server import free_port
 from support.stack import Stack
+from support.turn_page import attach_image, claim
 
 DENY_MICROPHONE = """() => {
   const devices = navigator.mediaDevices;
@@ -64,10 +65,7 @@ async def test_pages_offer_no_pictures_to_a_model_that_cannot_see(
     stack: Stack, visitor: Visitor
 ) -> None:
     page = await visitor.open("/")
-    found = await (await page.request.get(f"{stack.http_url}/api/capabilities")).json()
-    small = {"simulated": False, "sees": False, "model": "Small"}
-    await page.route("**/api/capabilities", lambda route: route.fulfill(json=found | small))
-    await page.reload()
+    await claim(page, simulated=False, sees=False, model="Small", hears=["en"])
     modes = page.locator(".modes")
     await expect(modes.get_by_text("Small cannot see")).to_be_visible()
     await expect(modes.get_by_text("images")).to_have_count(0)
@@ -77,6 +75,16 @@ async def test_pages_offer_no_pictures_to_a_model_that_cannot_see(
     folds = page.locator("aside summary")
     await expect(folds.filter(has_text="Answers")).to_be_visible()
     await expect(folds.filter(has_text="Images and videos")).to_have_count(0)
+    await expect(folds.filter(has_text="Voice")).to_have_count(0)  # it clones no voices
+    await attach_image(page, "drop", "dropped.png")
+    await expect(page.get_by_text("This model cannot see.")).to_be_visible()
+    await expect(page.locator("an-composer img")).to_have_count(0)
+    await page.goto(f"{stack.http_url}/omni")
+    await page.get_by_role("button", name="Settings").click()
+    presets = page.get_by_label("Preset")
+    await expect(presets.locator("option")).to_have_count(1)
+    await expect(page.locator(".presets label")).to_have_count(0)  # one is no choice
+    await expect(page.get_by_label("Reference voice")).to_have_count(0)
 
 
 async def test_an_answer_of_another_form_is_reported_and_the_page_works(visitor: Visitor) -> None:

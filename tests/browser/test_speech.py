@@ -26,7 +26,7 @@ from support.shared_stack import running_stack
 from support.speech import share_recognised, share_voiced, transcribe
 from support.stack import Stack, until
 from support.synthetic_speech import GERMANY, JAPAN, spoken
-from support.turn_page import attach_image, sound_of, use_repeatable_settings, watch_frames
+from support.turn_page import attach_image, claim, sound_of, use_repeatable_settings, watch_frames
 
 pytestmark = pytest.mark.speech
 
@@ -278,11 +278,13 @@ async def _audio_matches_text(turn: Locator) -> None:
 
 async def test_a_written_question_gets_text_and_speech(visitor: Visitor) -> None:
     page = await visitor.open("/turnbased")
+    sent = watch_frames(page)
     assert await a11y_findings(page) == []
     await page.get_by_role("button", name=JAPAN).click()
     answer = page.locator("an-answer")
     await expect(answer.locator(".message-content")).to_contain_text("Tokyo", timeout=ANSWER_MS)
     await expect(page.locator("an-question p")).to_have_text(JAPAN)
+    assert max(map(len, sent)) < 2000  # without a voice, which the engine cannot use
     await expect(answer.locator("an-audio-player")).to_be_visible(timeout=ANSWER_MS)
     text = await answer.locator(".message-content").inner_text()
     sound = await sound_of(answer.locator("an-audio-player"), OUTPUT_RATE)
@@ -308,6 +310,7 @@ async def test_a_recorded_question_is_understood_and_images_are_refused(
     visitor: Visitor,
 ) -> None:
     page = await visitor.open("/turnbased", speaks=True, phone=True)
+    await claim(page, sees=True)  # so that the server refuses the pictures
     sent = watch_frames(page)
     await page.get_by_role("button", name="Settings").click()
     await use_repeatable_settings(page)
@@ -324,7 +327,7 @@ async def test_a_recorded_question_is_understood_and_images_are_refused(
     await expect(page.locator("an-composer img")).to_have_count(2)
     assert await a11y_findings(page) == []
     await page.get_by_role("button", name="Send").click()
-    trouble = page.get_by_role("alert").filter(has_text="This model does not support images")
+    trouble = page.get_by_role("alert").filter(has_text="This model cannot see images")
     await expect(trouble).to_contain_text("the local engine does not see images", timeout=ANSWER_MS)
     await expect(trouble).to_be_in_viewport()
     assert sum(frame.count(PNG) for frame in sent) == 2

@@ -21,6 +21,7 @@ from support.tcp_proxy import TcpProxy, tcp_proxy
 from support.turn_page import (
     accept_dialogs,
     at_24_khz,
+    claim,
     positions,
     sound_of,
     watch_frames,
@@ -232,6 +233,7 @@ async def test_stopping_the_greeting_and_an_answer_and_the_idle_countdown(visito
 async def test_voices_are_uploaded_recorded_played_used_and_deleted(visitor: Visitor) -> None:
     """One voice as reference voice, another as output voice."""
     page = await visitor.open("/half_duplex", speaks=True)
+    await claim(page, clones_voices=True)
     sent = watch_frames(page)
     await page.locator("summary", has_text="Instructions").click()
     await page.locator("summary", has_text="Voice").click()

@@ -385,10 +385,11 @@ export const pages = v.object({
 });
 export type Pages = v.InferOutput<typeof pages>;
 
-/** Text of a system message. */
+/** Text of a system message. `about_voice`: only for models that clone the voice after it. */
 export const presetText = v.object({
   type: v.literal("text"),
   text: v.string(),
+  about_voice: v.nullish(v.boolean()),
 });
 export type PresetText = v.InferOutput<typeof presetText>;
 

@@ -6,7 +6,7 @@ import { chimeInQueue } from "../audio/chimes.ts";
 import { voiceFields } from "../components/voice-list.ts";
 import { DuplexSession, type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";
 import type { Phase, Problem } from "../session/session.ts";
-import { possibleGreeting } from "../shell/capabilities.ts";
+import { clonesVoices, possibleGreeting } from "../shell/capabilities.ts";
 import { Store, TypedEvents } from "../state/store.ts";
 import { keepConversation } from "../storage/conversations.ts";
 import { EventLog, UnitHistory } from "./call-log.ts";
@@ -134,7 +134,8 @@ export class CallController extends TypedEvents<CallEvents> {
         return;
       }
       this.#patch({ file, recorded: values.record });
-      const voices = await voiceFields({ model: values.voice, speech: values.speech });
+      const { voice: model, speech } = values;
+      const voices = clonesVoices() ? await voiceFields({ model, speech }) : {};
       if (this.kind === "omni" && !file?.hasVideo) await this.openCamera(values);
       if (attempt === this.#attempt) {
         await this.#begin(values, prepareFields(this.kind, values, voices));

@@ -7,7 +7,7 @@ import { resetSettings } from "../components/reset-settings.ts";
 import type { VoiceSelection } from "../components/voice-list.ts";
 import { common } from "../i18n/common.ts";
 import { formatDuration, formatNumber } from "../i18n/language.ts";
-import { capabilities } from "../shell/capabilities.ts";
+import { capabilities, clonesVoices } from "../shell/capabilities.ts";
 import { menu, withPreset } from "../shell/header.ts";
 import { hasDatabase } from "../storage/database.ts";
 import { segmented, slider, textArea, toggle } from "../ui/controls.ts";
@@ -54,10 +54,7 @@ export function settingsPanel(view: CallView): TemplateResult {
           })
         : nothing
     }
-    <an-voice-picker
-      .value=${{ model: values.voice, speech: values.speech }}
-      @change=${({ detail }: CustomEvent<VoiceSelection>) => change({ voice: detail.model, speech: detail.speech })}
-    ></an-voice-picker>
+    ${clonesVoices() ? voicePicker(values, change) : nothing}
     <an-own-preset
       .chosen=${values.preset}
       .content=${() => presetContent(settings)}
@@ -72,6 +69,13 @@ export function settingsPanel(view: CallView): TemplateResult {
     ${fold(callSettingsStrings().generation, generation(values, change))} ${fold(callSettingsStrings().keys, keys(values, change))}
     ${resetSettings(settings)}
   </div>`;
+}
+
+function voicePicker({ voice, speech }: CallValues, change: Change): TemplateResult {
+  return html`<an-voice-picker
+    .value=${{ model: voice, speech }}
+    @change=${({ detail }: CustomEvent<VoiceSelection>) => change({ voice: detail.model, speech: detail.speech })}
+  ></an-voice-picker>`;
 }
 
 function fold(title: string, body: TemplateResult): TemplateResult {

@@ -7,7 +7,7 @@ import { GREETING_LENGTH, type Preset } from "../api/catalog.ts";
 import { common } from "../i18n/common.ts";
 import type { Part } from "../media/parts.ts";
 import type { Instructions, SelectionSettings } from "../session/instructions.ts";
-import { capabilities } from "../shell/capabilities.ts";
+import { capabilities, clonesVoices } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import { StoreController } from "../state/store.ts";
 import { ownPresets, type PresetContent } from "../storage/own-presets.ts";
@@ -38,13 +38,18 @@ export class InstructionsPanel extends BaseElement {
   @property({ attribute: false }) kinds: readonly AttachmentType[] = ["audio"];
   @property({ type: Boolean }) disabled = false;
 
+  constructor() {
+    super();
+    new StoreController(this, capabilities);
+  }
+
   protected override willUpdate(changed: ChangedProperties<this>): void {
     if (changed.has("instructions"))
       this.#parts ??= new StoreController(this, this.instructions.parts);
   }
 
   protected override render(): TemplateResult {
-    const { presets, voices } = common();
+    const { presets } = common();
     const { page, selection } = this.instructions;
     return html`<section class="card stack">
       <an-preset-selector
@@ -68,16 +73,21 @@ export class InstructionsPanel extends BaseElement {
         ></an-part-list>
       </details>
       ${this.#greeting()}
-      <details class="fold" @toggle=${this.#onToggle}>
-        <summary>${voices.label}</summary>
-        <an-voice-picker
-          .value=${{ model: selection.voice, speech: selection.speech }}
-          .presetVoice=${this.instructions.presetVoice}
-          ?disabled=${this.disabled}
-          @change=${({ detail }: CustomEvent<VoiceSelection>) => this.#onVoices(detail)}
-        ></an-voice-picker>
-      </details>
+      ${clonesVoices() ? this.#voices() : nothing}
     </section>`;
+  }
+
+  #voices(): TemplateResult {
+    const { selection, presetVoice } = this.instructions;
+    return html`<details class="fold" @toggle=${this.#onToggle}>
+      <summary>${common().voices.label}</summary>
+      <an-voice-picker
+        .value=${{ model: selection.voice, speech: selection.speech }}
+        .presetVoice=${presetVoice}
+        ?disabled=${this.disabled}
+        @change=${({ detail }: CustomEvent<VoiceSelection>) => this.#onVoices(detail)}
+      ></an-voice-picker>
+    </details>`;
   }
 
   #greeting(): TemplateResult | typeof nothing {

@@ -32,7 +32,7 @@ const VIDEOS = ["video/mp4", "video/webm", "video/quicktime"];
 export type AttachmentType = Exclude<PartType, "text">;
 
 /** Why a file was rejected. */
-export type AttachmentProblem = "kind" | "unreadable" | "tooLong" | "tooLarge";
+export type AttachmentProblem = "kind" | "blind" | "unreadable" | "tooLong" | "tooLarge";
 
 export class AttachmentError extends Error {
   readonly problem: AttachmentProblem;
@@ -49,9 +49,17 @@ export function acceptFor(kinds: readonly AttachmentType[]): string {
   return kinds.map((kind) => accepted[kind]).join();
 }
 
-/** A file as part of a message: sound at 16 kHz, pictures not larger than sensible. Rejects with AttachmentError. */
-export async function readAttachment(file: File, kinds: readonly AttachmentType[]): Promise<Part> {
+/**
+ * A file as part of a message: sound at 16 kHz, pictures not larger than sensible. `sees`: whether the
+ * model can use pictures. Rejects with AttachmentError.
+ */
+export async function readAttachment(
+  file: File,
+  kinds: readonly AttachmentType[],
+  sees = true,
+): Promise<Part> {
   const kind = kinds.find((known) => file.type.startsWith(`${known}/`));
+  if (!sees && (kind === "image" || kind === "video")) throw new AttachmentError(file, "blind");
   switch (kind) {
     case "audio":
       return readAudio(file);

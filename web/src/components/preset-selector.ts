@@ -57,7 +57,8 @@ export class PresetSelector extends BaseElement {
 
   protected override render(): TemplateResult {
     const { label } = common().presets;
-    if (this.all !== null && this.#usable.length === 0) return html`${nothing}`;
+    const fewest = this.chips ? 2 : 1; // chips are on the stage, and one alone is no choice
+    if (this.all !== null && this.#usable.length < fewest) return html`${nothing}`;
     const now = this.#now;
     const options = this.#usable.map(({ id, name, description }) => ({
       value: id,

@@ -5,7 +5,6 @@ import type { VoiceInfo } from "../api/answers.ts";
 import { decodeAudioFile, INPUT_RATE, type Samples, UnreadableAudio } from "../audio/pcm.ts";
 import { common } from "../i18n/common.ts";
 import { formatClock, formatNumber } from "../i18n/language.ts";
-import { capabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement, freshId } from "../ui/base-element.ts";
@@ -296,7 +295,6 @@ export class VoiceList extends BaseElement {
  */
 @customElement("an-voice-picker")
 export class VoicePicker extends BaseElement {
-  readonly #able = new StoreController(this, capabilities);
   readonly #voiceList = new StoreController(this, voiceList);
   readonly #playing = new StoreController(this, previewedVoice);
 
@@ -319,11 +317,9 @@ export class VoicePicker extends BaseElement {
 
   protected override render(): TemplateResult {
     const { voices } = common();
-    const ignored = this.#able.value?.clones_voices === false;
     return html`<div class="stack">
       ${this.#choice("model", voices.model, voices.modelHint, this.presetVoice ? voices.own : voices.default)}
       ${this.#choice("speech", voices.speech, voices.speechHint, voices.same)}
-      ${ignored ? html`<p class="small soft">${common().capabilities.ownVoice}</p>` : nothing}
       <div>
         <button class="button small" ${inactive(this.disabled)} @click=${() => this.#show(true)}>
           ${icon("plus")} ${voices.add}

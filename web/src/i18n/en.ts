@@ -70,7 +70,6 @@ export const en = {
     blind: (model: string) => `${model} cannot see. It receives only audio.`,
     hears: (model: string, languages: string) =>
       `${model} understands speech in ${languages} only.`,
-    ownVoice: "This model speaks with its own voice. These settings have no effect.",
     questions: {
       first: "What is the capital of Japan?",
       second: "Explain in two sentences why the sky is blue.",
@@ -108,6 +107,7 @@ export const en = {
     rejected: (name: string) => `Cannot use ${name}`,
     problems: {
       kind: "Use an image, WAV, MP3 or M4A audio, or MP4, MOV or WebM video.",
+      blind: "This model cannot see. Use audio, or describe it in words.",
       unreadable:
         "Your browser cannot read this file. It may be damaged or in an unsupported format.",
       tooLong: "The limit for audio is 10 minutes. Use a shorter file.",

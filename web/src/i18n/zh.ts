@@ -70,7 +70,6 @@ export const zh: Translated<typeof en> = {
     simulated: "此服务器模拟模型，回答没有意义。",
     blind: (model) => `${model} 看不见画面，只接收音频。`,
     hears: (model, languages) => `${model} 只听得懂${languages}。`,
-    ownVoice: "此模型使用自己的声音说话，这些设置不起作用。",
     questions: {
       first: "日本的首都是哪里？",
       second: "用两句话解释天空为什么是蓝色的。",
@@ -108,6 +107,7 @@ export const zh: Translated<typeof en> = {
     rejected: (name) => `无法使用 ${name}`,
     problems: {
       kind: "请使用图片，WAV、MP3 或 M4A 声音，或者 MP4、MOV 或 WebM 视频。",
+      blind: "此模型看不见。请使用音频，或用文字描述。",
       unreadable: "浏览器无法读取此文件，它可能已损坏或格式少见。",
       tooLong: "音频最长 10 分钟，请使用更短的文件。",
       tooLarge: "视频最大 48 MB，请使用更短或更小的视频。",

@@ -13,6 +13,8 @@ interface Known {
 export interface TextPart extends Known {
   readonly type: "text";
   readonly text: string;
+  /** It tells the model to use a voice that follows. */
+  readonly aboutVoice?: true;
 }
 
 export interface AudioPart extends Known {

@@ -18,7 +18,7 @@ const PRESET: Preset = {
   name: "Assistant",
   description: "",
   system_content: [
-    { type: "text", text: "Speak like this." },
+    { type: "text", text: "Speak like this.", about_voice: true },
     { type: "audio", ...REF },
     { type: "text", text: "Be brief." },
   ],
@@ -44,18 +44,25 @@ const ANSWERS: Record<string, object> = {
 };
 
 beforeEach(() => {
+  clonesVoices = true;
   localStorage.clear();
   endPresetChoice("half_duplex_audio");
-  vi.stubGlobal("fetch", async (path: string) => {
-    const answer = ANSWERS[path];
-    return new Response(JSON.stringify(answer ?? { error: "no such voice" }), {
-      status: answer ? 200 : 404,
-    });
-  });
+  vi.stubGlobal(
+    "fetch",
+    vi.fn(async (path: string) => {
+      const answer = ANSWERS[path];
+      return new Response(JSON.stringify(answer ?? { error: "no such voice" }), {
+        status: answer ? 200 : 404,
+      });
+    }),
+  );
 });
 
+let clonesVoices = true;
+
 function open(): Instructions {
-  return new Instructions("half_duplex_audio", new Settings("test", 1, INSTRUCTION_FIELDS));
+  const settings = new Settings("test", 1, INSTRUCTION_FIELDS);
+  return new Instructions("half_duplex_audio", settings, () => clonesVoices);
 }
 
 const shown = (parts: readonly Part[]): string[] =>
@@ -73,6 +80,34 @@ it("loads the preset's texts and audio in order", async () => {
   const { parts, presetVoice } = await loaded();
   expect(shown(parts.value)).toEqual(["Speak like this.", "english.wav", "Be brief."]);
   expect(presetVoice?.samples).toEqual(SOUND);
+});
+
+it("leaves the voice and the texts about it out for a model with its own voice", async () => {
+  clonesVoices = false;
+  const instructions = await loaded();
+  expect(shown(instructions.messageParts)).toEqual(["Be brief."]);
+  await instructions.useVoice("ada");
+  expect(shown(instructions.messageParts)).toEqual(["Be brief."]);
+  const fetched = vi.mocked(fetch).mock.calls.map(([path]) => path);
+  expect(fetched.filter((path) => String(path).includes("audio"))).toEqual([]);
+});
+
+it("keeps the user's texts in place when a model with voices comes and goes", async () => {
+  clonesVoices = false;
+  const instructions = await loaded();
+  const [brief] = instructions.parts.value;
+  instructions.edit([{ ...(brief as Part), text: "Be long." } as Part, textPart("Be kind.")]);
+  clonesVoices = true;
+  await instructions.complete();
+  expect(shown(instructions.messageParts)).toEqual([
+    "Speak like this.",
+    "english.wav",
+    "Be long.",
+    "Be kind.",
+  ]);
+  clonesVoices = false;
+  await instructions.complete();
+  expect(shown(instructions.messageParts)).toEqual(["Be long.", "Be kind."]);
 });
 
 it("greets with the words of the preset, or with the user's", () => {

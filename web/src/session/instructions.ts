@@ -32,23 +32,35 @@ export interface SelectionSettings {
   update(changes: Partial<Selection>): void;
 }
 
+/** A text that is not shown, and its place among all texts. */
+interface HiddenText {
+  readonly place: number;
+  readonly text: string;
+}
+
 /**
  * Instructions of a session: texts and voice of a preset, with the user's changes. The first audio
- * part is the voice.
+ * part is the voice. A model that cannot use it gets neither the voice nor the texts about it.
  */
 export class Instructions {
   readonly parts = new Store<readonly Part[]>([]);
   readonly page: PresetPage;
   readonly #settings: SelectionSettings;
+  readonly #clonesVoices: () => boolean;
+  /** Whether the parts are for a model that clones voices. */
+  #hasVoice = true;
+  #hidden: readonly HiddenText[] = [];
   #presetVoice: AudioPart | undefined;
   #worn: AudioPart | undefined;
   #loading = 0;
   #preset: Preset | undefined;
   #complete: Promise<void> | undefined;
 
-  constructor(page: PresetPage, settings: SelectionSettings) {
+  /** `clonesVoices`: whether the model can use a voice, as far as is known. */
+  constructor(page: PresetPage, settings: SelectionSettings, clonesVoices: () => boolean) {
     this.page = page;
     this.#settings = settings;
+    this.#clonesVoices = clonesVoices;
   }
 
   get selection(): Selection {
@@ -71,7 +83,8 @@ export class Instructions {
     this.#preset = preset;
     this.#complete = undefined;
     this.#presetVoice = this.#worn = undefined;
-    this.parts.set(withTexts(partsOf(preset, []), this.selection.wording));
+    this.#hasVoice = this.#clonesVoices();
+    this.parts.set(this.#usable(withTexts(partsOf(preset, []), this.selection.wording)));
   }
 
   /**
@@ -82,9 +95,10 @@ export class Instructions {
     await presetChosen(this.page);
     const preset = this.#preset;
     if (!preset) return;
+    if (this.#hasVoice !== this.#clonesVoices()) this.choose(preset); // the engines have changed
     this.#complete ??= this.#load(async () => {
-      const clips = isOwnPreset(preset.id) ? [] : await this.#clips(preset);
-      const parts = partsOf(preset, clips);
+      const silent = !this.#hasVoice || isOwnPreset(preset.id);
+      const parts = partsOf(preset, silent ? [] : await this.#clips(preset));
       this.#presetVoice = parts.find((part) => part.type === "audio");
       return parts;
     }).catch((error: unknown) => {
@@ -107,6 +121,7 @@ export class Instructions {
   edit(parts: readonly Part[]): void {
     this.parts.set(parts);
     const texts = parts.filter((part) => part.type === "text").map(({ text }) => text);
+    for (const { place, text } of this.#hidden) texts.splice(place, 0, text);
     this.#settings.update({ wording: texts });
   }
 
@@ -116,7 +131,7 @@ export class Instructions {
   async useVoice(voice: string | null): Promise<void> {
     this.#settings.update({ voice });
     await this.complete();
-    await this.#load(async () => this.parts.value);
+    if (this.#hasVoice) await this.#load(async () => this.parts.value);
   }
 
   useSpeech(speech: string | null): void {
@@ -152,11 +167,23 @@ export class Instructions {
     const bare = voice ? parts : parts.filter((part) => part !== this.#worn);
     this.#worn = voice;
     // The user may have edited texts while the voice was loading.
-    this.parts.set(withVoice(withTexts(bare, this.selection.wording), voice));
+    this.parts.set(withVoice(this.#usable(withTexts(bare, this.selection.wording)), voice));
+  }
+
+  /** Without the texts about a voice that the model cannot use. */
+  #usable(parts: readonly Part[]): readonly Part[] {
+    this.#hidden = [];
+    if (this.#hasVoice) return parts;
+    const texts = parts.filter((part) => part.type === "text");
+    this.#hidden = texts.flatMap(({ text, aboutVoice }, place) =>
+      aboutVoice ? [{ place, text }] : [],
+    );
+    return parts.filter((part) => part.type !== "text" || !part.aboutVoice);
   }
 
   async #voice(): Promise<AudioPart | undefined> {
     const { voice } = this.selection;
+    if (!this.#hasVoice) return undefined;
     if (voice === null) return this.#presetVoice;
     try {
       const { name, base64 } = await voiceAudio(voice);
@@ -172,7 +199,8 @@ export class Instructions {
 function partsOf(preset: Preset, clips: readonly PresetSound[]): Part[] {
   const waiting = [...clips];
   return (preset.system_content ?? []).flatMap((item): Part[] => {
-    if (item.type === "text") return [textPart(item.text)];
+    if (item.type === "text")
+      return [{ ...textPart(item.text), ...(item.about_voice && { aboutVoice: true }) }];
     const clip = waiting.shift();
     return clip ? [audioPart(clip.name, samplesFromBase64(clip.data))] : [];
   });

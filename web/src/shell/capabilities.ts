@@ -58,6 +58,11 @@ export function isUsable(
   );
 }
 
+/** Whether the model can speak with a reference voice, as far as is known. */
+export function clonesVoices(): boolean {
+  return capabilities.value?.clones_voices ?? true;
+}
+
 /** These words, or none if the model cannot begin a conversation with them. */
 export async function possibleGreeting(words: string): Promise<string> {
   await loadCapabilities();

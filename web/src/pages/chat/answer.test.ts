@@ -27,7 +27,7 @@ it("names an unsupported kind of part and offers to retry without it", () => {
   const field = "messages.1.content.0";
   const message = `${field}: the local engine does not see images`;
   expect(problem({ field, message }, file("image"))).toEqual({
-    title: "This model does not support images",
+    title: "This model cannot see images",
     remedy: "Server message: the local engine does not see images.",
     remedies: ["image", "edit"],
   });

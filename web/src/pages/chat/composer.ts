@@ -89,7 +89,7 @@ export class Composer extends BaseElement {
     for (const file of files) {
       this.reading += 1;
       try {
-        this.#attach(await readAttachment(file, KINDS));
+        this.#attach(await readAttachment(file, KINDS, this.#able.value?.sees ?? true));
       } catch (error) {
         if (!(error instanceof AttachmentError)) throw error;
         this.waits = false;

@@ -20,7 +20,13 @@ import { type Part, textPart } from "../../media/parts.ts";
 import type { Answer, ChatEntry, Question } from "../../session/chat-exchange.ts";
 import { ChatLog, type ChatSetup } from "../../session/chat-log.ts";
 import { Instructions } from "../../session/instructions.ts";
-import { capabilities, limitations, modelBadge, questions } from "../../shell/capabilities.ts";
+import {
+  capabilities,
+  clonesVoices,
+  limitations,
+  modelBadge,
+  questions,
+} from "../../shell/capabilities.ts";
 import { showError } from "../../shell/errors.ts";
 import { mount } from "../../shell/shell.ts";
 import { StoreController } from "../../state/store.ts";
@@ -155,7 +161,7 @@ class DropZone implements ReactiveController {
 export class ChatPage extends BaseElement {
   readonly #settings = new StoreController(this, chatSettings);
   readonly #able = new StoreController(this, capabilities);
-  readonly #instructions = new Instructions("turnbased", chatSettings);
+  readonly #instructions = new Instructions("turnbased", chatSettings, clonesVoices);
   readonly #voice = new AnswerSpeaker();
   readonly #speaks = new StoreController(this, this.#voice.speaks);
   readonly #log = new ChatLog((entries) => this.#setup(entries));

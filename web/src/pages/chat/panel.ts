@@ -8,7 +8,7 @@ import { formatNumber } from "../../i18n/language.ts";
 import type { ChatRequest } from "../../protocol/client-messages.ts";
 import type { ChatEntry } from "../../session/chat-exchange.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
-import { capabilities } from "../../shell/capabilities.ts";
+import { capabilities, clonesVoices } from "../../shell/capabilities.ts";
 import { choice, flag, range, Settings } from "../../state/store.ts";
 import { select, slider, toggle } from "../../ui/controls.ts";
 import { chatStrings } from "./strings.ts";
@@ -60,10 +60,12 @@ function speechWith(
   video: boolean,
 ): ChatRequest["tts"] {
   if (!spoken) return { enabled: false };
+  const mode = video ? "omni" : "audio_assistant";
+  if (!clonesVoices()) return { enabled: true, mode };
   const path = voiceList.value?.find(({ id }) => id === speech)?.path;
   const own = messageParts.find((part) => part.type === "audio")?.samples;
   const voice = path === undefined ? { ref_audio_data: own } : { ref_audio_path: path };
-  return { enabled: true, mode: video ? "omni" : "audio_assistant", ...voice };
+  return { enabled: true, mode, ...voice };
 }
 
 function isVideo({ type }: { readonly type: string }): boolean {

@@ -61,9 +61,9 @@ export const chatStrings = defineStrings(
 
     refusals: {
       text: "The model cannot use this text",
-      image: "This model does not support images",
+      image: "This model cannot see images",
       audio: "This model cannot use this audio",
-      video: "This model does not support video",
+      video: "This model cannot see videos",
       broken: (name: string) => `Cannot use ${name}`,
       thinking: "This model does not support thinking",
       speech: "Cannot use this voice",
@@ -158,9 +158,9 @@ export const chatStrings = defineStrings(
 
     refusals: {
       text: "模型无法使用这段文字",
-      image: "此模型不支持图片",
+      image: "此模型看不见图片",
       audio: "此模型无法使用这段音频",
-      video: "此模型不支持视频",
+      video: "此模型看不见视频",
       broken: (name) => `无法使用 ${name}`,
       thinking: "此模型不支持思考",
       speech: "无法使用此音色",

@@ -23,6 +23,7 @@ import { Instructions } from "../../session/instructions.ts";
 import type { ConnectionStatus } from "../../session/session.ts";
 import {
   capabilities,
+  clonesVoices,
   exampleQuestion,
   limitations,
   modelBadge,
@@ -250,7 +251,7 @@ export class HalfDuplexTurn extends BaseElement {
 export class HalfDuplexPage extends BaseElement {
   readonly #settings = new StoreController(this, halfDuplexSettings);
   readonly #able = new StoreController(this, capabilities);
-  readonly #instructions = new Instructions("half_duplex_audio", halfDuplexSettings);
+  readonly #instructions = new Instructions("half_duplex_audio", halfDuplexSettings, clonesVoices);
   readonly #controller = new SessionController(this, this.#instructions, (levels) =>
     this.#show(levels),
   );

@@ -7,7 +7,7 @@ import { resetSettings } from "../../components/reset-settings.ts";
 import { formatDuration, formatNumber, formatSeconds } from "../../i18n/language.ts";
 import type { HalfDuplexPrepare, SystemItem } from "../../protocol/client-messages.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
-import { loadCapabilities } from "../../shell/capabilities.ts";
+import { clonesVoices, loadCapabilities } from "../../shell/capabilities.ts";
 import { flag, range, Settings } from "../../state/store.ts";
 import { slider, toggle } from "../../ui/controls.ts";
 import { halfDuplexStrings } from "./strings.ts";
@@ -35,7 +35,8 @@ export async function prepareHalfDuplex(
   instructions: Instructions,
 ): Promise<HalfDuplexPrepare> {
   await Promise.all([instructions.complete(), loadCapabilities()]);
-  const speech = chosen.speech === null ? undefined : (await voiceAudio(chosen.speech)).base64;
+  const ownVoice = chosen.speech === null || !clonesVoices();
+  const speech = ownVoice ? undefined : (await voiceAudio(chosen.speech)).base64;
   return {
     system_content: systemContent(instructions),
     ref_audio_base64: speech,
