@@ -48,6 +48,23 @@ _DESCRIPTION = """Full-duplex voice and video conversations with MiniCPM-o 4.5.
 Conversations run over WebSockets: `/ws/duplex/{session_id}`, `/ws/half_duplex/{session_id}`,
 `/v1/realtime?mode=video|audio|chat` and `/ws/chat`."""
 
+_TAGS = [
+    {"name": name, "description": text}
+    for name, text in {
+        "talk": "Spoken conversations run over `/ws/duplex/{session_id}`, "
+        "`/ws/half_duplex/{session_id}` and `/v1/realtime`. This route goes with them.",
+        "chat": "Questions in text, audio, images and video, over HTTP. `/ws/chat` does the same.",
+        "realtime": "The messages of `/v1/realtime` as JSON Schema.",
+        "recordings": "Read, share and comment recorded sessions.",
+        "voices": "Reference voices, and the presets that use them.",
+        "queue": "Who waits, and how long.",
+        "status": "What runs, and what the engines can do.",
+        "pages": "What the web pages load.",
+        "administration": "Routes that require the admin token.",
+    }.items()
+]
+"""Groups of routes by task, in the order of the API page."""
+
 _OPEN = (status.public_router, upgrade.router, pages.router)
 _CLIENT = (
     status.router,
@@ -76,6 +93,7 @@ def create_app(settings: EdgeSettings) -> FastAPI:
         title="Antiphon",
         version=version("antiphon"),
         description=_DESCRIPTION,
+        openapi_tags=_TAGS,
         lifespan=lifespan,
         docs_url=None,  # the pages have their own, which loads nothing from other servers
         redoc_url=None,

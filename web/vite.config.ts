@@ -104,7 +104,7 @@ export default defineConfig({
   },
   server: {
     proxy: Object.fromEntries(
-      ["/api", "/ws", "/v1", "/health", "/status", "/workers", "/cache"].map((path) => [
+      ["/api", "/ws", "/v1", "/health", "/status", "/workers", "/cache", "/openapi.json"].map((path) => [
         path,
         { target: edge, ws: true, changeOrigin: false },
       ]),

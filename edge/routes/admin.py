@@ -36,8 +36,8 @@ _FEED_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 WorkerId = Annotated[str, Path(max_length=128, description="`worker_id` of `/workers`")]
 
-router = APIRouter(prefix="/api", tags=["apps"], responses=NEEDS_REDIS)
-admin_router = APIRouter(prefix="/api/admin", tags=["apps"])
+router = APIRouter(prefix="/api", tags=["pages"], responses=NEEDS_REDIS)
+admin_router = APIRouter(prefix="/api/admin", tags=["administration"])
 
 
 @router.get("/apps")
@@ -66,9 +66,7 @@ async def switch(edge: EdgeDep, app_id: str, change: AppSwitch) -> AppSwitched:
     return AppSwitched(success=True, app=_info(app, change.enabled))
 
 
-@admin_router.post(
-    "/workers/{worker_id}/drain", tags=["health"], responses=NEEDS_REDIS | problem_responses(404)
-)
+@admin_router.post("/workers/{worker_id}/drain", responses=NEEDS_REDIS | problem_responses(404))
 async def drain(edge: EdgeDep, worker_id: WorkerId) -> ActionResult:
     """Drain: claim no new session, finish or hand over current sessions, then exit (as on SIGTERM)."""
     if not await edge.broker.registry.command_worker(worker_id, WorkerCommand.DRAIN):

@@ -187,7 +187,7 @@ async def stop_chat(edge: EdgeDep, request: Request) -> StopAnswer:
     "/api/half_duplex/stop",
     responses=NEEDS_REDIS | TAKES_BODY,
     name="stop",
-    tags=["half-duplex"],
+    tags=["talk"],
 )
 async def stop_half_duplex(edge: EdgeDep, stop: StopRequest, request: Request) -> StopAnswer:
     """Stop the current answer of a half-duplex session at any worker; the session continues.

@@ -128,14 +128,14 @@ SessionId = Annotated[
 Token = Annotated[str, Path(max_length=64, description="`token` of a link")]
 
 router = APIRouter(
-    prefix=_PREFIX, tags=["sessions"], responses=NEEDS_REDIS | problem_responses(400, 404)
+    prefix=_PREFIX, tags=["recordings"], responses=NEEDS_REDIS | problem_responses(400, 404)
 )
 write_router = APIRouter(
     prefix=_PREFIX,
-    tags=["sessions"],
+    tags=["recordings"],
     responses=NEEDS_REDIS | problem_responses(400, 403, 404),
 )
-admin_router = APIRouter(prefix=_PREFIX, tags=["sessions"], responses=NEEDS_REDIS)
+admin_router = APIRouter(prefix=_PREFIX, tags=["administration"], responses=NEEDS_REDIS)
 
 
 @dataclass(frozen=True, slots=True)

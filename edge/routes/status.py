@@ -61,9 +61,9 @@ _STATE_GROUPS = {
 
 TicketId = Annotated[str, Path(max_length=32, description="`ticket_id` of a `queued` message")]
 
-public_router = APIRouter(tags=["health"])
+public_router = APIRouter(tags=["status"])
 router = APIRouter(responses=NEEDS_REDIS)
-admin_router = APIRouter(prefix="/api", tags=["queue"], responses=NEEDS_REDIS)
+admin_router = APIRouter(prefix="/api", tags=["administration"], responses=NEEDS_REDIS)
 
 
 @public_router.get("/health")
@@ -78,7 +78,7 @@ async def health(edge: EdgeDep) -> Health:
     )
 
 
-@router.get("/status", tags=["health"])
+@router.get("/status", tags=["status"])
 async def status(edge: EdgeDep, snapshot: SnapshotDep) -> ServiceStatus:
     """Workers by state, slots, the queue's length, and running sessions."""
     ttl_ms = edge.settings.heartbeat_ttl_s * 1000
@@ -101,7 +101,7 @@ async def status(edge: EdgeDep, snapshot: SnapshotDep) -> ServiceStatus:
     )
 
 
-@router.get("/api/capabilities", tags=["health"])
+@router.get("/api/capabilities", tags=["status"])
 async def capabilities(edge: EdgeDep, snapshot: SnapshotDep) -> Capabilities:
     """What the live engines can do: models, languages, images, voices, tools."""
     ttl_ms = edge.settings.heartbeat_ttl_s * 1000
@@ -111,7 +111,7 @@ async def capabilities(edge: EdgeDep, snapshot: SnapshotDep) -> Capabilities:
     )
 
 
-@router.get("/workers", tags=["health"])
+@router.get("/workers", tags=["status"])
 async def workers(edge: EdgeDep, snapshot: SnapshotDep) -> WorkersResponse:
     """Every worker with its state, its sessions and its counters."""
     ttl_ms = edge.settings.heartbeat_ttl_s * 1000
@@ -119,7 +119,7 @@ async def workers(edge: EdgeDep, snapshot: SnapshotDep) -> WorkersResponse:
     return WorkersResponse(total=len(rows), workers=rows)
 
 
-@router.get("/sessions", tags=["health"])
+@router.get("/sessions", tags=["status"])
 async def sessions(snapshot: SnapshotDep) -> ActiveSessions:
     """Every session that runs on a worker. Recordings are under `/api/sessions`."""
     beats = {worker.id: worker.beat_at for worker in snapshot.workers}
@@ -134,7 +134,7 @@ async def sessions(snapshot: SnapshotDep) -> ActiveSessions:
     return ActiveSessions(total=len(rows), sessions=rows)
 
 
-@router.get("/cache", tags=["health"])
+@router.get("/cache", tags=["status"])
 async def cache(edge: EdgeDep, snapshot: SnapshotDep) -> CacheStatus:
     """Workers that may hold a conversation's context."""
     rows = (await workers(edge, snapshot)).workers

@@ -50,8 +50,8 @@ VoiceId = Annotated[str, Path(max_length=64, description="`id` of a listed voice
 UPLOAD_PATH = "/api/assets/ref_audio"
 
 router = APIRouter(prefix=UPLOAD_PATH, tags=["voices"], responses=NEEDS_REDIS)
-presets_router = APIRouter(prefix="/api/presets", tags=["presets"])
-defaults_router = APIRouter(prefix="/api", tags=["defaults"])
+presets_router = APIRouter(prefix="/api/presets", tags=["voices"])
+defaults_router = APIRouter(prefix="/api")
 
 
 @router.get("")
@@ -126,7 +126,7 @@ async def preset_audio(edge: EdgeDep, mode: str, preset_id: str) -> PresetSounds
     return sounds
 
 
-@defaults_router.get("/frontend_defaults", response_model_exclude_none=True)
+@defaults_router.get("/frontend_defaults", tags=["pages"], response_model_exclude_none=True)
 async def frontend_defaults(edge: EdgeDep) -> FrontendDefaults:
     """Initial settings of the pages."""
     settings = edge.settings
@@ -135,7 +135,7 @@ async def frontend_defaults(edge: EdgeDep) -> FrontendDefaults:
     )
 
 
-@defaults_router.get("/default_ref_audio", responses=problem_responses(404))
+@defaults_router.get("/default_ref_audio", tags=["voices"], responses=problem_responses(404))
 async def default_ref_audio(edge: EdgeDep) -> VoiceSound:
     """The voice that pages select first."""
     name = PurePosixPath(edge.settings.default_voice).stem

@@ -30,18 +30,6 @@ ORDER_OF_LAYERS = """() => {
 """The cascade layers of a page, the weakest first."""
 
 
-CONTRAST = """(text) => {
-  const brightness = (element, name) => {
-    const [red, green, blue] = getComputedStyle(element)[name].match(/[\\d.]+/g)
-      .map((part) => ((part / 255 + 0.055) / 1.055) ** 2.4);
-    return 0.05 + 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-  };
-  const both = [brightness(text, "color"), brightness(document.documentElement, "backgroundColor")];
-  return Math.max(...both) / Math.min(...both);
-}"""
-"""Contrast of a text with the page, 1 to 21."""
-
-
 @pytest.fixture
 def stack(simulated: Stack) -> Stack:
     return simulated
@@ -108,15 +96,21 @@ async def test_pages_override_components_and_components_override_the_base(
 
 async def test_the_api_page_loads_from_this_server_only(stack: Stack, visitor: Visitor) -> None:
     """The visitor collects violations of the content security policy as errors."""
-    page = await visitor.open("/")
+    page = await visitor.open("/", phone=True)
     servers: set[str] = set()
     page.on("request", lambda request: servers.add(urlsplit(request.url).netloc))
     await page.goto(f"{stack.http_url}/docs")
     await page.locator("#operations-chat-chat_api_chat_post").click()
     await expect(page.get_by_text("Request body").first).to_be_visible()
     assert servers == {urlsplit(stack.http_url).netloc}
-    await page.emulate_media(color_scheme="dark")
-    assert await page.locator(".info .title").evaluate(CONTRAST) > 4.5
+    assert (await page.locator(".opblock-tag > a").all_inner_texts())[0] == "Talk"
+    assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") == 0
+    for dark in (False, True):
+        await page.emulate_media(color_scheme="dark" if dark else "light")
+        chat = "#operations-tag-chat, #operations-chat-chat_api_chat_post"
+        assert await a11y_findings(page, "color-contrast", part=chat) == []
+    await page.get_by_role("link", name="Antiphon, home").click()
+    await expect(page).to_have_title("Antiphon")
 
 
 async def test_a_disabled_page_is_not_in_the_menu(stack: Stack, visitor: Visitor) -> None:

@@ -9,10 +9,12 @@ declare module "lucide/dist/esm/icons/*.mjs" {
 declare module "swagger-ui-dist/swagger-ui-es-bundle.js" {
   interface Options {
     url: string;
-    domNode: HTMLElement | null;
+    domNode: Element | null;
     deepLinking: boolean;
     /** null: never send the description to another server. */
     validatorUrl: null;
+    /** -1: no list of all schemas. */
+    defaultModelsExpandDepth: -1;
   }
   export default function SwaggerUIBundle(options: Options): void;
 }
