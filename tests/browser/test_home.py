@@ -41,7 +41,7 @@ async def test_home_links_to_every_enabled_page(stack: Stack, visitor: Visitor) 
     for name in ("API", "Admin"):
         await expect(page.get_by_role("link", name=name)).to_be_visible()
     links = page.get_by_role("navigation", name="Main").get_by_role("link")
-    names = ["Voice call", "Video call", "Chat", "Half-duplex"]
+    names = ["Voice call", "Video call", "Chat", "Take turns"]
     await expect(links).to_have_text(names)
     for name in names:
         await links.filter(has_text=name).click()

@@ -37,7 +37,9 @@ ANSWER_MS = 90_000
 
 RECORD_STATES = """() => {
   window.states = [];
+  window.countdowns = 0;
   new MutationObserver(() => {
+    countdowns += document.querySelectorAll("[role=timer]").length;
     const status = document.querySelector("h2 > [role=status]");
     const text = status?.textContent.trim();
     if (text && text !== states.at(-1)) states.push(text);
@@ -230,6 +232,7 @@ async def test_two_half_duplex_turns_can_be_replayed(stack: Stack, visitor: Visi
         await _has_had_states(page, turn)
         await speak(page, spoken(question, lead_s=1.0))
     await _has_had_states(page, turns=2)
+    assert await page.evaluate("countdowns") == 0
     state = page.get_by_role("region", name="Conversation").get_by_role("status")
     await page.get_by_role("button", name="Mute").click()
     assert await a11y_findings(page) == []

@@ -150,10 +150,10 @@ async def test_the_licences_of_the_packages_in_the_pages_are_sent(visitor: Visit
     assert {name for name in packages if f"## {name} - " not in licences} == {"vite"}
 
 
-async def test_modes_change_in_place_and_text_keeps_the_preset(visitor: Visitor) -> None:
+async def test_modes_change_in_place_and_turns_keep_the_preset(visitor: Visitor) -> None:
     page = await visitor.open("/")
     modes = page.get_by_role("navigation", name="Mode")
-    await expect(modes.get_by_role("link")).to_have_text(["Voice", "Video", "Text"])
+    await expect(modes.get_by_role("link")).to_have_text(["Voice", "Video"])
     await page.evaluate("window.same = true")
     await modes.get_by_role("link", name="Video").click()
     await expect(page).to_have_title("Video call · Antiphon")
@@ -163,9 +163,12 @@ async def test_modes_change_in_place_and_text_keeps_the_preset(visitor: Visitor)
     await expect(page).to_have_title("Voice call · Antiphon")
     assert await page.evaluate("window.same")
     await page.get_by_role("radio", name="Storyteller").check(force=True)
-    await modes.get_by_role("link", name="Text").click()
+    await page.get_by_role("button", name="Settings").click()
+    panel = page.get_by_role("complementary", name="Settings")
+    await panel.locator("summary", has_text="Conversation").click()
+    await panel.get_by_role("link", name="Take turns").click()
     await expect(page.get_by_role("combobox", name="Preset")).to_have_value("storyteller")
-    assert urlsplit(page.url)[2:4] == ("/turnbased", "")
+    assert urlsplit(page.url)[2:4] == ("/half_duplex", "")
 
 
 @pytest.mark.parametrize(("width", "height"), [(320, 568), (844, 390)])

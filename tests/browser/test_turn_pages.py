@@ -168,7 +168,7 @@ async def _fills_the_window(page: Page, proxy: TcpProxy) -> None:
     await expect(page.get_by_role("button", name="Settings")).to_be_in_viewport(ratio=1)
     await conversations.click()
     await expect(page.get_by_role("dialog", name="Your conversations")).to_contain_text(
-        "Half-duplex"
+        "Take turns"
     )
 
 

@@ -18,7 +18,7 @@ const aboutStrings = defineStrings(
     about: {
       audio_duplex: "Talk naturally and interrupt at any time.",
       omni: "Talk about what your camera shows.",
-      half_duplex_audio: "Take turns: the model answers when you finish.",
+      half_duplex_audio: "The model answers when you finish speaking.",
       turnbased: "Type, or attach audio, images or video. Get written and spoken answers.",
     },
     chatWithoutSight: "Type, or attach audio. Get written and spoken answers.",
@@ -50,7 +50,7 @@ const aboutStrings = defineStrings(
     about: {
       audio_duplex: "自然地说话，随时打断。",
       omni: "聊聊摄像头拍到的内容。",
-      half_duplex_audio: "轮流说话：您说完后模型回答。",
+      half_duplex_audio: "您说完后模型回答。",
       turnbased: "输入文字，或添加音频、图片或视频，获得文字和语音回答。",
     },
     chatWithoutSight: "输入文字，或添加音频，获得文字和语音回答。",

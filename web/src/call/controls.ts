@@ -7,7 +7,7 @@ import {
 } from "lit";
 import type { PageInfo } from "../api/answers.ts";
 import { type BarControl, controlBar } from "../components/control-bar.ts";
-import { menu, moveTo, pageIcon, withPreset } from "../shell/header.ts";
+import { menu, moveTo, pageIcon } from "../shell/header.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import { inactive } from "../ui/inactive.ts";
 import { type CallView, isBusy, keyName } from "./call-actions.ts";
@@ -112,7 +112,7 @@ function previewButton(shown: boolean, toggle: () => void): TemplateResult {
   </button>`;
 }
 
-const MODES = ["audio_duplex", "omni", "turnbased"];
+const CALLS = ["audio_duplex", "omni"];
 
 /** The kind of call at a path. The home page has voice calls, unless only video calls are enabled. */
 export function kindOf(path: string): CallKind {
@@ -126,22 +126,22 @@ export function isEnabled(kind: CallKind): boolean {
   return menu.value.some(({ app_id }) => app_id === appOf(kind));
 }
 
-/** Voice, video or text. Voice and video change this page, text is another one. */
-function modeSwitch({ call, values }: CallView): TemplateResult {
-  const modes = menu.value.filter(({ app_id }) => MODES.includes(app_id));
+/** A voice or a video call. The menu in the header leads to the other pages. */
+function modeSwitch({ call }: CallView): TemplateResult | typeof nothing {
+  const modes = menu.value.filter(({ app_id }) => CALLS.includes(app_id));
+  if (modes.length < CALLS.length) return nothing;
   return html`<nav class="mode-switch segmented" aria-label=${callStrings().mode}>
-    ${modes.map((app) => mode(app, app.app_id === appOf(call.kind), values.preset))}
+    ${modes.map((app) => mode(app, app.app_id === appOf(call.kind)))}
   </nav>`;
 }
 
-function mode(app: PageInfo, chosen: boolean, preset: string | null): TemplateResult {
+function mode(app: PageInfo, chosen: boolean): TemplateResult {
   const names: Readonly<Record<string, string>> = callStrings().modes;
-  const isCall = app.app_id !== "turnbased";
   return html`<a
-    href=${withPreset(app.route, isCall ? null : preset)}
+    href=${siteUrl(app.route)}
     aria-current=${chosen ? "true" : nothing}
     @click=${(event: MouseEvent) => {
-      if (!isCall || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       if (!chosen) moveTo(app.route);
     }}
@@ -209,7 +209,7 @@ function button(name: IconName, label: string, on: boolean, run: () => void): Te
     aria-pressed=${on}
     @click=${run}
   >
-    ${icon(name)}
+    ${icon(name)}<span class="name">${label}</span>
   </button>`;
 }
 

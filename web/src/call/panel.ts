@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, query, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
+import { transcriptButtons } from "../components/transcript-text.ts";
 import { common } from "../i18n/common.ts";
 import type { TranscriptLine } from "../session/model-speech.ts";
 import { helpButton } from "../shell/header.ts";
@@ -173,6 +174,7 @@ export function callPanel(view: CallView): TemplateResult {
           : html`<header>
                 <h2>${title}</h2>
                 <div class="row tight still">
+                  ${panel === "transcript" ? transcriptButtons(view.state.sessionState.transcript, view.call.kind) : nothing}
                   ${isBusy(view.state) ? helpButton() : nothing}
                   <button class="button quiet square" aria-label=${common().close} @click=${close}>
                     ${icon("close")}
@@ -199,7 +201,7 @@ export function panelButtons({ panel, actions }: CallView): TemplateResult[] {
       aria-expanded=${panel === name}
       @click=${() => actions.show(panel === name ? null : name)}
     >
-      ${icon(ICONS[name])}
+      ${icon(ICONS[name])}<span class="name">${label}</span>
     </button>`;
   });
 }

@@ -81,6 +81,7 @@ function endedScreen({ call, state }: CallView): TemplateResult {
             .audio=${state.recordings.audio}
             .video=${state.recordings.video}
             .namePrefix=${call.kind}
+            .lines=${state.sessionState.transcript}
           ></an-recording-actions>`
         : nothing
     }

@@ -14,7 +14,7 @@ export const ownConversationsStrings = defineStrings(
     noDatabase: "This browser keeps no list, as in a private window.",
     kinds: {
       chat: "Chat",
-      half_duplex_audio: "Half-duplex",
+      half_duplex_audio: "Take turns",
       audio_duplex: "Voice call",
       omni_duplex: "Video call",
     },
@@ -33,7 +33,7 @@ export const ownConversationsStrings = defineStrings(
     noDatabase: "此浏览器不保留列表，例如在无痕窗口中。",
     kinds: {
       chat: "聊天",
-      half_duplex_audio: "半双工",
+      half_duplex_audio: "轮流说话",
       audio_duplex: "语音通话",
       omni_duplex: "视频通话",
     },

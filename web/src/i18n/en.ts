@@ -29,7 +29,7 @@ export const en = {
 
   apps: {
     turnbased: "Chat",
-    half_duplex_audio: "Half-duplex",
+    half_duplex_audio: "Take turns",
     omni: "Video call",
     audio_duplex: "Voice call",
   },

@@ -31,7 +31,7 @@ export const zh: Translated<typeof en> = {
 
   apps: {
     turnbased: "聊天",
-    half_duplex_audio: "半双工",
+    half_duplex_audio: "轮流说话",
     omni: "视频通话",
     audio_duplex: "语音通话",
   },

@@ -189,14 +189,14 @@ export class Header extends BaseElement {
         <a class="brand" href=${siteUrl("/")} aria-label="Antiphon, ${nav.home}">${mark()}<span>Antiphon</span></a>
         ${this.bare ? nothing : this.#nav()}
         <div class="tools">
-          ${this.help ? helpButton() : nothing} ${this.#languageButton()} ${this.#themeButton()} ${this.bare ? nothing : this.#menuButton()}
+          ${this.help ? helpButton() : nothing} ${this.#languageButton()} ${this.#themeButton("square")} ${this.bare ? nothing : this.#menuButton()}
         </div>
       </header>`;
   }
 
   #nav(): TemplateResult {
     return html`<nav id="main-nav" aria-label=${common().nav.label} class=${this.open ? "open" : ""}>
-      ${this.#menu.value.map((app) => link(app, this.#address.value))}
+      ${this.#menu.value.map((app) => link(app, this.#address.value))}${this.#themeButton("named")}
     </nav>`;
   }
 
@@ -222,17 +222,18 @@ export class Header extends BaseElement {
     </button>`;
   }
 
-  #themeButton(): TemplateResult {
+  /** With its name it is for the menu of a phone. */
+  #themeButton(form: "square" | "named"): TemplateResult {
     const { nav } = common();
     const now = this.#theme.value;
     const label = `${nav.theme}: ${nav[now]}`;
     return html`<button
-      class="button quiet square"
+      class="button quiet theme ${form}"
       aria-label=${label}
       title=${label}
       @click=${() => theme.set(NEXT[now])}
     >
-      ${icon(THEME_ICONS[now])}
+      ${icon(THEME_ICONS[now])}${form === "named" ? html`<span>${label}</span>` : nothing}
     </button>`;
   }
 

@@ -208,7 +208,7 @@ export const stateStrings = defineStrings(
   {
     kinds: {
       chat: "Chat",
-      half_duplex_audio: "Half-duplex",
+      half_duplex_audio: "Take turns",
       audio_duplex: "Voice call",
       omni_duplex: "Video call",
     },
@@ -225,7 +225,7 @@ export const stateStrings = defineStrings(
       loading: "Loading",
       idle: "Idle",
       busy_chat: "In a chat",
-      busy_half_duplex: "Half-duplex",
+      busy_half_duplex: "Taking turns",
       duplex_active: "In a call",
       duplex_paused: "Paused",
       draining: "Draining",
@@ -258,7 +258,7 @@ export const stateStrings = defineStrings(
   {
     kinds: {
       chat: "聊天",
-      half_duplex_audio: "半双工",
+      half_duplex_audio: "轮流说话",
       audio_duplex: "语音通话",
       omni_duplex: "视频通话",
     },
@@ -275,7 +275,7 @@ export const stateStrings = defineStrings(
       loading: "加载中",
       idle: "空闲",
       busy_chat: "聊天中",
-      busy_half_duplex: "半双工",
+      busy_half_duplex: "轮流说话中",
       duplex_active: "通话中",
       duplex_paused: "已暂停",
       draining: "排空中",

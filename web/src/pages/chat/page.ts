@@ -16,7 +16,8 @@ import { allowChimes } from "../../audio/chimes.ts";
 import type { Player } from "../../audio/player.ts";
 import { stopAudio } from "../../components/audio-playback.ts";
 import { adoptPreset } from "../../components/instructions-panel.ts";
-import { type Part, textPart } from "../../media/parts.ts";
+import { type TextLine, transcriptButtons } from "../../components/transcript-text.ts";
+import { type Part, plainText, textPart } from "../../media/parts.ts";
 import type { Answer, ChatEntry, Question } from "../../session/chat-exchange.ts";
 import { ChatLog, type ChatSetup } from "../../session/chat-log.ts";
 import { Instructions } from "../../session/instructions.ts";
@@ -222,7 +223,8 @@ export class ChatPage extends BaseElement {
             ${entry.role === "user" ? this.#question(entry) : this.#answer(entry, index === entries.length - 1)}
           </li>`,
       )}
-    </ol>`;
+    </ol>
+    ${this.#log.busy ? nothing : html`<div class="row tight still transcript">${transcriptButtons(entries.map(lineOf), "chat", { named: true })}</div>`}`;
   }
 
   #question(question: Question): TemplateResult {
@@ -401,6 +403,12 @@ export class ChatPage extends BaseElement {
     const questions = this.querySelectorAll<QuestionElement>("an-question");
     questions[questions.length - 1]?.edit();
   }
+}
+
+function lineOf(entry: ChatEntry): TextLine {
+  if (entry.role === "assistant") return { role: "model", text: entry.text };
+  const names = entry.parts.flatMap((part) => (part.type === "text" ? [] : [`[${part.name}]`]));
+  return { role: "user", text: [...names, plainText(entry.parts)].join(" ") };
 }
 
 /** Welcome screen. `ask` sends a suggestion. */

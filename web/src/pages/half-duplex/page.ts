@@ -10,6 +10,7 @@ import { INPUT_RATE, OUTPUT_RATE, type Samples } from "../../audio/pcm.ts";
 import { controlBar } from "../../components/control-bar.ts";
 import { adoptPreset } from "../../components/instructions-panel.ts";
 import { sessionBadges, sessionEndNotice } from "../../components/session-status.ts";
+import { type TextLine, transcriptButtons } from "../../components/transcript-text.ts";
 import type { OrbMode, VoiceOrb } from "../../components/voice-orb.ts";
 import { common } from "../../i18n/common.ts";
 import { formatClock, formatDuration, formatSeconds } from "../../i18n/language.ts";
@@ -76,12 +77,16 @@ function hint(at: StageState): string {
   return hints[at] ?? "";
 }
 
-/** Visible only while nothing is sent. Its place is reserved, so that the controls do not move. */
+/**
+ * Visible while the user is muted, and shortly before the end. Answers send nothing either, but it
+ * would come and go with each of them. Its place is reserved, so that the controls do not move.
+ */
 function countdown(state: HalfDuplexSessionState | null): TemplateResult {
-  const { phase, quietDeadline, timeoutS } = state ?? NEW_HALF_DUPLEX;
+  const { phase, quietDeadline, timeoutS, turnState, muted } = state ?? NEW_HALF_DUPLEX;
   const leftS = ((quietDeadline ?? 0) - performance.now()) / 1000;
-  const shown =
-    phase === "active" && quietDeadline && timeoutS && leftS <= timeoutS - SHOWN_BELOW_S;
+  const isMuted = muted && turnState === "listening";
+  const below = isMuted && timeoutS ? Math.max(SOON_S, timeoutS - SHOWN_BELOW_S) : SOON_S;
+  const shown = phase === "active" && quietDeadline && leftS <= below;
   if (!shown) return html`<p class="badge countdown unseen" aria-hidden="true">0:00</p>`;
   const text = formatClock(Math.max(0, leftS));
   const t = halfDuplexStrings();
@@ -106,7 +111,8 @@ function running(at: StageState, controller: SessionController): TemplateResult 
   const t = halfDuplexStrings();
   const muted = controller.state?.muted ?? false;
   const active = controller.state?.phase === "active";
-  const answers = at === "thinking" || at === "speaking" || at === "writing";
+  const rests = controller.state?.turnState === "settling";
+  const answers = !rests && (at === "thinking" || at === "speaking" || at === "writing");
   return controlBar(t.controls, [
     {
       iconName: muted ? "micOff" : "mic",
@@ -143,7 +149,6 @@ const MODES: Record<StageState, OrbMode> = {
   thinking: "thinking",
   speaking: "speaking",
   writing: "thinking",
-  settling: "idle",
   stopping: "paused",
   ended: "ended",
 };
@@ -154,12 +159,27 @@ function stageOf(state: HalfDuplexSessionState | null): StageState {
   if (state.queue !== null) return "queued";
   if (state.phase !== "active") return state.phase === "paused" ? "listening" : state.phase;
   if (state.turnState === "listening" && state.muted) return "muted";
-  const writes = state.turnState === "thinking" && state.turns.at(-1)?.reply;
-  return writes ? "writing" : state.turnState;
+  const { turnState, turns } = state;
+  const answer = turns.at(-1);
+  // The microphone opens in a moment. Until then nothing new is shown.
+  if (turnState === "settling") return restingAt(answer, halfDuplexSettings.value.spoken);
+  return turnState === "thinking" && answer?.reply ? "writing" : turnState;
+}
+
+function restingAt(answer: HalfDuplexTurnState | undefined, spoken: boolean): StageState {
+  if (answer?.cut) return "listening";
+  return spoken ? "speaking" : "writing";
 }
 
 function orbModeOf(stage: StageState): OrbMode {
   return MODES[stage];
+}
+
+function linesOf({ userText, reply }: HalfDuplexTurnState): TextLine[] {
+  return [
+    { role: "user", text: userText },
+    { role: "model", text: reply },
+  ];
 }
 
 /** A turn with the text and audio of both sides. */
@@ -326,6 +346,7 @@ export class HalfDuplexPage extends BaseElement {
     const spoken = this.#settings.value.spoken;
     const greeted = this.#controller.running && turns.length === 1 && turns[0]?.speechMs === 0;
     return html`<section class="card flush turns" tabindex="0" aria-label=${t.turns}>
+      ${this.#controller.running || turns.length === 0 ? nothing : html`<div class="row tight still tools">${transcriptButtons(turns.flatMap(linesOf), "half-duplex", { named: true })}</div>`}
       ${
         turns.length === 0
           ? html`<div class="empty">

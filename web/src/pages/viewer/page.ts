@@ -68,6 +68,9 @@ function done(move: () => void): true {
   return true;
 }
 
+/** Of the open recording. */
+let windowTitle = "";
+
 /** More silence than this at the start is skipped. */
 const LEAD_MS = 1500;
 const BEFORE_SOUND_MS = 500;
@@ -118,6 +121,11 @@ export class RecordingView extends BaseElement {
     if (meta.merged_replay && isNew) void this.#loadWaveform(meta.merged_replay);
   }
 
+  protected override updated(): void {
+    windowTitle = titleOf(this.loaded);
+    document.title = `${windowTitle} · Antiphon`;
+  }
+
   protected override render(): TemplateResult {
     const { meta, comment } = this.loaded;
     const isShared = isShareToken(this.name);
@@ -143,9 +151,9 @@ export class RecordingView extends BaseElement {
     const count = meta.turns != null ? t.turns(meta.turns) : t.answers(answers);
     return html`<div class="page-head">
       <div>
-        <h1>${this.loaded.title || t.kinds[meta.app_type]}</h1>
+        <h1>${titleOf(this.loaded)}</h1>
         <p class="row tight small">
-          ${this.loaded.title ? html`<span>${t.kinds[meta.app_type]}</span>` : nothing}
+          <span>${t.kinds[meta.app_type]}</span>
           <span>${formatDateTime(meta.created_at)}</span>
           <span class="number">${formatClock(length)}</span>
           <span>${count}</span>
@@ -216,6 +224,7 @@ export class RecordingView extends BaseElement {
     return html`<an-viewer-transcript
       class="card flush ${style}"
       ?playable=${playable}
+      .startedAt=${this.loaded.meta.created_at}
       .timeline=${this.timeline}
       .replay=${this.#replay}
       .assets=${this.#assets}
@@ -314,6 +323,19 @@ export class RecordingView extends BaseElement {
   }
 }
 
+/** The user's name for it, its first words, or its kind and time. */
+function titleOf({ title, meta, timeline }: LoadState & { is: "open" }): string {
+  const named = title || meta.first_words || firstWordsOf(timeline);
+  return named || `${viewerStrings().kinds[meta.app_type]}, ${formatDateTime(meta.created_at)}`;
+}
+
+/** Of a conversation that only this browser has. */
+function firstWordsOf({ lines }: Timeline): string {
+  const said = lines.filter(({ role, text }) => role !== "system" && text.trim() !== "");
+  const first = said.find(({ role }) => role === "user") ?? said[0];
+  return first?.text.trim().slice(0, 120) ?? "";
+}
+
 function commentCard(comment: string): TemplateResult {
   return html`<section class="card stack tight">
     <h2 class="small strong">${recordingSheetStrings().comment.title}</h2>
@@ -364,7 +386,7 @@ export class ViewerPage extends BaseElement {
 mount({
   help: async () => (await import("../help.ts")).pageHelp,
   bare: isShareToken(sitePath().split("/")[2] ?? ""),
-  title: () => viewerStrings().title,
+  title: () => windowTitle || viewerStrings().title,
   description: () => viewerStrings().description,
   content: () => html`<an-viewer-page></an-viewer-page>`,
 });

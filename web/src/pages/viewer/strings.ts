@@ -7,7 +7,7 @@ export const viewerStrings = defineStrings(
     description: "The recording of a conversation: sound, video and the words of both sides.",
     kinds: {
       chat: "Chat",
-      half_duplex_audio: "Half-duplex conversation",
+      half_duplex_audio: "Conversation in turns",
       audio_duplex: "Voice call",
       omni_duplex: "Video call",
     },
@@ -94,7 +94,7 @@ export const viewerStrings = defineStrings(
     description: "一次对话的录制：声音、视频和双方的话。",
     kinds: {
       chat: "聊天",
-      half_duplex_audio: "半双工对话",
+      half_duplex_audio: "轮流对话",
       audio_duplex: "语音通话",
       omni_duplex: "视频通话",
     },

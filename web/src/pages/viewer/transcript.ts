@@ -2,6 +2,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
 import type { PartRecord } from "../../api/answers.ts";
 import type { ReplayPlayer } from "../../components/replay-player.ts";
+import { transcriptButtons } from "../../components/transcript-text.ts";
 import { formatClock, formatDuration } from "../../i18n/language.ts";
 import {
   type SpokenLine,
@@ -20,6 +21,8 @@ export class ViewerTranscript extends BaseElement {
   @property({ attribute: false }) timeline!: Timeline;
   @property({ attribute: false }) replay!: ReplayPlayer;
   @property({ attribute: false }) assets!: Assets;
+  /** Start of the conversation, for the name of a saved file. */
+  @property({ attribute: false }) startedAt = "";
   /** Audio of each line, used if there is no merged recording. */
   @property({ type: Boolean }) playable = false;
 
@@ -43,7 +46,10 @@ export class ViewerTranscript extends BaseElement {
   protected override render(): TemplateResult {
     const t = viewerStrings().transcript;
     const all = timelineItems(this.timeline);
-    return html`<h2 class="small strong">${t.title}</h2>
+    return html`<div class="row apart still head">
+        <h2 class="small strong">${t.title}</h2>
+        <div class="row tight still">${transcriptButtons(this.timeline.lines, "transcript", { when: this.startedAt })}</div>
+      </div>
       ${
         all.length === 0
           ? html`<p class="small soft nothing">${t.nothing}</p>`

@@ -1,0 +1,14 @@
+// @vitest-environment happy-dom
+
+import { expect, it } from "vitest";
+import { transcriptText } from "./transcript-text.ts";
+
+it("names the speakers, and leaves out who said nothing", () => {
+  const text = transcriptText([
+    { role: "model", text: " Hello! ", atMs: 4200 },
+    { role: "user", text: " " },
+    { role: "user", text: "What is\nthat?" },
+  ]);
+  expect(text).toBe("0:04 Model: Hello!\n\nYou: What is\nthat?\n");
+  expect(transcriptText([{ role: "user", text: "" }])).toBe("");
+});
