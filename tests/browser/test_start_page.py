@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import pytest
@@ -123,6 +124,10 @@ async def test_one_press_starts_a_call_and_keeps_the_focus(visitor: Visitor) -> 
     await page.get_by_role("button", name="End call").press("Enter")
     await call.is_in("ended")
     await expect(page.get_by_role("button", name="Start new call")).to_be_focused()
+    async with page.expect_download() as saving:
+        await page.get_by_role("button", name="Save as text").click()
+    transcript = Path(await (await saving.value).path()).read_text()
+    assert transcript.startswith("Model: Hello!")
     await expect(page.locator("an-header")).to_be_visible()
 
 

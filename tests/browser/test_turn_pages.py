@@ -221,6 +221,7 @@ async def test_stopping_the_greeting_and_an_answer_and_the_idle_countdown(visito
     assert await a11y_findings(page) == []
     await page.get_by_role("button", name="End conversation", exact=True).click()
     await expect(state).to_have_text("Conversation ended")
+    await expect(page.get_by_role("button", name="Copy transcript")).to_be_visible()
     for action in (
         page.get_by_role("link", name="Open", exact=True),
         page.get_by_role("button", name="Share"),

@@ -27,6 +27,7 @@ from support.turn_conversations import chat_talk, numbered
 SECONDS = 12
 ANSWERS = {3: "It is Rome.", 8: "Three million people live there."}
 QUESTIONS = {2: "What is the capital of Italy?"}
+FIRST_WORDS = QUESTIONS[2]
 KEY = "a-key-that-is-long-enough"
 NO_SUCH = "0" * 32
 
@@ -82,6 +83,21 @@ async def saves_messages(page: Page) -> None:
     assert data.count(b"RIFF") == len(ANSWERS) + len(QUESTIONS)
 
 
+async def saves_transcript(page: Page) -> None:
+    """Both sides as text, in a file and in the clipboard."""
+    async with page.expect_download() as saving:
+        await page.get_by_role("button", name="Save as text").click()
+    file = await saving.value
+    assert re.fullmatch(r"antiphon-transcript-[\d-]{15}\.txt", file.suggested_filename)
+    text = Path(await file.path()).read_text()
+    for line in (*(f"Model: {said}" for said in ANSWERS.values()), f"You: {FIRST_WORDS}"):
+        assert line in text
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.get_by_role("button", name="Copy transcript").click()
+    await expect(page.get_by_text("Transcript copied")).to_be_visible()
+    assert await page.evaluate("navigator.clipboard.readText()") == text
+
+
 async def place(page: Page) -> float:
     """Playback position in seconds."""
     seconds: float = await page.locator("audio, video").first.evaluate("(it) => it.currentTime")
@@ -121,7 +137,9 @@ def stack(simulated: Stack) -> Stack:
 async def test_playback_and_navigation(stack: Stack, visitor: Visitor) -> None:
     recording = talk().store(stack.data_dir, ended_s=SECONDS + 1.0)
     page = await visitor.open(f"/s/{recording}")
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Voice call")
+    await expect(page.get_by_role("heading", level=1)).to_have_text(FIRST_WORDS)
+    await expect(page).to_have_title(f"{FIRST_WORDS} · Antiphon")
+    await saves_transcript(page)
     waves = page.locator(".wave")
     await expect(waves.first).to_have_attribute("d", re.compile("M.*v"))
     await expect(waves.last).to_have_attribute("d", re.compile("M.*v"))
@@ -242,7 +260,7 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
     page = await visitor.open(f"/s/{recording}")
     await page.get_by_role("textbox", name="Key").fill(KEY)
     await page.get_by_role("button", name="Continue").click()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Video call")
+    await expect(page.get_by_role("heading", level=1)).to_have_text(FIRST_WORDS)
     await page.get_by_role("button", name="Play", exact=True).click()
     await until(is_past(page, 0.1))
     await play_browser_recording(page)
@@ -321,7 +339,7 @@ async def test_missing_and_unfinished_recordings_are_explained(
         replay="ready",
         merged_replay="merged_replay.wav",
     )
-    await expect(heading).to_have_text("Voice call")
+    await expect(heading).to_have_text(re.compile("^Voice call, "))
     await page.goto(f"{stack.http_url}/s/{hurt}")
     await expect(page.get_by_role("note")).to_contain_text("the disk was full")
     await page.goto(f"{stack.http_url}/s/{merging}")
@@ -350,7 +368,7 @@ async def test_the_viewer_is_accessible(stack: Stack, visitor: Visitor) -> None:
         too_wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert too_wide <= 0
     await page.get_by_role("button", name="中文").click()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("聊天")
+    await expect(page.locator(".page-head p")).to_contain_text("聊天")
     shares = httpx.get(f"{stack.http_url}/api/sessions/{chat}/shares").json()
     assert shares == {"shares": []}, "viewing creates no links"
 

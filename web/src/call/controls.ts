@@ -6,6 +6,7 @@ import {
   type TemplateResult,
 } from "lit";
 import type { PageInfo } from "../api/answers.ts";
+import { siteUrl } from "../api/site.ts";
 import { type BarControl, controlBar } from "../components/control-bar.ts";
 import { menu, moveTo, pageIcon } from "../shell/header.ts";
 import { type IconName, icon } from "../ui/icon.ts";

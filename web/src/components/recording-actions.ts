@@ -288,7 +288,7 @@ function row(
   { hint, shown = false }: { hint: string; shown?: boolean },
   actions: TemplateResult,
 ): TemplateResult {
-  return html`<div class="recording-item">
+  return html`<div class="recording-item ${sign}">
     ${icon(sign)}
     <div class="grow" title=${hint}>
       <p class="small strong">${title}</p>

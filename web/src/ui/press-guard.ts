@@ -80,14 +80,18 @@ export class PressGuard {
   }
 }
 
+/** A field inside its label may be invisible: the label is what the user sees. */
 function controlOf(target: EventTarget | null): Element | null {
-  return (target as Partial<Element> | null)?.closest?.(CONTROLS) ?? null;
+  const control = (target as Partial<Element> | null)?.closest?.(CONTROLS) ?? null;
+  return control?.closest("label") ?? control;
 }
 
+/** Of what is around a field: fields that draw nothing themselves lie over what the user sees. */
 function opacityOf(element: Element): number {
   const { parentElement, ownerDocument } = element;
-  const own = ownerDocument.defaultView?.getComputedStyle(element).opacity ?? "1";
-  return Number(own) * (parentElement === null ? 1 : opacityOf(parentElement));
+  const style = ownerDocument.defaultView?.getComputedStyle(element);
+  const own = element.matches("input") ? 1 : Number(style?.opacity ?? 1);
+  return own * (parentElement === null ? 1 : opacityOf(parentElement));
 }
 
 /** The browser clicks a field after its label. */
