@@ -245,6 +245,7 @@ async def test_a_preset_of_the_user_is_used_changed_and_deleted(visitor: Visitor
     await expect(page.get_by_label("Greeting")).to_have_value("Ahoy!")
 
     await page.goto(urljoin(visitor.url, "/turnbased"))
+    await claim(page, clones_voices=True)
     selector = page.get_by_role("combobox", name="Preset")
     await selector.select_option("Pirate")
     await page.locator("summary", has_text="Instructions").click()

@@ -90,6 +90,7 @@ async def test_the_keyboard_keeps_the_focus(visitor: Visitor) -> None:
     await expect(page.locator("an-header")).to_be_visible()
 
     page = await visitor.open("/turnbased")
+    await claim(page, clones_voices=True)
     area = page.get_by_label("Your message")
     await page.locator(".welcome button").first.press("Enter")
     await expect(area).to_be_focused()
