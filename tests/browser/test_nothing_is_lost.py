@@ -15,7 +15,7 @@ from support.browser_user import Visitor, a11y_findings
 from support.call_page import CallPage
 from support.recordings import change_meta
 from support.stack import Stack, until
-from support.turn_page import accept_dialogs, attach_image, positions, watch_position
+from support.turn_page import accept_dialogs, attach_image, claim, positions, watch_position
 
 ROWS = """(store) => new Promise((resolve) => {
   indexedDB.open("antiphon").onsuccess = ({ target: { result: database } }) => {
@@ -286,6 +286,7 @@ async def test_a_chat_survives_a_reload(visitor: Visitor) -> None:
 
 async def test_a_question_that_is_prepared_survives_a_reload(visitor: Visitor) -> None:
     page = await visitor.open("/turnbased")
+    await claim(page, clones_voices=True)  # so that it waits for the voice
     arrives = asyncio.Event()
 
     async def answer(route: Route) -> None:

@@ -12,6 +12,7 @@ const SMALL: Capabilities = {
   speaks: ["en"],
   sees: false,
   clones_voices: false,
+  voices: [],
   calls_tools: false,
   greets: true,
   simulated: false,

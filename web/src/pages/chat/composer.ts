@@ -89,7 +89,7 @@ export class Composer extends BaseElement {
     for (const file of files) {
       this.reading += 1;
       try {
-        this.#attach(await readAttachment(file, KINDS, this.#able.value?.sees ?? true));
+        this.#attach(await readAttachment(file, KINDS, this.#takesPictures));
       } catch (error) {
         if (!(error instanceof AttachmentError)) throw error;
         this.waits = false;
@@ -99,6 +99,12 @@ export class Composer extends BaseElement {
       }
     }
     this.area?.focus();
+  }
+
+  /** A simulated engine accepts what it does not see. */
+  get #takesPictures(): boolean {
+    const able = this.#able.value;
+    return able === null || able.sees || able.simulated;
   }
 
   /** Clears the editor. */
