@@ -104,10 +104,9 @@ export default defineConfig({
   },
   server: {
     proxy: Object.fromEntries(
-      ["/api", "/ws", "/v1", "/health", "/status", "/workers", "/cache", "/openapi.json"].map((path) => [
-        path,
-        { target: edge, ws: true, changeOrigin: false },
-      ]),
+      ["/api", "/ws", "/v1", "/health", "/status", "/workers", "/cache", "/openapi.json"].map(
+        (path) => [path, { target: edge, ws: true, changeOrigin: false }],
+      ),
     ),
   },
 });
