@@ -76,12 +76,12 @@ HEADINGS = {
     "/": START,
     "/audio_duplex": START,
     "/omni": START,
-    "/half_duplex": ("Half-duplex", "半双工"),
+    "/half_duplex": ("Take turns", "轮流说话"),
     "/turnbased": ("Chat", "聊天"),
     "/admin": ("Admin", "管理"),
     "/nowhere/at/all": ("Page not found", "找不到页面"),
 }
-"""The first heading of each page, in English and in Chinese."""
+"""The first heading of each page, in English and in Chinese. That of a recording is its first words."""
 
 QUESTION = "What is the capital of Italy?"
 ANSWER = "It is Rome."
@@ -147,7 +147,7 @@ async def changes_its_language(
     visitor: Visitor, path: str, texts: tuple[str, str], storage: str
 ) -> None:
     page = await opened(visitor, path, storage)
-    heading = page.locator("h1").first
+    heading = page.locator(".page-head span" if path.startswith("/s/") else "h1").first
     await expect(heading).to_have_text(texts[0])
     await page.evaluate(TRANSLATE)
     await expect(heading).to_have_text(f"‹{texts[0]}›")
