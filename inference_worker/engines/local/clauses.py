@@ -4,47 +4,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import dataclass
 
 from antiphon.inference_worker.engines.local.speech import Clause, Word
-
-_BULLET = re.compile(r"[-*+•–]|#{1,6}")
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_SCHEME = re.compile(r"https?://(?:www\.)?")
-_DOLLARS = re.compile(r"\$(\d[\d,]*(?:\.\d+)?)")
-_MARKUP = re.compile(r"[*_`~#|<>\\^{}\[\]\"]+")
-_MARKUP_INSIDE = re.compile(rf"(?<=[^\W_]){_MARKUP.pattern}(?=[^\W_])")
-_ALONE = {"&": "and", "+": "plus", "=": "equals", "@": "at"}
-_READ_OUT = (
-    ("%", " percent"),
-    ("°C", " degrees Celsius"),
-    ("°F", " degrees Fahrenheit"),
-    ("°", " degrees"),
-    ("€", " euros"),
-    ("£", " pounds"),
-)
-_TYPOGRAPHY = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "…": "...", "\u00a0": " "})
-_SPEECHLESS = ("So", "Sk", "Cs", "Co", "Cn", "Cc", "Cf")
+from antiphon.inference_worker.engines.local.spoken_text.markup import Markup
+from antiphon.inference_worker.engines.local.spoken_text.reader import spoken_words
 
 
-def normalise_word(raw: str, *, begins_line: bool) -> str:
-    """`raw` (one whitespace-delimited word) without markup and symbols; empty if nothing remains.
+@dataclass(slots=True)
+class _Draft:
+    """A word before its clause is complete. `code`: it is in a block of code, which is not read out."""
 
-    A list bullet or a heading mark at the start of a line is dropped.
-    """
-    if (begins_line and _BULLET.fullmatch(raw)) or raw.startswith("```"):
-        return ""
-    text = _LINK.sub(r"\1", raw.translate(_TYPOGRAPHY))
-    text = _DOLLARS.sub(r"\1 dollars", _SCHEME.sub("", text))
-    for symbol, words in _READ_OUT:
-        text = text.replace(symbol, words)
-    text = _MARKUP.sub("", _MARKUP_INSIDE.sub(" ", _ALONE.get(text, text)))
-    text = "".join(c for c in text if unicodedata.category(c) not in _SPEECHLESS)
-    return " ".join(text.split())
-
-
-def is_speakable(word: str) -> bool:
-    """True if `word` can be spoken; False for punctuation alone."""
-    return any(character.isalnum() for character in word)
+    text: str
+    tokens: int
+    code: bool
 
 
 _FIRST_CLAUSE_WORDS = 3
@@ -53,17 +26,30 @@ _FIRST_BREATH_WORDS = 12
 _BREATH_WORDS = 24
 """The first clause is short because the user waits for it. Longer ones have better intonation."""
 
-_SENTENCE_END = re.compile(r"[.!?][\"')]*$")
-_CLAUSE_END = re.compile(r"(?:[,;:][\"')]*|[—–-])$")
-_ABBREVIATION = re.compile(
-    r"^\(?(?:mr|mrs|ms|dr|prof|st|vs|e\.g|i\.e|approx|[a-z]|(?:[a-z]\.)+[a-z])\.$",
+_SENTENCE_END = re.compile(r"""[.!?…]["')\]”’»]*$""")
+_CLAUSE_END = re.compile(r"""(?:[,;:]["')\]”’»]*|[—–-])$""")
+_NO_END = re.compile(
+    r"""^["'(\[“‘]?(?:\d+)?(?:mr|mrs|ms|dr|prof|st|mt|ft|vs|approx|ca|cf|nos|nr|fig|vol|pp|al|gen|col|lt|capt|sgt|sen|rep"""
+    r"""|gov|rev|jr|sr|dept|incl|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|etc|apt|lbs?|oz|tsp|tbsp|inc|ltd|corp|co|ph\.d|[^\W\d_]|(?:[^\W\d_]\.)+[^\W\d_])\.$"""
+    r"""|^\(?\d+!$""",
     re.IGNORECASE,
 )
+_MAY_END_SENTENCE = re.compile(r"(?:etc|lbs?|oz|tsp|tbsp|inc|ltd|corp|[ap]\.m)\.$", re.IGNORECASE)
+_NUMBER_FOLLOWS = "No."
+"""An abbreviation inside a sentence, and a sentence where one may begin."""
+
+_UNFINISHED = re.compile(
+    r"(?:(?:^|[ ($€£¥])\d[\d.,]*(?<!,)[%°]?|[+*/×÷=<>≤≥≈^−$€£¥]|[\d%°)] [-–]|(?:^| )[a-z] [-–]|\.)$"
+)
+"""The next word may belong to these: a sign, a unit, the second number, the name after a title."""
+
+_MORE_BREATH_WORDS = 4
+_CODE_BLOCK = "code."
 
 
 def ends_sentence(word: str) -> bool:
-    """True if a sentence ends with `word`. Abbreviations and initials do not end one."""
-    return bool(_SENTENCE_END.search(word)) and not _ABBREVIATION.match(word)
+    """True if a sentence ends with `word`. Abbreviations, initials and factorials do not end one."""
+    return bool(_SENTENCE_END.search(word)) and not _NO_END.match(word)
 
 
 def words_of(text: str) -> tuple[Word, ...]:
@@ -80,8 +66,10 @@ class ClauseSplitter:
         self._raw = ""
         self._tokens = 0
         self._begins_line = True
-        self._words: list[Word] = []
+        self._markup = Markup()
+        self._words: list[_Draft] = []
         self._is_first = True
+        self._says_code = True
 
     def feed(self, piece: str) -> list[Clause]:
         """The clauses that `piece` completes."""
@@ -90,7 +78,7 @@ class ClauseSplitter:
             if not character.isspace():
                 self._raw += character
                 continue
-            finished.append(self._end_word())
+            finished += self._end_word()
             if character == "\n":
                 finished.append(self._cut(ends_sentence=True))
                 self._begins_line = True
@@ -99,41 +87,75 @@ class ClauseSplitter:
 
     def flush(self) -> list[Clause]:
         """The clauses in the remaining text."""
-        finished = [self._end_word(), self._cut(ends_sentence=True)]
+        finished = [*self._end_word(), self._cut(ends_sentence=True)]
         return [clause for clause in finished if clause]
 
-    def _end_word(self) -> Clause | None:
+    def _end_word(self) -> list[Clause | None]:
         if not self._raw:
-            return None
-        text = normalise_word(self._raw, begins_line=self._begins_line)
+            return []
+        shown = self._markup.strip(self._raw, begins_line=self._begins_line)
         self._raw, self._begins_line = "", False
-        if not text:
-            return None
-        if not is_speakable(text) and self._words:
-            self._join(text)
+        if shown.ends_link:
+            self._open_link()
+        if not shown.text:
+            return []
+        finished = self._cut_before(shown.text)
+        if self._words and not any(map(str.isalnum, shown.text)):
+            # A mark that is separated by a space belongs to the word before it.
+            self._words[-1].text += f" {shown.text}"
+            self._words[-1].tokens += self._tokens
         else:
-            self._words.append(Word(text, max(1, self._tokens)))
+            self._words.append(_Draft(shown.text, max(1, self._tokens), shown.code))
         self._tokens = 0
-        return self._cut_at(text)
+        return [finished, self._cut_after(shown.text)]
 
-    def _join(self, mark: str) -> None:
-        """Attach punctuation that is separated by a space to the word before it."""
-        last = self._words[-1]
-        self._words[-1] = Word(f"{last.text} {mark}", last.tokens + self._tokens)
+    def _open_link(self) -> None:
+        """Remove the bracket before the text of a link, of which the last word has arrived."""
+        for word in reversed(self._words):
+            if "[" in word.text:
+                word.text = re.sub(r"!?\[", "", word.text, count=1)
+                return
 
-    def _cut_at(self, word: str) -> Clause | None:
-        if ends_sentence(word):
+    def _cut_before(self, word: str) -> Clause | None:
+        """The clause before `word`, if its abbreviation was the end of a sentence."""
+        if self._words and word[:1].isupper() and _MAY_END_SENTENCE.search(self._words[-1].text):
             return self._cut(ends_sentence=True)
+        return None
+
+    def _cut_after(self, word: str) -> Clause | None:
         count = len(self._words)
+        if ends_sentence(word) and not (word == _NUMBER_FOLLOWS and count > 1):
+            return self._cut(ends_sentence=True)
         at_comma = count >= (_FIRST_CLAUSE_WORDS if self._is_first else _CLAUSE_WORDS)
-        out_of_breath = count >= (_FIRST_BREATH_WORDS if self._is_first else _BREATH_WORDS)
-        if out_of_breath or (at_comma and _CLAUSE_END.search(word)):
+        breath = _FIRST_BREATH_WORDS if self._is_first else _BREATH_WORDS
+        if _UNFINISHED.search(self._words[-1].text):
+            # The next word may belong to this one: a sign, a unit, the second number.
+            at_comma, breath = False, breath + _MORE_BREATH_WORDS
+        if count >= breath or (at_comma and _CLAUSE_END.search(word)):
             return self._cut(ends_sentence=False)
         return None
 
     def _cut(self, *, ends_sentence: bool) -> Clause | None:
-        words, self._words = self._words, []
-        if not any(is_speakable(word.text) for word in words):
+        drafts, self._words = self._words, []
+        if not any(_is_shown_alone(character) for word in drafts for character in word.text):
             return None
         self._is_first = False
+        spoken = spoken_words([self._readable(word) for word in drafts])
+        words = [
+            Word(draft.text, draft.tokens, said) for draft, said in zip(drafts, spoken, strict=True)
+        ]
         return Clause(tuple(words), ends_sentence)
+
+    def _readable(self, word: _Draft) -> str:
+        """The text of `word` to read out. A block of code is spoken as the word "code"."""
+        if not word.code:
+            self._says_code = True
+            return word.text
+        text = _CODE_BLOCK if self._says_code else ""
+        self._says_code = False
+        return text
+
+
+def _is_shown_alone(character: str) -> bool:
+    """False for punctuation and spaces: a text of them alone is no answer."""
+    return unicodedata.category(character)[0] in "LNS"

@@ -259,6 +259,7 @@ class LocalDuplexView(DuplexView):
 # `words`: on a speaking unit, [millisecond of its audio, text] of each word that begins in it;
 # `sound_ms`: the duration of that audio;
 # `rest`: on a speaking unit, [text, tokens] of each word that was generated but not spoken yet;
+# `rest_spoken`: what is said for each of them; its text, if a worker without this field wrote the memo;
 # `more`: whether the reply has further words;
 # `greeting`: whether the greeting is not complete yet.
 
@@ -272,7 +273,11 @@ def memo_of_speech(speech: UnitSpeech) -> dict[str, Any]:
 
 
 def memo_of_unfinished(rest: UnfinishedReply) -> dict[str, Any]:
-    return {"rest": [[word.text, word.tokens] for word in rest.words], "more": rest.more}
+    return {
+        "rest": [[word.text, word.tokens] for word in rest.words],
+        "rest_spoken": [word.spoken for word in rest.words],
+        "more": rest.more,
+    }
 
 
 def restore_dialogue(units: Sequence[PastUnit], dialogue: Dialogue) -> None:
@@ -312,7 +317,12 @@ def unfinished_reply(units: Sequence[PastUnit]) -> UnfinishedReply | None:
     if not units or units[-1].is_listen or units[-1].end_of_turn:
         return None
     memo = units[-1].memo
-    words = tuple(Word(str(text), int(tokens)) for text, tokens in memo.get("rest", ()))
+    rest = memo.get("rest", ())
+    spoken = memo.get("rest_spoken") or [text for text, _ in rest]
+    words = tuple(
+        Word(str(text), int(tokens), str(said))
+        for (text, tokens), said in zip(rest, spoken, strict=True)
+    )
     return UnfinishedReply(words, bool(memo.get("more", True)))
 
 

@@ -14,10 +14,14 @@ from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word as it is shown and spoken, with punctuation, and its number of model tokens."""
+    """A word as it is shown, with punctuation, and its number of model tokens.
+
+    `spoken` is what an English voice says for it: any number of words without digits and signs.
+    """
 
     text: str
     tokens: int
+    spoken: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,11 @@ class Clause:
     @property
     def text(self) -> str:
         return " ".join(word.text for word in self.words)
+
+    @property
+    def spoken(self) -> tuple[str, ...]:
+        """What is said for each word."""
+        return tuple(word.spoken for word in self.words)
 
 
 @dataclass(frozen=True, slots=True)

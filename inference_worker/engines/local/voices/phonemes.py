@@ -61,11 +61,20 @@ class Symbols:
         return [SYMBOL_IDS[symbol] for symbol in self.text]
 
 
-def symbols_of(words: Sequence[str], accent: Accent) -> Symbols:
-    """The symbols of `words`, which are spoken one after another."""
+def symbols_of(spoken: Sequence[str], accent: Accent) -> Symbols:
+    """The symbols of what is said for each shown word: several words, one or none.
+
+    A shown word for which nothing is said begins with the next one.
+    """
+    words = [word for said in spoken for word in said.split()]
     text = _phrase(" ".join(words), accent)
     alone = [_phrase(word, accent) for word in words]
-    return Symbols(text, tuple(_word_starts(text.split(" "), alone)))
+    starts = _word_starts(text.split(" "), alone)
+    firsts = accumulate((len(said.split()) for said in spoken[:-1]), initial=0)
+    last = starts[-1] if starts else 0
+    return Symbols(
+        text, tuple(starts[at] if at < len(starts) else last for at in firsts)[: len(spoken)]
+    )
 
 
 def _word_starts(groups: list[str], alone: list[str]) -> list[int]:

@@ -67,6 +67,8 @@ class Speaker:
                 self._voice = self._stand_in
         with costs.measure("tts"):
             spoken = self._voice.speak(clause, needed_at)
+        if not len(spoken.audio):
+            return spoken
         pause, self._previous = _pause_after(self._previous), clause
         sound = np.concatenate([pause, spoken.audio])
         self._silent_at = max(self._silent_at, time.perf_counter()) + len(sound) / OUTPUT_RATE

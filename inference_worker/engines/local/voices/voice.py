@@ -40,7 +40,9 @@ class KokoroVoice:
 
     def speak(self, clause: Clause, needed_at: float) -> SpokenClause:
         """The clause without silence around it. `needed_at` is a value of time.perf_counter()."""
-        symbols = symbols_of([word.text for word in clause.words], self._accent)
+        symbols = symbols_of(clause.spoken, self._accent)
+        if not symbols.text:
+            return _silent(clause)
         ids = symbols.ids
         work = functools.partial(self._network.speak, ids, self._style)
         return _placed(clause, symbols, self._queue.run(work, len(clause.text), needed_at))
@@ -64,6 +66,7 @@ class EspeakVoice:
         """Raises EngineLoadError for an unknown voice."""
         self._name = name
         self._words_per_minute = words_per_minute
+        self._reads_english = name.startswith("en")
         self._espeak = espeak()
         self._resample = import_library("soxr").resample
         try:
@@ -72,15 +75,22 @@ class EspeakVoice:
             raise EngineLoadError(str(error)) from error
 
     def speak(self, clause: Clause, needed_at: float | None = None) -> SpokenClause:  # noqa: ARG002
-        """The clause without silence around it."""
-        raw = self._espeak.synthesise(clause.text, self._name, self._words_per_minute)
+        """The clause without silence around it.
+
+        A voice of another language reads the shown text: it knows its own numbers and signs.
+        """
+        words = clause.spoken if self._reads_english else [word.text for word in clause.words]
+        text = " ".join(filter(None, words))
+        if not text:
+            return _silent(clause)
+        raw = self._espeak.synthesise(text, self._name, self._words_per_minute)
         sound = self._sound(raw)
         audio = sound[: _audible(sound)[1]]
         scale = OUTPUT_RATE / self._espeak.sample_rate
         return SpokenClause(
             words=clause.words,
             audio=audio,
-            starts=tuple(_word_starts(clause, raw, scale, len(audio))),
+            starts=tuple(_word_starts(words, raw, scale, len(audio))),
             phonemes=tuple(round(start * scale) for start in raw.phonemes),
         )
 
@@ -129,12 +139,21 @@ def _audible(audio: Samples) -> tuple[int, int]:
     return max(0, int(loud[0]) - _ATTACK), min(len(audio), int(loud[-1]) + _RELEASE)
 
 
-def _word_starts(clause: Clause, raw: RawSpeech, scale: float, length: int) -> Sequence[int]:
-    """Start sample of each word. Words that eSpeak joined to another word are interpolated."""
+def _silent(clause: Clause) -> SpokenClause:
+    """A clause that is shown only."""
+    return SpokenClause(clause.words, SILENCE, (0,) * len(clause.words), ())
+
+
+def _word_starts(words: Sequence[str], raw: RawSpeech, scale: float, length: int) -> Sequence[int]:
+    """Start sample of each word. Words that eSpeak joined to another word are interpolated.
+
+    An empty word begins with the next one.
+    """
     announced = sorted(raw.words)
-    known_offsets = [offset for offset, _ in announced] + [len(clause.text)]
+    lengths = [len(word) + 1 if word else 0 for word in words]
+    known_offsets = [offset for offset, _ in announced] + [sum(lengths) - 1]
     known_samples = [min(length, round(start * scale)) for _, start in announced] + [length]
-    offsets = np.cumsum([0, *(len(word.text) + 1 for word in clause.words[:-1])])
+    offsets = np.cumsum([0, *lengths[:-1]])
     starts = np.interp(offsets, known_offsets, known_samples)
     starts[0] = 0.0
     return [int(start) for start in np.maximum.accumulate(starts)]

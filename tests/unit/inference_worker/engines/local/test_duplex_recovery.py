@@ -76,13 +76,19 @@ def test_another_worker_knows_the_playback_position() -> None:
 
 
 def test_only_an_interrupted_unit_leaves_a_rest() -> None:
-    memo = memo_of_unfinished(UnfinishedReply((Word("two", 1), Word("three.", 2)), more=False))
-    assert unfinished_reply([spoke("one", **memo)]) == UnfinishedReply(
-        (Word("two", 1), Word("three.", 2)), more=False
-    )
+    rest = UnfinishedReply((Word("2 =", 1, "two equals"), Word("x", 2, "x")), more=False)
+    memo = memo_of_unfinished(rest)
+    assert unfinished_reply([spoke("one", **memo)]) == rest
     assert unfinished_reply([spoke("one", **memo), listened()]) is None
     assert unfinished_reply([spoke("one", end=True)]) is None
     assert unfinished_reply([]) is None
+
+
+def test_a_rest_without_its_speech_is_spoken_as_it_is_shown() -> None:
+    memo = {"rest": [["two", 1], ["three.", 2]], "more": True}
+    assert unfinished_reply([spoke("one", **memo)]) == UnfinishedReply(
+        (Word("two", 1, "two"), Word("three.", 2, "three."))
+    )
 
 
 def test_a_listening_unit_leaves_no_memo() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from antiphon.inference_worker.engines.local import models
-from antiphon.inference_worker.engines.local.clauses import is_speakable
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.transcription import pieces_of
@@ -117,7 +116,7 @@ def test_a_clause_is_spoken_while_the_rest_is_generated(view: LocalHalfDuplexVie
     view.prepare(SYSTEM, config(tokens=100))
     spoken_answer = answer(view, STORY)
     assert len(spoken_answer) > 1
-    assert all(len(delta.audio) for delta in spoken_answer if is_speakable(delta.text))
+    assert all(len(delta.audio) for delta in spoken_answer if any(map(str.isalnum, delta.text)))
     view.prepare(SYSTEM, config(speak=False, tokens=100))
     assert text_of(answer(view, STORY)) == text_of(spoken_answer)
 

@@ -19,7 +19,7 @@ def clause(*words: str, spacing: int = 100, tokens: int = 1) -> SpokenClause:
     """A word every `spacing` samples; each sample is the number of its word from 1."""
     audio = np.repeat(np.arange(1, len(words) + 1, dtype=np.float32), spacing)
     return SpokenClause(
-        words=tuple(Word(word, tokens) for word in words),
+        words=tuple(Word(word, tokens, word) for word in words),
         audio=audio,
         starts=tuple(index * spacing for index in range(len(words))),
         phonemes=tuple(range(0, len(audio), 50)),
@@ -60,7 +60,7 @@ def test_a_word_over_the_token_limit_is_still_spoken_alone() -> None:
 
 def test_text_without_audio_is_paced_by_tokens() -> None:
     queue = SpeechQueue()
-    words = tuple(Word(word, 1) for word in ("a", "b", "c"))
+    words = tuple(Word(word, 1, word) for word in ("a", "b", "c"))
     queue.push(SpokenClause(words, np.zeros(0, dtype=np.float32), (0, 0, 0), ()))
     queue.finish()
     assert [unit.text for unit in drain(queue, 24_000, 2)] == ["a b", " c"]
@@ -87,9 +87,9 @@ def test_remaining_has_the_words_that_have_not_begun() -> None:
     assert queue.remaining() is None
     queue.push(clause("one", "two", "three"))
     queue.take(150, FAR)
-    assert queue.remaining() == ([Word("three", 1)], True)
+    assert queue.remaining() == ([Word("three", 1, "three")], True)
     queue.finish()
-    assert queue.remaining() == ([Word("three", 1)], False)
+    assert queue.remaining() == ([Word("three", 1, "three")], False)
 
 
 def test_wait_ends_when_a_complete_unit_is_queued() -> None:

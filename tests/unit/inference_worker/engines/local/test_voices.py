@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
+from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.dependencies import examine
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
@@ -43,7 +44,7 @@ SENTENCE = "The capital of France is Paris."
 
 
 def clause(text: str) -> Clause:
-    return Clause(tuple(Word(word, 1) for word in text.split()), ends_sentence=True)
+    return Clause(tuple(Word(word, 1, word) for word in text.split()), ends_sentence=True)
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +119,42 @@ def test_words_keep_their_symbols_where_espeak_joins_or_splits_them(
     ends = [*symbols.starts[1:], len(symbols.text)]
     found = [symbols.text[a:b] for a, b in zip(symbols.starts, ends, strict=True)]
     assert "|".join(found) == groups
+
+
+def test_shown_words_have_the_symbols_of_what_is_said_for_them() -> None:
+    symbols = symbols_of(["", "twelve times", "", "four equals", "forty-eight.", ""], "en-US")
+    ends = [*symbols.starts[1:], len(symbols.text)]
+    found = [symbols.text[a:b] for a, b in zip(symbols.starts, ends, strict=True)]
+    assert found[:4] == ["", "twˈɛlv tˈImz ", "", "fˈɔɹ ˈikwᵊlz "]
+    assert symbols.text[symbols.starts[4] :] == "fˈɔɹTiˈAt."
+    assert symbols_of(["", ""], "en-US").starts == (0, 0)
+
+
+@pytest.mark.parametrize("voice", [DEFAULT_VOICE, ESPEAK])
+def test_a_sum_is_said_and_each_shown_word_is_at_its_start(voices: Voices, voice: str) -> None:
+    [sum_of] = ClauseSplitter().feed("Well, 12 * 4 = 48. ")
+    said = voices.speaker(voice).speak(sum_of, StageCosts())
+    assert [word.text for word in said.words] == ["Well,", "12 *", "4 =", "48."]
+    in_words = speak(voices, voice, "Well, twelve times four equals forty-eight.")
+    assert np.allclose(said.starts, [in_words.starts[at] for at in (0, 1, 3, 5)], atol=100)
+    assert len(said.audio) == pytest.approx(len(in_words.audio), abs=100)
+
+
+@pytest.mark.parametrize("voice", [DEFAULT_VOICE, ESPEAK])
+def test_a_clause_that_cannot_be_said_is_shown_without_a_pause(voices: Voices, voice: str) -> None:
+    answer = voices.speaker(voice)
+    answer.speak(clause("One."), StageCosts())
+    said = answer.speak(Clause((Word("你好", 2, ""), Word("😀", 1, "")), True), StageCosts())
+    assert (said.starts, len(said.audio)) == ((0, 0), 0)
+
+
+def test_a_voice_of_another_language_reads_the_shown_text() -> None:
+    words = tuple(Word(text, 1, "nothing of this") for text in ("5", "%"))
+    german = Voices.load("de", 150).default
+    as_shown = german.speak(Clause(words, ends_sentence=True), 0.0)
+    expected = german.speak(clause("5 %"), 0.0)
+    # eSpeak varies by a few samples.
+    assert len(as_shown.audio) == pytest.approx(len(expected.audio), abs=100)
 
 
 def test_british_voices_have_british_phonemes() -> None:

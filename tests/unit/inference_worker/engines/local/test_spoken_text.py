@@ -1,0 +1,532 @@
+"""The model's text as it is shown and as it is spoken."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
+from antiphon.inference_worker.engines.local.speech import Clause
+from antiphon.inference_worker.engines.local.spoken_text.markup import Markup
+from antiphon.inference_worker.engines.local.spoken_text.numerals import cardinal, ordinal, roman
+from antiphon.inference_worker.engines.local.spoken_text.reader import MARKS, is_latin
+
+
+def clauses_of(pieces: list[str]) -> list[Clause]:
+    splitter = ClauseSplitter()
+    return [clause for piece in pieces for clause in splitter.feed(piece)] + splitter.flush()
+
+
+def shown_and_spoken(text: str) -> tuple[str, str]:
+    clauses = clauses_of(re.findall(r"\s*\S+", text))
+    spoken = [said for clause in clauses for said in clause.spoken if said]
+    return " ".join(clause.text for clause in clauses), " ".join(spoken)
+
+
+PLAIN = [
+    ("100 - 20 = 80", "one hundred minus twenty equals eighty"),
+    ("7 × 8 = 56", "seven times eight equals fifty-six"),
+    ("56 ÷ 7 = 8", "fifty-six divided by seven equals eight"),
+    ("56 / 7 = 8", "fifty-six divided by seven equals eight"),
+    ("12/4 = 3", "twelve divided by four equals three"),
+    ("2 + 2 = 4.", "two plus two equals four."),
+    ("1+1=2", "one plus one equals two"),
+    ("3 > 2", "three is greater than two"),
+    ("x ≤ 5 and y >= 3", "x is less than or equal to five and y is greater than or equal to three"),
+    ("a ≠ b", "a is not equal to b"),
+    ("π ≈ 3.14159", "pi is approximately three point one four one five nine"),
+    ("~50 people", "about fifty people"),
+    ("√16 = 4", "the square root of sixteen equals four"),
+    ("2^10 = 1024", "two to the power of ten equals one thousand twenty-four"),
+    ("x³ + 2x - 5", "x cubed plus two x minus five"),
+    ("(3 + 4) * 2 = 14", "(three plus four) times two equals fourteen"),
+    ("5! = 120", "five factorial equals one hundred twenty"),
+    ("-7 + 3 = -4", "minus seven plus three equals minus four"),
+    ("f(x) = x + 1", "f(x) equals x plus one"),
+    ("area = width * height", "area equals width times height"),
+    ("E = mc²", "E equals mc squared"),
+    ("5 ± 2", "five plus or minus two"),
+    ("y = 3x", "y equals three x"),
+    ("2 * (3 + 4)", "two times (three plus four)"),
+    ("0.1 + 0.2 = 0.3", "zero point one plus zero point two equals zero point three"),
+    ("|x|", "x"),
+    (
+        "€3.99, 3 €, 3,50 €, 1.000 €",
+        "three euros and ninety-nine cents, three euros, three euros and fifty cents, one thousand euros",
+    ),
+    ("$1,234.56", "one thousand two hundred thirty-four dollars and fifty-six cents"),
+    ("$1 million", "one million dollars"),
+    ("$2.5bn in sales", "two point five billion dollars in sales"),
+    ("¥1000", "one thousand yen"),
+    ("50¢", "fifty cents"),
+    ("£1", "one pound"),
+    ("£0.01", "one penny"),
+    ("US$20 and A$5", "twenty US dollars and five Australian dollars"),
+    ("-$5", "minus five dollars"),
+    ("CHF 20 and 20 EUR", "twenty Swiss francs and twenty euros"),
+    ("₹500", "five hundred rupees"),
+    ("$5/hour", "five dollars per hour"),
+    ("It was $5.", "It was five dollars."),
+    ("1.5 km and 1 km", "one point five kilometers and one kilometer"),
+    ("10 m tall", "ten meters tall"),
+    ("5 m/s", "five meters per second"),
+    ("20 °C", "twenty degrees Celsius"),
+    ("72°F", "seventy-two degrees Fahrenheit"),
+    ("45°", "forty-five degrees"),
+    ("3.5GB RAM", "three point five gigabytes RAM"),
+    ("16 GB of RAM", "sixteen gigabytes of RAM"),
+    ("100 Mbps", "one hundred megabits per second"),
+    ("2.4 GHz", "two point four gigahertz"),
+    ("6'2\" tall", "six foot two tall"),
+    ("100 mg", "one hundred milligrams"),
+    ("2 L of water", "two liters of water"),
+    ("500 mL", "five hundred milliliters"),
+    ("100 km²", "one hundred square kilometers"),
+    ("5 min", "five minutes"),
+    ("30 s", "thirty seconds"),
+    ("1 h", "one hour"),
+    ("60 mph", "sixty miles per hour"),
+    ("10 kWh", "ten kilowatt hours"),
+    ("50 %", "fifty percent"),
+    ("0.5%", "zero point five percent"),
+    ("5–10%", "five to ten percent"),
+    ("5-10 km", "five to ten kilometers"),
+    ("10-20 °C", "ten to twenty degrees Celsius"),
+    ("1990–1995", "nineteen ninety to nineteen ninety-five"),
+    ("1914-18", "nineteen fourteen to eighteen"),
+    ("pages 5–7", "pages five to seven"),
+    ("2010 - 2015", "twenty ten to twenty fifteen"),
+    ("9–5", "nine to five"),
+    ("won 3–2", "won three to two"),
+    ("Mon-Fri", "Monday to Friday"),
+    ("7:30 am", "seven thirty A-M"),
+    ("12:00", "twelve o'clock"),
+    ("00:00", "midnight"),
+    ("14:05:30", "fourteen oh five and thirty seconds"),
+    ("9:00–17:00", "nine o'clock to seventeen hundred"),
+    ("at 5pm", "at five P-M"),
+    ("5 p.m. today", "five P-M today"),
+    ("6 a.m.", "six A-M."),
+    ("Jan 5, 2024", "January fifth, twenty twenty-four"),
+    ("on 5 March 2020", "on the fifth of March twenty twenty"),
+    ("July 4th", "July fourth"),
+    ("4th of July", "the fourth of July"),
+    ("Dec. 25", "December twenty-fifth"),
+    ("12/25/2024", "December twenty-fifth, twenty twenty-four"),
+    ("25.12.2024", "December twenty-fifth, twenty twenty-four"),
+    ("03/04/2026", "March fourth, twenty twenty-six"),
+    ("2026-11-28T14:05", "November twenty-eighth, twenty twenty-six fourteen oh five"),
+    ("Sat, Nov 28", "Saturday, November twenty-eighth"),
+    ("in the 1980s and 80s", "in the nineteen eighties and eighties"),
+    ("the 1800s", "the eighteen hundreds"),
+    ("the '60s", "the sixties"),
+    ("1066 was a year", "one thousand sixty-six was a year"),
+    ("1500 people", "one thousand five hundred people"),
+    ("2,026 items", "two thousand twenty-six items"),
+    ("room 101", "room one hundred one"),
+    ("the 21st century", "the twenty-first century"),
+    (
+        "2nd, 3rd, 11th, 12th, 13th, 101st",
+        "second, third, eleventh, twelfth, thirteenth, one hundred first",
+    ),
+    ("1000000", "one million"),
+    ("1000000000000", "one trillion"),
+    ("999,999", "nine hundred ninety-nine thousand nine hundred ninety-nine"),
+    ("0.05", "zero point zero five"),
+    (".5", "point five"),
+    ("-0.5", "minus zero point five"),
+    ("1/3 cup and 2/3", "one third cup and two thirds"),
+    ("5/8", "five eighths"),
+    ("3½ hours", "three and a half hours"),
+    ("½", "one half"),
+    ("1 3/4", "one and three quarters"),
+    ("24/7", "twenty-four seven"),
+    ("9/11", "nine eleven"),
+    ("1e6", "one times ten to the power of six"),
+    ("10⁶", "ten to the power of six"),
+    ("H₂O", "H two O"),
+    ("in 1066", "in ten sixty-six"),
+    ("on 5 March 2020, 1 January", "on the fifth of March twenty twenty, the first of January"),
+    (
+        "Dr. Smith and Mr. Jones met Mrs. Brown, Prof. Lee and St. Peter.",
+        "Doctor Smith and Mister Jones met Missus Brown, Professor Lee and Saint Peter.",
+    ),
+    (
+        "Turn left on Main St. and Rodeo Dr. today.",
+        "Turn left on Main Street and Rodeo Drive today.",
+    ),
+    ("apples, pears, etc. are fruit", "apples, pears, et cetera are fruit"),
+    ("e.g. apples, i.e. fruit", "for example apples, that is fruit"),
+    ("cats vs. dogs, vs dogs", "cats versus dogs, versus dogs"),
+    ("approx. 5 km", "approximately five kilometers"),
+    (
+        "See No. 5 and Fig. 3 on p. 12, pp. 5-7, Vol. 2.",
+        "See number five and figure three on page twelve, pages five to seven, volume two.",
+    ),
+    ("Martin Luther King Jr. spoke", "Martin Luther King Junior spoke"),
+    ("Acme Inc. and Foo Ltd. and Bar Co.", "Acme Incorporated and Foo Limited and Bar Company."),
+    ("The U.S. and U.K. and D.C.", "The U-S and U-K and D-C."),
+    ("NASA and the FBI use HTML, AWS and NYC", "NASA and the FBI use HTML, A-W-S and N-Y-C"),
+    ("PDFs and CPUs", "PDFs and CPUs"),
+    ("Ph.D. or PhD", "P-H-D or P-H-D"),
+    ("J. K. Rowling", "J. K. Rowling"),
+    ("George W. Bush", "George W. Bush"),
+    ("Louis XIV was king", "Louis the fourteenth was king"),
+    ("Elizabeth I was queen", "Elizabeth the first was queen"),
+    ("Elizabeth I think", "Elizabeth I think"),
+    ("Queen Elizabeth II's crown", "Queen Elizabeth the second's crown"),
+    ("Henry VIII", "Henry the eighth"),
+    ("John Paul II", "John Paul the second"),
+    ("World War II and World War I", "World War two and World War one"),
+    ("Chapter IV and Part I", "Chapter four and Part one"),
+    ("Act III, Scene ii", "Act three, Scene ii"),
+    ("Rocky IV", "Rocky four"),
+    ("the XX century", "the twentieth century"),
+    ("Super Bowl LVIII", "Super Bowl fifty-eight"),
+    ("I am VI. XL shirts, a CD, an MD", "I am VI. XL shirts, a CD, an MD"),
+    ("Malcolm X and Vitamin D", "Malcolm X and Vitamin D"),
+    ("user@example.com", "user at example dot com"),
+    (
+        "first.last+tag@mail.example.co.uk",
+        "first dot last plus tag at mail dot example dot co dot uk",
+    ),
+    ("https://www.example.com/a?b=1", "example dot com slash a"),
+    ("http://localhost:8000/health", "localhost port eight thousand slash health"),
+    (
+        "https://en.wikipedia.org/wiki/Speech_synthesis.",
+        "en dot wikipedia dot org slash wiki slash Speech synthesis.",
+    ),
+    ("www.example.com", "example dot com"),
+    ("example.com/docs", "example dot com slash docs"),
+    ("(see https://a.io/x)", "(see a dot io slash x)"),
+    ("open file.py and main.test.ts", "open file dot py and main dot test dot ts"),
+    ("Node.js and .NET", "Node dot js and dot net"),
+    ("v2.0, version 3.11.2", "version two point zero, version three point eleven point two"),
+    ("Python 3.11", "Python three point one one"),
+    (
+        "192.168.0.1:8080",
+        "one nine two dot one six eight dot zero dot one port eight thousand eighty",
+    ),
+    (
+        "@handle and #tag #MachineLearning #1",
+        "at handle and hashtag tag hashtag Machine Learning number one",
+    ),
+    ("/usr/local/bin and ~/notes.txt", "slash usr slash local slash bin and slash notes dot txt"),
+    ("and/or, he/she, w/o", "and or, he she, without"),
+    ("e3b0c44298fc1c149afbf4c8996fb924", "a long code"),
+    ("123e4567-e89b-12d3-a456-426614174000", "a long code"),
+    ("(555) 123-4567", "five five five, one two three, four five six seven"),
+    ("555-123-4567", "five five five, one two three, four five six seven"),
+    ("+44 20 7946 0958", "plus four four, two zero, seven nine four six, zero nine five eight"),
+    ("1-800-555-1234", "one, eight zero zero, five five five, one two three four"),
+    ("555-1234", "five five five, one two three four"),
+    ("500-1000 people", "five hundred to one thousand people"),
+    ("call 911", "call nine one one"),
+    (
+        "ISBN 978-3-16-148410-0",
+        "ISBN nine seven eight, three, one six, one four eight four one zero, zero",
+    ),
+    ("x86_64", "x eighty-six sixty-four"),
+    ("R2-D2", "R-two D-two"),
+    ("10x faster", "ten x faster"),
+    ("😀", ""),
+    ("Great 😀!", "Great!"),
+    ("👍🏽 👨‍👩‍👧‍👦 🇩🇪", ""),
+    ("I ❤️ you", "I you"),
+    ("✓ done", "done"),
+    ("→ next", "next"),
+    ("A → B", "A, B"),
+    ("a -> b", "a, b"),
+    ("C++ and C# and F#", "C plus plus and C sharp and F sharp"),
+    ("A+ grade", "A plus grade"),
+    ("AT&T and R&D", "A-T and T and R and D"),
+    ("Q&A", "Q and A"),
+    ("you & me", "you and me"),
+    ("50+ people", "fifty plus people"),
+    ("wait... what?!?!", "wait… what?"),
+    ("Hello!!!", "Hello!"),
+    ("Well—yes, no–no", "Well—yes, no no"),
+    ("Paris – of course – is one.", "Paris — of course is one."),
+    ('"Hello," she said.', "Hello, she said."),
+    ("it's the dogs' 'bone'", "it's the dogs bone"),
+    ("rock 'n' roll", "rock n roll"),
+    ("(really) [sic] {x}", "(really) sic x"),
+    ("你好，世界", ""),
+    ("Москва is Moscow", "is Moscow"),
+    ("Ünïcödé café naïve Straße", "Ünïcödé café naïve Straße"),
+    ("π and α and Δx", "pi and alpha and delta x"),
+    ("λόγος means word", "means word"),
+    ("∞", "infinity"),
+    ("§ 5 and © 2024", "section five and copyright twenty twenty-four"),
+    ("5'10\"", "five foot ten"),
+    ("a*b", "a times b"),
+    ("Ｈｅｌｌｏ １２", "Hello twelve"),
+    ("𝐇𝐞𝐥𝐥𝐨", "Hello"),
+    ("٣ + ٤", "three plus four"),
+    ("x_1 + x_2", "x one plus x two"),
+    ("1. First", "one. First"),
+    ("snake_case and kebab-case and camelCase", "snake case and kebab-case and camelCase"),
+    ("key=value", "key equals value"),
+    ("--help and -v", "help and v"),
+    ("I <3 you", "I you"),
+    ("5 < 6", "five is less than six"),
+    ("a < b", "a is less than b"),
+    ("x<y", "x is less than y"),
+    (">5", "more than five"),
+    (":) and ;-)", "and"),
+    ("#5", "number five"),
+    (
+        "3:1 ratio, 16:9, 1:100 scale",
+        "three to one ratio, sixteen to nine, one to one hundred scale",
+    ),
+    ("score was 3-2", "score was three to two"),
+    ("John 3:16", "John three sixteen"),
+    ("AT&T in MMXXVI", "A-T and T in twenty twenty-six"),
+    (
+        "I'm sure we'll see 1st-class results, don't you?",
+        "I'm sure we'll see first class results, don't you?",
+    ),
+    (
+        "The population is 67.4 million (2021).",
+        "The population is sixty-seven point four million (twenty twenty-one).",
+    ),
+    (
+        "He was born on Feb. 12, 1809, in Kentucky.",
+        "He was born on February twelfth, eighteen oh nine, in Kentucky.",
+    ),
+    (
+        "The meeting is from 2-3 pm on 3/15.",
+        "The meeting is from two to three P-M on March fifteenth.",
+    ),
+    ("In Python, x = [1, 2, 3] is a list.", "In Python, x equals one, two, three is a list."),
+    (
+        "The area is A = πr², so r = √(A/π).",
+        "The area is A equals pi r squared, so r equals the square root of (A divided by pi).",
+    ),
+    (
+        "Mix 2 1/2 cups flour & 1 tbsp sugar.",
+        "Mix two and a half cups flour and one tablespoon sugar.",
+    ),
+    ("It weighs 5lbs. or 2.3kg.", "It weighs five pounds or two point three kilograms."),
+    (
+        "Room 12B, Apt. 4, 221B Baker St., London",
+        "Room twelve B, apartment four, two hundred twenty-one B Baker Street, London",
+    ),
+    (
+        "Visit https://github.com/user/repo/issues/123?tab=open#top now.",
+        "Visit github dot com slash user slash repo now.",
+    ),
+    ("Email john_doe99@gmail.com!", "Email john underscore doe ninety-nine at gmail dot com!"),
+    ("My IP is 10.0.0.1.", "My IP is ten dot zero dot zero dot one."),
+    (
+        "The 2020s, mid-1990s and pre-1900 era",
+        "The twenty twenties, mid nineteen nineties and pre nineteen hundred era",
+    ),
+    ("It isn't free -- it's $5.", "It isn't free it's five dollars."),
+    ("a 50/50 split", "a fifty fifty split"),
+    (
+        "2x2 matrix, 1920x1080",
+        "two by two matrix, one thousand nine hundred twenty by one thousand eighty",
+    ),
+    (
+        "Q1 2024, UTF-8 and SHA-256",
+        "Q-one twenty twenty-four, U-T-F-eight and S-H-A-two hundred fifty-six",
+    ),
+    ("👋 Hello there! 😊 How are you?", "Hello there! How are you?"),
+    ("1) one 2) two", "one, one two, two"),
+    ("$100 bill", "one hundred dollar bill"),
+    ("No. 10 is here.", "No. ten is here."),
+    ("I said no. Then No. 5 came.", "I said no. Then number five came."),
+    (
+        "10^-3, e^x, 2**8",
+        "ten to the power of minus three, e to the power of x, two to the power of eight",
+    ),
+    ("α-helix", "alpha helix"),
+    ("1.2.3.4.5", "one point two point three point four point five"),
+    ("5 -3", "five minus three"),
+    ("-x + 3 = 2", "minus x plus three equals two"),
+    ("1990s-2000s", "nineteen nineties to two thousands"),
+    ("Jan–Mar 2020", "January to March twenty twenty"),
+    ("¡Hola! ¿Qué tal?", "Hola! Qué tal?"),
+    ("text[1] and a[i]", "text and a i"),
+    ("3 USD and USD 3", "three US dollars and three US dollars"),
+    ("£1.2 million, $5-10", "one point two million pounds, five to ten dollars"),
+    ("5 km/h", "five kilometers per hour"),
+    ("−5 °F", "minus five degrees Fahrenheit"),
+    ("the ½-inch bolt", "the one half inch bolt"),
+    ("2*3*4 and 5 *4", "two times three times four and five times four"),
+]
+"""Text without markup, and how it is spoken. It is shown as it is."""
+
+MARKED = [
+    ("\\( x^2 + 1 \\)", "x^2 + 1", "x squared plus one"),
+    ("$\\frac{1}{2}$ of $x$", "\\frac{1}{2} of x", "one over two of x"),
+    (
+        "**bold** and _x_ and `code` and ~~old~~",
+        "bold and x and code and old",
+        "bold and x and code and old",
+    ),
+    (
+        "***both*** and **two words** and *one more.*",
+        "both and two words and one more.",
+        "both and two words and one more.",
+    ),
+    ("# Title", "Title", "Title"),
+    ("- item", "item", "item"),
+    ("> quote", "quote", "quote"),
+    (
+        "[link](https://a.b/c) and [two words](https://a.b/c).",
+        "link and two words.",
+        "link and two words.",
+    ),
+    ("| Name | Age |\n|---|---|\n| Bob | 5 |", "Name | Age | Bob | 5 |", "Name, Age Bob, five"),
+    ("```python\nprint(1)\n```\nDone.", "print(1) Done.", "code. Done."),
+    ("<b>bold</b> <br>", "bold", "bold"),
+    (
+        "Sure! 12 * 4 = 48, so the answer is **48**.",
+        "Sure! 12 * 4 = 48, so the answer is 48.",
+        "Sure! twelve times four equals forty-eight, so the answer is forty-eight.",
+    ),
+    (
+        "Use `python main.py --port 8080` now.",
+        "Use python main.py --port 8080 now.",
+        "Use python main dot py port eight thousand eighty now.",
+    ),
+    ("Hello**World**", "HelloWorld", "HelloWorld"),
+    (
+        "see <https://a.io> or <me@b.org>",
+        "see https://a.io or me@b.org",
+        "see a dot io or me at b dot org",
+    ),
+    ("***", "", ""),
+    ("a \\* b \\_c\\_", "a * b _c_", "a times b c"),
+    ("* cheap\n+ fast\n50% off", "cheap fast 50% off", "cheap fast fifty percent off"),
+]
+"""Text with markup, without it, and how it is spoken."""
+
+
+@pytest.mark.parametrize(("text", "spoken"), PLAIN)
+def test_text_is_shown_as_it_is_and_spoken_in_words(text: str, spoken: str) -> None:
+    assert shown_and_spoken(text) == (text, spoken)
+
+
+@pytest.mark.parametrize(("text", "shown", "spoken"), MARKED)
+def test_markup_is_neither_shown_nor_spoken(text: str, shown: str, spoken: str) -> None:
+    assert shown_and_spoken(text) == (shown, spoken)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("12 * 4 = 48", [("12 *", "twelve times"), ("4 =", "four equals"), ("48", "forty-eight")]),
+        (
+            "£1.2 million now",
+            [("£1.2", "one point two"), ("million", "million pounds"), ("now", "now")],
+        ),
+        ("5 km/h 你好", [("5", "five"), ("km/h", "kilometers per hour"), ("你好", "")]),
+        (
+            "call +44 20 79",
+            [
+                ("call", "call"),
+                ("+44", "plus four four,"),
+                ("20", "two zero,"),
+                ("79", "seven nine"),
+            ],
+        ),
+        ("Great 😀", [("Great 😀", "Great")]),
+        ("```\nx 1\n```", [("x", "code."), ("1", "")]),
+    ],
+)
+def test_each_shown_word_has_its_part_of_the_speech(
+    text: str, words: list[tuple[str, str]]
+) -> None:
+    [clause] = clauses_of([text])
+    assert [(word.text, word.spoken) for word in clause.words] == words
+
+
+def test_a_sum_is_not_cut_by_a_lack_of_breath() -> None:
+    text = "Now you can see that if we take away all of 12 - 4 = 8 is left of it"
+    [first, _] = clauses_of(re.findall(r"\s*\S+", text))
+    assert first.text.endswith("12 - 4 = 8 is")
+
+
+def test_an_abbreviation_may_end_a_sentence() -> None:
+    texts = [
+        clause.text
+        for clause in clauses_of(["Apples, pears, etc. ", "They open at 5 p.m. ", "Yes. "])
+    ]
+    assert texts == ["Apples, pears, etc.", "They open at 5 p.m.", "Yes."]
+
+
+def test_a_word_of_any_length_has_a_bounded_speech() -> None:
+    for text in ("a" * 3000, "7" * 3000, "1-" * 1500, "a.b" * 1000, "**" * 1500 + "a", "😀" * 3000):
+        [clause] = clauses_of([text])
+        assert clause.text.strip("*") == text.strip("*")
+        assert len(clause.spoken[0]) <= 240
+
+
+_TEXT = st.one_of(
+    st.text(max_size=120),
+    st.text(
+        st.sampled_from("0123456789.,:/-–+*=<>^%$€x ²½'\"()_\\{}#@!&~\n IVXapmAD"), max_size=60
+    ),
+    st.lists(st.sampled_from([text for text, _ in PLAIN]), max_size=4).map(" ".join),
+)
+_REMOVED = re.compile(r"`|~~~|\]\(|<")
+"""What may begin a part that is not shown: a language, a target, a tag."""
+
+
+@given(_TEXT, st.integers(min_value=1, max_value=9))
+@example("2026-11-28T99:99 1/0 0/0 ²³¹ Ⅷ① \\frac{1}{0} v1.٣ 99999999999999999999/3", 1)
+def test_any_text_keeps_its_letters_and_is_spoken_in_speakable_characters(
+    text: str, size: int
+) -> None:
+    clauses = clauses_of([text[at : at + size] for at in range(0, len(text), size)])
+    shown = "".join(clause.text for clause in clauses)
+    if not _REMOVED.search(text):
+        assert _alphanumeric(shown) == _alphanumeric(text)
+    for clause in clauses:
+        assert all(word.text and word.tokens >= 1 for word in clause.words)
+        for said in clause.spoken:
+            assert said == " ".join(said.split())
+            assert all(is_latin(one) or one in " '-" + MARKS for one in said), said
+            assert not said or any(map(str.isalpha, said))
+
+
+def _alphanumeric(text: str) -> str:
+    # Ideographs that NFKC would change are compared as they are.
+    return "".join(character for character in text if unicodedata.category(character)[0] in "LN")
+
+
+@given(st.integers(min_value=0, max_value=10**16))
+def test_a_number_has_one_name(value: int) -> None:
+    name = cardinal(value)
+    assert "zero" not in name or value == 0
+    assert ordinal(value).endswith(("th", "first", "second", "third"))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("IV", 4),
+        ("XIV", 14),
+        ("XL", 40),
+        ("MCMXCVIII", 1998),
+        ("IIII", None),
+        ("VX", None),
+        ("", None),
+    ],
+)
+def test_roman_numerals_have_one_form(text: str, value: int | None) -> None:
+    assert roman(text) == value
+
+
+def test_bullets_and_heading_marks_are_markup_at_the_beginning_of_a_line_only() -> None:
+    for mark in ("-", "##", "*", "+", ">", "|"):
+        assert Markup().strip(mark, begins_line=True).text == ""
+        assert Markup().strip(mark, begins_line=False).text == mark
+    assert Markup().strip("7.", begins_line=True).text == "7."
