@@ -20,7 +20,7 @@ from antiphon.inference_worker.engines.local.spoken_text.numerals import (
 )
 from antiphon.inference_worker.engines.local.spoken_text.rule import (
     Match,
-    Rule,
+    ReadingRule,
     after,
     any_of,
     before,
@@ -115,7 +115,7 @@ def _ruler(match: Match, numeral: str, value: int) -> str | None:
     return f"the {ordinal(value)}"
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[ReadingRule, ...] = (
     rule(rf"(?<![\w.])(?:{any_of(WITHOUT_DOT)})(?![\w+#.])", _without_dot),
     rule(r"\bDr\.", _doctor),
     rule(r"\bSt\.", _saint),

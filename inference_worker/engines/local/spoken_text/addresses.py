@@ -8,7 +8,7 @@ from antiphon.inference_worker.engines.local.spoken_text.numerals import cardina
 from antiphon.inference_worker.engines.local.spoken_text.rule import (
     NEXT_WORD,
     Match,
-    Rule,
+    ReadingRule,
     before,
     rule,
 )
@@ -122,7 +122,7 @@ def _tag(match: Match) -> str:
     return f"hashtag {_worded(_CAMEL.sub(' ', name))}"
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[ReadingRule, ...] = (
     rule(
         r"(?:(?i:(?:https?|ftp|wss?)://(?:www\.)?|www\.)|(?<![\w.@])(?=[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}[:/][\w]))"
         r"(?P<host>[\w.-]*\w)(?::(?P<port>\d{1,5}))?"

@@ -12,7 +12,7 @@ from antiphon.inference_worker.engines.local.spoken_text.numerals import (
 from antiphon.inference_worker.engines.local.spoken_text.rule import (
     NEXT_WORD,
     Match,
-    Rule,
+    ReadingRule,
     after,
     before,
     is_in_sum,
@@ -211,7 +211,7 @@ def _year(match: Match) -> str | None:
     return year(int(match[0]))
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[ReadingRule, ...] = (
     rule(
         r"(?<![\w-])(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})(?:T(?=\d)|\b)",
         _iso,

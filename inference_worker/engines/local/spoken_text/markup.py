@@ -90,8 +90,9 @@ class Markup:
         return ShownWord(_visible(raw), code=True)
 
     def _inline(self, raw: str) -> ShownWord:
+        raw = _visible(raw)
         if len(raw) > _LONGEST_MARKUP:
-            return ShownWord(_visible(raw))
+            return ShownWord(raw)
         ticks = len(re.findall("`+", raw))
         is_code = self._in_code or ticks > 0
         if ticks % 2:
@@ -105,7 +106,6 @@ class Markup:
             text = _LINK_END.sub("", text)
             text = self._unemphasised(self._without_math_signs(text))
             text = _HIDDEN_SIGNS.sub(lambda found: chr(ord(found[0]) - _HIDDEN), text)
-        text = _visible(text)
         if text:
             self._operand_before = text[-1].isdecimal() or text[-1] in ")="
         return ShownWord(text, ends_link=ends_link)

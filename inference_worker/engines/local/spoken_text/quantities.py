@@ -26,7 +26,7 @@ from antiphon.inference_worker.engines.local.spoken_text.rule import (
     NEXT_WORD,
     NUMBER,
     Match,
-    Rule,
+    ReadingRule,
     after,
     any_of,
     before,
@@ -231,7 +231,7 @@ def _number(match: Match) -> str:
     return number(match[0])
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[ReadingRule, ...] = (
     rule(
         rf"(?<!\w)(?P<sign>[-−–+])?(?P<currency>{_SYMBOLS}|(?:{_CODES})(?= ?\d)) ?(?P<amount>{_AMOUNT})"
         rf"(?:[-–—](?:{_SYMBOLS})?(?P<to>{NUMBER})(?![\w]))?{_MAGNITUDE}",

@@ -21,6 +21,8 @@ from antiphon.inference_worker.engines.local.spoken_text.rule import LETTER, NEX
 MARKS = ",.;:!?…—()"
 """What a voice can say apart from Latin letters with apostrophes and hyphens between them."""
 
+_BETWEEN_LETTERS = f"{MARKS} '-"
+
 _RULES = (
     *abbreviations.RULES,
     *dates.RULES,
@@ -124,9 +126,10 @@ def _usual(character: str) -> str:
 
 def _tidy(said: str) -> str:
     """`said` with single spaces and marks; nothing if no letter is left."""
-    if not any(map(str.isalpha, said)):
+    text = "".join(one if is_latin(one) or one in _BETWEEN_LETTERS else " " for one in said)
+    if not any(map(str.isalpha, text)):
         return ""
-    text = _LOOSE_HYPHENS.sub(" ", said)
+    text = _LOOSE_HYPHENS.sub(" ", text)
     text = _SPACE_BEFORE_MARK.sub("", " ".join(text.split()))
     text = _REPEATED.sub(r"\1", _DOTS.sub("…", text))
     text = _MIXED_MARKS.sub(lambda found: _strongest(found[0]), text)

@@ -25,7 +25,7 @@ _VARIABLE_AFTER = re.compile(r"[^\W\d_](?![^\W_])")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ReadingRule:
     """What is said in place of a match of `pattern`."""
 
     pattern: re.Pattern[str]
@@ -40,8 +40,8 @@ class Rule:
         return None if said is None else (said, found.end())
 
 
-def rule(pattern: str, reading: Reading) -> Rule:
-    return Rule(re.compile(pattern), reading)
+def rule(pattern: str, reading: Reading) -> ReadingRule:
+    return ReadingRule(re.compile(pattern), reading)
 
 
 def any_of(texts: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from antiphon.inference_worker.engines.local.spoken_text.numerals import cardina
 from antiphon.inference_worker.engines.local.spoken_text.rule import (
     DASH,
     Match,
-    Rule,
+    ReadingRule,
     after,
     any_of,
     before,
@@ -178,7 +178,7 @@ def _latex(match: Match) -> str:
     return LATEX.get(name, name)
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[ReadingRule, ...] = (
     rule(r"(?<![^ (])[:;=8][o'-]?[)(DPp|/](?!\w)", ""),
     rule(r"(?<=[\d)])!(?= ?[-=+*/×÷])", "factorial"),
     rule(r"\\(?P<name>[A-Za-z]+)", _latex),
