@@ -78,10 +78,10 @@ def _dash_inside(match: Match, *, operands: bool) -> str:
 
 
 def _negative(match: Match) -> str:
-    following = after(match)
+    """Not for the option of a command: "-x" is negative only before another sign."""
+    following = match.string[match.end() :]
     amount = re.match(r"[.]?\d|[$€£¥√π∞]", following)
-    variable = is_in_sum(match) and re.match(r"[a-z](?![a-z])", following)
-    return "minus" if amount or variable else ""
+    return "minus" if amount or re.match(r"[a-z][\d^²³]*\)? ?[-+*/=<>]", following) else ""
 
 
 def _numbers_beside(match: Match) -> bool:

@@ -348,6 +348,7 @@ PLAIN = [
     ("α-helix", "alpha helix"),
     ("1.2.3.4.5", "one point two point three point four point five"),
     ("5 -3", "five minus three"),
+    ("use -o timeout=500 or (-k)", "use o timeout equals five hundred or (k)"),
     ("-x + 3 = 2", "minus x plus three equals two"),
     ("1990s-2000s", "nineteen nineties to two thousands"),
     ("Jan–Mar 2020", "January to March twenty twenty"),
