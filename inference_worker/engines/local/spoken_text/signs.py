@@ -63,8 +63,10 @@ def _dash(match: Match) -> str:
 def _dash_inside(match: Match, *, operands: bool) -> str:
     """A hyphen, a range or a difference without spaces."""
     first, second = before(match), after(match)
-    if first[-1] in "(=<>+*/^":
+    if first[-1] in "=<>+*/^":
         return "minus"
+    if first[-1] == "(":
+        return _negative(match)
     if operands and is_in_sum(match):
         return "minus"
     if re.search(r"\ds?$", first) and second[0].isdecimal():
