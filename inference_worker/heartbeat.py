@@ -42,6 +42,10 @@ class WorkerHeartbeat:
     def shown_state(self) -> WorkerState:
         return self.state or self._pool.state()
 
+    @property
+    def _shown_detail(self) -> str:
+        return self.detail or self._context.processor.trouble
+
     async def run(self) -> None:
         """Run forever. Redis outages are logged and retried.
 
@@ -102,7 +106,7 @@ class WorkerHeartbeat:
             device=info.device,
             address=self.address,
             open=self.state is None,
-            detail=self.detail,
+            detail=self._shown_detail,
             counters=self._context.counters.row(),
             memory=self._measured_memory(),
             latency=self._pool.latency(),
@@ -142,7 +146,7 @@ class WorkerHeartbeat:
             "ready": self.state is None,
             "worker_id": context.worker_id,
             "state": state,
-            "detail": self.detail,
+            "detail": self._shown_detail,
             "engine": context.processor.info.name,
             "model": context.processor.info.model,
             "slots": self._pool.slots,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from antiphon.broker.settings import StatusSettings
 
@@ -28,6 +28,13 @@ class WorkerSettings(StatusSettings):
     of Ada, Hopper or later"""
     voice: str | None = None
     """local: the voice of sessions that choose none, such as heart, george or espeak"""
+    llm_url: str | None = None
+    """local: the address of a server with OpenAI's chat completions that replaces the bundled language
+    model, such as `http://localhost:11434/v1`"""
+    llm_model: str | None = None
+    """local: the name of the model on `llm_url`"""
+    llm_key_file: Path | None = None
+    """local: a file with the API key for `llm_url`"""
     health_port: int = Field(default=22400, ge=0, le=65535)
     """port with /health and /metrics; 0: any free one"""
     backlog_chunks: int = Field(default=3, ge=1)
@@ -49,10 +56,17 @@ class WorkerSettings(StatusSettings):
     stop_grace_s: float | None = Field(default=None, gt=0)
     """time between SIGTERM and SIGKILL of the service manager; sessions move to other workers before"""
 
+    @model_validator(mode="after")
+    def _one_language_model(self) -> Self:
+        if self.llm_url and self.model_path is not None:
+            raise ValueError("model_path and llm_url name two language models; set one of them")
+        return self
+
     @property
     def all_engine_options(self) -> dict[str, Any]:
         """`engine_options`, and the options that have a separate setting."""
-        own = {"quantize": self.quantize, "voice": self.voice}
+        names = ("quantize", "voice", "llm_url", "llm_model", "llm_key_file")
+        own = {name: getattr(self, name) for name in names}
         return self.engine_options | {
-            name: value for name, value in own.items() if value is not None
+            name: str(value) for name, value in own.items() if value is not None
         }

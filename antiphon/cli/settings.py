@@ -83,6 +83,21 @@ Voice = Annotated[
         WorkerSettings, "voice", "The engine local: the voice of sessions that choose none."
     ),
 ]
+LlmUrl = Annotated[
+    str | None,
+    setting_option(
+        WorkerSettings,
+        "llm_url",
+        "The engine local: a server of its language model, such as http://localhost:11434/v1.",
+    ),
+]
+LlmModel = Annotated[
+    str | None, setting_option(WorkerSettings, "llm_model", "Name of the model on --llm-url.")
+]
+LlmKeyFile = Annotated[
+    Path | None,
+    setting_option(WorkerSettings, "llm_key_file", "File with the API key for --llm-url."),
+]
 HealthHost = Annotated[
     str | None, setting_option(WorkerSettings, "health_host", "Address of its health page.")
 ]

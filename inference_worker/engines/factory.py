@@ -82,4 +82,5 @@ def _fault(kind: type[BaseModel], details: ErrorDetails) -> str:
     option = ".".join(map(str, details["loc"]))
     if details["type"] == "extra_forbidden":
         return f"there is no option {option}; the options are: {', '.join(kind.model_fields)}"
-    return f"option {option}: {details['msg'].replace('Input should', 'must')}"
+    said = details["msg"].removeprefix("Value error, ").replace("Input should", "must")
+    return f"option {option}: {said}" if option else said

@@ -217,6 +217,11 @@ class UnifiedProcessor(ABC):
         """Slots that can serve no session now, for example because their server does not answer."""
         return 0
 
+    @property
+    def trouble(self) -> str:
+        """Why sessions may get no answers now, for operators; empty if nothing is wrong."""
+        return ""
+
     def memory(self) -> Memory:
         """Memory in use on the device. The default reports this process's share of host memory."""
         used = psutil.Process().memory_info().rss

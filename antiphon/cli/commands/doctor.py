@@ -30,7 +30,7 @@ from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import broker_settings
 from antiphon.cli.common import AsJson, DataDir, RedisUrl, command, fail, given, print_table
 from antiphon.cli.local_recordings import file_sizes
-from antiphon.cli.settings import Engine, ModelPath, Quantize
+from antiphon.cli.settings import Engine, LlmKeyFile, LlmModel, LlmUrl, ModelPath, Quantize
 from antiphon.cli.stack.stack import StackPlan, serves_http
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.cli.stack.usage import listening_at, processes_of
@@ -60,6 +60,9 @@ def doctor(
     engine: Engine = None,
     model_path: ModelPath = None,
     quantize: Quantize = None,
+    llm_url: LlmUrl = None,
+    llm_model: LlmModel = None,
+    llm_key_file: LlmKeyFile = None,
     certificate: Annotated[
         Path | None, typer.Option(help="A TLS certificate (PEM) for a proxy.")
     ] = None,
@@ -73,6 +76,7 @@ def doctor(
     if (certificate is None) != (certificate_key is None):
         fail("--certificate and --certificate-key go together", status=2)
     flags = given(data_dir=data_dir, engine=engine, model_path=model_path, quantize=quantize)
+    flags |= given(llm_url=llm_url, llm_model=llm_model, llm_key_file=llm_key_file)
     findings = list(_examine(redis_url, flags))
     if certificate is not None and certificate_key is not None:
         findings.append(examine_certificate(certificate, certificate_key))

@@ -19,6 +19,9 @@ from antiphon.cli.settings import (
     HealthHost,
     HealthPort,
     Host,
+    LlmKeyFile,
+    LlmModel,
+    LlmUrl,
     ModelPath,
     Port,
     Quantize,
@@ -53,6 +56,9 @@ def run_worker(
     model_path: ModelPath = None,
     quantize: Quantize = None,
     voice: Voice = None,
+    llm_url: LlmUrl = None,
+    llm_model: LlmModel = None,
+    llm_key_file: LlmKeyFile = None,
     health_host: HealthHost = None,
     health_port: HealthPort = None,
     redis_url: ServiceRedisUrl = None,
@@ -65,7 +71,9 @@ def run_worker(
 
     where = given(health_host=health_host, health_port=health_port, redis_url=redis_url)
     what = given(engine=engine, slots=slots, model_path=model_path, quantize=quantize)
-    what |= given(voice=voice)
+    what |= given(voice=voice) | given(
+        llm_url=llm_url, llm_model=llm_model, llm_key_file=llm_key_file
+    )
     serve("worker", run, WorkerSettings, where | what, permanent=(EngineLoadError,))
 
 

@@ -35,6 +35,9 @@ from antiphon.cli.common import (
 from antiphon.cli.settings import (
     Engine,
     Host,
+    LlmKeyFile,
+    LlmModel,
+    LlmUrl,
     ModelPath,
     Port,
     Quantize,
@@ -83,6 +86,9 @@ def up(
     model_path: ModelPath = None,
     quantize: Quantize = None,
     voice: Voice = None,
+    llm_url: LlmUrl = None,
+    llm_model: LlmModel = None,
+    llm_key_file: LlmKeyFile = None,
     health_port: Annotated[
         int | None,
         setting_option(
@@ -112,6 +118,7 @@ def up(
 ) -> None:
     flags = given(host=host, port=port, engine=engine, slots=slots, model_path=model_path)
     flags |= given(quantize=quantize, voice=voice, health_port=health_port, data_dir=data_dir)
+    flags |= given(llm_url=llm_url, llm_model=llm_model, llm_key_file=llm_key_file)
     try:
         plan = plan_from(redis_url, redis_port, **flags)
         if not plan.port:  # the services and the greeting need the number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -13,7 +12,11 @@ import numpy as np
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
-from antiphon.inference_worker.engines.local.llm import Generation
+from antiphon.inference_worker.engines.local.language_model import (
+    Generation,
+    spoken_pieces,
+    word_pieces,
+)
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.speech import Clause
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
@@ -21,18 +24,15 @@ from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta
 from antiphon.shared_schemas.audio import SILENCE
 from antiphon.shared_schemas.config import GenerationConfig, TtsConfig
-from antiphon.shared_schemas.content import ToolCall
 from antiphon.shared_schemas.unit_result import TokenUsage
 
 
-class FixedText:
-    """Text that the language model does not write, such as a greeting, in place of a Generation."""
-
-    context_tokens: int | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
+class FixedText(Generation):
+    """Text that the language model does not write, such as a greeting."""
 
     def __init__(self, text: str) -> None:
-        self._pieces = re.findall(r"\s*\S+", text)
+        super().__init__()
+        self._pieces = word_pieces(text)
         self.written_tokens = len(self._pieces)
 
     def __iter__(self) -> Generator[str, None, None]:  # noqa: PYI058  # its reader closes it
@@ -45,13 +45,21 @@ class FixedText:
 class LocalAnswer:
     """Iterate once: for tokens, or for clauses with their audio if there is a speaker.
 
-    The text of the pieces includes markup; the audio does not.
+    The text of the pieces includes markup; the audio does not. With `says_faults`, a sentence takes the
+    place of an answer that the model does not give; without, it raises ModelAway.
     """
 
-    def __init__(self, generation: Generation | FixedText, speaker: Speaker | None) -> None:
+    def __init__(
+        self,
+        generation: Generation,
+        speaker: Speaker | None,
+        *,
+        says_faults: bool = False,
+    ) -> None:
         self.text = ""
         """The text yielded so far."""
         self._generation = generation
+        self._says_faults = says_faults
         self._speaker = speaker
         self._costs = StageCosts()
         self._ended = threading.Event()
@@ -74,10 +82,13 @@ class LocalAnswer:
             tokens += delta.n_tokens
             yield delta
         if not self._ended.is_set() and (calls := self._generation.tool_calls):
-            yield Delta(tool_calls=calls, n_tokens=self._generation.written_tokens - tokens)
+            yield Delta(tool_calls=calls, n_tokens=max(0, self._generation.written_tokens - tokens))
 
     def _pieces(self) -> Iterator[str]:
-        with closing(iter(self._generation)) as pieces:
+        generation = self._generation
+        with closing(
+            spoken_pieces(generation) if self._says_faults else iter(generation)
+        ) as pieces:
             for piece in pieces:
                 if self._ended.is_set():
                     return
@@ -111,6 +122,7 @@ class LocalAnsweringView(AnsweringView):
         self._slot = slot
         self._answer: LocalAnswer | None = None
         self._stopped = threading.Event()
+        self._says_faults = False
 
     def _begin_answer(
         self,
@@ -126,9 +138,9 @@ class LocalAnsweringView(AnsweringView):
         )
         return self._speak(text, tts)
 
-    def _speak(self, text: Generation | FixedText, tts: TtsConfig) -> LocalAnswer:
+    def _speak(self, text: Generation, tts: TtsConfig) -> LocalAnswer:
         speaker = self._slot.models.voices.speaker(tts.voice) if tts.enabled else None
-        self._answer = answer = LocalAnswer(text, speaker)
+        self._answer = answer = LocalAnswer(text, speaker, says_faults=self._says_faults)
         if self._stopped.is_set():
             answer.end()
         return answer

@@ -8,6 +8,7 @@ from antiphon.inference_worker.engines.common.video import InvalidVideo, VideoBu
 from antiphon.inference_worker.engines.local.answer import FixedText, LocalAnsweringView
 from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, LlmMessage
 from antiphon.inference_worker.engines.local.models import LocalSlot
+from antiphon.inference_worker.engines.local.pictures import picture_part, text_part
 from antiphon.inference_worker.engines.local.transcription import transcribe
 from antiphon.inference_worker.engines.processor import ChatView
 from antiphon.inference_worker.engines.types import (
@@ -74,7 +75,7 @@ class LocalChatView(LocalAnsweringView, ChatView):
             return text
 
         videos = VideoBudget(cancelled=stopped) if options.omni_mode else None
-        self._history = read_history(messages, transcribe_next, videos)
+        self._history = read_history(messages, transcribe_next, videos, sees=models.llm.sees)
         if stopped():
             return 0
         return self._slot.read(self._history, reuse_cache=False, tools=options.tools)
@@ -83,8 +84,8 @@ class LocalChatView(LocalAnsweringView, ChatView):
         return self._stream()
 
     def resume(self, said: str) -> Iterator[Delta] | None:
-        """With tools, the language model cannot continue a text."""
-        if self._options.tools:
+        """With tools, or on a server, the language model cannot continue a text."""
+        if self._options.tools or not self._slot.models.llm.resumes_text:
             return None
         return self._stream(said)
 
@@ -92,7 +93,11 @@ class LocalChatView(LocalAnsweringView, ChatView):
         if self._stopped.is_set():
             return
         options, history, last = self._options, self._history, self._history[-1]
-        if last["role"] == "user" and not last["content"].strip():
+        if (
+            last["role"] == "user"
+            and isinstance(last["content"], str)
+            and not last["content"].strip()
+        ):
             yield from self._speak(FixedText(NO_WORDS[len(said) :]), options.tts)
             return
         if said:
@@ -106,15 +111,20 @@ def read_history(
     messages: Sequence[ConversationMessage],
     transcriber: Transcriber,
     videos: VideoBudget | None = None,
+    *,
+    sees: bool = False,
 ) -> list[LlmMessage]:
-    """The messages as text for the model, with a default system message if there is none.
+    """The messages for the model, with a default system message if there is none.
+
+    They are text, and pictures if the model sees.
 
     `videos` limits the videos, of which only the audio is used; without it, videos are rejected.
     Audio in a system message is a reference voice and is left out. Raises UnsupportedContent with
     the part that is not supported.
     """
     history = [
-        _text_message(index, message, transcriber, videos) for index, message in enumerate(messages)
+        _message(index, message, transcriber, videos, sees=sees)
+        for index, message in enumerate(messages)
     ]
     if all(message.role is not Role.SYSTEM for message in messages):
         history.insert(0, {"role": "system", "content": _NO_SYSTEM})
@@ -133,16 +143,27 @@ def _is_reference_voice(message: ConversationMessage, part: Part) -> bool:
     return message.role is Role.SYSTEM and isinstance(part, AudioPart)
 
 
-def _text_message(
-    index: int, message: ConversationMessage, transcriber: Transcriber, videos: VideoBudget | None
+def _message(
+    index: int,
+    message: ConversationMessage,
+    transcriber: Transcriber,
+    videos: VideoBudget | None,
+    *,
+    sees: bool,
 ) -> LlmMessage:
-    texts = [
-        _text_of(part, f"messages.{index}.content.{place}", transcriber, videos)
+    parts = [
+        picture_part(part.data)
+        if sees and isinstance(part, ImagePart)
+        else text_part(_text_of(part, f"messages.{index}.content.{place}", transcriber, videos))
         for place, part in enumerate(message.parts)
         if not _is_reference_voice(message, part)
     ]
     written: LlmMessage = {"role": str(message.role)}
-    written["content"] = "\n".join(text for text in texts if text)
+    said = [part for part in parts if part.get("text") != ""]
+    if any("text" not in part for part in said):
+        written["content"] = said
+    else:
+        written["content"] = "\n".join(part["text"] for part in said)
     if message.tool_calls:
         written["tool_calls"] = [call.wire() for call in message.tool_calls]
     if message.tool_call_id:

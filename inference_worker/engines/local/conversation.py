@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessage, turn_tokens
 from antiphon.inference_worker.engines.local.models import NEXT_UTTERANCE_TOKENS, LocalSlot
+from antiphon.inference_worker.engines.local.pictures import NewestFrame
 from antiphon.inference_worker.engines.local.reply import Reply, UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import UnitSpeech, Word
 from antiphon.inference_worker.engines.types import EngineError
@@ -27,6 +28,7 @@ class Conversation:
     def __init__(self, slot: LocalSlot, config: DuplexConfig, system_prompt: str) -> None:
         self.dialogue = Dialogue(system_prompt)
         self.costs = StageCosts()
+        self.frame = NewestFrame()
         self._models = slot.models
         self._slot = slot
         self._config = config
@@ -170,7 +172,7 @@ class Conversation:
         options = self._slot.options
         generate = functools.partial(
             self._models.llm.stream,
-            self.dialogue.messages(prefix, expected),
+            self.frame.add_to(self.dialogue.messages(prefix, expected)),
             self._slot.number,
             self._config,
             options.reply_tokens,

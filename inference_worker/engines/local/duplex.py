@@ -94,7 +94,7 @@ class LocalDuplexView(DuplexView):
     def prefill(
         self,
         audio: Samples,
-        frames: Sequence[bytes] = (),  # noqa: ARG002  # the engine does not see
+        frames: Sequence[bytes] = (),
         max_slice_nums: int = 1,  # noqa: ARG002
     ) -> PrefillReport:
         """Add one unit of audio. If an utterance ends in it, a reply is made in the background.
@@ -102,6 +102,8 @@ class LocalDuplexView(DuplexView):
         If an utterance has only probably ended, the reply is prepared but not spoken yet.
         """
         conversation, speech_input = self._prepared()
+        if self._slot.models.llm.sees:
+            conversation.frame.take(tuple(frames))
         unit = _Unit(time.perf_counter(), len(audio) / INPUT_RATE)
         transcription = speech_input.feed(audio)
         self._react(conversation, speech_input, transcription, unit)

@@ -32,6 +32,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
 
     def __init__(self, slot: LocalSlot) -> None:
         super().__init__(slot)
+        self._says_faults = True
         self._config = HalfDuplexConfig()
         self._dialogue: Dialogue | None = None
         self._before: Dialogue | None = None

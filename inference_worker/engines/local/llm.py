@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import secrets
-import threading
-import uuid
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -15,10 +13,9 @@ from typing import Any
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
+from antiphon.inference_worker.engines.local.language_model import Generation, LanguageModel
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, EngineLoadError
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
-from antiphon.shared_schemas.content import ToolCall
-from antiphon.shared_schemas.tools import are_arguments
 
 _SMALL_MODEL_SAMPLING = {"min_p": 0.7, "dry_multiplier": 0.8, "dry_allowed_length": 4}
 """Keeps a very small model on its subject and out of loops. Applied to every client's sampling.
@@ -33,45 +30,37 @@ _SILENT = -1
 _TOP_K = 20
 """Of answers, unless the client gives it; the same as the default of full-duplex sessions."""
 
-_NO_CHARACTER = "\ufffd"
-"""The server's replacement for invalid UTF-8, which a small model sometimes generates."""
 
+class LocalGeneration(Generation):
+    """`call` fills the queue; a None in it ends the iteration."""
 
-class Generation:
-    """One streamed reply: iterate for its text, one token each.
-
-    Leaving the iteration early stops the model at its next token. Afterwards `complete` is True if
-    the model ended the reply, and `context_tokens` is the length of the context.
-    """
-
-    def __init__(
-        self,
-        call: Future[None],
-        chunks: SimpleQueue[Any],
-        stop: threading.Event,
-        counter: TokenCounter | None = None,
-    ) -> None:
-        self._call = call
-        self._chunks = chunks
-        self._stop = stop
+    def __init__(self, counter: TokenCounter | None) -> None:
+        super().__init__()
+        self._chunks: SimpleQueue[Any] = SimpleQueue()
         self._counter = counter
         self._counted = (0, 0)
-        self._calls: dict[int, dict[str, str]] = {}
-        self.complete = False
-        self.context_tokens: int | None = None
+        self._call: Future[None] | None = None
+
+    def start(self, call: Future[None]) -> None:
+        self._call = call
+        call.add_done_callback(lambda _: self._chunks.put(None))
+
+    def take(self, chunk: dict[str, Any]) -> bool:
+        """Called by the library, which swallows exceptions here. True ends the call."""
+        self._chunks.put(chunk)
+        return self._stop.is_set()
 
     def __iter__(self) -> Generator[str, None, None]:
         try:
             while (chunk := self._chunks.get()) is not None:
                 if text := self._read(chunk):
                     yield text
-            if not self._stop.is_set():
+            if self._call is not None and not self._stop.is_set():
                 self._call.result()
         finally:
             self._stop.set()
 
     def cancel(self) -> None:
-        """End the iteration now, even while the model reads. Safe to call from any thread."""
         self._stop.set()
         self._chunks.put(None)
 
@@ -81,32 +70,7 @@ class Generation:
             self._count(timings)
         if usage := chunk.get("usage"):
             self.context_tokens = int(usage["total_tokens"])
-        for choice in chunk.get("choices", ()):
-            self.complete = self.complete or choice.get("finish_reason") in ("stop", "tool_calls")
-            for part in choice["delta"].get("tool_calls", ()):
-                self._add_to_call(part)
-            return (choice["delta"].get("content") or "").replace(_NO_CHARACTER, "")
-        return ""
-
-    @property
-    def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The calls of a complete reply. A call that the limit of tokens cut off is missing."""
-        return tuple(
-            ToolCall(f"call_{uuid.uuid4().hex[:24]}", call["name"], call["arguments"])
-            for call in self._calls.values()
-            if are_arguments(call["arguments"])
-        )
-
-    @property
-    def written_tokens(self) -> int:
-        """All tokens so far, also those of calls."""
-        return self._counted[1]
-
-    def _add_to_call(self, part: dict[str, Any]) -> None:
-        """The name comes with the first part of a call, the arguments in many."""
-        call = self._calls.setdefault(part["index"], {"name": "", "arguments": ""})
-        for name, text in part["function"].items():
-            call[name] += text
+        return "".join(map(self._read_choice, chunk.get("choices", ())))
 
     def _count(self, timings: dict[str, Any]) -> None:
         """`timings` has the totals of the reply so far."""
@@ -117,10 +81,11 @@ class Generation:
             )
             self._counter.add(input_text=read, output_text=written)
         self._counted = totals
+        self.written_tokens = totals[1]
 
 
-class LocalLanguageModel:
-    """A GGUF model with `slots` contexts of `context_tokens` each. Safe to use from any thread."""
+class LocalLanguageModel(LanguageModel):
+    """A GGUF model with `slots` contexts of `context_tokens` each."""
 
     def __init__(self, path: Path, slots: int, context_tokens: int, threads: int) -> None:
         library = import_library("xllamacpp")
@@ -134,8 +99,7 @@ class LocalLanguageModel:
         # Wait until the server's loop runs: if freed before, it never ends.
         self.prefill([{"role": "user", "content": "Hello."}], slot=0)
         self._end_token = self._find_end_token()
-        self.knows_tools = self._find_tools()
-        """The template of the model shows it the tools of a request."""
+        self.knows_tools = self._find_tools()  # whether its template shows them
 
     def stream(
         self,
@@ -145,13 +109,7 @@ class LocalLanguageModel:
         max_tokens: int,
         counter: TokenCounter | None = None,
         tools: Sequence[dict[str, Any]] = (),
-    ) -> Generation:
-        """Start a reply. If the last message is the assistant's, the reply continues it.
-
-        `counter` counts its tokens, and those of `messages` that the slot has not read before.
-        """
-        chunks: SimpleQueue[Any] = SimpleQueue()
-        stop = threading.Event()
+    ) -> LocalGeneration:
         request = {
             "messages": list(messages),
             "id_slot": slot,
@@ -164,13 +122,11 @@ class LocalLanguageModel:
         if tools:
             request |= {"tools": list(tools), "dry_multiplier": 0.0}  # JSON repeats itself
 
-        def relay(chunk: dict[str, Any]) -> bool:
-            chunks.put(chunk)
-            return stop.is_set()  # True ends the call; the library swallows exceptions here
-
-        call = self._calls.submit(self._server.handle_chat_completions, request, relay)
-        call.add_done_callback(lambda _: chunks.put(None))
-        return Generation(call, chunks, stop, counter)
+        generation = LocalGeneration(counter)
+        generation.start(
+            self._calls.submit(self._server.handle_chat_completions, request, generation.take)
+        )
+        return generation
 
     def prefill(
         self,
@@ -185,7 +141,7 @@ class LocalLanguageModel:
 
         With `reuse_cache`, text that the slot has already read is not read again. The result of
         llama.cpp for a token depends slightly on its batch, so only an empty context gives the same
-        bits for the same messages. Raises ContextFull if the messages do not fit.
+        bits for the same messages.
         """
         request = {
             "messages": list(messages),

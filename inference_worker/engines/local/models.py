@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
 from antiphon.inference_worker.engines.local.dependencies import bundled_model
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
+from antiphon.inference_worker.engines.local.language_model import LanguageModel
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
 from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
+from antiphon.inference_worker.engines.local.remote.llm import RemoteLanguageModel
 from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.inference_worker.engines.local.voices.speaker import Voices
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, LoadProgress
@@ -28,13 +31,14 @@ class LocalModels:
 
     recogniser: Recogniser
     voices: Voices
-    llm: LocalLanguageModel
+    llm: LanguageModel
 
     @classmethod
     def load(cls, options: LocalOptions, report: LoadProgress) -> LocalModels:
         """Load all models. Raises EngineLoadError with the remedy."""
-        path = options.model_path or bundled_model()
-        check_gguf(path)
+        path = None if options.llm_url else options.model_path or bundled_model()
+        if path is not None:
+            check_gguf(path)
         report("speech detector")
         SpeechDetector()
         report("speech recogniser")
@@ -42,12 +46,19 @@ class LocalModels:
         report("voices")
         voices = Voices.load(options.voice, options.words_per_minute)
         report("language model")
-        llm = LocalLanguageModel(path, options.slots, options.context_tokens, options.llm_threads)
-        return cls(recogniser, voices, llm)
+        return cls(recogniser, voices, _language_model(options, path))
 
     def close(self) -> None:
         self.llm.close()
         self.recogniser.close()
+
+
+def _language_model(options: LocalOptions, path: Path | None) -> LanguageModel:
+    if path is None:
+        remote = RemoteLanguageModel.of(options)
+        remote.open()
+        return remote
+    return LocalLanguageModel(path, options.slots, options.context_tokens, options.llm_threads)
 
 
 @dataclass(slots=True)

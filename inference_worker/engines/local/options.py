@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from antiphon.inference_worker.engines.local.voices.catalogue import (
     DEFAULT_VOICE,
@@ -24,6 +26,9 @@ class LocalOptions(BaseModel):
     `voice` is the default voice: an id that `/api/capabilities` lists, or a voice of eSpeak NG such
     as `de`. `context_tokens` is per session. `end_silence_ms` is the silence that ends an utterance if
     `listen_prob_scale` is 1. A reply stops at the first sentence end after `reply_words` words.
+    `llm_url`, `llm_model` and `llm_key_file` have settings of their own. `llm_sees`: the model behind
+    them takes pictures. `llm_timeout_s` limits the time to its first token, and between two. With
+    `llm_url`, `context_tokens` is 8192 and `reply_words` 60 unless they are set.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
@@ -36,6 +41,50 @@ class LocalOptions(BaseModel):
     words_per_minute: int = Field(default=150, ge=80, le=400)
     end_silence_ms: int = Field(default=480, ge=200, le=3000)
     reply_words: int = Field(default=25, ge=5, le=400)
+    llm_url: str | None = None
+    llm_model: str | None = None
+    llm_key_file: Path | None = None
+    llm_sees: bool = False
+    llm_timeout_s: float = Field(default=8.0, gt=0, le=600)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _larger_for_servers(cls, values: Any) -> Any:
+        """A server has a larger model than the bundled one, with more to say and to remember."""
+        if isinstance(values, dict) and values.get("llm_url"):
+            return {"context_tokens": 8192, "reply_words": 60} | values
+        return values
+
+    @field_validator("llm_url")
+    @classmethod
+    def _check_url(cls, url: str | None) -> str | None:
+        return None if url is None else check_url(url)
+
+    @model_validator(mode="after")
+    def _check_server(self) -> Self:
+        if self.llm_url and not self.llm_model:
+            raise ValueError("llm_url needs llm_model, the name of a model of that server")
+        if not self.llm_url:
+            for name in ("llm_model", "llm_key_file", "llm_sees"):
+                if getattr(self, name):
+                    raise ValueError(f"{name} needs llm_url, the address of the server")
+        self.read_key()
+        return self
+
+    def read_key(self) -> str:
+        """The key for the server; empty without a file. Raises ValueError."""
+        path = self.llm_key_file
+        if path is None:
+            return ""
+        try:
+            key = path.read_text(encoding="ascii").strip()
+        except OSError as error:
+            raise ValueError(f"llm_key_file {path}: {error.strerror}") from error
+        except UnicodeDecodeError:
+            key = ""
+        if not key or not key.isprintable() or " " in key:
+            raise ValueError(f"llm_key_file {path} must contain one key and nothing else")
+        return key
 
     @property
     def language(self) -> str:
@@ -65,6 +114,20 @@ class LocalOptions(BaseModel):
     def reply_tokens(self) -> int:
         """Hard limit of one reply: twice what its words need, so that the last sentence can end."""
         return self.reply_words * 3
+
+
+def check_url(url: str) -> str:
+    """`url` in front of `/chat/completions`. Raises ValueError."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must begin with http:// or https://, such as http://localhost:11434/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("must have no user, query or fragment; the key belongs in llm_key_file")
+    try:
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError("must have a port from 0 to 65535") from error
+    return url.rstrip("/").removesuffix("/chat/completions")
 
 
 def check_gguf(path: Path) -> None:

@@ -16,7 +16,7 @@ from antiphon.shared_schemas.findings import Finding
 
 
 class LocalPlugin(EnginePlugin[LocalOptions]):
-    """`--model-path` is a GGUF file that replaces the bundled language model."""
+    """`--model-path` is a GGUF file that replaces the bundled language model, as `--llm-url` does."""
 
     options = LocalOptions
     install = INSTALL_COMMAND

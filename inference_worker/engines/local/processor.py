@@ -45,14 +45,14 @@ class LocalProcessor(UnifiedProcessor):
 
     @property
     def info(self) -> EngineInfo:
-        path = self._options.model_path
+        path, options = self._options.model_path, self._options
         return EngineInfo(
             name="local",
-            model=path.stem if path else _BUNDLED_NAME,
+            model=options.llm_model or (path.stem if path else _BUNDLED_NAME),
             kinds=frozenset(SessionKind),
             device=f"cpu ({platform.machine()})",
             context_tokens=self._options.context_tokens,
-            sees_frames=False,
+            sees_frames=options.llm_sees,
             clones_voice=False,
             hears=_RECOGNISED,
             speaks=(self._options.language,),
@@ -64,6 +64,10 @@ class LocalProcessor(UnifiedProcessor):
     def load(self, report: LoadProgress) -> None:
         self._models = LocalModels.load(self._options, report)
         _log.info("local_engine_loaded", model=self.info.model, slots=self._options.slots)
+
+    @property
+    def trouble(self) -> str:
+        return self._models.llm.trouble if self._models is not None else ""
 
     def set_duplex_mode(self) -> LocalDuplexView:
         return self._open(LocalDuplexView)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, ends_sentence
-from antiphon.inference_worker.engines.local.llm import Generation
+from antiphon.inference_worker.engines.local.language_model import Generation, spoken_pieces
 from antiphon.inference_worker.engines.local.speech import Clause, SpeechQueue, SpokenClause, Word
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.shared_schemas.audio import SILENCE
@@ -46,6 +46,7 @@ class Reply:
         self._word_limit = word_limit
         self._rest = rest or UnfinishedReply()
         self._cancelled = threading.Event()
+        self._generation: Generation | None = None
         self._job: Future[None] | None = None
         self.begun = begun
         self.queue = SpeechQueue(continues=begun)
@@ -56,8 +57,10 @@ class Reply:
         self._job.add_done_callback(lambda _: self.queue.finish())
 
     def cancel(self) -> None:
-        """Stop at the next token. Safe to call from any thread, more than once."""
+        """Stop the model. Safe to call from any thread, more than once."""
         self._cancelled.set()
+        if self._generation is not None:
+            self._generation.cancel()
         self.queue.finish()
 
     @property
@@ -96,9 +99,11 @@ class Reply:
 
     def _generated(self, count: int) -> Generator[Clause, None, None]:
         """The model's clauses after `count` words. An incomplete last clause is dropped."""
-        generation = self._generate()
+        self._generation = generation = self._generate()
+        if self._cancelled.is_set():  # before there was a generation
+            generation.cancel()
         splitter = ClauseSplitter()
-        with closing(iter(generation)) as pieces:
+        with closing(spoken_pieces(generation)) as pieces:
             while (piece := self._next_piece(pieces)) is not None:
                 for clause in splitter.feed(piece):
                     yield clause

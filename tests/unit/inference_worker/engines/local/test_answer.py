@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import Future
-from queue import SimpleQueue
-from typing import Any
-
 import pytest
 
 from antiphon.inference_worker.engines.local.answer import LocalAnswer
-from antiphon.inference_worker.engines.local.llm import Generation
+from antiphon.inference_worker.engines.local.llm import LocalGeneration
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker, Voices
@@ -23,15 +18,13 @@ HINT = "You are a helpful assistant. Give short, correct answers in plain words.
 SYSTEM = {"role": "system", "content": HINT}
 
 
-def generated(*pieces: str) -> Generation:
+def generated(*pieces: str) -> LocalGeneration:
     """An answer that the model has finished."""
-    call: Future[None] = Future()
-    call.set_result(None)
-    chunks: SimpleQueue[Any] = SimpleQueue()
+    generation = LocalGeneration(None)
     for piece in pieces:
-        chunks.put({"choices": [{"delta": {"content": piece}}]})
-    chunks.put(None)
-    return Generation(call, chunks, threading.Event())
+        generation.take({"choices": [{"delta": {"content": piece}}]})
+    generation.cancel()
+    return generation
 
 
 @pytest.fixture

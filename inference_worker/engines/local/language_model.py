@@ -1,0 +1,155 @@
+"""The interface of language models, in this process or on a server, and of one streamed reply."""
+
+from __future__ import annotations
+
+import re
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any
+
+import orjson
+
+from antiphon.inference_worker.engines.common.costs import TokenCounter
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage
+from antiphon.inference_worker.engines.types import EngineError
+from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
+from antiphon.shared_schemas.content import ToolCall
+from antiphon.shared_schemas.tools import are_arguments
+
+_NO_CHARACTER = "\ufffd"
+"""The replacement for invalid UTF-8, which a small model sometimes generates."""
+
+
+class ModelAway(EngineError):
+    """The language model gives no answer, or only a part. The text is a sentence for the user.
+
+    `reason` is for operators. It contains no key and nothing of the conversation.
+    """
+
+    def __init__(self, sentence: str, reason: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+
+
+class Generation(ABC):
+    """One streamed reply: iterate for its text, about one token each.
+
+    Leaving the iteration early stops the model. Afterwards `complete` is True if the model ended the
+    reply, and `context_tokens` is the length of the context.
+    """
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._calls: list[dict[str, str]] = []
+        self._places: dict[Any, int] = {}
+        self.complete = False
+        self.context_tokens: int | None = None
+        self.written_tokens = 0
+        """All tokens so far, also those of calls."""
+
+    @abstractmethod
+    def __iter__(self) -> Generator[str, None, None]:  # noqa: PYI058  # its reader closes it
+        """Raises ModelAway if the model does not answer."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """End the iteration now, even while the model reads. Safe to call from any thread."""
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of a complete reply. A call that the limit of tokens cut off is missing."""
+        return tuple(
+            ToolCall(call["id"], call["name"], arguments)
+            for call in self._calls
+            if are_arguments(arguments := call["arguments"] or "{}")
+        )
+
+    def _read_choice(self, choice: dict[str, Any]) -> str:
+        """The text of a choice in the form of OpenAI's API. Its `delta` continues the reply."""
+        self.complete = self.complete or choice.get("finish_reason") in _COMPLETE
+        delta = choice.get("delta") or choice.get("message") or {}
+        for part in delta.get("tool_calls") or ():
+            self._add_to_call(part)
+        return (delta.get("content") or "").replace(_NO_CHARACTER, "")
+
+    def _add_to_call(self, part: dict[str, Any]) -> None:
+        """The id and the name come with the first part of a call, the arguments in many.
+
+        Some servers give all calls the same index, or none.
+        """
+        function, identity, index = part.get("function") or {}, part.get("id"), part.get("index", 0)
+        place = self._places.get(index)
+        if place is None or (identity and self._calls[place]["id"] not in (identity, "")):
+            place = self._places[index] = len(self._calls)
+            unique = identity or f"call_{uuid.uuid4().hex[:24]}"
+            self._calls.append({"id": unique, "name": "", "arguments": ""})
+        call, arguments = self._calls[place], function.get("arguments") or ""
+        call["name"] += function.get("name") or ""
+        call["arguments"] += (
+            arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+        )
+
+
+_COMPLETE = ("stop", "tool_calls", "function_call")
+
+
+class LanguageModel(ABC):
+    """Safe to use from any thread."""
+
+    knows_tools = True
+    """The model reads the tools of a request."""
+    sees = False
+    """The model takes `image_url` parts."""
+    resumes_text = True
+    """If the last message is the assistant's, the reply continues it exactly."""
+    trouble = ""
+    """Why the model does not answer now, for operators; empty if it does."""
+
+    @abstractmethod
+    def stream(
+        self,
+        messages: Sequence[LlmMessage],
+        slot: int,
+        config: DuplexConfig | GenerationConfig,
+        max_tokens: int,
+        counter: TokenCounter | None = None,
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> Generation:
+        """Start a reply. If the last message is the assistant's, the reply continues it.
+
+        `counter` counts its tokens, and those of `messages` that the slot has not read before.
+        """
+
+    @abstractmethod
+    def prefill(
+        self,
+        messages: Sequence[LlmMessage],
+        slot: int,
+        *,
+        reuse_cache: bool = True,
+        counter: TokenCounter | None = None,
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> int:
+        """Read `messages` ahead, if the model can; returns their length in tokens, or an estimate.
+
+        Raises ContextFull if the messages do not fit.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free the model."""
+
+
+def spoken_pieces(generation: Iterable[str]) -> Generator[str, None, None]:
+    """The reply's text. If the model is away, a sentence that says so is its end."""
+    try:
+        yield from generation
+    except ModelAway as away:
+        yield from word_pieces(f"\n{away}\n")
+
+
+def word_pieces(text: str) -> list[str]:
+    """`text` in pieces of one word each."""
+    return re.findall(r"\s*\S+\s*$|\s*\S+", text)

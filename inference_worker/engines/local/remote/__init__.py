@@ -1,0 +1,1 @@
+"""A language model on a server with OpenAI's chat completions."""

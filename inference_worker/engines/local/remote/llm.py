@@ -1,0 +1,418 @@
+"""A language model behind OpenAI's chat completions: Ollama, llama-server, vLLM, LM Studio, hosted ones."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from http.client import HTTPException, HTTPResponse
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import orjson
+import structlog
+
+from antiphon.inference_worker.engines.common.costs import TokenCounter
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage, turn_tokens
+from antiphon.inference_worker.engines.local.language_model import (
+    Generation,
+    LanguageModel,
+    ModelAway,
+)
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.remote import faults
+from antiphon.inference_worker.engines.local.remote.exchange import MAX_BODY, Address, Exchange
+from antiphon.inference_worker.engines.local.remote.sse import ThoughtFilter, chunks_of
+from antiphon.inference_worker.engines.types import EngineError
+from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
+
+_LIST_S = 5.0
+"""For the list of models at load."""
+
+_WARM_UP_S = 300.0
+"""For the first answer after load: the server may read the model from its disk."""
+
+_WARM_UP_TOKENS = 16
+_LONGEST_PAUSE_S = 3.0
+"""A Retry-After up to this is waited for, once."""
+
+_PICTURE_TOKENS = 600
+_OPTIONAL = ("stream_options", "temperature", "top_p")
+"""Fields that a server may refuse. The request is then sent again without."""
+
+_MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
+"""What reading an answer raises that is not in the form of OpenAI's API."""
+
+_FAILURES = (OSError, HTTPException, EngineError, *_MALFORMED)
+
+_GO_ON = "Your answer was interrupted here. Continue after its last word, and repeat nothing of it."
+
+_log = structlog.get_logger()
+
+
+class RemoteLanguageModel(LanguageModel):
+    """Each reply is a request on a connection of its own, so a cancelled one ends on the server too.
+
+    `timeout_s` limits the time to the first token, and between two.
+    """
+
+    resumes_text = False
+
+    def __init__(self, address: Address, model: str, timeout_s: float, *, sees: bool) -> None:
+        self.sees = sees
+        self._address = address
+        self._model = model
+        self._timeout_s = timeout_s
+        self._refused: set[str] = set()
+        self._lock = threading.Lock()
+        self._warming: RemoteGeneration | None = None
+
+    @classmethod
+    def of(cls, options: LocalOptions) -> RemoteLanguageModel:
+        """Raises ValueError if the file with the key cannot be read any more."""
+        address = Address(options.llm_url or "", options.read_key())
+        model, timeout_s = options.llm_model or "", options.llm_timeout_s
+        return cls(address, model, timeout_s, sees=options.llm_sees)
+
+    def stream(
+        self,
+        messages: Sequence[LlmMessage],
+        slot: int,  # noqa: ARG002  # the server has its own
+        config: DuplexConfig | GenerationConfig,
+        max_tokens: int,
+        counter: TokenCounter | None = None,
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> RemoteGeneration:
+        return self._begin(messages, config, max_tokens, self._timeout_s, counter, tools)
+
+    def prefill(
+        self,
+        messages: Sequence[LlmMessage],
+        slot: int,  # noqa: ARG002
+        *,
+        reuse_cache: bool = True,  # noqa: ARG002
+        counter: TokenCounter | None = None,  # noqa: ARG002
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> int:
+        """An estimate: nothing is sent. `stream` raises ContextFull if the server says so."""
+        return estimated_tokens(messages, tools)
+
+    def open(self) -> None:
+        """Look for the model, then let the server load it in the background. Raises nothing."""
+        try:
+            self.find()
+        except EngineError as error:
+            self.note(error)
+        else:
+            threading.Thread(target=self._warm_up, name="remote-llm-warm-up", daemon=True).start()
+
+    def find(self) -> list[str]:
+        """The models that the server lists. Raises EngineError if it is away or refuses the key."""
+        exchange = Exchange(self._address)
+        timer = threading.Timer(_LIST_S, exchange.cancel)
+        timer.daemon = True
+        timer.start()
+        try:
+            return self._list(exchange)
+        except (OSError, HTTPException, EngineError) as error:
+            if exchange.ended.is_set():
+                raise faults.away(
+                    f"{self._address.place} lists no models within {_LIST_S:g} s"
+                ) from error
+            raise faults.of_exception(error, self._address.place) from error
+        finally:
+            timer.cancel()
+            exchange.close()
+
+    def probe(self, timeout_s: float) -> float:
+        """Ask for a short answer; returns the seconds to its begin. Raises EngineError."""
+        begun = time.monotonic()
+        question = [{"role": "user", "content": "Hello."}]
+        generation = self._begin(question, DuplexConfig(), _WARM_UP_TOKENS, timeout_s, None, ())
+        self._warming = generation
+        generation.wait()
+        return time.monotonic() - begun
+
+    def close(self) -> None:
+        if self._warming is not None:
+            self._warming.cancel()
+
+    def note(self, error: EngineError | None) -> None:
+        """Log a change of why the server does not answer; None if it does."""
+        reason = error.reason if isinstance(error, ModelAway) else ""
+        with self._lock:
+            before, self.trouble = self.trouble, reason
+        if reason and reason != before:
+            _log.warning("language_model_away", reason=reason)
+        elif before and not reason:
+            _log.info("language_model_back")
+
+    def _warm_up(self) -> None:
+        try:
+            self.probe(_WARM_UP_S)
+        except EngineError as error:
+            self.note(error)
+
+    def _begin(
+        self,
+        messages: Sequence[LlmMessage],
+        config: DuplexConfig | GenerationConfig,
+        max_tokens: int,
+        timeout_s: float,
+        counter: TokenCounter | None,
+        tools: Sequence[dict[str, Any]],
+    ) -> RemoteGeneration:
+        continues = messages[-1]["role"] == "assistant"
+        if continues:
+            messages = [*messages, {"role": "user", "content": _GO_ON}]
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": list(messages),
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            "max_tokens": max_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if tools:
+            body["tools"] = list(tools)
+        reply = RemoteGeneration(
+            Exchange(self._address),
+            self._address.place,
+            timeout_s,
+            self.note,
+            counter,
+            messages,
+            tools,
+            may_be_empty=continues,
+        )
+        reply.start(lambda exchange: self._ask(exchange, body))
+        return reply
+
+    def _ask(self, exchange: Exchange, body: dict[str, Any]) -> HTTPResponse:
+        """The answer with status 200. Raises EngineError, OSError, HTTPException."""
+        waited = False
+        while True:
+            sent = self._accepted(body)
+            response = exchange.ask("POST", "chat/completions", sent)
+            if response.status == 200:
+                return response
+            said = response.read(MAX_BODY)
+            pause_s = _pause(response)
+            if response.status == 429 and pause_s <= _LONGEST_PAUSE_S and not waited:
+                waited = True
+                exchange.ended.wait(pause_s)
+            elif response.status not in (400, 422) or not self._give_up_field(said, sent):
+                raise self._refusal(exchange, response.status, said, body)
+
+    def _refusal(
+        self, exchange: Exchange, status: int, said: bytes, body: dict[str, Any]
+    ) -> EngineError:
+        private = list(_texts(body["messages"]))
+        if status == 404:
+            text = faults.message_of(said, [self._address.key, *private])
+            try:
+                known = self._list(exchange)
+            except (EngineError, OSError, HTTPException):
+                known = []  # the server has no list either
+            return faults.of_unknown_model(self._model, known, text)
+        return faults.of_status(status, said, self._address.key, private)
+
+    def _list(self, exchange: Exchange) -> list[str]:
+        response = exchange.ask("GET", "models")
+        body = response.read(MAX_BODY)
+        if response.status != 200:
+            raise faults.of_status(response.status, body, self._address.key)
+        try:
+            return [str(model["id"]) for model in orjson.loads(body)["data"] or ()]
+        except (ValueError, KeyError, TypeError) as error:
+            text = f"{self._address.place} has no list of models in the form of OpenAI's API"
+            raise faults.away(text) from error
+
+    def _accepted(self, body: dict[str, Any]) -> dict[str, Any]:
+        """`body` without what the server has refused before."""
+        sent = {name: value for name, value in body.items() if name not in self._refused}
+        if "max_tokens" in self._refused:
+            sent["max_completion_tokens"] = body["max_tokens"]
+        return sent
+
+    def _give_up_field(self, said: bytes, sent: dict[str, Any]) -> bool:
+        """Whether to ask again, without a field that the refusal names.
+
+        OpenAI's newer models take `max_completion_tokens` in place of `max_tokens`, and no
+        temperature. A refusal that names no field can be about `stream_options`.
+        """
+        text = said.decode(errors="replace")
+        if isinstance(faults.of_status(400, said, ""), ModelAway):
+            for name in ("max_tokens", *_OPTIONAL):
+                if name in sent and name in text:
+                    self._refused.add(name)
+                    return True
+            if "stream_options" in sent:
+                self._refused.add("stream_options")
+                return True
+        return False
+
+
+class RemoteGeneration(Generation):
+    """A thread of its own reads the answer, so that the iteration can end at any time."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        place: str,
+        timeout_s: float,
+        note: Callable[[EngineError | None], None],
+        counter: TokenCounter | None,
+        messages: Sequence[LlmMessage],
+        tools: Sequence[dict[str, Any]],
+        *,
+        may_be_empty: bool,
+    ) -> None:
+        super().__init__()
+        self._exchange = exchange
+        self._place = place
+        self._timeout_s = timeout_s
+        self._note = note
+        self._counter = counter
+        self._messages = messages
+        self._prompt_tokens = estimated_tokens(messages, tools)
+        self._may_be_empty = may_be_empty
+        self._usage: dict[str, Any] = {}
+        self._thoughts = ThoughtFilter()
+        self._finish = ""
+        self._queue: SimpleQueue[dict[str, Any] | Exception | None] = SimpleQueue()
+
+    def start(self, ask: Callable[[Exchange], HTTPResponse]) -> None:
+        threading.Thread(target=self._run, args=(ask,), name="remote-llm", daemon=True).start()
+
+    def cancel(self) -> None:
+        self._stop.set()
+        self._queue.put(None)
+        self._exchange.cancel()
+
+    def wait(self) -> None:
+        """Wait for the begin of the answer, then end it. Raises EngineError."""
+        try:
+            self._next(any_text=False)
+        except EngineError as error:
+            self._note(error)
+            raise
+        finally:
+            self.cancel()
+        self._note(None)
+
+    def __iter__(self) -> Generator[str, None, None]:
+        said = False
+        try:
+            for text in self._texts():
+                if text and not self._stop.is_set():
+                    said = True
+                    yield text
+            self._check_end(said=said)
+        except EngineError as error:
+            if self._stop.is_set():
+                return
+            self._note(error)
+            if isinstance(error, ModelAway) and said:
+                raise ModelAway(faults.CUT_OFF, error.reason) from error
+            raise
+        finally:
+            self.cancel()
+            self._count()
+
+    def _texts(self) -> Iterator[str]:
+        while (text := self._next_text()) is not None:
+            yield text
+        yield self._thoughts.flush()
+
+    def _next_text(self) -> str | None:
+        try:
+            chunk = self._next(any_text=self.written_tokens > 0)
+            return None if chunk is None else self._read(chunk)
+        except _MALFORMED as error:
+            text = f"{self._place} sends what is not in the form of OpenAI's API"
+            raise faults.away(text) from error
+
+    def _check_end(self, *, said: bool) -> None:
+        """Raises ModelAway if the answer is cut off, or empty."""
+        if self._stop.is_set():
+            return
+        if not self._finish:
+            raise faults.away(f"{self._place} broke off in an answer")
+        if not said and not self._calls and not self._may_be_empty:
+            text = f"{self._place} gave an empty answer (finish_reason {self._finish})"
+            raise ModelAway(faults.NO_ANSWER, text)
+        self._note(None)
+
+    def _next(self, *, any_text: bool) -> dict[str, Any] | None:
+        try:
+            item = self._queue.get(timeout=self._timeout_s)
+        except Empty:
+            what = "stopped in an answer for" if any_text else "gave no token within"
+            raise faults.away(f"{self._place} {what} {self._timeout_s:g} s") from None
+        if isinstance(item, OSError | HTTPException | EngineError):
+            raise faults.of_exception(item, self._place) from item
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def _read(self, chunk: dict[str, Any]) -> str:
+        if chunk.get("error") or chunk.get("object") == "error":
+            raise faults.of_status(500, orjson.dumps(chunk), "", _texts(self._messages))
+        self._usage = chunk.get("usage") or self._usage
+        text = ""
+        for choice in chunk.get("choices") or ():
+            self._finish = choice.get("finish_reason") or self._finish
+            text += self._read_choice(choice)
+            self.written_tokens += bool(choice.get("delta"))
+        if chunk.get("done") and not self._finish:
+            self._finish, self.complete = "stop", True
+        return self._thoughts.feed(text)
+
+    def _count(self) -> None:
+        """Tokens as the server counted them; an estimate if the answer ended early."""
+        details = self._usage.get("prompt_tokens_details") or {}
+        read = int(self._usage.get("prompt_tokens") or self._prompt_tokens)
+        written = int(self._usage.get("completion_tokens") or self.written_tokens)
+        self.context_tokens = read + written
+        self.written_tokens = written
+        if self._counter is not None and (self._usage or written):
+            cached = int(details.get("cached_tokens") or 0)
+            self._counter.add(input_text=max(0, read - cached), output_text=written)
+
+    def _run(self, ask: Callable[[Exchange], HTTPResponse]) -> None:
+        try:
+            for chunk in chunks_of(ask(self._exchange)):
+                self._queue.put(chunk)
+            self._queue.put(None)
+        except _FAILURES as error:
+            self._queue.put(error)
+        finally:
+            self._exchange.close()
+
+
+def estimated_tokens(messages: Sequence[LlmMessage], tools: Sequence[dict[str, Any]] = ()) -> int:
+    pictures = sum("image_url" in part for message in messages for part in _parts(message))
+    texts = sum(turn_tokens(text) for text in _texts(messages))
+    shown = turn_tokens(orjson.dumps(list(tools)).decode()) if tools else 0.0
+    return math.ceil(texts + shown) + pictures * _PICTURE_TOKENS
+
+
+def _parts(message: LlmMessage) -> list[dict[str, Any]]:
+    content = message["content"]
+    return content if isinstance(content, list) else [{"text": content}]
+
+
+def _texts(messages: Sequence[LlmMessage]) -> Iterator[str]:
+    for message in messages:
+        yield from (str(part["text"]) for part in _parts(message) if "text" in part)
+
+
+def _pause(response: HTTPResponse) -> float:
+    """Seconds of Retry-After; a date or nothing is too long to wait for."""
+    try:
+        return max(0.0, float(response.headers.get("Retry-After", "")))
+    except ValueError:
+        return math.inf

@@ -1,0 +1,268 @@
+"""Sessions of the local engine whose language model is on a server: llama.cpp's, and a scripted one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.inference_worker.engines.factory import build_processor, examine_engine
+from antiphon.inference_worker.engines.local import llm
+from antiphon.inference_worker.engines.local.dependencies import bundled_model, import_library
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.remote.faults import CUT_OFF, UNREACHABLE
+from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
+from antiphon.inference_worker.engines.types import ContextFull, EngineError, EngineLoadError
+from antiphon.shared_schemas.config import (
+    ChatOptions,
+    HalfDuplexConfig,
+)
+from antiphon.shared_schemas.content import (
+    ConversationMessage,
+    ImagePart,
+    Role,
+    TextPart,
+)
+from antiphon.shared_schemas.findings import FindingStatus
+from support.llm_server import MODEL, Answer, ScriptedServer, delta, event, says, scripted_server
+from support.synthetic_speech import (
+    ITALY,
+    STEADY,
+    ask_until_speech,
+    converse,
+    run_unit,
+    silence,
+    spoken,
+    text_of,
+)
+from support.tools import WEATHER, asks_weather, calls_weather, weather_result
+
+pytestmark = pytest.mark.speech
+
+KEY = "a-key-of-this-test"
+JPEG = b"\xff\xd8\xff\xe0 a picture"
+
+
+class LlamaServer:
+    """The server of llama.cpp with the bundled weights, on the loopback interface."""
+
+    def __init__(self) -> None:
+        library = import_library("xllamacpp")
+        parameters = llm._parameters(library, bundled_model(), 1, 1024, 1)
+        parameters.api_keys = [KEY]
+        parameters.endpoint_metrics = True
+        self._server: Any = library.Server(parameters)
+        self.url = f"{self._server.listening_address}/v1"
+
+    @property
+    def generates(self) -> bool:
+        return "\nllamacpp:requests_processing 1" in str(self._server.handle_metrics())
+
+
+@pytest.fixture(scope="module")
+def llama() -> LlamaServer:
+    return LlamaServer()
+
+
+@pytest.fixture(scope="module")
+def scripted() -> Iterator[ScriptedServer]:
+    with scripted_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def remote(
+    llama: LlamaServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalProcessor]:
+    """With a large limit of words, so that the model's answers are long."""
+    key = tmp_path_factory.mktemp("key") / "key"
+    key.write_text(f"{KEY}\n")
+    yield from _loaded(llama.url, llm_key_file=key, reply_words=400)
+
+
+@pytest.fixture(scope="module")
+def sees(scripted: ScriptedServer) -> Iterator[LocalProcessor]:
+    yield from _loaded(scripted.url, llm_sees=True)
+
+
+def _loaded(url: str, **options: Any) -> Iterator[LocalProcessor]:
+    values = {"slots": 1, "voice": ESPEAK, "llm_url": url, "llm_model": MODEL, **options}
+    engine = LocalProcessor(LocalOptions(**values))
+    engine.load(lambda _: None)
+    yield engine
+    engine.close()
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if true():
+            return
+        time.sleep(0.005)
+    raise AssertionError("it does not come true within 10 s")
+
+
+def test_a_spoken_conversation_and_a_barge_in(remote: LocalProcessor, llama: LlamaServer) -> None:
+    view = remote.set_duplex_mode()
+    view.prepare("You are a helpful assistant.", STEADY)
+    first = converse(view, ITALY)
+    assert len(text_of(first).split()) > 2
+    assert first[-1].kv_cache_length > 40
+    usage = view.take_usage()
+    assert usage.input_text > 20
+    assert usage.output_text > 3
+    ask_until_speech(view, "Tell me a long story about a dog and a cat.")
+    assert llama.generates
+    assert run_unit(view, silence(1.0), force_listen=True).is_listen
+    wait_until(lambda: not llama.generates)
+    view.cleanup()
+    assert remote.trouble == ""
+    assert remote.info.model == MODEL
+
+
+def test_a_chat_that_does_not_fit(remote: LocalProcessor) -> None:
+    view = remote.set_chat_mode()
+    history = [ConversationMessage(Role.USER, (TextPart("word " * 3000),))]
+    assert view.prefill(history, ChatOptions()) > 3000
+    with pytest.raises(ContextFull, match="context_tokens"):
+        list(view.generate())
+    view.cleanup()
+
+
+def test_chat_with_tools(sees: LocalProcessor, scripted: ScriptedServer) -> None:
+    assert sees.info.calls_tools
+    function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+    calls = delta("tool_calls", tool_calls=[{"index": 0, "id": "one", "function": function}])
+    scripted.answers([calls, event("[DONE]")])
+    options = ChatOptions.model_validate({"tools": [WEATHER]})
+    view = sees.set_chat_mode()
+    history = [asks_weather("Rome"), calls_weather("Rome"), weather_result("Rome", "rain")]
+    view.prefill([*history, asks_weather("Paris")], options)
+    (made,) = [call for piece in view.generate() for call in piece.tool_calls]
+    assert (made.id, made.name, made.arguments) == ("one", "get_weather", '{"city": "Paris"}')
+    sent = scripted.requests[-1]
+    assert sent["tools"] == options.tools
+    assert [message["role"] for message in sent["messages"][1:]] == [
+        "user",
+        "assistant",
+        "tool",
+        "user",
+    ]
+    assert view.resume("It") is None
+    view.cleanup()
+
+
+def test_an_error_of_a_chat_is_no_answer(sees: LocalProcessor, scripted: ScriptedServer) -> None:
+    scripted.answers(Answer([delta(content="Ro")]))
+    view = sees.set_chat_mode()
+    view.prefill([ConversationMessage(Role.USER, (TextPart(ITALY),))], ChatOptions())
+    pieces = view.generate()
+    assert next(iter(pieces)).text == "Ro"
+    with pytest.raises(EngineError, match=CUT_OFF):
+        list(pieces)
+    view.cleanup()
+
+
+def test_pictures_are_sent_as_data(sees: LocalProcessor, scripted: ScriptedServer) -> None:
+    assert sees.info.sees_frames
+    scripted.answers(says("A cat."))
+    chat = sees.set_chat_mode()
+    question = ConversationMessage(Role.USER, (TextPart("What is this?"), ImagePart(JPEG)))
+    alone = ConversationMessage(Role.USER, (ImagePart(JPEG),))
+    for asked in (question, alone):
+        assert chat.prefill([asked], ChatOptions()) > 600
+        assert "".join(piece.text for piece in chat.generate()) == "A cat."
+    chat.cleanup()
+    picture = {
+        "type": "image_url",
+        "image_url": {"url": "data:image/jpeg;base64,/9j/4CBhIHBpY3R1cmU="},
+    }
+    text = {"type": "text", "text": "What is this?"}
+    sent = [request["messages"][-1]["content"] for request in scripted.requests[-2:]]
+    assert sent == [[text, picture], [picture]]
+
+
+def test_a_video_call_sends_its_newest_frame(
+    sees: LocalProcessor, scripted: ScriptedServer
+) -> None:
+    scripted.answers(says("A cat."))
+    view = sees.set_duplex_mode()
+    view.prepare("", STEADY)
+    view.prefill(silence(1.0), [b"old"])
+    view.generate()
+    view.finalize()
+    view.prefill(silence(1.0), [b"older", JPEG])
+    view.generate()
+    view.finalize()
+    assert "cat" in text_of(converse(view, ITALY))
+    content = scripted.requests[-1]["messages"][-1]["content"]
+    assert [part["type"] for part in content] == ["text", "image_url"]
+    assert content[1]["image_url"]["url"].startswith("data:image/jpeg;base64,/9j/")
+    view.cleanup()
+
+
+def test_the_user_hears_that_the_model_is_away(
+    sees: LocalProcessor, scripted: ScriptedServer
+) -> None:
+    scripted.answers(Answer(status=503))
+    duplex = sees.set_duplex_mode()
+    duplex.prepare("", STEADY)
+    assert text_of(converse(duplex, ITALY)).strip() == UNREACHABLE
+    duplex.cleanup()
+    half = sees.set_half_duplex_mode()
+    half.prepare(ConversationMessage(Role.SYSTEM, ()), HalfDuplexConfig())
+    half.prefill(spoken(ITALY))
+    assert "".join(piece.text for piece in half.generate()).strip() == UNREACHABLE
+    half.cleanup()
+    assert "HTTP 503" in sees.trouble
+    scripted.answers(Answer([delta(content="It is a"), delta(content=" big")]))
+    duplex = sees.set_duplex_mode()
+    duplex.prepare("", STEADY)
+    assert text_of(converse(duplex, ITALY)).strip() == f"It is a big {CUT_OFF}"
+    duplex.cleanup()
+    scripted.answers(says("Rome."))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"llm_url": "localhost:11434/v1", "llm_model": "x"}, "llm_url: must begin with http://"),
+        ({"llm_url": "http://me:pw@host/v1", "llm_model": "x"}, "belongs in llm_key_file"),
+        ({"llm_url": "http://host:99999", "llm_model": "x"}, "port from 0 to 65535"),
+        ({"llm_url": "http://host/v1"}, "llm_url needs llm_model"),
+        ({"llm_model": "x"}, "llm_model needs llm_url"),
+        ({"llm_sees": True}, "llm_sees needs llm_url"),
+        ({"llm_url": "http://h/v1", "llm_model": "x", "llm_key_file": "/nowhere"}, "/nowhere: No such"),
+        ({"llm_url": "http://h/v1", "llm_model": "x", "llm_key_file": __file__}, "one key and nothing"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_fit_are_named(options: dict[str, object], message: str) -> None:
+    with pytest.raises(EngineLoadError, match=message):
+        build_processor("local", options=options)
+
+
+def test_doctor_asks_the_server(llama: LlamaServer, tmp_path: Path) -> None:
+    def finding(about: str = "language model", **options: object) -> tuple[FindingStatus, str]:
+        values = {"llm_url": llama.url, "llm_model": MODEL, **options}
+        findings = examine_engine("local", 1, None, values)
+        assert "model weights" not in [one.about for one in findings]
+        (one,) = [one for one in findings if one.about == about]
+        return one.verdict, one.found
+
+    verdict, found = finding()
+    assert verdict is FindingStatus.FAILURE
+    assert "wants a key" in found
+    key = tmp_path / "key"
+    key.write_text(KEY)
+    key.chmod(0o644)
+    verdict, found = finding(llm_key_file=key)
+    assert verdict is FindingStatus.OK
+    assert found.startswith(f"{MODEL} at {llama.url}, first token after 0.")
+    verdict, found = finding("its key", llm_key_file=key)
+    assert verdict is FindingStatus.WARNING
+    assert KEY not in found
+    key.write_text("another")
+    assert "refuses the key" in finding(llm_key_file=key)[1]

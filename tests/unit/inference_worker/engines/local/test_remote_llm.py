@@ -1,0 +1,370 @@
+"""A language model on a server: what it is asked, what it answers, and every way in which it fails."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+from structlog.testing import capture_logs
+
+from antiphon.inference_worker.engines.common.costs import TokenCounter
+from antiphon.inference_worker.engines.local.language_model import spoken_pieces
+from antiphon.inference_worker.engines.local.remote.exchange import Address
+from antiphon.inference_worker.engines.local.remote.faults import CUT_OFF, NO_ANSWER, UNREACHABLE
+from antiphon.inference_worker.engines.local.remote.llm import RemoteGeneration, RemoteLanguageModel
+from antiphon.inference_worker.engines.types import ContextFull
+from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
+from antiphon.shared_schemas.unit_result import TokenUsage
+from support.llm_server import (
+    MODEL,
+    Answer,
+    ScriptedServer,
+    delta,
+    event,
+    refuses,
+    says,
+    scripted_server,
+)
+
+KEY = "sk-0123456789-very-secret"
+SECRET = "My bank account number is 12345678."
+QUESTION = [{"role": "user", "content": SECRET}]
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with scripted_server() as scripted:
+        yield scripted
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if true():
+            return
+        time.sleep(0.005)
+    raise AssertionError("it does not come true within 10 s")
+
+
+@pytest.fixture
+def llm(server: ScriptedServer) -> RemoteLanguageModel:
+    return model(server.url)
+
+
+def model(
+    url: str, name: str = MODEL, key: str = KEY, timeout_s: float = 5.0
+) -> RemoteLanguageModel:
+    return RemoteLanguageModel(Address(url, key), name, timeout_s, sees=False)
+
+
+def ask(llm: RemoteLanguageModel, counter: TokenCounter | None = None) -> RemoteGeneration:
+    return llm.stream(QUESTION, 0, DuplexConfig(temperature=0.5), 90, counter)
+
+
+def spoken(llm: RemoteLanguageModel) -> str:
+    return "".join(spoken_pieces(ask(llm)))
+
+
+def test_only_standard_fields_are_sent_and_the_answer_is_streamed(
+    llm: RemoteLanguageModel, server: ScriptedServer
+) -> None:
+    usage = {
+        "prompt_tokens": 20,
+        "completion_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": 8},
+    }
+    server.answers([*says("It", " is", " Rome.")[:-1], event({"choices": [], "usage": usage})])
+    counter = TokenCounter()
+    reply = ask(llm, counter)
+    assert list(reply) == ["It", " is", " Rome."]
+    assert (reply.complete, reply.context_tokens, reply.written_tokens) == (True, 23, 3)
+    assert counter.take() == TokenUsage(input_text=12, output_text=3)
+    assert server.keys == [f"Bearer {KEY}"]
+    assert server.requests == [
+        {
+            "model": MODEL,
+            "messages": QUESTION,
+            "temperature": 0.5,
+            "top_p": DuplexConfig().top_p,
+            "max_tokens": 90,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+    ]
+
+
+def test_tokens_are_estimated_where_the_server_counts_none(
+    llm: RemoteLanguageModel, server: ScriptedServer
+) -> None:
+    server.answers(says("It", " is", " Rome."))
+    counter = TokenCounter()
+    list(ask(llm, counter))
+    counted = counter.take()
+    assert 10 < counted.input_text == llm.prefill(QUESTION, 0) < 30
+    assert counted.output_text == 3
+
+
+OPENAI = (
+    "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000."
+)
+FULL = {
+    "OpenAI": {"error": {"message": OPENAI, "code": "context_length_exceeded"}},
+    "llama.cpp": {
+        "error": {
+            "type": "exceed_context_size_error",
+            "message": "the request exceeds the available context size",
+        }
+    },
+    "vLLM": {
+        "object": "error",
+        "message": f"{OPENAI} Please reduce the length.",
+        "type": "BadRequestError",
+    },
+    "Ollama": {"error": {"message": "prompt too long; exceeded max context length by 4 tokens"}},
+}
+
+
+@pytest.mark.parametrize("body", FULL.values(), ids=FULL)
+def test_a_full_context_is_named(
+    llm: RemoteLanguageModel, server: ScriptedServer, body: dict[str, object]
+) -> None:
+    said = event(body).removeprefix(b"data: ")
+    for answer in (Answer([said], 400, "application/json"), Answer([event(body)])):
+        server.answers(answer)
+        with pytest.raises(ContextFull, match="context_tokens"):
+            list(ask(llm))
+        assert not llm.trouble
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "then"),
+    [
+        ("'max_tokens' is not supported", "max_tokens", "max_completion_tokens"),
+        ("Unsupported value: 'temperature' does not support 0.5", "temperature", ""),
+        ("extra fields not permitted", "stream_options", ""),
+    ],
+)
+def test_a_field_that_the_server_refuses_is_left_out_from_then_on(
+    llm: RemoteLanguageModel, server: ScriptedServer, message: str, field: str, then: str
+) -> None:
+    server.answers(refuses(400, message), says("Hello."))
+    assert [list(ask(llm)) for _ in range(2)] == [["Hello."]] * 2
+    assert [field in body for body in server.requests] == [True, False, False]
+    assert [then in body for body in server.requests[1:]] == [bool(then)] * 2
+
+
+PIECES = ("<th", "ink>no", "pe</thi", "nk>\n\nYes, 1 <", " 2.")
+THOUGHTS = [delta(reasoning_content="Hm."), *says(*PIECES)]
+WHOLE = {"choices": [{"message": {"content": "It is Rome."}, "finish_reason": "stop"}]}
+CRLF = b"event: message\r\ndata:" + says("It is Rome.")[0][5:-2] + b"\r\n\r\n: ping\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (Answer(THOUGHTS), "Yes, 1 < 2."),
+        (Answer([event(WHOLE)[6:]], kind="application/json"), "It is Rome."),
+        (Answer([CRLF, event("[DONE]")]), "It is Rome."),
+        (Answer([delta(content="Hi <thin"), delta("length")]), "Hi <thin"),
+    ],
+    ids=["thoughts", "no stream", "no finish_reason", "half a mark"],
+)
+def test_answers_in_other_forms(
+    llm: RemoteLanguageModel, server: ScriptedServer, answer: Answer, text: str
+) -> None:
+    server.answers(answer)
+    assert spoken(llm) == text
+    assert not llm.trouble
+
+
+def call(index: int | None, **part: object) -> bytes:
+    place = {} if index is None else {"index": index}
+    return delta(tool_calls=[{**place, **part}])
+
+
+TWO = [("a", "weather", '{"city": "Rome"}'), ("b", "now", "{}")]
+CALLS = {
+    "in pieces": [
+        call(0, id="a", type="function", function={"name": "weather", "arguments": ""}),
+        call(0, function={"arguments": '{"city": '}),
+        call(0, function={"arguments": '"Rome"}'}),
+        call(1, id="b", function={"name": "now", "arguments": "{}"}),
+    ],
+    "without an index, arguments as an object": [
+        call(None, id="a", function={"name": "weather", "arguments": {"city": "Rome"}}),
+        call(None, id="b", function={"name": "now"}),
+    ],
+}
+
+
+@pytest.mark.parametrize("events", CALLS.values(), ids=CALLS)
+def test_calls_of_tools(
+    llm: RemoteLanguageModel, server: ScriptedServer, events: list[bytes]
+) -> None:
+    server.answers([*events, delta("tool_calls"), event("[DONE]")])
+    tools = [{"type": "function", "function": {"name": "weather"}}]
+    reply = llm.stream(QUESTION, 0, GenerationConfig(), 50, None, tools)
+    assert list(reply) == []
+    calls = [(one.id, one.name, one.arguments.replace('":"', '": "')) for one in reply.tool_calls]
+    assert calls == TWO
+    assert server.requests[0]["tools"] == tools
+
+
+SAID = [delta(content="The capital"), delta(content=" of")]
+CUT = Answer([b"1b\r\n" + SAID[0]], headers={"Transfer-Encoding": "chunked"})
+DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
+ENDLESS = Answer([b"data: " + b"x" * 2**21])
+THOUGHT = Answer([delta(reasoning_content="Hm"), delta("length")])
+ERROR = Answer([event({"error": {"message": "out of memory"}})])
+AWAY = {
+    "a wrong key": (refuses(401, f"Wrong key: {KEY}"), r"refuses the key.*key-file \(HTTP 401\)$"),
+    "no right": (refuses(403, "not your model"), "--llm-key-file.*not your model"),
+    "too many requests": (refuses(429, "slow down", Retry_After="60"), "429: slow down"),
+    "no seconds to wait": (refuses(429, Retry_After=DATE), "429"),
+    "too many requests twice": (refuses(429, Retry_After="0"), "429"),
+    "a failure": (refuses(503, "Loading model"), r"failed \(HTTP 503: Loading model"),
+    "a proxy": (Answer([b"<html>502</html>"], 502, "text/html"), r"failed \(HTTP 502\)$"),
+    "elsewhere": (Answer([], 301, headers={"Location": "https://x"}), "301.*--llm-url"),
+    "a quotation": (refuses(400, f"bad: {SECRET}"), r"refuses the request \(HTTP 400\)$"),
+    "a page": (Answer([b"<html>"], kind="text/html"), "sends text/html: --llm-url is no"),
+    "no JSON": (Answer([event("{oops")]), "else than JSON"),
+    "another JSON": (Answer([event({"choices": ["x"]})]), "not in the form of OpenAI"),
+    "an endless line": (ENDLESS, "line of more than"),
+    "an error in the stream": (ERROR, "out of memory"),
+    "nothing at all": (Answer(), "broke off"),
+    "a cut chunk": (CUT, "broke off"),
+    "silence": (Answer(hold=True), r"gave no token within 0\.3 s"),
+    "only comments": (Answer([b": ping\n\n"], hold=True), r"gave no token within 0\.3 s"),
+}
+FAULTS = {name: (answer, UNREACHABLE, reason) for name, (answer, reason) in AWAY.items()} | {
+    "an empty answer": (Answer(says()), NO_ANSWER, "empty answer .finish_reason stop"),
+    "only thoughts": (THOUGHT, NO_ANSWER, "empty answer .finish_reason length"),
+    "a cut answer": (Answer(SAID), CUT_OFF, "broke off in an answer"),
+    "silence in an answer": (Answer(SAID, hold=True), CUT_OFF, r"stopped in an answer for 0\.3 s"),
+}
+
+
+@pytest.mark.parametrize(("answer", "sentence", "reason"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_is_said_to_the_user_and_explained_to_the_operator_once(
+    server: ScriptedServer, answer: Answer, sentence: str, reason: str
+) -> None:
+    llm = model(server.url, timeout_s=0.3 if answer.hold else 5.0)
+    server.answers(answer)
+    with capture_logs() as logs:
+        texts = {spoken(llm) for _ in range(2)}
+        assert re.search(reason, llm.trouble)
+        server.answers(says("Hello."))
+        assert spoken(llm) == "Hello."
+    said = "The capital of" if answer.events == SAID else ""
+    assert texts == {f"{said}\n{sentence}\n"}
+    assert llm.trouble == ""
+    assert [entry["event"] for entry in logs] == ["language_model_away", "language_model_back"]
+    assert not any(private in str(logs) for private in (KEY, SECRET))
+
+
+def test_a_short_wait_that_the_server_asks_for_is_kept_once(
+    llm: RemoteLanguageModel, server: ScriptedServer
+) -> None:
+    server.answers(refuses(429, Retry_After="0.01"), says("Hello."))
+    assert spoken(llm) == "Hello."
+    assert len(server.requests) == 2
+
+
+def test_a_model_that_the_server_does_not_have(server: ScriptedServer) -> None:
+    server.answers(refuses(404, "model not found"))
+    wrong = model(server.url, "smol")
+    assert UNREACHABLE in spoken(wrong)
+    assert wrong.trouble == f"the server has no model 'smol'; --llm-model can be one of: {MODEL}"
+    server.models = refuses(404)
+    assert UNREACHABLE in spoken(wrong)
+    assert "--llm-url usually ends in /v1" in wrong.trouble
+
+
+def _unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def test_a_server_that_cannot_be_reached(server: ScriptedServer) -> None:
+    urls = {
+        f"http://127.0.0.1:{_unused_port()}/v1": "nothing listens at",
+        "http://no-such-host.invalid/v1": "the host of http://no-such-host.invalid/v1 is not known",
+        server.url.replace("http", "https"): "does not speak TLS",
+    }
+    for url, reason in urls.items():
+        llm = model(url)
+        llm.open()
+        assert reason in llm.trouble
+        assert spoken(llm) == f"\n{UNREACHABLE}\n"
+        assert reason in llm.trouble
+
+
+def test_a_certificate_that_nobody_signed(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    with scripted_server(context) as server, pytest.MonkeyPatch.context() as patch:
+        stranger = model(server.url)
+        assert UNREACHABLE in spoken(stranger)
+        assert "is not trusted: " in stranger.trouble
+        authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        patch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        server.answers(Answer([*SAID], hold=True))
+        reply = ask(stranger)
+        pieces = iter(reply)
+        assert next(pieces) == "The capital"
+        threading.Thread(target=reply.cancel).start()
+        assert "".join(pieces) in ("", " of")
+        assert server.closed.wait(10)
+
+
+@pytest.mark.parametrize("events", [[], SAID], ids=["before the first token", "in an answer"])
+def test_a_cancelled_reply_closes_the_connection(
+    server: ScriptedServer, events: list[bytes]
+) -> None:
+    llm = model(server.url, timeout_s=60.0)
+    server.answers(Answer(events, hold=True))
+    counter = TokenCounter()
+    reply = ask(llm, counter)
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.extend(reply))
+    reader.start()
+    wait_until(lambda: bool(server.requests) and len(got) == len(events))
+    reply.cancel()
+    reader.join(10)
+    assert not reader.is_alive()
+    assert server.closed.wait(10)
+    assert got == ["The capital", " of"][: len(events)]
+    assert not llm.trouble
+    assert counter.take().output_text == len(events)
+
+
+def test_an_interrupted_answer_is_continued_on_request(
+    llm: RemoteLanguageModel, server: ScriptedServer
+) -> None:
+    """OpenAI's API has no message that the model completes."""
+    server.answers(says())
+    half = {"role": "assistant", "content": "The capital of"}
+    assert list(llm.stream([*QUESTION, half], 0, DuplexConfig(), 90)) == []
+    *before, last = server.requests[0]["messages"]
+    assert before == [*QUESTION, half]
+    assert last["role"] == "user"
+    assert "Continue" in last["content"]
+
+
+def test_the_model_is_loaded_before_the_first_question(
+    llm: RemoteLanguageModel, server: ScriptedServer
+) -> None:
+    llm.open()
+    wait_until(lambda: bool(server.requests))
+    assert server.requests[0]["messages"] == [{"role": "user", "content": "Hello."}]
+    server.models = refuses(401)
+    llm.open()
+    assert "refuses the key" in llm.trouble
+    llm.close()
