@@ -22,8 +22,8 @@ MAX_BODY = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """The URL in front of `/chat/completions`, and the key if the server wants one."""
+class ModelServer:
+    """Where it is: the URL in front of `/chat/completions`, and the key if the server wants one."""
 
     url: str
     key: str = field(default="", repr=False)
@@ -51,7 +51,7 @@ class Address:
 class Exchange:
     """Requests one after another. `cancel` closes the connection at once, from any thread."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ModelServer) -> None:
         self._address = address
         self._lock = threading.Lock()
         self._connection: HTTPConnection | None = None

@@ -22,7 +22,7 @@ from antiphon.inference_worker.engines.local.language_model import (
 )
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.remote import faults
-from antiphon.inference_worker.engines.local.remote.exchange import MAX_BODY, Address, Exchange
+from antiphon.inference_worker.engines.local.remote.exchange import MAX_BODY, Exchange, ModelServer
 from antiphon.inference_worker.engines.local.remote.sse import ThoughtFilter, chunks_of
 from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
@@ -34,6 +34,9 @@ _WARM_UP_S = 300.0
 """For the first answer after load: the server may read the model from its disk."""
 
 _WARM_UP_TOKENS = 16
+_ASK_AGAIN_S = 15.0
+"""Between two questions to a server that does not answer."""
+
 _LONGEST_PAUSE_S = 3.0
 """A Retry-After up to this is waited for, once."""
 
@@ -59,19 +62,21 @@ class RemoteLanguageModel(LanguageModel):
 
     resumes_text = False
 
-    def __init__(self, address: Address, model: str, timeout_s: float, *, sees: bool) -> None:
+    def __init__(self, address: ModelServer, model: str, timeout_s: float, *, sees: bool) -> None:
         self.sees = sees
         self._address = address
         self._model = model
         self._timeout_s = timeout_s
         self._refused: set[str] = set()
         self._lock = threading.Lock()
-        self._warming: RemoteGeneration | None = None
+        self._closed = threading.Event()
+        self._watched = False
+        self._probing: RemoteGeneration | None = None
 
     @classmethod
     def of(cls, options: LocalOptions) -> RemoteLanguageModel:
         """Raises ValueError if the file with the key cannot be read any more."""
-        address = Address(options.llm_url or "", options.read_key())
+        address = ModelServer(options.llm_url or "", options.read_key())
         model, timeout_s = options.llm_model or "", options.llm_timeout_s
         return cls(address, model, timeout_s, sees=options.llm_sees)
 
@@ -105,7 +110,7 @@ class RemoteLanguageModel(LanguageModel):
         except EngineError as error:
             self.note(error)
         else:
-            threading.Thread(target=self._warm_up, name="remote-llm-warm-up", daemon=True).start()
+            self._in_background(self._warm_up)
 
     def find(self) -> list[str]:
         """The models that the server lists. Raises EngineError if it is away or refuses the key."""
@@ -130,29 +135,49 @@ class RemoteLanguageModel(LanguageModel):
         begun = time.monotonic()
         question = [{"role": "user", "content": "Hello."}]
         generation = self._begin(question, DuplexConfig(), _WARM_UP_TOKENS, timeout_s, None, ())
-        self._warming = generation
+        self._probing = generation
         generation.wait()
         return time.monotonic() - begun
 
     def close(self) -> None:
-        if self._warming is not None:
-            self._warming.cancel()
+        self._closed.set()
+        if self._probing is not None:
+            self._probing.cancel()
 
     def note(self, error: EngineError | None) -> None:
-        """Log a change of why the server does not answer; None if it does."""
+        """Log a change of why the server does not answer; None if it does.
+
+        While it does not, it is asked again from time to time, so that it is ready for the next user.
+        """
         reason = error.reason if isinstance(error, ModelAway) else ""
         with self._lock:
             before, self.trouble = self.trouble, reason
+            watch, self._watched = bool(reason) and not self._watched, self._watched or bool(reason)
+        if watch:
+            self._in_background(self._watch)
         if reason and reason != before:
             _log.warning("language_model_away", reason=reason)
         elif before and not reason:
             _log.info("language_model_back")
 
+    def _in_background(self, step: Callable[[], object]) -> None:
+        threading.Thread(target=step, name="remote-llm-probe", daemon=True).start()
+
+    def _watch(self) -> None:
+        while self.trouble and not self._closed.wait(_ASK_AGAIN_S):
+            self._warm_up()
+        with self._lock:
+            self._watched = False
+
     def _warm_up(self) -> None:
+        """Let the server read the model from its disk."""
         try:
             self.probe(_WARM_UP_S)
         except EngineError as error:
-            self.note(error)
+            if not self._closed.is_set():
+                self.note(error)
+        else:
+            self.note(None)
 
     def _begin(
         self,
@@ -193,6 +218,7 @@ class RemoteLanguageModel(LanguageModel):
     def _ask(self, exchange: Exchange, body: dict[str, Any]) -> HTTPResponse:
         """The answer with status 200. Raises EngineError, OSError, HTTPException."""
         waited = False
+        tried: set[str] = set()
         while True:
             sent = self._accepted(body)
             response = exchange.ask("POST", "chat/completions", sent)
@@ -203,7 +229,11 @@ class RemoteLanguageModel(LanguageModel):
             if response.status == 429 and pause_s <= _LONGEST_PAUSE_S and not waited:
                 waited = True
                 exchange.ended.wait(pause_s)
-            elif response.status not in (400, 422) or not self._give_up_field(said, sent):
+            elif response.status in (400, 422) and (name := _refused_field(said, sent)):
+                tried.add(name)
+                self._refused.add(name)
+            else:
+                self._refused -= tried  # they were not the reason
                 raise self._refusal(exchange, response.status, said, body)
 
     def _refusal(
@@ -236,23 +266,6 @@ class RemoteLanguageModel(LanguageModel):
         if "max_tokens" in self._refused:
             sent["max_completion_tokens"] = body["max_tokens"]
         return sent
-
-    def _give_up_field(self, said: bytes, sent: dict[str, Any]) -> bool:
-        """Whether to ask again, without a field that the refusal names.
-
-        OpenAI's newer models take `max_completion_tokens` in place of `max_tokens`, and no
-        temperature. A refusal that names no field can be about `stream_options`.
-        """
-        text = said.decode(errors="replace")
-        if isinstance(faults.of_status(400, said, ""), ModelAway):
-            for name in ("max_tokens", *_OPTIONAL):
-                if name in sent and name in text:
-                    self._refused.add(name)
-                    return True
-            if "stream_options" in sent:
-                self._refused.add("stream_options")
-                return True
-        return False
 
 
 class RemoteGeneration(Generation):
@@ -296,12 +309,8 @@ class RemoteGeneration(Generation):
         """Wait for the begin of the answer, then end it. Raises EngineError."""
         try:
             self._next(any_text=False)
-        except EngineError as error:
-            self._note(error)
-            raise
         finally:
             self.cancel()
-        self._note(None)
 
     def __iter__(self) -> Generator[str, None, None]:
         said = False
@@ -408,6 +417,19 @@ def _parts(message: LlmMessage) -> list[dict[str, Any]]:
 def _texts(messages: Sequence[LlmMessage]) -> Iterator[str]:
     for message in messages:
         yield from (str(part["text"]) for part in _parts(message) if "text" in part)
+
+
+def _refused_field(said: bytes, sent: dict[str, Any]) -> str | None:
+    """The field without which a refused request is sent again.
+
+    OpenAI's newer models take `max_completion_tokens` in place of `max_tokens`, and no temperature.
+    A refusal that names no field can be about `stream_options`.
+    """
+    if not isinstance(faults.of_status(400, said, ""), ModelAway):
+        return None
+    text = said.decode(errors="replace")
+    named = (name for name in ("max_tokens", *_OPTIONAL) if name in sent and name in text)
+    return next(named, "stream_options" if "stream_options" in sent else None)
 
 
 def _pause(response: HTTPResponse) -> float:

@@ -260,7 +260,7 @@ def test_doctor_asks_the_server(llama: LlamaServer, tmp_path: Path) -> None:
     key.chmod(0o644)
     verdict, found = finding(llm_key_file=key)
     assert verdict is FindingStatus.OK
-    assert found.startswith(f"{MODEL} at {llama.url}, first token after 0.")
+    assert found.startswith(f"{MODEL} at {llama.url}, first token after ")
     verdict, found = finding("its key", llm_key_file=key)
     assert verdict is FindingStatus.WARNING
     assert KEY not in found

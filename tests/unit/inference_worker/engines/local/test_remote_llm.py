@@ -16,7 +16,8 @@ from structlog.testing import capture_logs
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.local.language_model import spoken_pieces
-from antiphon.inference_worker.engines.local.remote.exchange import Address
+from antiphon.inference_worker.engines.local.remote import llm as remote_llm
+from antiphon.inference_worker.engines.local.remote.exchange import ModelServer
 from antiphon.inference_worker.engines.local.remote.faults import CUT_OFF, NO_ANSWER, UNREACHABLE
 from antiphon.inference_worker.engines.local.remote.llm import RemoteGeneration, RemoteLanguageModel
 from antiphon.inference_worker.engines.types import ContextFull
@@ -44,6 +45,16 @@ def server() -> Iterator[ScriptedServer]:
         yield scripted
 
 
+MADE: list[RemoteLanguageModel] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_all() -> Iterator[None]:
+    yield
+    while MADE:
+        MADE.pop().close()
+
+
 def wait_until(true: Callable[[], bool]) -> None:
     for _ in range(2000):
         if true():
@@ -60,7 +71,9 @@ def llm(server: ScriptedServer) -> RemoteLanguageModel:
 def model(
     url: str, name: str = MODEL, key: str = KEY, timeout_s: float = 5.0
 ) -> RemoteLanguageModel:
-    return RemoteLanguageModel(Address(url, key), name, timeout_s, sees=False)
+    made = RemoteLanguageModel(ModelServer(url, key), name, timeout_s, sees=False)
+    MADE.append(made)
+    return made
 
 
 def ask(llm: RemoteLanguageModel, counter: TokenCounter | None = None) -> RemoteGeneration:
@@ -368,3 +381,22 @@ def test_the_model_is_loaded_before_the_first_question(
     llm.open()
     assert "refuses the key" in llm.trouble
     llm.close()
+
+
+def test_a_server_that_comes_back_is_found_without_a_user(
+    llm: RemoteLanguageModel, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_llm, "_ASK_AGAIN_S", 0.01)
+    server.answers(*[refuses(503)] * 3, says("Hello."))
+    assert UNREACHABLE in spoken(llm)
+    wait_until(lambda: not llm.trouble)
+    assert len(server.requests) == 4
+
+
+def test_a_field_is_sent_again_if_it_was_not_the_reason_of_a_refusal(
+    llm: RemoteLanguageModel, server: ScriptedServer
+) -> None:
+    server.answers(*[refuses(400, "the temperature of hell")] * 3, says("Hello."))
+    assert UNREACHABLE in spoken(llm)
+    assert spoken(llm) == "Hello."
+    assert {"temperature", "stream_options"} <= set(server.requests[-1])

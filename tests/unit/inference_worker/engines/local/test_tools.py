@@ -67,7 +67,7 @@ def test_a_call_is_structured_and_not_text(view: LocalChatView) -> None:
     assert "".join(delta.text for delta in deltas) == ""
     (call,) = [call for delta in deltas for call in delta.tool_calls]
     assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Paris"})
-    assert call.id.startswith("call_")
+    assert len(call.id) > 20
     assert sum(delta.n_tokens for delta in deltas) == view.take_usage().output_text
     assert view.resume("It") is None
 
