@@ -27,6 +27,8 @@ from support.stack import until
 class SlowToLoad(ScriptedProcessor):
     """An engine that loads until the test releases it."""
 
+    trouble = ""
+
     def __init__(self) -> None:
         super().__init__()
         self.loading = threading.Event()
@@ -128,3 +130,24 @@ async def test_a_claim_that_arrives_during_the_drain_is_released(
     row = await broker.sessions.get("s")
     assert row is not None
     assert (row.state, row.attempt) == (SessionState.RECOVERING, 1)
+
+
+async def test_what_troubles_the_engine_is_shown_while_the_worker_serves(
+    broker: Broker, settings: BrokerSettings, processor: SlowToLoad
+) -> None:
+    processor.may_load.set()
+
+    async def details() -> list[tuple[bool, str]]:
+        return [(one.open, one.detail) for one in (await broker.queue.snapshot()).workers]
+
+    async def shown(detail: str) -> None:
+        async with asyncio.timeout(30):
+            while await details() != [(True, detail)]:
+                await asyncio.sleep(0.05)
+
+    async with worker_process(settings):
+        await shown("")
+        processor.trouble = "its server is away"
+        await shown("its server is away")
+        processor.trouble = ""
+        await shown("")

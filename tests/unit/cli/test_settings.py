@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,3 +125,10 @@ def test_quantize_is_an_option_of_the_engine() -> None:
     settings = WorkerSettings(quantize="int8", engine_options={"seed": 1})
     assert settings.all_engine_options == {"seed": 1, "quantize": "int8"}
     assert WorkerSettings().all_engine_options == {}
+
+
+def test_a_server_of_a_language_model_is_an_option_of_the_engine() -> None:
+    own: dict[str, Any] = {"llm_url": "http://h/v1", "llm_model": "m", "llm_key_file": "key"}
+    assert WorkerSettings(**own).all_engine_options == own
+    with pytest.raises(InvalidSettings, match="model_path and llm_url name two language models"):
+        WorkerSettings(**own, model_path=Path("model.gguf"))
