@@ -1,0 +1,177 @@
+"""One reply of a language model on a server."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from http.client import HTTPException, HTTPResponse
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import orjson
+
+from antiphon.inference_worker.engines.common.costs import TokenCounter
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage, turn_tokens
+from antiphon.inference_worker.engines.local.language_model import Generation, ModelAway
+from antiphon.inference_worker.engines.local.remote import faults
+from antiphon.inference_worker.engines.local.remote.exchange import Exchange
+from antiphon.inference_worker.engines.local.remote.sse import ThoughtFilter, chunks_of
+from antiphon.inference_worker.engines.types import EngineError
+
+_PICTURE_TOKENS = 600
+_MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
+"""What reading an answer raises that is not in the form of OpenAI's API."""
+
+_FAILURES = (OSError, HTTPException, EngineError, *_MALFORMED)
+
+
+class RemoteGeneration(Generation):
+    """A thread of its own reads the answer, so that the iteration can end at any time."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        place: str,
+        timeout_s: float,
+        note: Callable[[EngineError | None], None],
+        counter: TokenCounter | None,
+        messages: Sequence[LlmMessage],
+        tools: Sequence[dict[str, Any]],
+        *,
+        may_be_empty: bool,
+    ) -> None:
+        super().__init__()
+        self._exchange = exchange
+        self._place = place
+        self._timeout_s = timeout_s
+        self._note = note
+        self._counter = counter
+        self._messages = messages
+        self._prompt_tokens = estimated_tokens(messages, tools)
+        self._may_be_empty = may_be_empty
+        self._usage: dict[str, Any] = {}
+        self._thoughts = ThoughtFilter()
+        self._finish = ""
+        self._queue: SimpleQueue[dict[str, Any] | Exception | None] = SimpleQueue()
+
+    def start(self, ask: Callable[[Exchange], HTTPResponse]) -> None:
+        threading.Thread(target=self._run, args=(ask,), name="remote-llm", daemon=True).start()
+
+    def cancel(self) -> None:
+        self._stop.set()
+        self._queue.put(None)
+        self._exchange.cancel()
+
+    def wait(self) -> None:
+        """Wait for the begin of the answer, then end it. Raises EngineError."""
+        try:
+            self._next(any_text=False)
+        finally:
+            self.cancel()
+
+    def __iter__(self) -> Generator[str, None, None]:
+        said = False
+        try:
+            for text in self._texts():
+                if text and not self._stop.is_set():
+                    said = True
+                    yield text
+            self._check_end(said=said)
+        except EngineError as error:
+            if self._stop.is_set():
+                return
+            self._note(error)
+            if isinstance(error, ModelAway) and said:
+                raise ModelAway(faults.CUT_OFF, error.reason) from error
+            raise
+        finally:
+            self.cancel()
+            self._count()
+
+    def _texts(self) -> Iterator[str]:
+        while (text := self._next_text()) is not None:
+            yield text
+        yield self._thoughts.flush()
+
+    def _next_text(self) -> str | None:
+        try:
+            chunk = self._next(any_text=self.written_tokens > 0)
+            return None if chunk is None else self._read(chunk)
+        except _MALFORMED as error:
+            text = f"{self._place} sends what is not in the form of OpenAI's API"
+            raise faults.away(text) from error
+
+    def _check_end(self, *, said: bool) -> None:
+        """Raises ModelAway if the answer is cut off, or empty."""
+        if self._stop.is_set():
+            return
+        if not self._finish:
+            raise faults.away(f"{self._place} broke off in an answer")
+        if not said and not self._calls and not self._may_be_empty:
+            text = f"{self._place} gave an empty answer (finish_reason {self._finish})"
+            raise ModelAway(faults.NO_ANSWER, text)
+        self._note(None)
+
+    def _next(self, *, any_text: bool) -> dict[str, Any] | None:
+        try:
+            item = self._queue.get(timeout=self._timeout_s)
+        except Empty:
+            what = "stopped in an answer for" if any_text else "gave no token within"
+            raise faults.away(f"{self._place} {what} {self._timeout_s:g} s") from None
+        if isinstance(item, OSError | HTTPException | EngineError):
+            raise faults.of_exception(item, self._place) from item
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def _read(self, chunk: dict[str, Any]) -> str:
+        if chunk.get("error") or chunk.get("object") == "error":
+            raise faults.of_status(500, orjson.dumps(chunk), "", texts_of(self._messages))
+        self._usage = chunk.get("usage") or self._usage
+        text = ""
+        for choice in chunk.get("choices") or ():
+            self._finish = choice.get("finish_reason") or self._finish
+            text += self._read_choice(choice)
+            self.written_tokens += bool(choice.get("delta"))
+        if chunk.get("done") and not self._finish:
+            self._finish, self.complete = "stop", True
+        return self._thoughts.feed(text)
+
+    def _count(self) -> None:
+        """Tokens as the server counted them; an estimate if the answer ended early."""
+        details = self._usage.get("prompt_tokens_details") or {}
+        read = int(self._usage.get("prompt_tokens") or self._prompt_tokens)
+        written = int(self._usage.get("completion_tokens") or self.written_tokens)
+        self.context_tokens = read + written
+        self.written_tokens = written
+        if self._counter is not None and (self._usage or written):
+            cached = int(details.get("cached_tokens") or 0)
+            self._counter.add(input_text=max(0, read - cached), output_text=written)
+
+    def _run(self, ask: Callable[[Exchange], HTTPResponse]) -> None:
+        try:
+            for chunk in chunks_of(ask(self._exchange)):
+                self._queue.put(chunk)
+            self._queue.put(None)
+        except _FAILURES as error:
+            self._queue.put(error)
+        finally:
+            self._exchange.close()
+
+
+def estimated_tokens(messages: Sequence[LlmMessage], tools: Sequence[dict[str, Any]] = ()) -> int:
+    pictures = sum("image_url" in part for message in messages for part in _parts(message))
+    texts = sum(turn_tokens(text) for text in texts_of(messages))
+    shown = turn_tokens(orjson.dumps(list(tools)).decode()) if tools else 0.0
+    return math.ceil(texts + shown) + pictures * _PICTURE_TOKENS
+
+
+def _parts(message: LlmMessage) -> list[dict[str, Any]]:
+    content = message["content"]
+    return content if isinstance(content, list) else [{"text": content}]
+
+
+def texts_of(messages: Sequence[LlmMessage]) -> Iterator[str]:
+    for message in messages:
+        yield from (str(part["text"]) for part in _parts(message) if "text" in part)
