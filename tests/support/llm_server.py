@@ -55,8 +55,9 @@ class ScriptedServer:
         self.script: Script = lambda _: Answer(says("Hello."))
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
-        self.closed = threading.Event()
-        """A client has closed the connection of an answer with `hold`."""
+        self.held = 0
+        """Answers with `hold` whose connection no client has closed yet."""
+        self._lock = threading.Lock()
         self.models: Answer | None = None
 
     def answers(self, *answers: Answer | list[bytes]) -> None:
@@ -87,8 +88,14 @@ class ScriptedServer:
         for part in answer.events:
             handler.wfile.write(part)
         handler.wfile.flush()
-        if answer.hold and not handler.rfile.read(1):
-            self.closed.set()
+        if answer.hold:
+            self._hold(1)
+            handler.rfile.read(1)
+            self._hold(-1)
+
+    def _hold(self, more: int) -> None:
+        with self._lock:
+            self.held += more
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def remote(
 
 @pytest.fixture(scope="module")
 def sees(scripted: ScriptedServer) -> Iterator[LocalProcessor]:
-    yield from _loaded(scripted.url, llm_sees=True)
+    yield from _loaded(scripted.url, llm_sees=True, llm_timeout_s=60.0)
 
 
 def _loaded(url: str, **options: Any) -> Iterator[LocalProcessor]:
@@ -121,6 +121,20 @@ def test_a_spoken_conversation_and_a_barge_in(remote: LocalProcessor, llama: Lla
     view.cleanup()
     assert remote.trouble == ""
     assert remote.info.model == MODEL
+
+
+def test_a_barge_in_closes_the_connection(sees: LocalProcessor, scripted: ScriptedServer) -> None:
+    scripted.answers(Answer([delta(content="Once upon a time, there was a ")], hold=True))
+    view = sees.set_duplex_mode()
+    view.prepare("", STEADY)
+    ask_until_speech(view, ITALY)
+    wait_until(
+        lambda: scripted.held == 1
+    )  # a reply to the question as it was first expected has ended
+    assert run_unit(view, silence(1.0), force_listen=True).is_listen
+    wait_until(lambda: scripted.held == 0)
+    view.cleanup()
+    assert sees.trouble == ""
 
 
 def test_a_chat_that_does_not_fit(remote: LocalProcessor) -> None:
