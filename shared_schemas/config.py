@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import zoneinfo
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
 Greeting = Annotated[str, Field(max_length=300)]
@@ -20,11 +22,26 @@ VoiceName = Annotated[str, Field(max_length=64)]
 """One of the engine's voices, as `/api/capabilities` lists them. Empty: the engine's default."""
 
 
+def _known_time_zone(name: str) -> str:
+    try:
+        if name:
+            zoneinfo.ZoneInfo(name)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        text = 'must be a time zone of the IANA database, such as "Europe/Berlin"'
+        raise PydanticCustomError("time_zone", text) from None
+    return name
+
+
+TimeZone = Annotated[str, Field(max_length=64), AfterValidator(_known_time_zone)]
+"""The user's time zone, for engines that tell the time. Empty: the server's."""
+
+
 class DuplexConfig(_Options):
     """With `record: false`, here and in the other kinds, nothing of the session is stored on disk."""
 
     generate_audio: bool = True
     voice: VoiceName = ""
+    time_zone: TimeZone = ""
     ls_mode: Literal["explicit", "implicit"] = "explicit"
     force_listen_count: int = Field(default=3, ge=0, le=1000)
     max_new_speak_tokens_per_chunk: int = Field(default=20, ge=1, le=200)
@@ -88,6 +105,7 @@ class HalfDuplexConfig(_Options):
     session: HalfDuplexSessionConfig = HalfDuplexSessionConfig()
     greeting: Greeting = ""
     """What the model says before the user speaks. Empty: it waits for the user."""
+    time_zone: TimeZone = ""
     record: bool = True
 
 
@@ -101,6 +119,7 @@ class ChatOptions(_Options):
     omni_mode: bool = False
     enable_thinking: bool = False
     use_tts_template: bool = False
+    time_zone: TimeZone = ""
     record: bool = True
     tools: list[dict[str, Any]] = []
     """Definitions in the form of OpenAI's API, as the model's template takes them."""

@@ -171,6 +171,7 @@ def _options(request: ChatRequest, tts: ChatTts, streaming: bool) -> ChatOptions
         max_slice_nums=(request.image or ChatImage()).max_slice_nums,
         omni_mode=request.omni_mode,
         enable_thinking=request.enable_thinking,
+        time_zone=request.time_zone,
         record=request.record,
         use_tts_template=request.use_tts_template or tts.enabled,
         tools=request.tool_definitions(),

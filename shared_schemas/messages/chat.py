@@ -9,7 +9,7 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, FailFast, Field, ValidationError
 
 from antiphon.shared_schemas.audio import OUTPUT_RATE
-from antiphon.shared_schemas.config import GenerationConfig, VoiceName
+from antiphon.shared_schemas.config import GenerationConfig, TimeZone, VoiceName
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, from_validation
 from antiphon.shared_schemas.long_bytes import LongText
 from antiphon.shared_schemas.tools import (
@@ -131,6 +131,7 @@ class ChatRequest(ClientMessage):
     use_tts_template: bool = False
     omni_mode: bool = False
     enable_thinking: bool = False
+    time_zone: TimeZone = ""
     record: bool = True
     tools: Annotated[list[ToolDefinition], Field(max_length=MAX_TOOLS)] | None = None
 

@@ -12,6 +12,7 @@ import numpy as np
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
+from antiphon.inference_worker.engines.local.guard import AnswerGuard
 from antiphon.inference_worker.engines.local.language_model import (
     Generation,
     spoken_pieces,
@@ -43,7 +44,7 @@ class FixedText(Generation):
 
 
 class LocalAnswer:
-    """Iterate once: for tokens, or for clauses with their audio if there is a speaker.
+    """Iterate once: for words, or for clauses with their audio if there is a speaker.
 
     The text of the pieces includes markup; the audio does not. With `says_faults`, a sentence takes the
     place of an answer that the model does not give; without, it raises ModelAway.
@@ -53,6 +54,7 @@ class LocalAnswer:
         self,
         generation: Generation,
         speaker: Speaker | None,
+        guard: AnswerGuard,
         *,
         says_faults: bool = False,
     ) -> None:
@@ -61,6 +63,7 @@ class LocalAnswer:
         self._generation = generation
         self._says_faults = says_faults
         self._speaker = speaker
+        self._guard = guard
         self._costs = StageCosts()
         self._ended = threading.Event()
 
@@ -84,25 +87,33 @@ class LocalAnswer:
         if not self._ended.is_set() and (calls := self._generation.tool_calls):
             yield Delta(tool_calls=calls, n_tokens=max(0, self._generation.written_tokens - tokens))
 
-    def _pieces(self) -> Iterator[str]:
-        generation = self._generation
+    def _pieces(self) -> Iterator[tuple[str, int]]:
+        """What may be said, with the tokens that it took."""
+        generation, tokens = self._generation, 0
         with closing(
             spoken_pieces(generation) if self._says_faults else iter(generation)
         ) as pieces:
             for piece in pieces:
                 if self._ended.is_set():
                     return
-                yield piece
+                tokens += 1
+                if text := self._guard.feed(piece):
+                    yield text, tokens
+                    tokens = 0
+                if self._guard.ended:
+                    return
+        if not self._ended.is_set() and (text := self._guard.flush()):
+            yield text, tokens
 
     def _written(self) -> Iterator[Delta]:
-        for piece in self._pieces():
-            yield Delta(text=piece, n_tokens=1)
+        for text, tokens in self._pieces():
+            yield Delta(text=text, n_tokens=tokens)
 
     def _spoken(self, speaker: Speaker) -> Iterator[Delta]:
         splitter, raw, tokens = ClauseSplitter(), "", 0
-        for piece in self._pieces():
-            tokens += 1
-            for character in piece:
+        for text, more in self._pieces():
+            tokens += more
+            for character in text:
                 if clauses := splitter.feed(character):
                     yield self._voiced(speaker, raw, clauses, tokens)
                     raw, tokens = "", 0
@@ -140,7 +151,8 @@ class LocalAnsweringView(AnsweringView):
 
     def _speak(self, text: Generation, tts: TtsConfig) -> LocalAnswer:
         speaker = self._slot.models.voices.speaker(tts.voice) if tts.enabled else None
-        self._answer = answer = LocalAnswer(text, speaker, says_faults=self._says_faults)
+        guard = AnswerGuard(filter_obscene=self._slot.options.filter_obscene)
+        self._answer = answer = LocalAnswer(text, speaker, guard, says_faults=self._says_faults)
         if self._stopped.is_set():
             answer.end()
         return answer

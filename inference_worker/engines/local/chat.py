@@ -9,6 +9,7 @@ from antiphon.inference_worker.engines.local.answer import FixedText, LocalAnswe
 from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, LlmMessage
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.pictures import picture_part, text_part
+from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.inference_worker.engines.local.transcription import transcribe
 from antiphon.inference_worker.engines.processor import ChatView
 from antiphon.inference_worker.engines.types import (
@@ -44,6 +45,7 @@ class LocalChatView(LocalAnsweringView, ChatView):
         super().__init__(slot)
         self._options = ChatOptions()
         self._history: list[LlmMessage] = []
+        self._by_rule: str | None = None
 
     def prefill(
         self,
@@ -76,9 +78,19 @@ class LocalChatView(LocalAnsweringView, ChatView):
 
         videos = VideoBudget(cancelled=stopped) if options.omni_mode else None
         self._history = read_history(messages, transcribe_next, videos, sees=models.llm.sees)
+        if not options.tools:
+            self._by_rule = self._answer_by_rule()
         if stopped():
             return 0
         return self._slot.read(self._history, reuse_cache=False, tools=options.tools)
+
+    def _answer_by_rule(self) -> str | None:
+        """Also tells the model its name, the date and its limits, in the first system message."""
+        system = next(message for message in self._history if message["role"] == "system")
+        prompt = str(system["content"])
+        knowledge = SelfKnowledge(self._slot.options, prompt, self._options.time_zone)
+        system["content"] = knowledge.prompt(prompt)
+        return knowledge.answer(self._history)
 
     def generate(self) -> Iterator[Delta]:
         return self._stream()
@@ -99,6 +111,9 @@ class LocalChatView(LocalAnsweringView, ChatView):
             and not last["content"].strip()
         ):
             yield from self._speak(FixedText(NO_WORDS[len(said) :]), options.tts)
+            return
+        if self._by_rule is not None:
+            yield from self._speak(FixedText(self._by_rule[len(said) :]), options.tts)
             return
         if said:
             history = [*history, {"role": "assistant", "content": said}]

@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
+from antiphon.inference_worker.engines.local.clauses import words_of
 from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessage, turn_tokens
+from antiphon.inference_worker.engines.local.guard import AnswerGuard
 from antiphon.inference_worker.engines.local.models import NEXT_UTTERANCE_TOKENS, LocalSlot
 from antiphon.inference_worker.engines.local.pictures import NewestFrame
 from antiphon.inference_worker.engines.local.reply import Reply, UnfinishedReply
+from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.inference_worker.engines.local.speech import UnitSpeech, Word
 from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.config import DuplexConfig
@@ -26,7 +29,8 @@ class Conversation:
     """
 
     def __init__(self, slot: LocalSlot, config: DuplexConfig, system_prompt: str) -> None:
-        self.dialogue = Dialogue(system_prompt)
+        self._knowledge = SelfKnowledge(slot.options, system_prompt, config.time_zone)
+        self.dialogue = Dialogue(self._knowledge.prompt(system_prompt))
         self.costs = StageCosts()
         self.frame = NewestFrame()
         self._models = slot.models
@@ -170,9 +174,12 @@ class Conversation:
         self.dialogue.trim(self._prompt_limit - (turn_tokens(expected) if expected else 0.0))
         prefix = "".join(f" {word.text}" for word in rest.words) if rest else ""
         options = self._slot.options
+        messages = self.dialogue.messages(prefix, expected)
+        if rest is None and (text := self._knowledge.answer(messages)):
+            rest = UnfinishedReply(words_of(text), more=False)
         generate = functools.partial(
             self._models.llm.stream,
-            self.frame.add_to(self.dialogue.messages(prefix, expected)),
+            self.frame.add_to(messages),
             self._slot.number,
             self._config,
             options.reply_tokens,
@@ -180,8 +187,9 @@ class Conversation:
         )
         config = self._config
         speaker = self._models.voices.speaker(config.voice) if config.generate_audio else None
+        guard = AnswerGuard(filter_obscene=options.filter_obscene)
         words = options.reply_words
-        self._reply = Reply(generate, speaker, self.costs, words, rest, begun=begun)
+        self._reply = Reply(generate, speaker, self.costs, words, rest, guard, begun=begun)
         self._reply.start(self._slot.pool)
         if self._stopped.is_set():
             self._reply.cancel()

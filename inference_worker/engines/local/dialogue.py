@@ -11,6 +11,8 @@ from antiphon.inference_worker.engines.local.speech import TimedWord
 STYLE_HINT = "Give short, correct answers in plain words."
 """Added to the client's system prompt: a spoken answer must be short and without markup."""
 
+GREETED = ' You greeted the user: "'
+
 _TOKENS_PER_TURN = 6
 _CHARACTERS_PER_TOKEN = 3.0
 """A low estimate: English text has more than four characters per token."""
@@ -118,7 +120,7 @@ class Dialogue:
             followed = turn.interrupted or place < len(self._turns) or bool(expected)
             text = turn.played_text if followed else turn.text
             if text and place == 1 and turn.role == "assistant":
-                messages[0]["content"] += f' You greeted the user: "{text}"'
+                messages[0]["content"] += f'{GREETED}{text}"'
             elif text:
                 _append(messages, turn.role, text)
         if self._turn_open and reply_so_far:

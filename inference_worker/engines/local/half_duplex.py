@@ -13,6 +13,7 @@ from antiphon.inference_worker.engines.local.answer import (
 )
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
 from antiphon.inference_worker.engines.local.models import LocalSlot
+from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.inference_worker.engines.local.transcription import transcribe
 from antiphon.inference_worker.engines.processor import HalfDuplexView
 from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn, UnsupportedContent
@@ -35,6 +36,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         self._says_faults = True
         self._config = HalfDuplexConfig()
         self._dialogue: Dialogue | None = None
+        self._knowledge: SelfKnowledge | None = None
         self._before: Dialogue | None = None
         self._transcript = ""
         self._context_tokens = 0
@@ -54,7 +56,8 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
                 where = f"system_content.{index}"
                 raise UnsupportedContent("the local engine does not see", where)
         self._config = config
-        self._dialogue = Dialogue(system.text)
+        self._knowledge = SelfKnowledge(self._slot.options, system.text, config.time_zone)
+        self._dialogue = Dialogue(self._knowledge.prompt(system.text))
         self._context_tokens = self._slot.read_prompt(self._dialogue.messages(), self._prompt_limit)
         return self._context_tokens
 
@@ -75,18 +78,25 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             dialogue.add_user_text(self._transcript)
 
     def generate(self) -> Iterator[Delta]:
-        """Yields clauses, or tokens if the answer is not spoken."""
+        """Yields clauses, or words if the answer is not spoken."""
+        return self._reply()
+
+    def resume(self, said: str) -> Iterator[Delta]:
+        return self._reply(said)
+
+    def _reply(self, said: str = "") -> Iterator[Delta]:
         dialogue = self._prepared_dialogue()
         if not self._transcript or self._stopped.is_set():
             return
         dialogue.trim(self._prompt_limit)
         config = self._config
-        answer = self._begin_answer(dialogue.messages(), config.generation, tts=config.tts)
+        by_rule = self._knowledge.answer(dialogue.messages()) if self._knowledge else None
+        dialogue.add_assistant_text(said)
+        if by_rule:
+            answer = self._speak(FixedText(by_rule[len(said) :]), config.tts)
+        else:
+            answer = self._begin_answer(dialogue.messages(), config.generation, tts=config.tts)
         yield from self._say(dialogue, answer)
-
-    def resume(self, said: str) -> Iterator[Delta]:
-        self._prepared_dialogue().add_assistant_text(said)
-        return self.generate()
 
     def memo(self) -> dict[str, Any]:
         return {"user": self._transcript} if self._transcript else {}

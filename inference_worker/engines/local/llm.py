@@ -23,6 +23,10 @@ _SMALL_MODEL_SAMPLING = {"min_p": 0.7, "dry_multiplier": 0.8, "dry_allowed_lengt
 At the protocol's temperature of 0.7, four easy questions had 97 correct answers of 128 with `min_p`
 0.2, 115 with 0.5, and 128 with 0.7, where the wording still varies. A repetition penalty was worse,
 because it also forbids the words of the question.
+
+DRY keeps llama.cpp's breakers, among them the newline between turns. Without them it forbids "The
+capital of" of the answer before: 1 of 4 such answers was right instead of 4. It ended no more loops
+(4 of 12 both times); AnswerGuard ends those.
 """
 
 _SILENT = -1

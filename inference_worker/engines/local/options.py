@@ -29,6 +29,9 @@ class LocalOptions(BaseModel):
     `llm_url`, `llm_model` and `llm_key_file` have settings of their own. `llm_sees`: the model behind
     them takes pictures. `llm_timeout_s` limits the time to its first token, and between two. With
     `llm_url`, `context_tokens` is 8192 and `reply_words` 60 unless they are set.
+    With `rules`, sums, units, dates, and questions about the assistant itself are answered without the
+    language model; by default only the bundled model needs that. `filter_obscene` ends an answer at an
+    obscene word.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
@@ -41,6 +44,8 @@ class LocalOptions(BaseModel):
     words_per_minute: int = Field(default=150, ge=80, le=400)
     end_silence_ms: int = Field(default=480, ge=200, le=3000)
     reply_words: int = Field(default=25, ge=5, le=400)
+    rules: bool | None = None
+    filter_obscene: bool = True
     llm_url: str | None = None
     llm_model: str | None = None
     llm_key_file: Path | None = None
@@ -85,6 +90,11 @@ class LocalOptions(BaseModel):
         if not key or not key.isprintable() or " " in key:
             raise ValueError(f"llm_key_file {path} must contain one key and nothing else")
         return key
+
+    @property
+    def rules_apply(self) -> bool:
+        """`rules` if set, else True for the bundled model."""
+        return self.model_path is self.llm_url is None if self.rules is None else self.rules
 
     @property
     def language(self) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, ends_sentence
+from antiphon.inference_worker.engines.local.guard import AnswerGuard
 from antiphon.inference_worker.engines.local.language_model import Generation, spoken_pieces
 from antiphon.inference_worker.engines.local.speech import Clause, SpeechQueue, SpokenClause, Word
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
@@ -37,6 +38,7 @@ class Reply:
         costs: StageCosts,
         word_limit: int,
         rest: UnfinishedReply | None,
+        guard: AnswerGuard,
         *,
         begun: bool,
     ) -> None:
@@ -45,6 +47,9 @@ class Reply:
         self._costs = costs
         self._word_limit = word_limit
         self._rest = rest or UnfinishedReply()
+        self._guard = guard
+        self._unspoken = self._rest.words
+        self._pushing = threading.Lock()
         self._cancelled = threading.Event()
         self._generation: Generation | None = None
         self._job: Future[None] | None = None
@@ -72,18 +77,22 @@ class Reply:
 
     def unfinished(self) -> UnfinishedReply:
         """The words that another worker would have to speak if this process died now."""
-        remaining = self.queue.remaining()
+        with self._pushing:
+            remaining, unspoken = self.queue.remaining(), self._unspoken
         if remaining is None:
             return self._rest
         words, may_follow = remaining
-        return UnfinishedReply(tuple(words), self._rest.more and may_follow)
+        return UnfinishedReply((*words, *unspoken), self._rest.more and may_follow)
 
     def _run(self) -> None:
         with closing(self._clauses()) as clauses:
             for clause in clauses:
                 if self._cancelled.is_set():
                     return
-                self.queue.push(self._spoken(clause))
+                spoken = self._spoken(clause)
+                with self._pushing:
+                    self.queue.push(spoken)
+                    self._unspoken = self._unspoken[len(clause.words) :]
 
     def _spoken(self, clause: Clause) -> SpokenClause:
         if self._speaker is None:
@@ -91,11 +100,16 @@ class Reply:
         return self._speaker.speak(clause, self._costs)
 
     def _clauses(self) -> Generator[Clause, None, None]:
-        words = self._rest.words
+        words: list[Word] = []
+        for word in self._rest.words:
+            words.append(word)
+            if ends_sentence(word.text):
+                yield Clause(tuple(words), ends_sentence=True)
+                words = []
         if words:
-            yield Clause(words, ends_sentence=ends_sentence(words[-1].text))
+            yield Clause(tuple(words), ends_sentence=False)
         if self._rest.more:
-            yield from self._generated(len(words))
+            yield from self._generated(len(self._rest.words))
 
     def _generated(self, count: int) -> Generator[Clause, None, None]:
         """The model's clauses after `count` words. An incomplete last clause is dropped."""
@@ -105,13 +119,16 @@ class Reply:
         splitter = ClauseSplitter()
         with closing(spoken_pieces(generation)) as pieces:
             while (piece := self._next_piece(pieces)) is not None:
-                for clause in splitter.feed(piece):
+                for clause in splitter.feed(self._guard.feed(piece)):
                     yield clause
                     count += len(clause.words)
                     if clause.ends_sentence and count >= self._word_limit:
                         return
+                if self._guard.ended:
+                    break
         self.context_tokens = generation.context_tokens
-        if generation.complete or not count:
+        if generation.complete or self._guard.ended or not count:
+            splitter.feed(self._guard.flush())
             yield from splitter.flush()
 
     def _next_piece(self, pieces: Iterator[str]) -> str | None:

@@ -2,6 +2,7 @@ import { frontendDefaults, GREETING_LENGTH, type Preset } from "../api/catalog.t
 import { type VoiceFields, voiceAt } from "../components/voice-list.ts";
 import type { DuplexPrepare } from "../protocol/client-messages.ts";
 import { presetChosen } from "../session/preset-choice.ts";
+import { timeZone } from "../session/time-zone.ts";
 import { loadCapabilities } from "../shell/capabilities.ts";
 import { showError } from "../shell/errors.ts";
 import {
@@ -64,6 +65,7 @@ export function prepareFields(
   return {
     prefix_system_prompt: values.prompt,
     config: {
+      time_zone: timeZone(),
       temperature: values.temperature,
       top_p: values.topP,
       top_k: values.topK,

@@ -4,6 +4,8 @@ import type { WireAudio, WireImage } from "./frames.ts";
 
 export interface DuplexConfig {
   generate_audio: boolean;
+  /** IANA name of the user's time zone. */
+  time_zone: string;
   ls_mode: "explicit" | "implicit";
   force_listen_count: number;
   max_new_speak_tokens_per_chunk: number;
@@ -52,6 +54,8 @@ export type DuplexClientMessage =
  */
 
 export interface HalfDuplexConfig {
+  /** IANA name of the user's time zone. */
+  time_zone?: string;
   vad?: {
     threshold?: number;
     min_speech_duration_ms?: number;
@@ -127,6 +131,8 @@ export interface ChatRequest {
   use_tts_template?: boolean | undefined;
   omni_mode?: boolean | undefined;
   enable_thinking?: boolean | undefined;
+  /** IANA name of the user's time zone. */
+  time_zone?: string | undefined;
   /** False: the server records nothing. */
   record?: boolean | undefined;
 }

@@ -8,6 +8,7 @@ import { formatNumber } from "../../i18n/language.ts";
 import type { ChatRequest } from "../../protocol/client-messages.ts";
 import type { ChatEntry } from "../../session/chat-exchange.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
+import { timeZone } from "../../session/time-zone.ts";
 import { capabilities, clonesVoices } from "../../shell/capabilities.ts";
 import { choice, flag, range, Settings } from "../../state/store.ts";
 import { select, slider, toggle } from "../../ui/controls.ts";
@@ -40,6 +41,7 @@ export function chatRequestFields(
   const slices = SLICES[chosen.detail];
   return {
     streaming: true,
+    time_zone: timeZone(),
     generation: {
       max_new_tokens: chosen.maxTokens,
       temperature: chosen.temperature,

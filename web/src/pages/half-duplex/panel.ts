@@ -7,6 +7,7 @@ import { resetSettings } from "../../components/reset-settings.ts";
 import { formatDuration, formatNumber, formatSeconds } from "../../i18n/language.ts";
 import type { HalfDuplexPrepare, SystemItem } from "../../protocol/client-messages.ts";
 import { INSTRUCTION_FIELDS, type Instructions } from "../../session/instructions.ts";
+import { timeZone } from "../../session/time-zone.ts";
 import { clonesVoices, loadCapabilities } from "../../shell/capabilities.ts";
 import { flag, range, Settings } from "../../state/store.ts";
 import { slider, toggle } from "../../ui/controls.ts";
@@ -42,6 +43,7 @@ export async function prepareHalfDuplex(
     ref_audio_base64: speech,
     record: chosen.record,
     config: {
+      time_zone: timeZone(),
       vad: {
         threshold: chosen.threshold,
         min_speech_duration_ms: chosen.minSpeechMs,

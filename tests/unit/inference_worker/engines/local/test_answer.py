@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.inference_worker.engines.local.answer import LocalAnswer
+from antiphon.inference_worker.engines.local.guard import AnswerGuard
 from antiphon.inference_worker.engines.local.llm import LocalGeneration
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
@@ -34,9 +35,8 @@ def speaker() -> Speaker:
 
 @pytest.mark.parametrize("tail", ["\n\n", " --", ' "', "\n* "])
 def test_only_a_tail_that_cannot_be_spoken_has_no_audio(speaker: Speaker, tail: str) -> None:
-    deltas = list(
-        LocalAnswer(generated("Rome", " is", " old.", " It", " is", " big.", tail), speaker)
-    )
+    text = generated("Rome", " is", " old.", " It", " is", " big.", tail)
+    deltas = list(LocalAnswer(text, speaker, AnswerGuard(filter_obscene=True)))
     assert "".join(delta.text for delta in deltas) == f"Rome is old. It is big.{tail}"
     assert [bool(len(delta.audio)) for delta in deltas] == [True] * (len(deltas) - 1) + [False]
 

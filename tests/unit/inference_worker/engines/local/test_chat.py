@@ -170,7 +170,7 @@ def test_an_answer_is_as_long_as_the_client_wants(local_engine: LocalProcessor) 
     for penalty in (0.1, 5.0):
         view = local_engine.set_chat_mode()
         generation = GenerationConfig(temperature=0.0, max_new_tokens=80, length_penalty=penalty)
-        view.prefill([asks(TextPart("Tell me about cats."))], options(generation=generation))
+        view.prefill([asks(TextPart("Who was Mozart?"))], options(generation=generation))
         lengths.append(len(list(view.generate())))
         view.cleanup()
     assert lengths[0] < lengths[1] <= 80
@@ -203,3 +203,18 @@ def test_a_stop_ends_the_answer(view: LocalChatView) -> None:
     view.stop()
     assert list(deltas) == []
     assert list(view.generate()) == []
+
+
+def test_a_sum_is_calculated_and_streams(view: LocalChatView) -> None:
+    view.prefill([asks(TextPart("whats 17 times 23"))], options())
+    deltas = list(view.generate())
+    assert text_of(deltas) == "17 times 23 is 391."
+    assert len(deltas) > 2
+    assert text_of(list(view.resume("17 times"))) == " 23 is 391."
+
+
+def test_with_tools_the_model_answers(view: LocalChatView) -> None:
+    function = {"name": "clock", "description": "The time.", "parameters": {}}
+    tools = [{"type": "function", "function": function}]
+    view.prefill([asks(TextPart("What time is it?"))], options(tools=tools))
+    assert view._by_rule is None

@@ -559,3 +559,21 @@ def test_sampling_follows_the_config() -> None:
     answer = sampling(GenerationConfig(**asked, length_penalty=2.0), 2)
     assert answer.items() >= asked.items()
     assert answer["logit_bias"] == [[2, -math.log(2.0)]]
+
+
+def test_a_spoken_sum_is_calculated_and_another_worker_can_finish_its_answer(
+    view: LocalDuplexView, other_view: LocalDuplexView
+) -> None:
+    results = converse(view, "What is seventeen times twenty-three?")
+    assert text_of(results) == "17 times 23 is 391."
+    assert turns(view)[-1] == ("assistant", "17 times 23 is 391.")
+    assert any(len(result.audio) for result in results)
+
+    question = "What can you do?"
+    asked = units_of(spoken(question))
+    results = converse(view, question)
+    begun = next(number for number, result in enumerate(results) if result.text) + 1
+    silent = [silence(1.0)] * (begun - len(asked))
+    other_view.prepare("You are a helpful assistant.", STEADY)
+    other_view.replay(past(results[:begun], [*asked, *silent][:begun]))
+    assert text_of(results[:begun]) + text_of(listen(other_view)) == text_of(results)

@@ -105,10 +105,11 @@ def test_a_greeting_is_spoken_and_remembered(sessions: list[LocalHalfDuplexView]
     assert GREETING in second._prepared_dialogue().messages()[0]["content"]
 
 
-def test_without_speech_the_text_arrives_token_by_token(view: LocalHalfDuplexView) -> None:
+def test_without_speech_the_text_arrives_word_by_word(view: LocalHalfDuplexView) -> None:
     deltas = answer(view, ITALY)
     assert len(deltas) > 4
-    assert {delta.n_tokens for delta in deltas} == {1}
+    assert [delta.text.count(" ") for delta in deltas] == [0] + [1] * (len(deltas) - 1)
+    assert all(delta.n_tokens > 0 for delta in deltas)
     assert not any(len(delta.audio) for delta in deltas)
 
 
@@ -215,3 +216,15 @@ def test_long_speech_is_split_where_it_is_quiet() -> None:
     starts = np.cumsum([len(piece) for piece in pieces]) / INPUT_RATE
     assert [int(start) for start in starts[:2]] == [10, 19]
     assert all(6 * INPUT_RATE <= len(piece) <= 14 * INPUT_RATE for piece in pieces[:-1])
+
+
+def test_a_spoken_question_to_itself_is_answered_by_rule(
+    sessions: list[LocalHalfDuplexView],
+) -> None:
+    deltas = answer(sessions[0], "What is your name?")
+    said = text_of(deltas)
+    assert said.startswith("My name is Antiphon.")
+    repeated = answer(sessions[0], "Repeat that, please.")
+    assert text_of(repeated) == said
+    sessions[1].replay([Past(text=said, audio=None, memo={"user": "What is your name?"})])
+    assert text_of(answer(sessions[1], "Repeat that, please.")) == said

@@ -1,0 +1,1 @@
+"""Answers by rule: what the language model cannot know, or calculates wrong."""

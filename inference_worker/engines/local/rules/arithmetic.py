@@ -1,0 +1,277 @@
+"""Sums in words and in signs: "what is seventeen times twenty-three", "20% of 80", "sqrt(144)"."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+
+from antiphon.inference_worker.engines.local.rules.numbers import is_rounded, said
+
+_MOST_BITS = 4096
+"""Of a result; a longer one takes long to calculate and helps nobody."""
+
+_HOMOPHONES = (
+    (re.compile(r"\b(plus|minus|times)(?=(?:to|too|two|for|four|one|won)\b)"), r"\1 "),
+    (re.compile(r"\b(?:to|too)(?= (?:plus|minus|times|divided|multiplied)\b)"), "2"),
+    (re.compile(r"\bfor(?= (?:plus|minus|times|divided|multiplied)\b)"), "4"),
+    (re.compile(r"(?<=plus )(?:to|too)\b|(?<=minus )(?:to|too)\b|(?<=times )(?:to|too)\b"), "2"),
+    (re.compile(r"(?<=plus )for\b|(?<=minus )for\b|(?<=times )for\b"), "4"),
+)
+"""What the recogniser writes for numbers beside an operator."""
+
+_N = r"(\d+(?:\.\d+)?)"
+
+
+def _total(found: re.Match[str]) -> str:
+    numbers = re.findall(_N, found[0])
+    return f"( {' + '.join(numbers)} )" if len(numbers) > 2 else " + ".join(numbers)
+
+
+def _average(found: re.Match[str]) -> str:
+    numbers = re.findall(_N, found[0])
+    return f"( {' + '.join(numbers)} ) / {len(numbers)}"
+
+
+_REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(rf"(?:the )?product of {_N} and {_N}"), r"\1 * \2"),
+    (re.compile(rf"(?:the )?difference (?:between|of) {_N} and {_N}"), r"\1 - \2"),
+    (re.compile(rf"(?:the )?quotient of {_N} and {_N}"), r"\1 / \2"),
+    (re.compile(rf"(?:the )?(?:average|mean) of ((?:{_N} )+)and {_N}"), _average),
+    (re.compile(rf"(?:the )?(?:sum|total) of ((?:{_N} )+)and {_N}"), _total),
+    (re.compile(rf"add {_N} (?:and|to) {_N}"), r"\1 + \2"),
+    (re.compile(rf"subtract {_N} from {_N}"), r"\2 - \1"),
+    (re.compile(rf"{_N} less than {_N}"), r"\2 - \1"),
+    (re.compile(rf"{_N} more than {_N}"), r"\2 + \1"),
+    (re.compile(rf"multiply {_N} (?:by|and|with|times) {_N}"), r"\1 * \2"),
+    (re.compile(rf"divide {_N} (?:by|into) {_N}"), r"\1 / \2"),
+    (re.compile(rf"{_N}\s*(?:%|percent|per cent) off (?:of )?\$?{_N}"), r"( 100 - \1 ) % \2"),
+    (re.compile(rf"\$?{_N}\s*(?:plus|\+) {_N}\s*(?:%|percent|per cent)(?: tip| tax)?$"),
+     r"( 100 + \2 ) % \1"),
+    (re.compile(r"\s*(?:%|percent|per cent)\s+(?:tip |tax )?(?:of|on)(?: the| a| an)?\b"), " % "),
+    (re.compile(r"\b(?:divided by|over)\b|÷"), "/"),
+    (re.compile(r"\b(?:multiplied by|multiplied with|times)\b|[×·]|(?<=[\d )])x(?=[\d (])"), "*"),
+    (re.compile(r"\b(?:plus|added to)\b"), "+"),
+    (re.compile(r"\b(?:minus|take away|less|subtract)\b|[−–]"), "-"),
+    (re.compile(r"\b(?:modulo|mod)\b"), "mod"),
+    (re.compile(r"\b(?:raised )?to the power(?: of)?\b|\*\*"), "^"),
+    (re.compile(r"\bto the (\d+)(?:st|nd|rd|th)(?: power)?\b"), r"^ \1"),
+    (re.compile(r"\bsquared\b|²"), "^ 2"),
+    (re.compile(r"\bcubed\b|³"), "^ 3"),
+    (re.compile(r"(?:the )?\bsquare of\b"), "square"),
+    (re.compile(r"(?:the )?\b(?:cube root of|cubic root of)\b"), "cbrt"),
+    (re.compile(r"(?:the )?\b(?:square root of|square root|root of|sqrt)\b|√"), "sqrt"),
+    (re.compile(r"\b(?:one |1 |a )?half of\b|\b1/2 of\b"), "half"),
+    (re.compile(r"\b(?:one |1 |a )third of\b"), "third"),
+    (re.compile(r"\b(?:one |1 |a )(?:quarter|fourth) of\b"), "quarter"),
+    (re.compile(rf"{_N} factorial\b"), r"factorial \1"),
+    (re.compile(r"(?:the )?\bfactorial of\b"), "factorial"),
+    (re.compile(r"\b(?:double|twice)\b"), "2 *"),
+    (re.compile(r"\btriple\b"), "3 *"),
+)  # fmt: skip
+_PREFIX = re.compile(
+    r"^(?:(?:what|which|in|and|so|then|how much|how many|would|will|does|do|is|are|the|result|answer"
+    r"|value|get|if|you|i|we|when|an?(?= \d)|calculate|compute|evaluate|solve|work out|figure out|find"
+    r"|of|to|math|maths|problem)\s+)+"
+)
+_SUFFIX = re.compile(
+    r"\s*(?:\b(?:equals?|equal to|make|makes|give|be|is|are|to|what|what do (?:i|you|we) get|what will "
+    r"(?:i|you|we) get|tip|tax)\b|=|\?)\s*$"
+)
+_REMAINDER = re.compile(
+    r"(?:the )?remainder (?:of|when|if)\s+|\s+(?:with|and)(?: a| the)? remainder$"
+)
+_SHARE = re.compile(rf"what (?:percent|percentage) (?:of|is) {_N} (?:is|of) {_N}")
+_PRIME = re.compile(r"is (\d{1,9}) (?:a )?prime(?: number)?")
+_TOKEN = re.compile(
+    r"\s*(\d+(?:\.\d+)?|\.\d+|[-+*/^%()]|mod|sqrt|cbrt|square|half|third|quarter|factorial)"
+)
+_IN_WORDS = {
+    "*": "times", "/": "divided by", "+": "plus", "-": "minus", "^": "to the power of",
+    "%": "percent of", "sqrt": "the square root of", "cbrt": "the cube root of",
+    "square": "the square of", "half": "half of", "third": "a third of", "quarter": "a quarter of",
+    "factorial": "the factorial of",
+}  # fmt: skip
+
+
+_PARTS = {"half": 2, "third": 3, "quarter": 4}
+_FUNCTIONS = ("sqrt", "cbrt", "square", "factorial", *_PARTS)
+_LARGEST_FACTORIAL = 100
+
+
+class _NoSum(ValueError):
+    """The text is not a sum."""
+
+
+def answer_sum(text: str) -> str | None:
+    """The answer to a sum; `text` is lower case, with numbers in digits. None if it is no sum."""
+    if share := _SHARE.fullmatch(text):
+        return _share(share, of_first="of" in text.split()[:3])
+    if prime := _PRIME.fullmatch(text):
+        return _primality(int(prime[1]))
+    text = re.sub(r"[$€£]|(?<=\d)\s+(?:dollars?|euros?|cents?)\b", "", text)
+    for heard, meant in _HOMOPHONES:
+        text = heard.sub(meant, text)
+    wants_remainder = bool(_REMAINDER.search(text))
+    text = _PREFIX.sub("", _REMAINDER.sub(" ", text).strip())
+    text = re.sub(r"\bis (?=divided|multiplied)", "", text)
+    while (shorter := _SUFFIX.sub("", text)) != text:
+        text = shorter
+    text = _PREFIX.sub("", text.strip())
+    for pattern, written in _REWRITES:
+        text = pattern.sub(written, text)
+    try:
+        tokens = _tokens(text)
+        if len(tokens) < 2 or not any(token[0].isdigit() for token in tokens):
+            return None
+        return _sentence(tokens, wants_remainder=wants_remainder)
+    except _NoSum:
+        return None
+
+
+def _primality(number: int) -> str:
+    divisor = next((d for d in range(2, math.isqrt(number) + 1) if number % d == 0), number)
+    if number < 2:
+        return f"No, {number} is not a prime number."
+    if divisor == number:
+        return f"Yes, {number} is a prime number."
+    return f"No, {number} is not a prime number: it is {divisor} times {number // divisor}."
+
+
+def _share(found: re.Match[str], *, of_first: bool) -> str:
+    whole, part = (found[1], found[2]) if of_first else (found[2], found[1])
+    if not Fraction(whole):
+        return "There is no percentage of zero."
+    percent = Fraction(part) / Fraction(whole) * 100
+    return f"{part} is {said(percent)} percent of {whole}."
+
+
+def _sentence(tokens: list[str], *, wants_remainder: bool) -> str:
+    try:
+        value, exact = _Parser(tokens).parse()
+    except ZeroDivisionError:
+        return "It is not possible to divide by zero."
+    spoken = " ".join(_IN_WORDS.get(token, token) for token in tokens)
+    spoken = "the result" if "(" in tokens else spoken.replace(" to the power of 2", " squared")
+    spoken = spoken[0].upper() + spoken[1:]
+    about = "" if exact and not is_rounded(value) else "about "
+    whole = _whole_division(tokens)
+    if whole is not None and (wants_remainder or value.denominator != 1):
+        quotient, remainder = whole
+        with_rest = f"{quotient} with a remainder of {remainder}"
+        return f"{spoken} is {with_rest}, or {about}{said(value)}."
+    return f"{spoken} is {about}{said(value)}."
+
+
+def _whole_division(tokens: list[str]) -> tuple[int, int] | None:
+    if len(tokens) == 3 and tokens[1] == "/" and tokens[0].isdigit() and tokens[2].isdigit():
+        quotient, remainder = divmod(int(tokens[0]), int(tokens[2]))
+        return (quotient, remainder) if quotient else None
+    return None
+
+
+def _tokens(text: str) -> list[str]:
+    tokens, place = [], 0
+    text = text.strip()
+    while place < len(text):
+        found = _TOKEN.match(text, place)
+        if found is None:
+            raise _NoSum
+        tokens.append(found[1])
+        place = found.end()
+    return tokens
+
+
+class _Parser:
+    """Recursive descent over + - * / ^ with their usual precedence."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens = tokens
+        self._place = 0
+        self._exact = True
+
+    def parse(self) -> tuple[Fraction, bool]:
+        """The value, and whether it is exact. Raises _NoSum or ZeroDivisionError."""
+        value = self._sum()
+        if self._place != len(self._tokens):
+            raise _NoSum
+        return value, self._exact
+
+    def _take(self, *wanted: str) -> str | None:
+        if self._place < len(self._tokens) and self._tokens[self._place] in wanted:
+            self._place += 1
+            return self._tokens[self._place - 1]
+        return None
+
+    def _sum(self) -> Fraction:
+        value = self._product()
+        while sign := self._take("+", "-"):
+            other = self._product()
+            value = _bounded(value + other if sign == "+" else value - other)
+        return value
+
+    def _product(self) -> Fraction:
+        value = self._signed()
+        while sign := self._take("*", "/", "%", "mod"):
+            other = self._signed()
+            match sign:
+                case "*":
+                    value = _bounded(value * other)
+                case "/":
+                    value /= other
+                case "%":
+                    value = value * other / 100
+                case _:
+                    value %= other
+        return value
+
+    def _signed(self) -> Fraction:
+        return -self._signed() if self._take("-") else self._power()
+
+    def _power(self) -> Fraction:
+        base = self._atom()
+        if not self._take("^"):
+            return base
+        exponent = self._signed()
+        size = max(base.numerator.bit_length(), base.denominator.bit_length())
+        if exponent.denominator != 1 or abs(exponent) * size > _MOST_BITS:
+            raise _NoSum
+        return Fraction(base ** int(exponent))
+
+    def _atom(self) -> Fraction:
+        if self._take("("):
+            value = self._sum()
+            if not self._take(")"):
+                raise _NoSum
+            return value
+        if function := self._take(*_FUNCTIONS):
+            return self._applied(function, self._signed())
+        if self._place < len(self._tokens) and re.match(r"[\d.]", self._tokens[self._place]):
+            self._place += 1
+            return _bounded(Fraction(self._tokens[self._place - 1]))
+        raise _NoSum
+
+    def _applied(self, function: str, value: Fraction) -> Fraction:
+        if divisor := _PARTS.get(function):
+            return value / divisor
+        if function == "square":
+            return _bounded(value * value)
+        if function == "factorial":
+            if value.denominator != 1 or not 0 <= value <= _LARGEST_FACTORIAL:
+                raise _NoSum
+            return Fraction(math.factorial(int(value)))
+        if function == "sqrt" and value < 0:
+            raise _NoSum
+        root = math.sqrt(value) if function == "sqrt" else math.cbrt(value)
+        nearest = Fraction(round(root))
+        if nearest ** (2 if function == "sqrt" else 3) == value:
+            return nearest
+        self._exact = False
+        return Fraction(root)
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if value.numerator.bit_length() > _MOST_BITS or value.denominator.bit_length() > _MOST_BITS:
+        raise _NoSum
+    return value

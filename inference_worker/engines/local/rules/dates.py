@@ -1,0 +1,423 @@
+"""Questions about the time and the calendar, answered from the clock."""
+
+from __future__ import annotations
+
+import calendar
+import functools
+import re
+import zoneinfo
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+
+from antiphon.inference_worker.engines.local.rules.numbers import ordinal, with_ordinals
+
+_DAYS = [name.lower() for name in calendar.day_name]
+_MONTHS = [name.lower() for name in calendar.month_name[1:]]
+_MONTH = "|".join([*_MONTHS, *(name[:3] for name in _MONTHS if name != "may"), "sept"])
+_DAY = "|".join(_DAYS)
+
+_CITY_ZONES = {
+    "beijing": "Asia/Shanghai",
+    "delhi": "Asia/Kolkata",
+    "new delhi": "Asia/Kolkata",
+    "mumbai": "Asia/Kolkata",
+    "india": "Asia/Kolkata",
+    "china": "Asia/Shanghai",
+    "japan": "Asia/Tokyo",
+    "germany": "Europe/Berlin",
+    "france": "Europe/Paris",
+    "england": "Europe/London",
+    "the uk": "Europe/London",
+    "washington": "America/New_York",
+    "boston": "America/New_York",
+    "miami": "America/New_York",
+    "san francisco": "America/Los_Angeles",
+    "california": "America/Los_Angeles",
+    "seattle": "America/Los_Angeles",
+    "utc": "UTC",
+    "gmt": "UTC",
+}
+
+_FIXED_HOLIDAYS = {
+    "new year": (1, 1),
+    "new years": (1, 1),
+    "new years day": (1, 1),
+    "valentines day": (2, 14),
+    "independence day": (7, 4),
+    "halloween": (10, 31),
+    "christmas": (12, 25),
+    "christmas day": (12, 25),
+    "christmas eve": (12, 24),
+    "boxing day": (12, 26),
+    "new years eve": (12, 31),
+}
+
+
+def _easter(year: int) -> date:
+    """Easter Sunday, by Gauss's method for the Gregorian calendar."""
+    century = year // 100
+    moon = (century - century // 4 - (8 * century + 13) // 25 + 19 * (year % 19) + 15) % 30
+    moon -= moon // 28 * (1 - moon // 28 * (29 // (moon + 1)) * ((21 - year % 19) // 11))
+    weekday = (year + year // 4 + moon + 2 - century + century // 4) % 7
+    offset = moon - weekday
+    month = 3 + (offset + 40) // 44
+    return date(year, month, offset + 28 - 31 * (month // 4))
+
+
+def _thanksgiving(year: int) -> date:
+    first = date(year, 11, 1)
+    return first + timedelta(days=(3 - first.weekday()) % 7 + 21)
+
+
+_MOVING_HOLIDAYS: dict[str, Callable[[int], date]] = {
+    "easter": _easter,
+    "easter sunday": _easter,
+    "good friday": lambda year: _easter(year) - timedelta(days=2),
+    "easter monday": lambda year: _easter(year) + timedelta(days=1),
+    "thanksgiving": _thanksgiving,
+}
+_HOLIDAY = "|".join(sorted([*_FIXED_HOLIDAYS, *_MOVING_HOLIDAYS], key=len, reverse=True))
+
+_EXACT = (
+    rf"(?:the )?(?:\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})|(?:{_MONTH}) (?:the )?\d{{1,2}}"
+    r"(?:st|nd|rd|th)?)(?: (?:in |of )?(?:the year )?\d{4})?|\d{4}-\d{2}-\d{2}"
+)
+_RELATIVE = (
+    r"today|tomorrow|yesterday|(?:the )?day after tomorrow|(?:the )?day before yesterday"
+    r"|in (?:\d+|an?) (?:days?|weeks?|years?)(?: time)?|(?:\d+|an?) (?:days?|weeks?|years?) from (?:now"
+    r"|today)"
+    rf"|(?:\d+|an?) (?:days?|weeks?|years?) ago|(?:next|this|last|coming) (?:{_DAY})"
+)
+_WHEN = rf"(?:{_EXACT}|{_RELATIVE}|(?:the )?(?:next )?(?:{_HOLIDAY})(?: (?:this|next) year| (?:in )?\d{{4}})?)"
+_AGO = r"(?:\d+|an?) (?:days?|weeks?|years?) ago"
+
+_Found = re.Match[str]
+
+
+def spoken_time(now: datetime) -> str:
+    return f"{now.hour % 12 or 12}:{now.minute:02} {'AM' if now.hour < 12 else 'PM'}"
+
+
+def spoken_date(day: date) -> str:
+    return f"{day:%A}, {day.day} {day:%B} {day.year}"
+
+
+def _time(_: _Found, now: datetime) -> str:
+    return f"It is {spoken_time(now)}."
+
+
+def _time_elsewhere(found: _Found, now: datetime) -> str:
+    place = found["place"]
+    zone = _zone_of(place)
+    name = place.title() if zone is not None and place not in ("utc", "gmt") else place.upper()
+    if zone is None:
+        return f"I do not know the time zone of {place.title()}. Here it is {spoken_time(now)}."
+    there = now.astimezone(zoneinfo.ZoneInfo(zone))
+    other = f" on {there:%A}" if there.date() != now.date() else ""
+    return f"In {name} it is {spoken_time(there)}{other}."
+
+
+def _today(_: _Found, now: datetime) -> str:
+    return f"Today is {spoken_date(now.date())}."
+
+
+def _weekday_today(_: _Found, now: datetime) -> str:
+    return f"Today is {now:%A}."
+
+
+def _year(_: _Found, now: datetime) -> str:
+    return f"It is {now.year}."
+
+
+def _month(_: _Found, now: datetime) -> str:
+    return f"It is {now:%B}."
+
+
+def _part_of_day(_: _Found, now: datetime) -> str:
+    parts = ((5, "night"), (12, "morning"), (18, "afternoon"), (22, "evening"), (24, "night"))
+    return f"It is {next(name for end, name in parts if now.hour < end)}."
+
+
+def _day_of(found: _Found, now: datetime) -> str | None:
+    when = _date_of(found["when"], now.date())
+    if when is None:
+        return None
+    named, said = _named(found["when"]), spoken_date(when)
+    if when == now.date():
+        return f"Today is {said}."
+    tense = "is" if when > now.date() else "was"
+    if named:
+        return f"{named} {tense} {said}."
+    return f"{when.day} {when:%B} {when.year} {tense} a {when:%A}."
+
+
+def _named(text: str) -> str:
+    """How the answer calls the date; empty if the question gave the date itself."""
+    if re.fullmatch(_EXACT, text):
+        return ""
+    name = re.sub(r"^the |^next (?=new|val|ind|hal|chr|box|eas|goo|tha)|^in ", "", text)
+    name = re.sub(r" (?:this|next) year$| (?:in )?\d{4}$", "", name)
+    if name in _FIXED_HOLIDAYS or name in _MOVING_HOLIDAYS:
+        return name.title().replace("Years", "Year's").replace("Valentines", "Valentine's")
+    if weekday := re.search(_DAY, name):
+        name = name.replace(weekday[0], weekday[0].title())
+    return f"The day in {name}" if text.startswith("in ") else name[0].upper() + name[1:]
+
+
+def _until(found: _Found, now: datetime) -> str | None:
+    when = _date_of(found["when"], now.date())
+    if when is None:
+        return None
+    days = (when - now.date()).days
+    name = _named(found["when"]) or f"the {ordinal(when.day)} of {when:%B} {when.year}"
+    if days < 0:
+        return f"That was {_count(-days, 'day')} ago, on {spoken_date(when)}."
+    if days == 0:
+        return "That is today."
+    unit = found["unit"]
+    if unit.startswith("week") and days >= 7:
+        weeks, rest = divmod(days, 7)
+        exact = f" and {_count(rest, 'day')}" if rest else ""
+        return f"It is {_count(weeks, 'week')}{exact} until {name}."
+    if unit.startswith("month") and days > 31:
+        months = (when.year - now.year) * 12 + when.month - now.month - (when.day < now.day)
+        return f"It is about {_count(months, 'month')} until {name}."
+    return f"It is {_count(days, 'day')} until {name}."
+
+
+def _left_in_year(_: _Found, now: datetime) -> str:
+    days = (date(now.year, 12, 31) - now.date()).days
+    return f"There are {_count(days, 'day')} left in {now.year}."
+
+
+def _between(found: _Found, now: datetime) -> str | None:
+    first, last = (_date_of(found[name], now.date()) for name in ("when", "end"))
+    if first is None or last is None:
+        return None
+    if last < first and not re.search(r"\d{4}", found["end"]):
+        last = _date_of(found["end"], first)
+    days = abs(((last or first) - first).days)
+    return f"There are {_count(days, 'day')} between {spoken_date(first)}, and {spoken_date(last or first)}."
+
+
+def _year_in(found: _Found, now: datetime) -> str:
+    return f"It will be {now.year + int(found['number'])}."
+
+
+def _week(_: _Found, now: datetime) -> str:
+    return f"It is week {now.isocalendar().week} of the year."
+
+
+def _since(found: _Found, now: datetime) -> str | None:
+    when = _date_of(found["when"], now.date(), past=True)
+    if when is None or when > now.date():
+        return None
+    return f"It is {_count((now.date() - when).days, 'day')} since {spoken_date(when)}."
+
+
+def _leap(found: _Found, now: datetime) -> str:
+    named = {"this year": now.year, "next year": now.year + 1, "last year": now.year - 1}
+    year = named.get(found["year"]) or int(found["year"])
+    return (
+        f"Yes, {year} is a leap year."
+        if calendar.isleap(year)
+        else f"No, {year} is not a leap year."
+    )
+
+
+def _days_in_month(found: _Found, now: datetime) -> str:
+    name = found["month"]
+    if name in ("this month", "the month"):
+        month, year = now.month, now.year
+    else:
+        month, year = _month_number(name), int(found["year"] or now.year)
+    if month == 2 and not found["year"]:
+        return "February has 28 days, and 29 in a leap year."
+    return f"{calendar.month_name[month]} has {calendar.monthrange(year, month)[1]} days."
+
+
+def _days_in_year(found: _Found, _: datetime) -> str:
+    if found["leap"]:
+        return "A leap year has 366 days."
+    return "A year has 365 days, and a leap year has 366."
+
+
+def _neighbour(found: _Found, _: datetime) -> str | None:
+    name, step = found["name"], -1 if found["side"] in ("before", "precedes") else 1
+    for names in (_DAYS, _MONTHS):
+        if name in names:
+            other = names[(names.index(name) + step) % len(names)]
+            side = "before" if step < 0 else "after"
+            return f"{other.title()} comes {side} {name.title()}."
+    return None
+
+
+def _nth(found: _Found, _: datetime) -> str | None:
+    number = int(found["number"])
+    names = _DAYS if found["kind"] == "day" else _MONTHS
+    if not 1 <= number <= len(names):
+        return None
+    whole = "week" if found["kind"] == "day" else "year"
+    return f"The {ordinal(number)} {found['kind']} of the {whole} is {names[number - 1].title()}."
+
+
+def _born(found: _Found, now: datetime) -> str | None:
+    age = now.year - int(found["year"])
+    if not 0 <= age <= 130:
+        return None
+    return f"Someone born in {found['year']} becomes {age} years old in {now.year}."
+
+
+_RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], ...] = tuple(
+    (re.compile(pattern), function)
+    for pattern, function in (
+        (r"(?:what |what is the |what is your |do you have |have you got |give me )?(?:the )?(?:current "
+         r"|exact |local )?"
+         r"time(?: is it| it is| do we have| do you have| of day is it| is it here| here)?"
+         r"(?: now| right now| at the moment| currently)?|what hour is it|how late is it|got the"
+         r" time", _time),
+        (r"(?:what |what is |do you know )?(?:the )?(?:current )?time(?: is it| it is)?(?: now| right now"
+         r"| currently)? in (?P<place>[a-z' -]+?)(?: now| right now)?", _time_elsewhere),
+        (r"is it (?:morning|afternoon|evening|night)(?: now)?|is it am or pm", _part_of_day),
+        (r"(?:what |what is the |which )?(?:the |today )?(?:current |todays |what is todays )?date(?: is"
+         r" it| it is| today| is today"
+         r"| is it today| do we have| of today| today is)?(?: now| right now| today)?", _today),
+        (r"(?:what|which) (?:day|date) of the month is it|what is today", _today),
+        (r"(?:what |which |what is the )?(?:the )?(?:current )?(?:day(?: of the week)?|weekday)(?: is it|"
+         r" it is| is today"
+         r"| today is| today| do we have)(?: now| today)?|what day are we|what day is it|what is the"
+         r" day", _weekday_today),
+        (r"(?:what|which) (?:day|date)(?: of the week)? (?:is|was|will it be|will be|was it|is it|does)"
+         rf" (?:on )?(?P<when>{_WHEN})(?: be| on| fall on)?", _day_of),
+        (rf"(?:what|which) (?:day|date|weekday)(?: of the week)? (?:is|was|will|does|did|were) (?:on )?"
+         rf"(?P<when>{_WHEN})"
+         r"(?: be| on| fall on| fall)?", _day_of),
+        (rf"what is the (?:day|date) (?:of |on )?(?P<when>{_WHEN})", _day_of),
+        (rf"what (?:is|was) (?P<when>{_RELATIVE})s? (?:date|day)", _day_of),
+        (rf"(?:when|what day) is (?P<when>(?:the )?(?:next )?(?:{_HOLIDAY})(?: (?:this|next) year| (?:in"
+         rf" )?\d{{4}})?)", _day_of),
+        (r"(?:what |which |what is the )?(?:the )?(?:current )?year(?: is it| it is| are we in| is this|"
+         r" do we have)?"
+         r"(?: now| right now)?", _year),
+        (r"(?:what |which |what is the )?(?:the )?(?:current )?month(?: is it| it is| are we in| is this|"
+         r" do we have)?"
+         r"(?: now| right now)?", _month),
+        (r"how (?:many|much) (?P<unit>days|weeks|months) (?:is it |are there |are left |left |do we have "
+         r"|remain |to go )*"
+         rf"(?:until|till|to|before|away is) (?:it is )?(?P<when>{_WHEN})", _until),
+        (rf"how (?P<unit>long) (?:is it |do we have |does it take |will it be )*(?:until|till|to|before) "
+         rf"(?:it is )?(?P<when>{_WHEN})", _until),
+        (rf"(?P<unit>days) (?:until|till|to) (?P<when>{_WHEN})", _until),
+        (rf"how (?:many days|long) (?:ago (?:was|is)|(?:is it |has it been |have passed )?since) "
+         rf"(?P<when>{_WHEN})", _since),
+        (r"how many days (?:are |is )?(?:there )?(?:left|remaining|remain) (?:in|of) (?:this|the)"
+         r" year", _left_in_year),
+        (rf"how many days (?:are |is it )?(?:there )?(?:between|from) (?P<when>{_WHEN}) (?:and|to|until) "
+         rf"(?P<end>{_WHEN})", _between),
+        (r"what year will it be in (?P<number>\d{1,4}) years", _year_in),
+        (r"(?:what|which) (?:calendar )?week(?: number)?(?: of the year)? (?:is it|is this|do we have|are"
+         r" we in)", _week),
+        (r"(?:is|was|will) (?P<year>\d{4}|this year|next year|last year) (?:be )?a leap year", _leap),
+        (rf"how many days (?:are |are there |does |do |has |is |there )*(?:in )?(?P<month>{_MONTH}|this"
+         rf" month|the month)"
+         r"(?: (?P<year>\d{4}))?(?: have)?", _days_in_month),
+        (r"how many days (?:are |are there |does |do |there )*(?:in )?(?:a |the |one |1 )?(?P<leap>leap"
+         r" )?year(?: have)?", _days_in_year),
+        (rf"(?:what|which) (?:day|month)?(?: of the (?:week|year))? ?(?:comes|is|follows|precedes|goes) "
+         rf"(?:right |just |directly )?"
+         rf"(?P<side>after|before|precedes|)? ?(?P<name>{_DAY}|{'|'.join(_MONTHS)})", _neighbour),
+        (r"(?:what|which) is the (?P<number>\d+)(?:st|nd|rd|th) (?P<kind>day|month) of the (?:week"
+         r"|year)", _nth),
+        (r"how old (?:is|would be|will be|am|are) (?:someone|somebody|a person|i|you)(?: who (?:was|is"
+         r"|were))? (?:if (?:i|he|she|they) (?:was|were) )?"
+         r"born in (?P<year>\d{4})(?: this year)?", _born),
+    )
+)  # fmt: skip
+
+
+def answer_date(text: str, now: datetime) -> str | None:
+    """The answer to a question about time and dates; `text` is lower case, with numbers in digits."""
+    text = re.sub("^on (?=what|which)", "", with_ordinals(text).replace("'", ""))
+    text = re.sub(
+        r"\b(?:my|the|her|his|our) [a-z]+(?: party)? on (?=[a-z]+ \d|the \d|\d)", "", text
+    )
+    for pattern, function in _RULES:
+        if (found := pattern.fullmatch(text)) and (answer := function(found, now)):
+            return answer
+    return None
+
+
+def _date_of(text: str, today: date, *, past: bool = False) -> date | None:
+    """The date that `text` (as in `_WHEN`) names; without a year, the next one, or the last one."""
+    text = re.sub(r"^the |^next (?=new|val|ind|hal|chr|box|eas|goo|tha)", "", text)
+    if re.fullmatch(_RELATIVE, text):
+        return _relative(text, today)
+    try:
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+            return date.fromisoformat(text)
+        named = re.search(r"\b\d{4}$", text)
+        year = int(named[0]) if named else today.year + ("next year" in text)
+        name = re.sub(r" (?:this|next) year$| (?:in )?\d{4}$", "", text)
+        dated = _in_year(name, year)
+        if (
+            not named
+            and not re.search("(?:this|next) year$", text)
+            and (dated > today if past else dated < today)
+        ):
+            dated = _in_year(name, year + (-1 if past else 1))
+    except ValueError:  # the 31st of June
+        return None
+    return dated
+
+
+def _in_year(name: str, year: int) -> date:
+    if name in _MOVING_HOLIDAYS:
+        return _MOVING_HOLIDAYS[name](year)
+    if name in _FIXED_HOLIDAYS:
+        return date(year, *_FIXED_HOLIDAYS[name])
+    day, month = re.search(r"\d+", name), re.search(_MONTH, name)
+    if day is None or month is None:
+        raise ValueError(name)
+    return date(year, _month_number(month[0]), int(day[0]))
+
+
+def _relative(text: str, today: date) -> date | None:
+    fixed = {"today": 0, "tomorrow": 1, "yesterday": -1, "day after tomorrow": 2,
+             "day before yesterday": -2}  # fmt: skip
+    if text in fixed:
+        return today + timedelta(days=fixed[text])
+    if weekday := re.search(_DAY, text):
+        ahead = (_DAYS.index(weekday[0]) - today.weekday()) % 7
+        return today + timedelta(days=ahead - 7 if text.startswith("last") else ahead or 7)
+    count = re.search(r"\d+", text)
+    number = int(count[0]) if count else 1
+    number = -number if text.endswith("ago") else number
+    try:
+        if "year" in text:
+            return today.replace(year=today.year + number)
+        return today + timedelta(days=number * (7 if "week" in text else 1))
+    except (ValueError, OverflowError):  # the 29th of February, or beyond the calendar
+        return None
+
+
+def _month_number(name: str) -> int:
+    return next(number for number, month in enumerate(_MONTHS, 1) if month.startswith(name[:3]))
+
+
+def _count(number: int, unit: str) -> str:
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
+@functools.cache
+def _zones_of_cities() -> dict[str, str]:
+    """The city in each IANA name: `new york` of America/New_York."""
+    names = sorted(zoneinfo.available_timezones())
+    return {
+        name.rpartition("/")[2].replace("_", " ").lower(): name for name in names if "/" in name
+    }
+
+
+def _zone_of(place: str) -> str | None:
+    place = place.strip()
+    zone = _CITY_ZONES.get(place) or _zones_of_cities().get(place)
+    return zone if zone in zoneinfo.available_timezones() else None

@@ -1,0 +1,36 @@
+"""A question in the form that the rules expect."""
+
+from __future__ import annotations
+
+import re
+
+from antiphon.inference_worker.engines.local.rules.numbers import with_digits
+
+_TYPOGRAPHY = str.maketrans(
+    {"’": "'", "‘": "'", "“": '"', "”": '"', "\u00a0": " ", "°": " degrees "}
+)
+_CONTRACTIONS = (
+    (re.compile(r"\b(what|who|how|where|when|it|that|there|here|name)'?s\b(?! name)"), r"\1 is"),
+    (re.compile(r"\blet'?s\b"), "let us"),
+    (re.compile(r"\b(you|we|they|what|who)'re\b"), r"\1 are"),
+    (re.compile(r"\bi'?m\b"), "i am"),
+    (re.compile(r"\b(i|you|we|they)'ve\b"), r"\1 have"),
+    (re.compile(r"\b(i|you|it|what|how)'ll\b"), r"\1 will"),
+    (re.compile(r"\b(i|you)'d\b"), r"\1 would"),
+    (re.compile(r"\bcan'?t\b|\bcan not\b"), "cannot"),
+    (re.compile(r"\b(do|does|did|is|are|was|will|could|would|have|should)n'?t\b"), r"\1 not"),
+    (re.compile(r"\bwon'?t\b"), "will not"),
+    (re.compile(r"\bokay\b"), "ok"),
+    (re.compile(r"\bgood-bye\b"), "goodbye"),
+    (re.compile(r"\bgonna\b"), "going to"),
+)
+
+
+def plain(text: str) -> str:
+    """`text` in lower case, without contractions and punctuation, with numbers in digits."""
+    text = text.translate(_TYPOGRAPHY).lower().replace('"', " ")
+    for pattern, written in _CONTRACTIONS:
+        text = pattern.sub(written, text)
+    text = with_digits(text)
+    text = re.sub(r"(?<![\d])\.|\.(?!\d)|[,;:!?…]", " ", text)
+    return " ".join(text.split())

@@ -1,0 +1,160 @@
+"""Conversions between units: "how many kilometres are five miles", "100 °F in Celsius"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from antiphon.inference_worker.engines.local.rules.numbers import is_rounded, said
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """`size` is in the base unit of `kind`. `zero` is the unit's zero in it, of temperatures only."""
+
+    kind: str
+    one: str
+    many: str
+    size: Fraction
+    zero: Fraction = Fraction(0)
+
+
+_TABLE = """
+length|millimetre|millimetres|0.001|mm,millimeter,millimeters
+length|centimetre|centimetres|0.01|cm,centimeter,centimeters
+length|metre|metres|1|m,meter,meters
+length|kilometre|kilometres|1000|km,kms,kilometer,kilometers
+length|inch|inches|0.0254|in
+length|foot|feet|0.3048|ft
+length|yard|yards|0.9144|yd,yds
+length|mile|miles|1609.344|mi
+length|nautical mile|nautical miles|1852|
+mass|milligram|milligrams|0.000001|mg
+mass|gram|grams|0.001|g,gramme,grammes
+mass|kilogram|kilograms|1|kg,kgs,kilo,kilos
+mass|tonne|tonnes|1000|metric ton,metric tons
+mass|ounce|ounces|0.028349523125|oz
+mass|pound|pounds|0.45359237|lb,lbs
+mass|stone|stone|6.35029318|
+volume|millilitre|millilitres|0.001|ml,milliliter,milliliters
+volume|centilitre|centilitres|0.01|cl,centiliter,centiliters
+volume|litre|litres|1|l,liter,liters,leaders
+volume|teaspoon|teaspoons|0.00492892159375|tsp
+volume|tablespoon|tablespoons|0.01478676478125|tbsp
+volume|fluid ounce|fluid ounces|0.0295735295625|fl oz
+volume|cup|cups|0.2365882365|
+volume|pint|pints|0.473176473|
+volume|quart|quarts|0.946352946|
+volume|gallon|gallons|3.785411784|us gallon,us gallons
+area|square metre|square metres|1|square meter,square meters,sqm
+area|square foot|square feet|0.09290304|sq ft,sqft
+area|acre|acres|4046.8564224|
+area|hectare|hectares|10000|ha
+area|square kilometre|square kilometres|1000000|square kilometer,square kilometers
+area|square mile|square miles|2589988.110336|
+speed|kilometre per hour|kilometres per hour|1|km/h,kmh,kph,kilometers per hour,kilometers an hour
+speed|mile per hour|miles per hour|1.609344|mph,miles an hour
+speed|metre per second|metres per second|3.6|m/s,meters per second
+speed|knot|knots|1.852|
+time|millisecond|milliseconds|0.001|ms
+time|second|seconds|1|sec,secs
+time|minute|minutes|60|min,mins
+time|hour|hours|3600|hr,hrs
+time|day|days|86400|
+time|week|weeks|604800|
+time|year|years|31536000|
+time|decade|decades|315360000|
+time|century|centuries|3153600000|
+data|bit|bits|1|
+data|byte|bytes|8|
+data|kilobyte|kilobytes|8000|kb
+data|megabyte|megabytes|8000000|mb
+data|gigabyte|gigabytes|8000000000|gb
+data|terabyte|terabytes|8000000000000|tb
+calendar|month|months|1|
+"""
+
+
+def _read_table() -> dict[str, _Unit]:
+    units: dict[str, _Unit] = {}
+    for line in _TABLE.strip().splitlines():
+        kind, one, many, size, others = line.split("|")
+        unit = _Unit(kind, one, many, Fraction(size))
+        names = [one, many, *others.split(",")]
+        units |= dict.fromkeys([name for name in names if name], unit)
+    celsius = _Unit("temperature", "degree Celsius", "degrees Celsius", Fraction(1))
+    fahrenheit = _Unit(
+        "temperature", "degree Fahrenheit", "degrees Fahrenheit", Fraction(5, 9), Fraction(-160, 9)
+    )
+    kelvin = _Unit("temperature", "kelvin", "kelvin", Fraction(1), Fraction("-273.15"))
+    for short, unit in (("c", celsius), ("f", fahrenheit), ("k", kelvin)):
+        name = {"c": "celsius", "f": "fahrenheit", "k": "kelvin"}[short]
+        names = [name, f"degrees {name}", f"degree {name}", f"degrees {short}"]
+        units |= dict.fromkeys([*names, *((short,) if short != "k" else ())], unit)
+    units |= dict.fromkeys(("centigrade", "degrees centigrade"), celsius)
+    return units
+
+
+_UNITS = _read_table()
+_YEAR = _Unit("calendar", "year", "years", Fraction(12))
+_NAME = "|".join(sorted((re.escape(name) for name in _UNITS), key=len, reverse=True))
+_COUNT = r"(-?\d+(?:\.\d+)?|minus \d+(?:\.\d+)?|an?|one|half an?|the)"
+_QUANTITY = rf"(?:{_COUNT}\s*)?({_NAME})(?:(?: and)? (\d+(?:\.\d+)?)\s*({_NAME})?)?"
+_CONVERT = re.compile(
+    rf"(?:convert|change|what is|what are|how much is|how much are|how long is|how far is|how tall"
+    rf" is|how heavy is|how hot is|how cold is|how fast is|express)?\s*{_QUANTITY}"
+    rf" (?:in|to|into|as|equals how many|is how many|are how many) (?:the )?({_NAME})"
+)
+_HOW_MANY = re.compile(
+    rf"(?:how many|how much|number of|what is the number of) ({_NAME})"
+    rf"(?: is| are| in| does| do| make| makes| there| equal| equals| to| per| fit| go| into| of| that)*"
+    rf" {_QUANTITY}(?: have| has| contain| last| in it| long| equal| make)?"
+)
+
+
+def answer_conversion(text: str) -> str | None:
+    """The answer to a question for a conversion; `text` is lower case, with numbers in digits."""
+    if found := _CONVERT.fullmatch(text):
+        count, name, more, other, target = found.groups()
+    elif found := _HOW_MANY.fullmatch(text):
+        target, count, name, more, other = found.groups()
+    else:
+        return None
+    source, wanted = _UNITS[name], _UNITS[target]
+    if {source.kind, wanted.kind} == {"time", "calendar"} and "year" in (source.one, wanted.one):
+        source, wanted = (_YEAR if unit.one == "year" else unit for unit in (source, wanted))
+    if source is wanted or source.kind != wanted.kind:
+        return None
+    amount = _amount(count)
+    base = source.zero + amount * source.size
+    spoken = _quantity(amount, source)
+    if more is not None:
+        part = _UNITS[other] if other else _below(source)
+        if part is None or part.kind != source.kind:
+            return None
+        base += Fraction(more) * part.size
+        spoken += f" and {_quantity(Fraction(more), part)}"
+    value = (base - wanted.zero) / wanted.size
+    rounded = value if abs(value) < 1 else Fraction(round(value * 100), 100)
+    about = "about " if rounded != value or is_rounded(rounded) else ""
+    verb = "is" if amount == 1 and more is None else "are"
+    return f"{spoken[0].upper()}{spoken[1:]} {verb} {about}{_quantity(rounded, wanted)}."
+
+
+def _amount(count: str | None) -> Fraction:
+    if count is None or count in ("a", "an", "one", "the"):
+        return Fraction(1)
+    if count.startswith("half"):
+        return Fraction(1, 2)
+    return Fraction(count.replace("minus ", "-"))
+
+
+def _quantity(amount: Fraction, unit: _Unit) -> str:
+    return f"{said(amount)} {unit.one if amount == 1 else unit.many}"
+
+
+def _below(unit: _Unit) -> _Unit | None:
+    """The unit of the second number in "six feet two"."""
+    name = {"foot": "inch", "pound": "ounce", "stone": "pound", "hour": "minute"}.get(unit.one)
+    return _UNITS[name] if name else None

@@ -1,0 +1,62 @@
+"""What a session knows besides its model: the assistant's name, the clock and its limits."""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections.abc import Sequence
+from datetime import datetime
+
+from antiphon import __version__
+from antiphon.inference_worker.engines.local.dialogue import GREETED, LlmMessage
+from antiphon.inference_worker.engines.local.guard import cleaned
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.rules.answer import answer
+from antiphon.inference_worker.engines.local.rules.dates import spoken_date
+from antiphon.inference_worker.engines.local.rules.table import NAME, Situation
+
+_OTHER_NAME = re.compile(
+    rf"\b(?i:your name is|you are called|you are named|call yourself|you play|act as)\s+(?!{NAME})\S"
+    rf"|\b[Yy]ou(?: are|'re) (?!{NAME})(?:Dr\.? |Mr\.? |Ms\.? |Mrs\.? )?[A-Z]\w+"
+)
+
+
+class SelfKnowledge:
+    """Extends the prompt of a session and answers by rule. Without `rules` it does neither."""
+
+    def __init__(self, options: LocalOptions, system_prompt: str, time_zone: str) -> None:
+        self._options = options
+        self._zone = zoneinfo.ZoneInfo(time_zone) if time_zone else None
+        self._persona = bool(_OTHER_NAME.search(system_prompt))
+
+    def now(self) -> datetime:
+        """The client's time, or the server's if the client did not say its time zone."""
+        return datetime.now(self._zone).astimezone(self._zone)
+
+    def prompt(self, system_prompt: str) -> str:
+        """`system_prompt` after one sentence each of name, date and limits.
+
+        It has no time of day: the model would read the whole prompt again after each minute.
+        """
+        if not self._options.rules_apply:
+            return system_prompt
+        name = "" if self._persona else f"You are {NAME}, a small voice assistant. "
+        limits = "You do not know the weather, the news or prices."
+        return f"{name}Today is {spoken_date(self.now())}. {limits} {system_prompt}".rstrip()
+
+    def answer(self, messages: Sequence[LlmMessage]) -> str | None:
+        """The answer by rule to the last of `messages`, None if the model answers."""
+        if not self._options.rules_apply or messages[-1]["role"] != "user":
+            return None
+        before = messages[:-1]
+        spoken = [message["content"] for message in before if message["role"] == "assistant"]
+        greeting = str(messages[0]["content"]).partition(GREETED)[2].removesuffix('"')
+        situation = Situation(
+            self.now(),
+            __version__,
+            tuple(message["content"] for message in before if message["role"] == "user"),
+            spoken[-1] if spoken else greeting,
+            persona=self._persona,
+        )
+        text = answer(str(messages[-1]["content"]), situation)
+        return cleaned(text) if text and self._options.filter_obscene else text
