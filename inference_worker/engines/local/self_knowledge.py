@@ -45,18 +45,20 @@ class SelfKnowledge:
         return f"{name}Today is {spoken_date(self.now())}. {limits} {system_prompt}".rstrip()
 
     def answer(self, messages: Sequence[LlmMessage]) -> str | None:
-        """The answer by rule to the last of `messages`, None if the model answers."""
-        if not self._options.rules_apply or messages[-1]["role"] != "user":
+        """The answer by rule to the last of `messages`, None if the model answers, as with a picture."""
+        last = messages[-1]
+        asks = last["role"] == "user" and isinstance(last["content"], str)
+        if not self._options.rules_apply or not asks:
             return None
         before = messages[:-1]
-        spoken = [message["content"] for message in before if message["role"] == "assistant"]
+        spoken = [str(message["content"]) for message in before if message["role"] == "assistant"]
         greeting = str(messages[0]["content"]).partition(GREETED)[2].removesuffix('"')
         situation = Situation(
             self.now(),
             __version__,
-            tuple(message["content"] for message in before if message["role"] == "user"),
+            tuple(str(message["content"]) for message in before if message["role"] == "user"),
             spoken[-1] if spoken else greeting,
             persona=self._persona,
         )
-        text = answer(str(messages[-1]["content"]), situation)
+        text = answer(last["content"], situation)
         return cleaned(text) if text and self._options.filter_obscene else text
