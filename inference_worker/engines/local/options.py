@@ -94,7 +94,9 @@ class LocalOptions(BaseModel):
     @property
     def rules_apply(self) -> bool:
         """`rules` if set, else True for the bundled model."""
-        return self.model_path is self.llm_url is None if self.rules is None else self.rules
+        if self.rules is not None:
+            return self.rules
+        return self.model_path is None and self.llm_url is None
 
     @property
     def language(self) -> str:
