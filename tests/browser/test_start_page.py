@@ -137,7 +137,7 @@ async def test_browsers_can_install_the_pages_as_an_app(visitor: Visitor) -> Non
     found = await browser.send("Page.getAppManifest")
     assert found["errors"] == []
     manifest = json.loads(found["data"])
-    assert (manifest["start_url"], manifest["display"]) == ("/", "standalone")
+    assert (manifest["start_url"], manifest["display"]) == ("./", "standalone")
     touch_icon = await page.locator("link[rel=apple-touch-icon]").get_attribute("href")
     for path in (touch_icon, *(icon["src"] for icon in manifest["icons"])):
         answer = await page.request.get(urljoin(page.url, path))

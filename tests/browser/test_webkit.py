@@ -30,7 +30,7 @@ _MAIN_PARTS = {
     "/half_duplex": ("button", "Start conversation"),
     "/turnbased": ("textarea", "Your message"),
     "/admin": ("h2", "Workers"),
-    "/docs": ("h1", "Antiphon"),
+    "/docs": ("h1", "API"),
     "/nothing": ("h1", "Page not found"),
 }
 """The selector and the text of a part of each page that its script builds."""

@@ -22,7 +22,7 @@ from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.speech import Clause
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.inference_worker.engines.processor import AnsweringView
-from antiphon.inference_worker.engines.types import Delta
+from antiphon.inference_worker.engines.types import Delta, EngineError
 from antiphon.shared_schemas.audio import SILENCE
 from antiphon.shared_schemas.config import GenerationConfig, TtsConfig
 from antiphon.shared_schemas.unit_result import TokenUsage
@@ -93,15 +93,20 @@ class LocalAnswer:
         with closing(
             spoken_pieces(generation) if self._says_faults else iter(generation)
         ) as pieces:
-            for piece in pieces:
-                if self._ended.is_set():
-                    return
-                tokens += 1
-                if text := self._guard.feed(piece):
+            try:
+                for piece in pieces:
+                    if self._ended.is_set():
+                        return
+                    tokens += 1
+                    if text := self._guard.feed(piece):
+                        yield text, tokens
+                        tokens = 0
+                    if self._guard.ended:
+                        return
+            except EngineError:
+                if text := self._guard.flush():
                     yield text, tokens
-                    tokens = 0
-                if self._guard.ended:
-                    return
+                raise
         if not self._ended.is_set() and (text := self._guard.flush()):
             yield text, tokens
 

@@ -19,8 +19,10 @@ _OBSCENE = re.compile(
 )
 """Whole words: "Scunthorpe", "cockpit" and "Dickens" are none of them."""
 
-_WORD = re.compile(r"\s*\S+(?=\s)")
-"""With the space before it: a text that another worker continues does not end with one."""
+_WORD = re.compile(r"\s*\S+(?:\n|(?=\s))")
+"""With the space before it, because a text that another worker continues does not end with one. The end of
+its line belongs to it: it ends a clause.
+"""
 _SENTENCE_END = re.compile(r"[.!?][\"')*_]*\s*$")
 
 
@@ -67,7 +69,7 @@ class AnswerGuard:
             self.ended = True
             space = " " if self._words else ""
             return f"{self._release()}{space}{CLOSING}"
-        if "\n" in word:
+        if word.lstrip(" ").startswith("\n"):
             self._sentence = []
         if plain and not self._in_code:  # programs repeat themselves
             self._words.append(plain)
@@ -76,7 +78,7 @@ class AnswerGuard:
                 self.ended = True
                 return ""
         self._held += word
-        if _SENTENCE_END.search(word):
+        if word.endswith("\n") or _SENTENCE_END.search(word):
             self._sentence = []
         return "" if self._begins_like_repeated() else self._release()
 
