@@ -1,21 +1,25 @@
-"""Synthesises the edge's bundled reference voices: `python tools/make_voices.py`.
+"""Synthesises the edge's reference voices and samples of the voices of `local`: `python tools/make_voices.py`.
 
-The repository contains the result; this script documents how it was made with eSpeak NG.
+The repository contains the results; this script documents how they were made with eSpeak NG and Kokoro.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import soundfile
 import soxr
 
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.speech import Clause, Word
 from antiphon.inference_worker.engines.local.voices.espeak import espeak
-from antiphon.shared_schemas.audio import INPUT_RATE, to_pcm16
+from antiphon.inference_worker.engines.local.voices.speaker import Voices
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
 
-FOLDER = Path(__file__).resolve().parent.parent / "edge" / "assets" / "ref_audio"
+ASSETS = Path(__file__).resolve().parent.parent / "edge" / "assets"
 PEAK = 0.7
 
 VOICES = {
@@ -34,23 +38,67 @@ VOICES = {
 """By file name: eSpeak's voice, words per minute, text."""
 
 
-def main(folder: Path = FOLDER) -> None:
+SAMPLE = ("Hello, I am {name}.", "How can I help you?")
+"""The sentences of a sample."""
+
+PAUSE_S = 0.3
+"""Between its sentences."""
+
+QUALITY = 0.7
+"""For libsndfile, from 1 (48 kbit/s) to 0."""
+
+
+def main() -> None:
+    make_reference_voices(ASSETS / "ref_audio")
+    make_samples(ASSETS / "voice_samples")
+
+
+def make_reference_voices(folder: Path) -> None:
     """Writes 16 kHz mono 16-bit WAV files."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, (voice, pace, text) in VOICES.items():
         samples = speak(text, voice, pace)
         soundfile.write(folder / f"{name}.wav", to_pcm16(samples), INPUT_RATE, subtype="PCM_16")
-        sys.stdout.write(f"{name}: {len(samples) / INPUT_RATE:.1f} s\n")
+        report(name, samples, INPUT_RATE)
 
 
-def speak(text: str, voice: str, pace: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """Float32 mono at 16 kHz, with the loudness of speech into a microphone."""
+def make_samples(folder: Path) -> None:
+    """Writes a 24 kHz mono MP3 file for each voice that sessions choose by name.
+
+    All browsers play MP3.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    options = LocalOptions()
+    voices = Voices.load(options.voice, options.words_per_minute)
+    pause = np.zeros(round(PAUSE_S * OUTPUT_RATE), np.float32)
+    for entry in voices.entries:
+        voice = voices.by_id[entry.id]  # not a `Speaker`, which takes eSpeak on a busy machine
+        clauses = [clause(text.format(name=entry.name)) for text in SAMPLE]
+        first, second = (voice.speak(one, time.perf_counter()).audio for one in clauses)
+        samples = loud(np.concatenate([first, pause, second]))
+        file = folder / f"{entry.id}.mp3"
+        soundfile.write(file, samples, OUTPUT_RATE, format="MP3", compression_level=QUALITY)
+        report(entry.id, samples, OUTPUT_RATE)
+
+
+def speak(text: str, voice: str, pace: int) -> Samples:
+    """Float32 mono at 16 kHz."""
     engine = espeak()
     pcm = np.concatenate(engine.synthesise(text, voice, pace).pcm).astype(np.float32)
-    sound: np.ndarray[tuple[int], np.dtype[np.float32]] = soxr.resample(
-        pcm, engine.sample_rate, INPUT_RATE
-    ).astype(np.float32)
+    return loud(soxr.resample(pcm, engine.sample_rate, INPUT_RATE).astype(np.float32))
+
+
+def clause(text: str) -> Clause:
+    return Clause(tuple(Word(word, 1) for word in text.split()), ends_sentence=True)
+
+
+def loud(sound: Samples) -> Samples:
+    """With the loudness of speech into a microphone."""
     return sound * np.float32(PEAK / np.abs(sound).max())
+
+
+def report(name: str, samples: Samples, rate: int) -> None:
+    sys.stdout.write(f"{name}: {len(samples) / rate:.1f} s\n")
 
 
 if __name__ == "__main__":

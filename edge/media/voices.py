@@ -31,6 +31,7 @@ DOCUMENTED_VOICE = "ref_minicpm_signature.wav"
 """The voice in the protocol's examples; if the file is missing, the default voice replaces it."""
 
 _FOLDER = "ref_audio"
+_SAMPLES_FOLDER = "voice_samples"
 _FIELD = "ref_audio_path"
 _MAX_BUNDLED_S = 60.0
 _MAX_CHANNELS = 8
@@ -58,6 +59,12 @@ def bundled_sound(assets: Path, path: str) -> VoiceSound:
     """A bundled WAV for playback in a page; `path` as in `find_bundled_voice`. Raises InvalidInput."""
     file = find_bundled_voice(assets, path, "", "path")
     return voice_sound(file.name, decode_wav(file.read_bytes(), "ref_audio", _MAX_BUNDLED_S))
+
+
+@cache
+def voice_samples(assets: Path) -> dict[str, Path]:
+    """MP3 files of voices that sessions choose by name, by the voice's id."""
+    return {file.stem: file for file in (assets / _SAMPLES_FOLDER).glob("*.mp3")}
 
 
 def voice_sound(name: str, pcm: bytes) -> VoiceSound:

@@ -1,4 +1,4 @@
-"""What pages offer at the start: reference voices, presets, defaults."""
+"""What pages offer at the start: reference voices, samples of named voices, presets, defaults."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from typing import Annotated
 
 import numpy as np
 from fastapi import APIRouter, Path
+from fastapi.responses import FileResponse
 
 from antiphon.broker.errors import VoicesFull
 from antiphon.edge.errors import HttpError
 from antiphon.edge.media.presets import Presets, PresetSounds, load_presets, preset_sounds
-from antiphon.edge.media.voices import bundled_sound, bundled_voices, read_voice, voice_sound
+from antiphon.edge.media.voices import (
+    bundled_sound,
+    bundled_voices,
+    read_voice,
+    voice_samples,
+    voice_sound,
+)
 from antiphon.edge.routes.deps import (
     NEEDS_REDIS,
     RATE_LIMITED,
@@ -49,7 +56,10 @@ VoiceId = Annotated[str, Path(max_length=64, description="`id` of a listed voice
 
 UPLOAD_PATH = "/api/assets/ref_audio"
 
+_KEPT_A_DAY = {"Cache-Control": "private, max-age=86400"}
+
 router = APIRouter(prefix=UPLOAD_PATH, tags=["voices"], responses=NEEDS_REDIS)
+samples_router = APIRouter(prefix="/api/voices", tags=["voices"])
 presets_router = APIRouter(prefix="/api/presets", tags=["voices"])
 defaults_router = APIRouter(prefix="/api")
 
@@ -107,6 +117,23 @@ async def delete(edge: EdgeDep, voice_id: VoiceId) -> VoiceChange:
     if not await edge.broker.voices.remove(voice_id):
         raise _unknown_voice()
     return VoiceChange(success=True, id=voice_id, message="deleted")
+
+
+class SampleResponse(FileResponse):
+    """A sound that browsers keep."""
+
+    media_type = "audio/mpeg"
+
+
+@samples_router.get(
+    "/{voice_id}/sample", response_class=SampleResponse, responses=problem_responses(404)
+)
+async def sample(edge: EdgeDep, voice_id: VoiceId) -> SampleResponse:
+    """A few words of a voice that `voice` of a session may name."""
+    samples = await asyncio.to_thread(voice_samples, edge.settings.assets_dir)
+    if voice_id not in samples:
+        raise HttpError(404, ErrorCode.NOT_FOUND, "no sample of this voice")
+    return SampleResponse(samples[voice_id], headers=_KEPT_A_DAY)
 
 
 @presets_router.get("", response_model_exclude_unset=True)

@@ -132,6 +132,16 @@ async def test_bundled_voices_are_listed_and_cannot_be_deleted(http: httpx.Async
     assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
 
 
+async def test_samples_of_named_voices(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/api/voices/emma/sample")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "audio/mpeg")
+    assert answer.headers["cache-control"] == "private, max-age=86400"
+    assert soundfile.info(io.BytesIO(answer.content)).format == "MP3"
+    for unknown in ("nobody", "..%2Fref_audio%2Fenglish", "emma.mp3"):
+        refused = await http.get(f"/api/voices/{unknown}/sample")
+        assert (refused.status_code, refused.json()["code"]) == (404, "not_found"), unknown
+
+
 async def test_an_uploaded_voice_is_available_on_every_edge(
     http: httpx.AsyncClient, other: RunningEdge
 ) -> None:

@@ -40,7 +40,7 @@ def _config(recording: str) -> str:
     known = {
         "session_id": [recording],
         "asset_path": ["meta.json", "recording.json"],
-        "voice_id": ["english", "chinese"],
+        "voice_id": ["english", "emma"],
         "mode": ["audio_duplex", "omni"],
         "preset_id": ["assistant_en", "interpreter"],
         "app_id": ["turnbased", "omni"],

@@ -13,8 +13,10 @@ from antiphon.edge.media.voices import (
     find_bundled_voice,
     load_named_voice,
     read_voice,
+    voice_samples,
 )
 from antiphon.edge.settings import SHIPPED_ASSETS, EdgeSettings
+from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK, NATURAL_VOICES
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.wire import MediaBytes
 
@@ -69,3 +71,13 @@ def test_bundled_voices_are_small_and_short() -> None:
     for voice in voices.values():
         assert (SHIPPED_ASSETS / "ref_audio" / voice.filename).stat().st_size < 200_000
         assert 3_000 < voice.duration_ms < 8_000
+
+
+def test_every_named_voice_has_a_small_sample() -> None:
+    samples = voice_samples(SHIPPED_ASSETS)
+    assert set(samples) == {*NATURAL_VOICES, ESPEAK}
+    for file in samples.values():
+        sound = soundfile.info(file)
+        assert (sound.format, sound.channels) == ("MP3", 1)
+        assert 1.5 < sound.duration < 5.0
+        assert file.stat().st_size < 25_000
