@@ -274,7 +274,8 @@ def _mean_unit_ms(counters: dict[str, float]) -> float:
 
 
 def capabilities_of(workers: Iterable[WorkerRow]) -> Capabilities:
-    """What any of these workers can do."""
+    """What any of these workers can do. A worker knows its voices when it has loaded them."""
+    workers = list(workers)
     same: dict[tuple[object, ...], list[WorkerRow]] = {}
     for worker in workers:
         key = (worker.engine, worker.model, worker.kinds, worker.abilities)
@@ -291,9 +292,13 @@ def capabilities_of(workers: Iterable[WorkerRow]) -> Capabilities:
         clones_voices=any(one.clones_voices for one in engines),
         calls_tools=any(one.calls_tools for one in engines),
         greets=bool(talking) and all(one.greets for one in talking),
-        voices=_common_voices([one.voices for one in talking]),
+        voices=_common_voices([one.abilities.voices for one in workers if _may_speak(one)]),
         simulated=bool(engines) and all(one.simulated for one in engines),
     )
+
+
+def _may_speak(worker: WorkerRow) -> bool:
+    return worker.state is not WorkerState.LOADING and bool(worker.kinds - {SessionKind.CHAT})
 
 
 def _engine(workers: Sequence[WorkerRow]) -> EngineCapabilities:

@@ -13,6 +13,7 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
+from antiphon.shared_schemas.named_voices import NamedVoice
 from antiphon.shared_schemas.registry import Abilities
 from antiphon.shared_schemas.states import SessionKind, WorkerState
 from support.control_plane import report
@@ -73,7 +74,8 @@ async def test_capabilities_are_those_of_the_live_engines(
 ) -> None:
     none = (await http.get("/api/capabilities")).json()
     assert (none["model"], none["engines"], none["sees"]) == (None, [], False)
-    small = Abilities(hears=("en",), speaks=("en",), greets=True)
+    emma = NamedVoice(id="emma", name="Emma", language="en-GB", gender="female")
+    small = Abilities(hears=("en",), speaks=("en",), greets=True, voices=(emma,))
     large = Abilities(hears=("en", "zh"), speaks=("zh",), sees=True, clones_voices=True)
     await _reports(broker, "w-1", model="small", abilities=small)
     await _reports(broker, "w-2", model="small", abilities=small)
@@ -84,10 +86,12 @@ async def test_capabilities_are_those_of_the_live_engines(
     await _reports(broker, "w-3", model="large", abilities=large, state=WorkerState.LOADING)
     both = (await http.get("/api/capabilities")).json()
     assert not both["greets"]
-    for kind, all_greet in ((SessionKind.HALF_DUPLEX, False), (SessionKind.CHAT, True)):
+    assert [voice["id"] for voice in both["voices"]] == ["emma"]  # not known while it loads
+    for kind, all_able in ((SessionKind.HALF_DUPLEX, False), (SessionKind.CHAT, True)):
         only = frozenset({kind})
         await _reports(broker, "w-3", model="large", abilities=large, kinds=only)
-        assert (await http.get("/api/capabilities")).json()["greets"] is all_greet
+        found = (await http.get("/api/capabilities")).json()
+        assert (found["greets"], bool(found["voices"])) == (all_able, all_able)
     await _reports(broker, "w-3", model="large", abilities=large, state=WorkerState.LOADING)
     assert (both["model"], both["hears"]) == ("large, small", ["en", "zh"])
     assert (both["sees"], both["clones_voices"], both["calls_tools"]) == (True, True, False)

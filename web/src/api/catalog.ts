@@ -65,6 +65,11 @@ export function voiceAudio(id: string): Promise<VoiceSound> {
   return fetchJson(`${VOICES_PATH}/${encodeURIComponent(id)}`, answers.voiceSound);
 }
 
+/** A few words of one of the engine's voices. */
+export async function voiceSample(id: string): Promise<Blob> {
+  return (await fetchApi(`/api/voices/${encodeURIComponent(id)}/sample`)).blob();
+}
+
 /** Returns the default voice. */
 export function defaultVoice(): Promise<VoiceSound> {
   return fetchJson("/api/default_ref_audio", answers.voiceSound);

@@ -103,9 +103,9 @@ export class Chunker {
 /** The browser cannot decode this file as audio. */
 export class UnreadableAudio extends Error {}
 
-/** Decodes any audio that the browser supports to mono at 16 kHz. Rejects with UnreadableAudio. */
-export async function decodeAudioFile(file: Blob): Promise<Samples> {
-  const context = new OfflineAudioContext(1, 1, INPUT_RATE);
+/** Decodes any audio that the browser supports to mono. Rejects with UnreadableAudio. */
+export async function decodeAudioFile(file: Blob, rate: number = INPUT_RATE): Promise<Samples> {
+  const context = new OfflineAudioContext(1, 1, rate);
   try {
     return mono(await context.decodeAudioData(await file.arrayBuffer()));
   } catch {

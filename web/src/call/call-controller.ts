@@ -3,6 +3,7 @@ import type { Levels } from "../audio/audio-engine.ts";
 import { applyMixer, devices, selectedDevices } from "../audio/audio-settings.ts";
 import { type MediaFile, openMicrophone } from "../audio/capture.ts";
 import { chimeInQueue } from "../audio/chimes.ts";
+import { namedVoice } from "../components/named-voice.ts";
 import { voiceFields } from "../components/voice-list.ts";
 import { DuplexSession, type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";
 import type { Phase, Problem } from "../session/session.ts";
@@ -136,9 +137,10 @@ export class CallController extends TypedEvents<CallEvents> {
       this.#patch({ file, recorded: values.record });
       const { voice: model, speech } = values;
       const voices = clonesVoices() ? await voiceFields({ model, speech }) : {};
+      const named = await namedVoice();
       if (this.kind === "omni" && !file?.hasVideo) await this.openCamera(values);
       if (attempt === this.#attempt) {
-        await this.#begin(values, prepareFields(this.kind, values, voices));
+        await this.#begin(values, prepareFields(this.kind, values, voices, named));
       } else if (this.state.value.sessionState.phase === "idle") this.camera.close(); // the camera opened after the call was cancelled
     } catch (error) {
       if (attempt === this.#attempt) this.#cancel();

@@ -1,4 +1,5 @@
 import "../components/device-select.ts";
+import "../components/named-voice.ts";
 import "../components/preset-selector.ts";
 import "../components/voice-picker.ts";
 import { html, nothing, type TemplateResult } from "lit";
@@ -54,6 +55,7 @@ export function settingsPanel(view: CallView): TemplateResult {
           })
         : nothing
     }
+    <an-named-voice></an-named-voice>
     ${clonesVoices() ? voicePicker(values, change) : nothing}
     <an-own-preset
       .chosen=${values.preset}

@@ -1,3 +1,4 @@
+import "./named-voice.ts";
 import "./part-list.ts";
 import "./preset-selector.ts";
 import "./voice-picker.ts";
@@ -73,6 +74,7 @@ export class InstructionsPanel extends BaseElement {
         ></an-part-list>
       </details>
       ${this.#greeting()}
+      <an-named-voice ?disabled=${this.disabled}></an-named-voice>
       ${clonesVoices() ? this.#voices() : nothing}
     </section>`;
   }

@@ -1,14 +1,11 @@
 import type { VoiceInfo } from "../api/answers.ts";
 import { defaultVoice, deleteVoice, uploadVoice, voiceAudio, voices } from "../api/catalog.ts";
-import { base64FromSamples, INPUT_RATE, type Samples, samplesFromBase64 } from "../audio/pcm.ts";
+import { base64FromSamples, type Samples, samplesFromBase64 } from "../audio/pcm.ts";
 import { Store } from "../state/store.ts";
-import { playAudio, stopAudio } from "./audio-playback.ts";
+import type { Clip } from "./voice-preview.ts";
 
 /** The voices of the server, shared by all pickers. Null until loaded. */
 export const voiceList = new Store<readonly VoiceInfo[] | null>(null);
-
-/** Id of the voice that is being previewed. */
-export const previewedVoice = new Store<string | null>(null);
 
 /** Rejects with ApiError. */
 export async function loadVoices(): Promise<void> {
@@ -37,38 +34,10 @@ export interface PresetVoice {
   readonly samples: Samples;
 }
 
-/** Starts or stops the preview of a voice. Rejects with ApiError if its audio cannot be fetched. */
-export async function togglePreview(
-  id: string,
-  presetVoice: PresetVoice | null = null,
-): Promise<void> {
-  const again = previewedVoice.value === id;
-  stopPreview();
-  if (again) return;
-  previewedVoice.set(id);
-  const ended = (): void => {
-    if (previewedVoice.value === id) previewedVoice.set(null);
-  };
-  try {
-    const { samples, rate } = presetVoice
-      ? { samples: presetVoice.samples, rate: INPUT_RATE }
-      : await audioOf(id);
-    if (previewedVoice.value === id) playAudio(samples, rate, 0, ended);
-  } catch (error) {
-    ended();
-    throw error;
-  }
-}
-
-async function audioOf(id: string): Promise<{ samples: Samples; rate: number }> {
+/** What a voice of the list sounds like. Rejects with ApiError. */
+export async function clipOf(id: string): Promise<Clip> {
   const audio = await (id === DEFAULT_VOICE ? defaultVoice() : voiceAudio(id));
   return { samples: samplesFromBase64(audio.base64), rate: audio.sample_rate };
-}
-
-export function stopPreview(): void {
-  if (previewedVoice.value === null) return;
-  previewedVoice.set(null);
-  stopAudio();
 }
 
 /** Voice fields of the `prepare` message. */

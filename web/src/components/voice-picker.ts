@@ -17,16 +17,21 @@ import { type MicrophoneRecorder, recordMicrophone } from "./audio-recorder.ts";
 import { deviceErrorText } from "./device-select.ts";
 import {
   addVoice,
+  clipOf,
   DEFAULT_VOICE,
   loadVoices,
   type PresetVoice,
-  previewedVoice,
   removeVoice,
-  stopPreview,
-  togglePreview,
   type VoiceSelection,
   voiceList,
 } from "./voice-list.ts";
+import {
+  type Clip,
+  type Preview,
+  playButton,
+  previewedVoice,
+  stopPreview,
+} from "./voice-preview.ts";
 import "./components.css";
 
 const SHORTEST_VOICE_S = 1;
@@ -196,22 +201,15 @@ function inLanguage(voice: VoiceInfo): VoiceInfo {
   return { ...voice, name: names[voice.id] ?? voice.name };
 }
 
-/** Starts or stops the preview of a voice. */
-function playButton(
+/** The preview of a voice of the server, or of the voice that a preset has instead of the default one. */
+function previewOf(
   { id, name }: Pick<VoiceInfo, "id" | "name">,
-  playing: string | null,
   presetVoice: PresetVoice | null = null,
-): TemplateResult {
-  const { voices } = common();
-  const plays = playing === id;
+): Preview {
   const ofPreset = id === DEFAULT_VOICE ? presetVoice : null;
-  return html`<button
-    class="button square listen"
-    aria-label=${plays ? voices.stop : voices.play(name)}
-    @click=${() => togglePreview(id, ofPreset).catch((error: unknown) => showError(error))}
-  >
-    ${icon(plays ? "stop" : "play")}
-  </button>`;
+  const load = async (): Promise<Clip> =>
+    ofPreset ? { samples: ofPreset.samples, rate: INPUT_RATE } : clipOf(id);
+  return { key: id, name, load };
 }
 
 /**
@@ -258,7 +256,7 @@ export class VoiceList extends BaseElement {
       <span class="truncate">${voice.name}</span>
       <span class="row tight still">
         <span class="tiny soft number">${voices.seconds(formatNumber(voice.duration_ms / 1000, 1))}</span>
-        ${playButton(voice, this.#playing.value)}
+        ${playButton(previewOf(voice), this.#playing.value)}
         ${
           voice.source_type === "upload"
             ? html`<button
@@ -340,7 +338,7 @@ export class VoicePicker extends BaseElement {
   #choice(role: keyof VoiceSelection, label: string, hint: string, none: string): TemplateResult {
     const chosen = this.value[role];
     const { voices } = common();
-    return html`<div class="choice">
+    return html`<div class="voice-choice">
       ${select({
         label,
         hint,
@@ -353,7 +351,7 @@ export class VoicePicker extends BaseElement {
         disabled: this.disabled,
         onChange: (id) => this.#change({ [role]: id === "" ? null : id }),
       })}
-      ${playButton(this.#audible(role), this.#playing.value, this.presetVoice)}
+      ${playButton(previewOf(this.#audible(role), this.presetVoice), this.#playing.value)}
     </div>`;
   }
 

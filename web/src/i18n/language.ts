@@ -34,6 +34,11 @@ export function tag(): string {
   return language.value === "zh" ? "zh-CN" : "en";
 }
 
+/** Name of a language or of one of its variants, such as “British English”. */
+export function languageName(code: string): string {
+  return new Intl.DisplayNames(tag(), { type: "language" }).of(code) ?? code;
+}
+
 /** A text, a function that returns a text, or a group of them. */
 export interface Words {
   readonly [name: string]: string | ((...blanks: never[]) => string) | Words;

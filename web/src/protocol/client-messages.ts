@@ -15,6 +15,8 @@ export interface DuplexConfig {
   listen_prob_scale: number;
   chunk_ms: number;
   max_slice_nums: number;
+  /** Id of one of the engine's voices. */
+  voice: string | undefined;
   /** What the model says first. */
   greeting: string;
 }
@@ -69,7 +71,8 @@ export interface HalfDuplexConfig {
     top_p?: number;
     top_k?: number;
   };
-  tts?: { enabled?: boolean };
+  /** `voice`: id of one of the engine's voices. */
+  tts?: { enabled?: boolean; voice?: string | undefined };
   /** What the model says first. */
   greeting?: string;
   session?: { timeout_s?: number };
@@ -123,6 +126,8 @@ export interface ChatRequest {
   tts?:
     | {
         enabled?: boolean;
+        /** Id of one of the engine's voices. */
+        voice?: string | undefined;
         mode?: "default" | "audio_assistant" | "omni" | "audio_roleplay" | "voice_cloning";
         ref_audio_data?: WireAudio | undefined;
         ref_audio_path?: string | undefined;

@@ -4,7 +4,7 @@ import { fetchCapabilities, type Preset } from "../api/catalog.ts";
 import { ApiError, INVALID_ANSWER } from "../api/http.ts";
 import { common } from "../i18n/common.ts";
 import { en } from "../i18n/en.ts";
-import { language, tag } from "../i18n/language.ts";
+import { language, languageName, tag } from "../i18n/language.ts";
 import { Store } from "../state/store.ts";
 import { showError } from "./errors.ts";
 
@@ -22,17 +22,18 @@ export async function loadCapabilities(): Promise<void> {
   if (!watched) {
     watched = true;
     document.addEventListener("visibilitychange", () => {
-      if (!document.hidden) void read();
+      if (!document.hidden) void refreshCapabilities();
     });
   }
   if (capabilities.value !== null) return;
-  loading ??= read().finally(() => {
+  loading ??= refreshCapabilities().finally(() => {
     loading = undefined;
   });
   await loading;
 }
 
-async function read(): Promise<void> {
+/** Loads them again. */
+export async function refreshCapabilities(): Promise<void> {
   try {
     const found = await fetchCapabilities();
     capabilities.set(found.model === null ? null : found);
@@ -104,6 +105,5 @@ export function exampleQuestion(able: Capabilities | null): string {
 }
 
 function names(codes: readonly string[]): string {
-  const known = new Intl.DisplayNames(tag(), { type: "language" });
-  return new Intl.ListFormat(tag()).format(codes.map((code) => known.of(code) ?? code));
+  return new Intl.ListFormat(tag()).format(codes.map(languageName));
 }

@@ -16,6 +16,7 @@ import { allowChimes } from "../../audio/chimes.ts";
 import type { Player } from "../../audio/player.ts";
 import { stopAudio } from "../../components/audio-playback.ts";
 import { adoptPreset } from "../../components/instructions-panel.ts";
+import { namedVoice } from "../../components/named-voice.ts";
 import { type TextLine, transcriptButtons } from "../../components/transcript-text.ts";
 import { type Part, plainText, textPart } from "../../media/parts.ts";
 import type { Answer, ChatEntry, Question } from "../../session/chat-exchange.ts";
@@ -316,11 +317,12 @@ export class ChatPage extends BaseElement {
   async #setup(entries: readonly ChatEntry[]): Promise<ChatSetup> {
     const opening = chatSettings.value.spoken ? this.#openPlayer() : undefined; // needs the user's gesture
     await this.#instructions.complete();
+    const voice = await namedVoice();
     const player = await opening;
     const chosen = chatSettings.value;
     return {
       system: this.#instructions.messageParts,
-      request: chatRequestFields(chosen, this.#instructions, entries),
+      request: chatRequestFields(chosen, this.#instructions, entries, voice),
       exchange: { player, connection: { protocols: socketProtocols() } },
     };
   }

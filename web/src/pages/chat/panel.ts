@@ -31,11 +31,12 @@ export type Detail = ChatChoices["detail"];
 
 const SLICES: Record<Detail, number | undefined> = { auto: undefined, low: 1, medium: 4, high: 9 };
 
-/** Returns the request fields besides the messages. */
+/** Returns the request fields besides the messages. `voice`: one of the engine's voices. */
 export function chatRequestFields(
   chosen: ChatChoices,
   instructions: Instructions,
   said: readonly ChatEntry[],
+  voice: string | undefined,
 ): Omit<ChatRequest, "messages"> {
   const video = said.some((one) => one.role === "user" && one.parts.some(isVideo));
   const slices = SLICES[chosen.detail];
@@ -50,7 +51,7 @@ export function chatRequestFields(
     image: slices === undefined ? undefined : { max_slice_nums: slices },
     omni_mode: video && chosen.videoSound,
     enable_thinking: chosen.thinking,
-    tts: speechWith(chosen, instructions, video),
+    tts: speechWith(chosen, instructions, video, voice),
     record: chosen.record,
   };
 }
@@ -60,14 +61,16 @@ function speechWith(
   { spoken, speech }: ChatChoices,
   { messageParts }: Instructions,
   video: boolean,
+  voice: string | undefined,
 ): ChatRequest["tts"] {
   if (!spoken) return { enabled: false };
   const mode = video ? "omni" : "audio_assistant";
-  if (!clonesVoices()) return { enabled: true, mode };
+  const named: ChatRequest["tts"] = { enabled: true, mode, voice };
+  if (!clonesVoices()) return named;
   const path = voiceList.value?.find(({ id }) => id === speech)?.path;
   const own = messageParts.find((part) => part.type === "audio")?.samples;
-  const voice = path === undefined ? { ref_audio_data: own } : { ref_audio_path: path };
-  return { enabled: true, mode, ...voice };
+  const reference = path === undefined ? { ref_audio_data: own } : { ref_audio_path: path };
+  return { ...named, ...reference };
 }
 
 function isVideo({ type }: { readonly type: string }): boolean {
