@@ -18,7 +18,7 @@ import soxr
 import structlog
 
 from antiphon.edge.media.decode import as_float32, check_peak, read_audio, read_media
-from antiphon.edge.settings import MIB, EdgeSettings
+from antiphon.edge.settings import MIB, SHIPPED_ASSETS, EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.voices import UPLOADED, VoiceInfo, VoiceSound
@@ -31,7 +31,6 @@ DOCUMENTED_VOICE = "ref_minicpm_signature.wav"
 """The voice in the protocol's examples; if the file is missing, the default voice replaces it."""
 
 _FOLDER = "ref_audio"
-_SAMPLES_FOLDER = "voice_samples"
 _FIELD = "ref_audio_path"
 _MAX_BUNDLED_S = 60.0
 _MAX_CHANNELS = 8
@@ -62,9 +61,9 @@ def bundled_sound(assets: Path, path: str) -> VoiceSound:
 
 
 @cache
-def voice_samples(assets: Path) -> dict[str, Path]:
-    """MP3 files of voices that sessions choose by name, by the voice's id."""
-    return {file.stem: file for file in (assets / _SAMPLES_FOLDER).glob("*.mp3")}
+def voice_samples() -> dict[str, Path]:
+    """MP3 files of the voices that sessions choose by name, by the voice's id."""
+    return {file.stem: file for file in (SHIPPED_ASSETS / "voice_samples").glob("*.mp3")}
 
 
 def voice_sound(name: str, pcm: bytes) -> VoiceSound:

@@ -128,9 +128,9 @@ class SampleResponse(FileResponse):
 @samples_router.get(
     "/{voice_id}/sample", response_class=SampleResponse, responses=problem_responses(404)
 )
-async def sample(edge: EdgeDep, voice_id: VoiceId) -> SampleResponse:
+async def sample(voice_id: VoiceId) -> SampleResponse:
     """A few words of a voice that `voice` of a session may name."""
-    samples = await asyncio.to_thread(voice_samples, edge.settings.assets_dir)
+    samples = await asyncio.to_thread(voice_samples)
     if voice_id not in samples:
         raise HttpError(404, ErrorCode.NOT_FOUND, "no sample of this voice")
     return SampleResponse(samples[voice_id], headers=_KEPT_A_DAY)

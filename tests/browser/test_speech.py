@@ -218,15 +218,15 @@ async def _every_chunk_has_a_camera_frame(folder: Path) -> None:
 
 async def test_a_chosen_voice_is_played_and_sent_by_every_page(visitor: Visitor) -> None:
     page = await visitor.open("/audio_duplex", speaks=True)
-    sent = watch_frames(page)
+    sent, call = watch_frames(page), CallPage(page)
+    await call.show("Settings")
     voice = page.get_by_role("combobox", name="Voice", exact=True)
-    await voice.select_option(label="Emma · British English, female")
+    await voice.select_option(label="Emma · British, female")
     async with page.expect_response("**/api/voices/emma/sample") as fetched:
         await page.get_by_role("button", name="Play Emma").click()
     assert (await fetched.value).status == 200
     await expect(page.get_by_role("button", name="Stop playing")).to_be_visible()
     await expect(page.get_by_role("button", name="Play Emma")).to_be_visible()  # to its end
-    call = CallPage(page)
     await call.press("Start call")
     await call.is_in("active")  # the engine has accepted the voice
     assert _voices(sent) == ["emma"]

@@ -55,13 +55,13 @@ export function settingsPanel(view: CallView): TemplateResult {
           })
         : nothing
     }
-    <an-named-voice></an-named-voice>
     ${clonesVoices() ? voicePicker(values, change) : nothing}
     <an-own-preset
       .chosen=${values.preset}
       .content=${() => presetContent(settings)}
       @choose=${({ detail }: CustomEvent<Preset>) => applyPreset(settings, detail)}
     ></an-own-preset>
+    <an-named-voice></an-named-voice>
     ${inputSourceSelect(view)} ${fold(callSettingsStrings().devices, deviceSettings(view))}
     ${isBusy(state) ? nothing : deviceCheck(view)}
     ${fold(callSettingsStrings().talking, talking(values, change))}

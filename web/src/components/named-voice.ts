@@ -31,7 +31,8 @@ function chosen(): NamedVoice | undefined {
 
 function labelOf({ name, language, gender }: NamedVoice): string {
   const { voices } = common();
-  return voices.named(name, languageName(language), voices.genders[gender]);
+  const accents: Readonly<Record<string, string>> = voices.accents;
+  return voices.named(name, accents[language] ?? languageName(language), voices.genders[gender]);
 }
 
 /** The sample of a voice. Without a voice it is not played. */

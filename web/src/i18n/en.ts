@@ -126,6 +126,7 @@ export const en = {
     default: "Default voice",
     noneNamed: "Default",
     named: (name: string, accent: string, gender: string) => `${name} · ${accent}, ${gender}`,
+    accents: { "en-US": "American", "en-GB": "British" },
     genders: { female: "female", male: "male" },
     seconds: (seconds: string) => `${seconds} s`,
     mine: "Uploaded",

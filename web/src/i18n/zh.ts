@@ -125,6 +125,7 @@ export const zh: Translated<typeof en> = {
     default: "默认音色",
     noneNamed: "默认",
     named: (name, accent, gender) => `${name} · ${accent}，${gender}`,
+    accents: { "en-US": "美国口音", "en-GB": "英国口音" },
     genders: { female: "女声", male: "男声" },
     seconds: (seconds) => `${seconds} 秒`,
     mine: "已上传",

@@ -36,7 +36,7 @@ const RECORDED_EN =
 const CALL_EN: HelpTopic = {
   about: [
     "You talk to the model as on a telephone. It listens while it speaks, so you can interrupt it at any time.",
-    "Choose a preset, press “Start call” and allow the microphone. Instructions, voice and devices are in the settings. “Save as preset” there keeps instructions and voices under a name.",
+    "Choose a preset, press “Start call” and allow the microphone. Instructions, voice and devices are in the settings. “Save as preset” there keeps instructions and reference voices under a name.",
   ],
   keys: [
     ["Space", "Mute or unmute"],
@@ -67,7 +67,7 @@ const RECORDED_ZH = "双方的录制，您可以在设置中关闭。有链接�
 const CALL_ZH: HelpTopic = {
   about: [
     "像打电话一样与模型对话。模型说话时也在听，您可以随时打断。",
-    "选择预设，点击“开始通话”并允许使用麦克风。系统提示、音色和设备在设置中，“存为预设”用一个名称保存系统提示和音色。",
+    "选择预设，点击“开始通话”并允许使用麦克风。系统提示、音色和设备在设置中，“存为预设”用一个名称保存系统提示和参考音色。",
   ],
   keys: [
     ["空格", "静音或取消静音"],

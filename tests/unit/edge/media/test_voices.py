@@ -74,7 +74,7 @@ def test_bundled_voices_are_small_and_short() -> None:
 
 
 def test_every_named_voice_has_a_small_sample() -> None:
-    samples = voice_samples(SHIPPED_ASSETS)
+    samples = voice_samples()
     assert set(samples) == {*NATURAL_VOICES, ESPEAK}
     for file in samples.values():
         sound = soundfile.info(file)
