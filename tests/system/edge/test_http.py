@@ -19,7 +19,10 @@ from antiphon.shared_schemas.states import SessionKind, WorkerState
 from support.control_plane import report
 from support.edge_harness import RunningEdge, played_worker, prepared_session, running_edge
 
-FILES = ("/api/sessions/{session_id}/assets/{asset_path}", "/api/sessions/{session_id}/download")
+FILES = (
+    *("/api/sessions/{session_id}/assets/{asset_path}", "/api/sessions/{session_id}/download"),
+    "/api/voices/{voice_id}/sample",
+)
 """Routes whose answer is not JSON."""
 
 

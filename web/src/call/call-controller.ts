@@ -137,10 +137,9 @@ export class CallController extends TypedEvents<CallEvents> {
       this.#patch({ file, recorded: values.record });
       const { voice: model, speech } = values;
       const voices = clonesVoices() ? await voiceFields({ model, speech }) : {};
-      const named = await namedVoice();
       if (this.kind === "omni" && !file?.hasVideo) await this.openCamera(values);
       if (attempt === this.#attempt) {
-        await this.#begin(values, prepareFields(this.kind, values, voices, named));
+        await this.#begin(values, prepareFields(this.kind, values, voices));
       } else if (this.state.value.sessionState.phase === "idle") this.camera.close(); // the camera opened after the call was cancelled
     } catch (error) {
       if (attempt === this.#attempt) this.#cancel();
@@ -187,6 +186,7 @@ export class CallController extends TypedEvents<CallEvents> {
     const session = new DuplexSession({
       kind: this.kind,
       prepare,
+      voice: namedVoice,
       greeting: () => possibleGreeting(file === null ? values.greeting : ""),
       videoElement: this.videoElement,
       bargeIn: values.bargeIn,

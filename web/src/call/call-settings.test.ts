@@ -80,9 +80,8 @@ it("sends the defaults and omits the recording consent", () => {
 
 it("refuses recording, sets slices only for video, and passes voices", () => {
   const values = { ...callSettings("omni").value, record: false, slices: 4 };
-  const voices = { ref_audio_path: "assets/ref_audio/english.wav" };
-  expect(prepareFields("omni", values, voices, "emma")).toMatchObject({
-    config: { voice: "emma" },
+  const fields = prepareFields("omni", values, { ref_audio_path: "assets/ref_audio/english.wav" });
+  expect(fields).toMatchObject({
     record: false,
     max_slice_nums: 4,
     ref_audio_path: "assets/ref_audio/english.wav",

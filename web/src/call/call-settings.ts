@@ -56,12 +56,11 @@ export function callSettings(kind: CallKind): CallSettings {
   return new Settings(kind === "omni" ? "omni" : "audio_duplex", 1, FIELDS);
 }
 
-/** The fields of the `prepare` message, without the greeting. `named`: one of the engine's voices. */
+/** The fields of the `prepare` message, without the greeting. */
 export function prepareFields(
   kind: CallKind,
   values: CallValues,
   voices: VoiceFields,
-  named?: string,
 ): DuplexPrepare {
   return {
     prefix_system_prompt: values.prompt,
@@ -73,7 +72,6 @@ export function prepareFields(
       max_new_speak_tokens_per_chunk: values.maxTokens,
       listen_prob_scale: values.listenScale,
       force_listen_count: values.forceListen,
-      voice: named,
     },
     max_slice_nums: kind === "omni" ? values.slices : undefined,
     record: values.record ? undefined : false,

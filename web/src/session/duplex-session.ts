@@ -15,7 +15,12 @@ import {
 } from "./metrics.ts";
 import { ModelSpeech, type TranscriptLine } from "./model-speech.ts";
 import { NEW_SESSION } from "./session.ts";
-import { VoiceSession, type VoiceSessionOptions, type VoiceSessionState } from "./voice-session.ts";
+import {
+  type LateConfig,
+  VoiceSession,
+  type VoiceSessionOptions,
+  type VoiceSessionState,
+} from "./voice-session.ts";
 
 /** Sends chunks in order, each with the current video frame. */
 class ChunkSender {
@@ -187,7 +192,7 @@ export class DuplexSession extends VoiceSession<
     super.stop();
   }
 
-  protected override prepareMessage(config: { greeting?: string }): DuplexClientMessage {
+  protected override prepareMessage(config: LateConfig): DuplexClientMessage {
     const { prepare } = this.#settings;
     return { type: "prepare", ...prepare, config: { ...prepare.config, ...config } };
   }

@@ -6,7 +6,12 @@ import { connectHalfDuplex, type HalfDuplexClient, newSessionId } from "../proto
 import type { HalfDuplexServerMessage } from "../protocol/server-messages.ts";
 import { randomId } from "../storage/random-id.ts";
 import { NEW_SESSION } from "./session.ts";
-import { VoiceSession, type VoiceSessionOptions, type VoiceSessionState } from "./voice-session.ts";
+import {
+  type LateConfig,
+  VoiceSession,
+  type VoiceSessionOptions,
+  type VoiceSessionState,
+} from "./voice-session.ts";
 
 const LONGEST_SAMPLES = 75 * INPUT_RATE; // 60 s for an utterance and 10 s for the pause after it
 const FRAME = INPUT_RATE / 50;
@@ -175,9 +180,10 @@ export class HalfDuplexSession extends VoiceSession<
     return this.#turnAudio.of(turn.id);
   }
 
-  protected override prepareMessage(config: { greeting?: string }): HalfDuplexClientMessage {
+  protected override prepareMessage({ voice, ...config }: LateConfig): HalfDuplexClientMessage {
     const { prepare } = this.#settings;
-    return { type: "prepare", ...prepare, config: { ...prepare.config, ...config } };
+    const tts = { ...prepare.config?.tts, voice };
+    return { type: "prepare", ...prepare, config: { ...prepare.config, ...config, tts } };
   }
 
   protected override stopMessage(): HalfDuplexClientMessage {

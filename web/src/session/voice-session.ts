@@ -14,6 +14,14 @@ export interface VoiceSessionOptions {
    * worker, because a client may wait before any worker runs that can say what it does.
    */
   greeting?: () => Promise<string>;
+  /** One of the engine's voices, read at the same time. */
+  voice?: () => Promise<string | undefined>;
+}
+
+/** What is read when the session has a worker. */
+export interface LateConfig {
+  greeting?: string;
+  voice?: string;
 }
 
 export interface VoiceSessionState extends SessionState {
@@ -30,12 +38,14 @@ export abstract class VoiceSession<
 > extends Session<State, Server, Client> {
   readonly #options: AudioEngineOptions;
   readonly #greeting: () => Promise<string>;
+  readonly #voice: () => Promise<string | undefined>;
   #audio: AudioEngine | undefined;
 
-  constructor(initial: State, { audio, greeting }: VoiceSessionOptions) {
+  constructor(initial: State, { audio, greeting, voice }: VoiceSessionOptions) {
     super(initial);
     this.#options = audio ?? {};
     this.#greeting = greeting ?? (async () => "");
+    this.#voice = voice ?? (async () => undefined);
   }
 
   /** The audio engine. Undefined before the microphone opens and after the end. */
@@ -72,15 +82,18 @@ export abstract class VoiceSession<
   /** Subscribes to the audio engine and opens the connection. */
   protected abstract connect(audio: AudioEngine): ProtocolClient<Server, Client>;
   /** `config` is added to the configuration of the session. */
-  protected abstract prepareMessage(config: { greeting?: string }): Client;
+  protected abstract prepareMessage(config: LateConfig): Client;
   protected abstract onChunk(chunk: Samples): void;
 
   /** A worker is assigned. Sends `prepare`, unless the user leaves before. */
   protected async prepare(): Promise<void> {
     if (!this.onWorkerAssigned()) return;
     const greeting = await this.#greeting();
+    const voice = await this.#voice();
     if (this.state.value.phase !== "preparing") return;
-    this.client.send(this.prepareMessage(greeting === "" ? {} : { greeting }));
+    this.client.send(
+      this.prepareMessage({ ...(greeting !== "" && { greeting }), ...(voice && { voice }) }),
+    );
   }
 
   protected override release(): void {

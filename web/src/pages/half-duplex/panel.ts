@@ -3,7 +3,6 @@ import "../../components/instructions-panel.ts";
 import { html, type TemplateResult } from "lit";
 import { voiceAudio } from "../../api/catalog.ts";
 import { answerLength } from "../../components/answer-length.ts";
-import { namedVoice } from "../../components/named-voice.ts";
 import { resetSettings } from "../../components/reset-settings.ts";
 import { formatDuration, formatNumber, formatSeconds } from "../../i18n/language.ts";
 import type { HalfDuplexPrepare, SystemItem } from "../../protocol/client-messages.ts";
@@ -56,7 +55,7 @@ export async function prepareHalfDuplex(
         temperature: chosen.temperature,
         length_penalty: chosen.lengthPenalty,
       },
-      tts: { enabled: chosen.spoken, voice: await namedVoice() },
+      tts: { enabled: chosen.spoken },
       session: { timeout_s: chosen.timeoutS },
     },
   };

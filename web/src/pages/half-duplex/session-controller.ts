@@ -4,6 +4,7 @@ import type { Levels } from "../../audio/audio-engine.ts";
 import { selectedDevices } from "../../audio/audio-settings.ts";
 import { allowChimes, chimeInQueue } from "../../audio/chimes.ts";
 import { nowPlaying, stopAudio } from "../../components/audio-playback.ts";
+import { namedVoice } from "../../components/named-voice.ts";
 import { problemText } from "../../components/session-status.ts";
 import {
   HalfDuplexSession,
@@ -95,7 +96,13 @@ export class SessionController implements ReactiveController {
       const { greeting: words } = this.#instructions;
       const greeting = (): Promise<string> => possibleGreeting(words);
       const audio = selectedDevices();
-      const session = new HalfDuplexSession({ prepare, greeting, connection, audio });
+      const session = new HalfDuplexSession({
+        prepare,
+        greeting,
+        voice: namedVoice,
+        connection,
+        audio,
+      });
       keepConversation(session.state, "half_duplex_audio", prepare.record !== false);
       this.#begin(session);
     } catch (error) {
