@@ -13,8 +13,9 @@ import numpy as np
 import soundfile
 import soxr
 
+from antiphon.inference_worker.engines.local.clauses import words_of
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.local.speech import Clause, Word
+from antiphon.inference_worker.engines.local.speech import Clause
 from antiphon.inference_worker.engines.local.voices.espeak import espeak
 from antiphon.inference_worker.engines.local.voices.speaker import Voices
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
@@ -89,7 +90,7 @@ def speak(text: str, voice: str, pace: int) -> Samples:
 
 
 def clause(text: str) -> Clause:
-    return Clause(tuple(Word(word, 1) for word in text.split()), ends_sentence=True)
+    return Clause(words_of(text), ends_sentence=True)
 
 
 def loud(sound: Samples) -> Samples:
