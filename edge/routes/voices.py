@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Path
@@ -56,6 +56,10 @@ VoiceId = Annotated[str, Path(max_length=64, description="`id` of a listed voice
 
 UPLOAD_PATH = "/api/assets/ref_audio"
 
+_MP3 = "audio/mpeg"
+_SAMPLE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {_MP3: {}}, "description": "The sound"}
+}
 _KEPT_A_DAY = {"Cache-Control": "private, max-age=86400"}
 
 router = APIRouter(prefix=UPLOAD_PATH, tags=["voices"], responses=NEEDS_REDIS)
@@ -119,21 +123,15 @@ async def delete(edge: EdgeDep, voice_id: VoiceId) -> VoiceChange:
     return VoiceChange(success=True, id=voice_id, message="deleted")
 
 
-class SampleResponse(FileResponse):
-    """A sound that browsers keep."""
-
-    media_type = "audio/mpeg"
-
-
 @samples_router.get(
-    "/{voice_id}/sample", response_class=SampleResponse, responses=problem_responses(404)
+    "/{voice_id}/sample", responses=_SAMPLE | problem_responses(404), response_class=FileResponse
 )
-async def sample(voice_id: VoiceId) -> SampleResponse:
-    """A few words of a voice that `voice` of a session may name."""
+async def sample(voice_id: VoiceId) -> FileResponse:
+    """A few words of a voice that `voice` of a session may name, as MP3."""
     samples = await asyncio.to_thread(voice_samples)
     if voice_id not in samples:
         raise HttpError(404, ErrorCode.NOT_FOUND, "no sample of this voice")
-    return SampleResponse(samples[voice_id], headers=_KEPT_A_DAY)
+    return FileResponse(samples[voice_id], media_type=_MP3, headers=_KEPT_A_DAY)
 
 
 @presets_router.get("", response_model_exclude_unset=True)
