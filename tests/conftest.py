@@ -13,10 +13,12 @@ from pathlib import Path
 import httpx
 import hypothesis
 import pytest
+import structlog
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.service import logs
 from antiphon.broker.settings import BrokerSettings
 from support.longest_files import sort_longest_first
 from support.redis_server import RedisServer, redis_binary
@@ -50,6 +52,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         sort_longest_first(items)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_command_configures_logs() -> Iterator[None]:
+    """It would do so for this process, with a stream that is closed after the test of the command."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(structlog, "configure", lambda **_: None)
+        patch.setattr(logs, "_adopt_libraries", lambda *_: None)
+        yield
 
 
 @pytest.fixture(scope="session")
