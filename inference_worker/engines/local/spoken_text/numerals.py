@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_UNITS = [
+UNITS = [
     "zero",
     "one",
     "two",
@@ -26,7 +26,7 @@ _UNITS = [
     "eighteen",
     "nineteen",
 ]
-_TENS = [
+TENS = [
     "zero",
     "ten",
     "twenty",
@@ -55,11 +55,11 @@ _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000
 def cardinal(number: int) -> str:
     """`number`, which is not negative, as in "one hundred twenty-three"."""
     if number < 20:
-        return _UNITS[number]
+        return UNITS[number]
     if number < 100:
-        return f"{_TENS[number // 10]}-{_UNITS[number % 10]}".removesuffix("-zero")
+        return f"{TENS[number // 10]}-{UNITS[number % 10]}".removesuffix("-zero")
     if number < 1000:
-        return f"{_UNITS[number // 100]} hundred {cardinal(number % 100)}".removesuffix(" zero")
+        return f"{UNITS[number // 100]} hundred {cardinal(number % 100)}".removesuffix(" zero")
     groups: list[str] = []
     for scale in _SCALES:
         number, group = divmod(number, 1000)
@@ -84,7 +84,7 @@ def plural(word: str) -> str:
 
 def digits(text: str) -> str:
     """The digits of `text` one by one. A long row is cut."""
-    found = [_UNITS[int(digit)] for digit in re.findall(r"[0-9]", text)]
+    found = [UNITS[int(digit)] for digit in re.findall(r"[0-9]", text)]
     return " ".join(found[:_MOST_SPOKEN_DIGITS])
 
 
