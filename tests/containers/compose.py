@@ -31,7 +31,7 @@ class Compose:
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True
         )
         assert done.returncode == 0, (
-            f"{' '.join(command)}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+            f"{' '.join(command)}:\n{done.stdout[-9000:]}{done.stderr[-3000:]}"
         )
         return done.stdout
 
