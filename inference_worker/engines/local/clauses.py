@@ -20,11 +20,26 @@ class _Draft:
     code: bool
 
 
-_FIRST_CLAUSE_WORDS = 3
-_CLAUSE_WORDS = 7
-_FIRST_BREATH_WORDS = 12
-_BREATH_WORDS = 24
-"""The first clause is short because the user waits for it. Longer ones have better intonation."""
+@dataclass(frozen=True, slots=True)
+class _Length:
+    """Words after which a clause ends: at a comma, before a word that joins phrases, anywhere."""
+
+    at_comma: int
+    at_joint: int
+    anywhere: int
+
+
+_LENGTHS = (_Length(3, 4, 10), _Length(5, 8, 14), _Length(7, 18, 24))
+"""Of the first clause, the second and those that follow. Longer ones have better intonation.
+
+The user waits for the first one in silence. The natural voices take half as long to compute a clause
+as it lasts, so each may be twice as long as the one before it.
+"""
+
+_JOINT = re.compile(
+    r"a|about|after|an|and|around|as|at|because|before|but|by|during|for|from|if|in|into|its|like|my|near|of|on|or"
+    r"|our|over|since|so|than|that|the|their|then|through|to|under|until|when|where|whether|which|while|who|with|without|your"
+)
 
 _SENTENCE_END = re.compile(r"""[.!?…]["')\]”’»]*$""")
 _CLAUSE_END = re.compile(r"""(?:[,;:]["')\]”’»]*|[—–-])$""")
@@ -68,7 +83,7 @@ class ClauseSplitter:
         self._begins_line = True
         self._markup = Markup()
         self._words: list[_Draft] = []
-        self._is_first = True
+        self._cut_clauses = 0
         self._says_code = True
 
     def feed(self, piece: str) -> list[Clause]:
@@ -117,17 +132,26 @@ class ClauseSplitter:
                 return
 
     def _cut_before(self, word: str) -> Clause | None:
-        """The clause before `word`, if its abbreviation was the end of a sentence."""
-        if self._words and word[:1].isupper() and _MAY_END_SENTENCE.search(self._words[-1].text):
+        """The clause that is complete because `word` follows it."""
+        if not self._words:
+            return None
+        last = self._words[-1].text
+        if word[:1].isupper() and _MAY_END_SENTENCE.search(last):
             return self._cut(ends_sentence=True)
+        joins = _JOINT.fullmatch(word) and not _JOINT.fullmatch(last.lower())
+        if joins and len(self._words) >= self._length.at_joint and not _UNFINISHED.search(last):
+            return self._cut(ends_sentence=False)
         return None
+
+    @property
+    def _length(self) -> _Length:
+        return _LENGTHS[min(self._cut_clauses, len(_LENGTHS) - 1)]
 
     def _cut_after(self, word: str) -> Clause | None:
         count = len(self._words)
         if ends_sentence(word) and not (word == _NUMBER_FOLLOWS and count > 1):
             return self._cut(ends_sentence=True)
-        at_comma = count >= (_FIRST_CLAUSE_WORDS if self._is_first else _CLAUSE_WORDS)
-        breath = _FIRST_BREATH_WORDS if self._is_first else _BREATH_WORDS
+        at_comma, breath = count >= self._length.at_comma, self._length.anywhere
         if _UNFINISHED.search(self._words[-1].text):
             # The next word may belong to this one: a sign, a unit, the second number.
             at_comma, breath = False, breath + _MORE_BREATH_WORDS
@@ -139,7 +163,7 @@ class ClauseSplitter:
         drafts, self._words = self._words, []
         if not any(_is_shown_alone(character) for word in drafts for character in word.text):
             return None
-        self._is_first = False
+        self._cut_clauses += 1
         spoken = spoken_words([self._readable(word) for word in drafts])
         words = [
             Word(draft.text, draft.tokens, said) for draft, said in zip(drafts, spoken, strict=True)

@@ -43,8 +43,24 @@ def test_the_first_clause_ends_at_an_early_comma_and_later_ones_do_not() -> None
 
 def test_a_long_clause_is_split_at_the_length_limit() -> None:
     clauses = split(" ".join(f"word{n}" for n in range(40)))
-    assert [len(clause.words) for clause in clauses] == [12, 24, 4]
+    assert [len(clause.words) for clause in clauses] == [10, 14, 16]
     assert not clauses[0].ends_sentence
+
+
+def test_the_first_clause_ends_where_a_phrase_ends_because_the_user_waits_for_it() -> None:
+    assert texts("The sky looks blue because the air scatters the blue light more.") == [
+        "The sky looks blue",
+        "because the air scatters the blue light more.",
+    ]
+    assert texts("The largest ocean on Earth is the Pacific Ocean.") == [
+        "The largest ocean on Earth is",
+        "the Pacific Ocean.",
+    ]
+
+
+def test_no_clause_ends_between_a_number_and_its_unit_or_after_a_preposition() -> None:
+    assert texts("The table is about 30 in wide.") == ["The table is about 30 in wide."]
+    assert texts("We walk home over the old bridge.")[0] == "We walk home over the old bridge."
 
 
 def test_abbreviations_and_decimals_do_not_end_a_sentence() -> None:

@@ -450,7 +450,7 @@ def test_each_shown_word_has_its_part_of_the_speech(
 
 
 def test_a_sum_is_not_cut_by_a_lack_of_breath() -> None:
-    text = "Now you can see that if we take away all of 12 - 4 = 8 is left of it"
+    text = "Now you can see everyone knows already clearly 12 - 4 = 8 is left again"
     [first, _] = clauses_of(re.findall(r"\s*\S+", text))
     assert first.text.endswith("12 - 4 = 8 is")
 
