@@ -19,6 +19,7 @@ from antiphon.inference_worker.engines.local.language_model import (
     word_pieces,
 )
 from antiphon.inference_worker.engines.local.models import LocalSlot
+from antiphon.inference_worker.engines.local.rules.manner import USUAL
 from antiphon.inference_worker.engines.local.speech import Clause
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.inference_worker.engines.processor import AnsweringView
@@ -139,6 +140,7 @@ class LocalAnsweringView(AnsweringView):
         self._answer: LocalAnswer | None = None
         self._stopped = threading.Event()
         self._says_faults = False
+        self._manner = USUAL
 
     def _begin_answer(
         self,
@@ -155,7 +157,8 @@ class LocalAnsweringView(AnsweringView):
         return self._speak(text, tts)
 
     def _speak(self, text: Generation, tts: TtsConfig) -> LocalAnswer:
-        speaker = self._slot.models.voices.speaker(tts.voice) if tts.enabled else None
+        voices = self._slot.models.voices
+        speaker = voices.speaker(tts.voice, self._manner) if tts.enabled else None
         guard = AnswerGuard(filter_obscene=self._slot.options.filter_obscene)
         self._answer = answer = LocalAnswer(text, speaker, guard, says_faults=self._says_faults)
         if self._stopped.is_set():

@@ -90,6 +90,7 @@ class LocalChatView(LocalAnsweringView, ChatView):
         prompt = str(system["content"])
         knowledge = SelfKnowledge(self._slot.options, prompt, self._options.time_zone)
         system["content"] = knowledge.prompt(prompt)
+        self._manner = knowledge.manner(self._history)
         return knowledge.answer(self._history)
 
     def generate(self) -> Iterator[Delta]:

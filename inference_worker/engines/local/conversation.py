@@ -186,7 +186,10 @@ class Conversation:
             self._slot.tokens,
         )
         config = self._config
-        speaker = self._models.voices.speaker(config.voice) if config.generate_audio else None
+        speaker = None
+        if config.generate_audio:
+            manner = self._knowledge.manner(messages)
+            speaker = self._models.voices.speaker(config.voice, manner)
         guard = AnswerGuard(filter_obscene=options.filter_obscene)
         words = options.reply_words
         self._reply = Reply(generate, speaker, self.costs, words, rest, guard, begun=begun)

@@ -90,7 +90,10 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             return
         dialogue.trim(self._prompt_limit)
         config = self._config
-        by_rule = self._knowledge.answer(dialogue.messages()) if self._knowledge else None
+        by_rule = None
+        if self._knowledge is not None:
+            by_rule = self._knowledge.answer(dialogue.messages())
+            self._manner = self._knowledge.manner(dialogue.messages())
         dialogue.add_assistant_text(said)
         if by_rule:
             answer = self._speak(FixedText(by_rule[len(said) :]), config.tts)

@@ -13,6 +13,7 @@ from antiphon.inference_worker.engines.local.guard import cleaned
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.rules.answer import answer
 from antiphon.inference_worker.engines.local.rules.dates import spoken_date
+from antiphon.inference_worker.engines.local.rules.manner import USUAL, Manner, manner_of
 from antiphon.inference_worker.engines.local.rules.table import NAME, Situation
 
 _OTHER_NAME = re.compile(
@@ -43,6 +44,12 @@ class SelfKnowledge:
         name = "" if self._persona else f"You are {NAME}, a small voice assistant. "
         limits = "You do not know the weather, the news or prices."
         return f"{name}Today is {spoken_date(self.now())}. {limits} {system_prompt}".rstrip()
+
+    def manner(self, messages: Sequence[LlmMessage]) -> Manner:
+        """How to speak the answer to the last of `messages`."""
+        if not self._options.rules_apply:
+            return USUAL
+        return manner_of([str(said["content"]) for said in messages if said["role"] == "user"])
 
     def answer(self, messages: Sequence[LlmMessage]) -> str | None:
         """The answer by rule to the last of `messages`, None if the model answers, as with a picture."""

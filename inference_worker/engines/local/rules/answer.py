@@ -8,27 +8,10 @@ from antiphon.inference_worker.engines.local.rules.arithmetic import answer_sum
 from antiphon.inference_worker.engines.local.rules.dates import answer_date
 from antiphon.inference_worker.engines.local.rules.language import is_not_english
 from antiphon.inference_worker.engines.local.rules.table import RULES, Situation
-from antiphon.inference_worker.engines.local.rules.text import plain
+from antiphon.inference_worker.engines.local.rules.text import LONGEST_CHARS, peeled, plain
 from antiphon.inference_worker.engines.local.rules.units import answer_conversion
 
-LONGEST_CHARS = 200
-"""A longer text is no question of these kinds."""
-
 ENGLISH_ONLY = "I understand English only, and I did not understand that."
-
-_LEAD = re.compile(
-    r"(?:please|can you|could you|would you|will you|can you please|could you please|tell me|do you know"
-    r"|do you happen to know"
-    r"|i want to know|i would like to know|i need to know|hello|hi|hey|ok|so|well|um|uh|oh|now|alright"
-    r"|all right|antiphon"
-    r"|just|and|then|but|quickly|quick question|excuse me|thanks|thank you|great|good|yes|no|sure"
-    r"|computer|assistant"
-    r"|i was wondering|help me|hello there|hi there|sorry|if you know|let me know)\s+"
-)
-_TAIL = re.compile(
-    r"\s+(?:please|for me|thanks|thank you|antiphon|then|exactly|again|anyway|actually|dear|mate|my"
-    r" friend|if you can)$"
-)
 
 
 def answer(question: str, situation: Situation) -> str | None:
@@ -60,16 +43,8 @@ def _sentences(question: str) -> list[str]:
 
 def _answer_one(text: str, situation: Situation) -> str | None:
     """Try the rules on `text`, and on what remains without polite words at its ends."""
-    while text:
-        if found := _answer_exactly(text, situation):
-            return found
-        shorter = _TAIL.sub("", text)
-        if shorter == text and (lead := _LEAD.match(text)):
-            shorter = text[lead.end() :]
-        if shorter == text:
-            return None
-        text = shorter.strip()
-    return None
+    answers = (_answer_exactly(shorter, situation) for shorter in peeled(text))
+    return next(filter(None, answers), None)
 
 
 def _answer_exactly(text: str, situation: Situation) -> str | None:

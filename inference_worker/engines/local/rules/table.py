@@ -7,7 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from antiphon.inference_worker.engines.local.rules.text import plain
+from antiphon.inference_worker.engines.local.rules.manner import (
+    LOUDNESS,
+    PACE,
+    is_quieter,
+    is_slower,
+)
+from antiphon.inference_worker.engines.local.rules.text import PLEASE, plain
 
 NAME = "Antiphon"
 
@@ -51,6 +57,14 @@ def _version(_: re.Match[str], situation: Situation) -> str | None:
 
 def _repeat(_: re.Match[str], situation: Situation) -> str:
     return situation.previous or "I have not said anything yet."
+
+
+def _change_pace(found: re.Match[str], _: Situation) -> str:
+    return f"I speak {'more slowly' if is_slower(found[0]) else 'faster'} now."
+
+
+def _change_loudness(found: re.Match[str], _: Situation) -> str:
+    return f"I speak {'more quietly' if is_quieter(found[0]) else 'louder'} now."
 
 
 def _meet(found: re.Match[str], _: Situation) -> str:
@@ -158,7 +172,6 @@ _LIMITS = (
 _NO_INTERNET = "I have no access to the internet, so I do not know"
 _ONLY_TALK = "I can only talk with you."
 
-_DO = r"(?:please )?(?:can you |could you |will you |would you |i want you to |i need you to )?(?:please )?"
 _PLACE_TIME = (
     r"(?: (?:outside|today|tonight|tomorrow|now|right now|currently|this \w+|next \w+|on \w+|here|like"
     r"|going to be|be|going|there|(?:in|for|at|around|near) [\w' -]+))*"
@@ -201,18 +214,8 @@ _ROWS: tuple[tuple[str, _Answer], ...] = (
      r" again|pardon(?: me)?|what did you (?:just )?say"
      r"|what was that|again|once more|once again|one more time|i did not (?:hear|catch|get) (?:that|you"
      r"|it)|say what)(?: again| please)?", _repeat),
-    (rf"{_DO}(?:speak |talk |go |say it |say that )?(?:a (?:little |bit )?(?:bit )?|much |more )?(?:slow"
-     rf"(?:er|ly)?(?: down)?|fast(?:er)?|quick(?:er|ly)|speed up)"
-     r"(?: speed)?|(?:you (?:speak|talk|are speaking|are talking) |that is |that was )?too (?:fast|slow"
-     r"|quick)(?:ly)?|(?:do not|stop) (?:speak|talk)(?:ing)? so fast",
-     _fixed("I cannot change how fast I speak. I can repeat my answer: say, repeat that.")),
-    (rf"{_DO}(?:speak |talk |be |say it |say that |turn |turn it )?(?:the volume )?(?:up |down )?(?:a "
-     rf"(?:little |bit )?(?:bit )?|much |more )?(?:loud(?:er|ly)?|quiet(?:er|ly)|soft(?:er|ly)|up)(?: the"
-     rf" volume)?"
-     rf"|(?:{_DO})?(?:speak up|turn (?:up|down) the volume|volume (?:up|down)|lower your voice|raise"
-     rf" your voice)|(?:you are |that is )?too (?:loud|quiet)"
-     r"|i can(?:not| hardly| barely) hear you(?: well)?",
-     _fixed("I cannot change my volume. Please change it on your device.")),
+    (PACE.pattern, _change_pace),
+    (LOUDNESS.pattern, _change_loudness),
     # Itself
     (r"(?:what is|what was|tell me|say|give me|may i (?:know|ask)|can i have|do you have)? ?(?:your|a)"
      r" name(?: is)?(?: again| called)?|what (?:are|were|do people|do they|should i|can i|do i) (?:you"
@@ -343,53 +346,53 @@ _ROWS: tuple[tuple[str, _Answer], ...] = (
     (r"(?:do you know )?where (?:do )?i live", _home),
     (r"who am i|what do you know about me|do you know (?:me|who i"
      r" am)", _who_am_i),
-    (rf"{_DO}(?:set|start|create|make|cancel|stop)(?: me)?(?: an?| my| the)?(?: \w+ \w+)? ?(?:alarm|timer"
-     rf"|reminder|appointment|countdown|event|meeting)\b.*|{_DO}(?:remind me|wake me(?: up)?)\b.*",
+    (rf"{PLEASE}(?:set|start|create|make|cancel|stop)(?: me)?(?: an?| my| the)?(?: \w+ \w+)? ?(?:alarm|timer"
+     rf"|reminder|appointment|countdown|event|meeting)\b.*|{PLEASE}(?:remind me|wake me(?: up)?)\b.*",
      _fixed(f"I cannot set alarms, timers or reminders. {_ONLY_TALK}")),
-    (rf"{_DO}(?:call|phone|ring|dial)(?: (?:my|the|an?))? (?!me\b)(?:mom|mum|mother|dad|father|wife"
+    (rf"{PLEASE}(?:call|phone|ring|dial)(?: (?:my|the|an?))? (?!me\b)(?:mom|mum|mother|dad|father|wife"
      rf"|husband|boss|doctor|ambulance|police|taxi|friend|brother|sister|911|112|999|home|john|number"
      rf"|emergency|cab|fire)\b.*",
      _fixed("I cannot make calls. In an emergency, call the emergency number yourself.")),
-    (rf"{_DO}(?:play|put on|sing)(?: me)?(?: some| a| an| the| my)* ?(?:music|song|songs|playlist|video"
+    (rf"{PLEASE}(?:play|put on|sing)(?: me)?(?: some| a| an| the| my)* ?(?:music|song|songs|playlist|video"
      rf"|movie|radio|podcast|jazz|rock|classical|album|film|track|something|happy birthday|for me)\b.*"
-     rf"|{_DO}sing(?: (?:for|to) me)?|play .+ by .+",
+     rf"|{PLEASE}sing(?: (?:for|to) me)?|play .+ by .+",
      _fixed(f"I cannot play music or videos, and I cannot sing. {_ONLY_TALK}")),
-    (rf"{_DO}(?:turn|switch|dim) (?:on|off|up|down|the)\b.*|{_DO}(?:open|close|lock|unlock|start|launch) "
+    (rf"{PLEASE}(?:turn|switch|dim) (?:on|off|up|down|the)\b.*|{PLEASE}(?:open|close|lock|unlock|start|launch) "
      rf"(?:the|my|an?) (?:door|window|garage|curtains|blinds|car|browser|app|file|website|program"
      rf"|lights?)\b.*",
      _fixed(f"I cannot control devices or programs. {_ONLY_TALK}")),
-    (rf"{_DO}send \w+ (?:an? )?(?:message|e-?mail|text)\b.*|{_DO}(?:send|read|check|show|open)(?: me)?(?:"
+    (rf"{PLEASE}send \w+ (?:an? )?(?:message|e-?mail|text)\b.*|{PLEASE}(?:send|read|check|show|open)(?: me)?(?:"
      rf" an?| my| the| this)*(?: new)? (?:e-?mails?"
-     rf"|messages?|text|texts|sms|mails?|calendar|schedule|inbox)\b.*|{_DO}(?:text|email|message) (?:my"
+     rf"|messages?|text|texts|sms|mails?|calendar|schedule|inbox)\b.*|{PLEASE}(?:text|email|message) (?:my"
      rf"|to) \w+\b.*|what is on my (?:calendar|schedule|agenda)[\w ]*|do i have (?:any )?(?:appointments"
      rf"|meetings|messages|emails|mail)[\w ]*",
      _fixed(f"I have no access to your messages or your calendar. {_ONLY_TALK}")),
-    (rf"{_DO}(?:book|order|buy|reserve|purchase)(?: me| for me)?(?: (?:an?|the|some|my|two|three))* \w+.*"
-     rf"|{_DO}(?:order|get) me (?:an? )?(?:pizza|taxi|uber|cab|coffee|food)[\w ]*",
+    (rf"{PLEASE}(?:book|order|buy|reserve|purchase)(?: me| for me)?(?: (?:an?|the|some|my|two|three))* \w+.*"
+     rf"|{PLEASE}(?:order|get) me (?:an? )?(?:pizza|taxi|uber|cab|coffee|food)[\w ]*",
      _fixed(f"I cannot buy, book or order anything. {_ONLY_TALK}")),
-    (rf"{_DO}(?:search|google|look up|browse|look)(?: the)? ?(?:internet|web|online|google|it up|for"
-     rf"|on)\b.*|{_DO}(?:search|google|look up) .+|{_DO}take a (?:picture|photo|selfie|screenshot"
+    (rf"{PLEASE}(?:search|google|look up|browse|look)(?: the)? ?(?:internet|web|online|google|it up|for"
+     rf"|on)\b.*|{PLEASE}(?:search|google|look up) .+|{PLEASE}take a (?:picture|photo|selfie|screenshot"
      rf"|note)\b.*",
      _fixed(f"I have no access to the internet or to your device. {_ONLY_TALK}")),
     # Small tasks
-    (rf"{_DO}(?:tell|say|give|know|do you know|make)?(?: me| us)?(?: a| an| any| another| one more| some|"
+    (rf"{PLEASE}(?:tell|say|give|know|do you know|make)?(?: me| us)?(?: a| an| any| another| one more| some|"
      rf" your best| the)*(?: funny| good| short| clean| dad| silly| new)* ?jokes?(?: please| about .*)?|"
      rf"(?:make me laugh|tell me something funny|another joke|do you know (?:a|any) (?:good"
      rf" )?jokes?)", _joke),
-    (rf"{_DO}(?:flip|toss|throw) a coin|heads or tails", _coin),
-    (rf"{_DO}(?:roll|throw) (?:a|the) (?:dice|die)", _die),
-    (rf"(?:how (?:do|would|can) (?:you|i|we) (?:spell|write)|how is|what is the spelling of|{_DO}spell)"
+    (rf"{PLEASE}(?:flip|toss|throw) a coin|heads or tails", _coin),
+    (rf"{PLEASE}(?:roll|throw) (?:a|the) (?:dice|die)", _die),
+    (rf"(?:how (?:do|would|can) (?:you|i|we) (?:spell|write)|how is|what is the spelling of|{PLEASE}spell)"
      rf"(?: the word| out| me)* (?P<word>[a-z']+)(?: spelled| spelt)?(?: for me)?", _spell),
     (r"how many letters (?:are |does |do |is |there )*(?:in )?(?:the word )?(?P<word>[a-z]+)(?: have|"
      r" has)?", _letters),
-    (rf"{_DO}count(?: backwards?| down)?(?: up)?(?: from (?P<first>\d+))?(?: (?:up |down )?to "
+    (rf"{PLEASE}count(?: backwards?| down)?(?: up)?(?: from (?P<first>\d+))?(?: (?:up |down )?to "
      rf"(?P<last>\d+))?(?: for me)?(?: backwards?)?", _count),
     (r"(?:what|which) letter (?:comes|is|follows)(?: right| just)? (?P<side>after|before)(?: the letter)?"
      r" (?P<letter>[a-z])(?: in the alphabet)?", _next_letter),
     (r"how many (?:letters )?(?:are |is )?(?:there )?(?:in )?the (?:english )?alphabet(?: have)?(?:"
      r" letters)?|how many letters does the (?:english )?alphabet"
      r" have", _fixed("The English alphabet has 26 letters.")),
-    (rf"{_DO}(?:say|recite|tell me|sing|what is)? ?the (?:alphabet|abc)s?",
+    (rf"{PLEASE}(?:say|recite|tell me|sing|what is)? ?the (?:alphabet|abc)s?",
      _fixed("A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z.")),
     (r"how (?:many|much) (?:\w+ )?(?:are |is |makes? )*(?:there )?(?:in )?a"
      r" dozen", _fixed("A dozen is 12.")),

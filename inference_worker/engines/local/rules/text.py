@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from antiphon.inference_worker.engines.local.rules.numbers import with_digits
 
@@ -34,3 +35,36 @@ def plain(text: str) -> str:
     text = with_digits(text)
     text = re.sub(r"(?<![\d])\.|\.(?!\d)|[,;:!?…]", " ", text)
     return " ".join(text.split())
+
+
+LONGEST_CHARS = 200
+"""A longer text is no question that a rule answers."""
+
+PLEASE = r"(?:please )?(?:can you |could you |will you |would you |i want you to |i need you to )?(?:please )?"
+"""Polite words before an imperative, in plain form."""
+
+_LEAD = re.compile(
+    r"(?:please|can you|could you|would you|will you|can you please|could you please|tell me|do you know"
+    r"|do you happen to know"
+    r"|i want to know|i would like to know|i need to know|hello|hi|hey|ok|so|well|um|uh|oh|now|alright"
+    r"|all right|antiphon"
+    r"|just|and|then|but|quickly|quick question|excuse me|thanks|thank you|great|good|yes|no|sure"
+    r"|computer|assistant"
+    r"|i was wondering|help me|hello there|hi there|sorry|if you know|let me know)\s+"
+)
+_TAIL = re.compile(
+    r"\s+(?:please|for me|thanks|thank you|antiphon|then|exactly|again|anyway|actually|dear|mate|my"
+    r" friend|if you can)$"
+)
+
+
+def peeled(text: str) -> Iterator[str]:
+    """The plain `text`, then what remains of it as polite words are taken from its ends."""
+    while text:
+        yield text
+        shorter = _TAIL.sub("", text)
+        if shorter == text and (lead := _LEAD.match(text)):
+            shorter = text[lead.end() :]
+        if shorter == text:
+            return
+        text = shorter.strip()

@@ -9,6 +9,7 @@ import numpy as np
 import structlog
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
+from antiphon.inference_worker.engines.local.rules.manner import USUAL, Manner
 from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
 from antiphon.inference_worker.engines.local.voices.catalogue import (
     DEFAULT_VOICE,
@@ -47,8 +48,9 @@ _log = structlog.get_logger()
 class Speaker:
     """Speaks one answer, clause by clause, with the pauses between them. For one thread."""
 
-    def __init__(self, voice: Voice, stand_in: Voice) -> None:
+    def __init__(self, voice: Voice, stand_in: Voice, manner: Manner = USUAL) -> None:
         self._voice = voice
+        self._manner = manner
         self._stand_in = stand_in
         self._previous: Clause | None = None
         self._silent_at = 0.0
@@ -66,11 +68,11 @@ class Speaker:
                 self._voice.give_up()
                 self._voice = self._stand_in
         with costs.measure("tts"):
-            spoken = self._voice.speak(clause, needed_at)
+            spoken = self._voice.speak(clause, needed_at, self._manner.speed)
         if not len(spoken.audio):
             return spoken
         pause, self._previous = _pause_after(self._previous), clause
-        sound = np.concatenate([pause, spoken.audio])
+        sound = np.concatenate([pause, _amplified(spoken.audio, self._manner.gain)])
         self._silent_at = max(self._silent_at, time.perf_counter()) + len(sound) / OUTPUT_RATE
         return replace(
             spoken,
@@ -114,12 +116,12 @@ class Voices:
             for name in self.by_id
         )
 
-    def speaker(self, voice: str = "") -> Speaker:
+    def speaker(self, voice: str = "", manner: Manner = USUAL) -> Speaker:
         """The speaker of a new answer, with the default voice if `voice` is empty.
 
         A session that began on another worker may have a voice that is not loaded here.
         """
-        return Speaker(self.by_id.get(voice, self.default), self.by_id[ESPEAK])
+        return Speaker(self.by_id.get(voice, self.default), self.by_id[ESPEAK], manner)
 
 
 def _natural_voices() -> dict[str, Voice]:
@@ -133,6 +135,14 @@ def _natural_voices() -> dict[str, Voice]:
         )
     queue = SynthesisQueue(seconds_per_letter)
     return {name: KokoroVoice(network, queue, voice) for name, voice in NATURAL_VOICES.items()}
+
+
+def _amplified(audio: Samples, gain: float) -> Samples:
+    """Louder speech is compressed at its peaks, which would be cut off otherwise."""
+    if gain <= 1.0:
+        return audio * np.float32(gain)
+    louder: Samples = np.tanh(audio * np.float32(gain))
+    return louder
 
 
 def _pause_after(clause: Clause | None) -> Samples:

@@ -38,13 +38,13 @@ class KokoroVoice:
         self._accent = voice.accent
         self._style = load_style(voice.style)
 
-    def speak(self, clause: Clause, needed_at: float) -> SpokenClause:
+    def speak(self, clause: Clause, needed_at: float, speed: float = 1.0) -> SpokenClause:
         """The clause without silence around it. `needed_at` is a value of time.perf_counter()."""
         symbols = symbols_of(clause.spoken, self._accent)
         if not symbols.text:
             return _silent(clause)
         ids = symbols.ids
-        work = functools.partial(self._network.speak, ids, self._style)
+        work = functools.partial(self._network.speak, ids, self._style, speed)
         return _placed(clause, symbols, self._queue.run(work, len(clause.text), needed_at))
 
     def estimate_s(self, clause: Clause, needed_at: float) -> tuple[float, float]:
@@ -74,7 +74,12 @@ class EspeakVoice:
         except EngineError as error:
             raise EngineLoadError(str(error)) from error
 
-    def speak(self, clause: Clause, needed_at: float | None = None) -> SpokenClause:  # noqa: ARG002
+    def speak(
+        self,
+        clause: Clause,
+        needed_at: float | None = None,  # noqa: ARG002
+        speed: float = 1.0,
+    ) -> SpokenClause:
         """The clause without silence around it.
 
         A voice of another language reads the shown text: it knows its own numbers and signs.
@@ -83,7 +88,7 @@ class EspeakVoice:
         text = " ".join(filter(None, words))
         if not text:
             return _silent(clause)
-        raw = self._espeak.synthesise(text, self._name, self._words_per_minute)
+        raw = self._espeak.synthesise(text, self._name, round(self._words_per_minute * speed))
         sound = self._sound(raw)
         audio = sound[: _audible(sound)[1]]
         scale = OUTPUT_RATE / self._espeak.sample_rate

@@ -11,6 +11,7 @@ import pytest
 
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.rules.answer import ENGLISH_ONLY, answer
+from antiphon.inference_worker.engines.local.rules.manner import Manner, manner_of
 from antiphon.inference_worker.engines.local.rules.table import Situation
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
@@ -106,8 +107,12 @@ ITSELF = {
     "Good morning!": "Good morning!",
     "thanks a lot": "welcome",
     "Thank you, goodbye.": "Goodbye",
-    "please speak slower": "cannot change how fast",
-    "louder": "cannot change my volume",
+    "please speak slower": "I speak more slowly now.",
+    "You are talking too fast.": "I speak more slowly now.",
+    "That's too slow": "I speak faster now.",
+    "louder": "I speak louder now.",
+    "I can't hear you well": "I speak louder now.",
+    "I want you to lower your voice": "I speak more quietly now.",
     "How do you say thank you in Spanish?": "cannot translate",
     "My name is Peter. What is your name?": "Nice to meet you, Peter. My name is Antiphon.",
     "How do you spell banana?": "B, A, N, A, N, A",
@@ -238,3 +243,14 @@ def test_a_chat_request_with_an_unknown_time_zone_is_refused() -> None:
     with pytest.raises(InvalidInput, match="IANA database") as refused:
         parse_chat_request(request | {"time_zone": "Berlin"})
     assert refused.value.field == "time_zone"
+
+
+def test_the_manner_adds_up_over_the_conversation_and_has_limits() -> None:
+    assert manner_of(["Hello.", "What is two plus two?"]) == Manner()
+    slower = manner_of(["Can you speak more slowly, please?"])
+    assert slower.speed < 1 == slower.gain
+    assert manner_of(["Slower!", "I want you to speak slower."]).speed < slower.speed
+    assert manner_of(["Slower!", "Why?", "Faster please."]) == Manner()
+    louder = manner_of(["Speak up", "louder", "I can't hear you"] * 9)
+    assert manner_of(["Speak up"]).gain < louder.gain < 3
+    assert manner_of(["Be a bit quieter."]).gain < 1

@@ -17,6 +17,7 @@ from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.dependencies import examine
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.rules.manner import USUAL, Manner
 from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause, Word
 from antiphon.inference_worker.engines.local.voices import kokoro, speaker
 from antiphon.inference_worker.engines.local.voices.catalogue import (
@@ -53,8 +54,24 @@ def voices(local_engine: LocalProcessor) -> Voices:
     return local_engine._models.voices
 
 
+def patient(voices: Voices, voice: str, manner: Manner = USUAL) -> Speaker:
+    """A speaker that no other voice replaces, however busy the machine is."""
+    return Speaker(voices.by_id[voice], voices.by_id[voice], manner)
+
+
 def speak(voices: Voices, voice: str, text: str) -> SpokenClause:
-    return voices.speaker(voice).speak(clause(text), StageCosts())
+    return patient(voices, voice).speak(clause(text), StageCosts())
+
+
+@pytest.mark.parametrize("voice", [DEFAULT_VOICE, ESPEAK])
+def test_a_voice_speaks_as_slowly_and_as_loud_as_the_user_asked(voices: Voices, voice: str) -> None:
+    usual = speak(voices, voice, SENTENCE).audio
+    asked = patient(voices, voice, Manner(speed=0.8, gain=1.5))
+    changed = asked.speak(clause(SENTENCE), StageCosts()).audio
+    assert 1.1 < len(changed) / len(usual) < 1.4
+    assert np.sqrt(np.mean(changed**2)) > 1.1 * np.sqrt(np.mean(usual**2))
+    assert np.abs(changed).max() <= 1.0
+    assert share_recognised(SENTENCE, transcribe(changed)) >= 0.8
 
 
 @pytest.mark.parametrize("voice", [*NATURAL_VOICES, ESPEAK])
@@ -133,7 +150,7 @@ def test_shown_words_have_the_symbols_of_what_is_said_for_them() -> None:
 @pytest.mark.parametrize("voice", [DEFAULT_VOICE, ESPEAK])
 def test_a_sum_is_said_and_each_shown_word_is_at_its_start(voices: Voices, voice: str) -> None:
     [sum_of] = ClauseSplitter().feed("Well, 12 * 4 = 48. ")
-    said = voices.speaker(voice).speak(sum_of, StageCosts())
+    said = patient(voices, voice).speak(sum_of, StageCosts())
     assert [word.text for word in said.words] == ["Well,", "12 *", "4 =", "48."]
     in_words = speak(voices, voice, "Well, twelve times four equals forty-eight.")
     assert np.allclose(said.starts, [in_words.starts[at] for at in (0, 1, 3, 5)], atol=100)
