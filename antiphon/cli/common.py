@@ -21,6 +21,7 @@ DEFAULT_URL = "ws://127.0.0.1:8006"
 PATIENCE_S = 20.0
 ERROR_PREFIX = "antiphon: "
 BUNDLED_QUESTION = Path(__file__).parent / "assets" / "question.wav"
+SECOND_QUESTION = BUNDLED_QUESTION.with_name("time.wav")
 
 
 def _expanded(path: Path | None) -> Path | None:

@@ -27,7 +27,7 @@ _COMMANDS = {
         "background.status": "Show the services of this folder's `antiphon up`, its engine, "
         "sessions and address.",
         "background.logs": "Show the logs of the services of this folder's `antiphon up`, or of its last one.",
-        "demo.demo": "Start everything, ask one spoken question in real time, show and save the answer.",
+        "demo.demo": "Start everything, ask two spoken questions in real time, show and save the answers.",
         "doctor.doctor": "Check Redis, clock, disk, ports, certificate, GPU and model; "
         "status 1 if a check fails.",
     },

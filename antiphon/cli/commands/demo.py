@@ -1,4 +1,4 @@
-"""`antiphon demo` and `make demo`: the whole pipeline, one spoken question, its answer."""
+"""`antiphon demo` and `make demo`: the whole pipeline, two spoken questions, their answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -15,9 +15,9 @@ import typer
 from rich.text import Text
 
 from antiphon.broker.redis_server.embedded import free_port
-from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, ApiKey, command
+from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, SECOND_QUESTION, ApiKey, command
 from antiphon.cli.conversation.conversation import ConversationResult
-from antiphon.cli.conversation.dialogue import Call, ConversationPrinter, ask_file
+from antiphon.cli.conversation.dialogue import Call, ConversationPrinter, ask_files
 from antiphon.cli.conversation.sound import UnusableAudio
 from antiphon.cli.settings import check_setting_names
 from antiphon.cli.stack.logs import LogFiles, prefix
@@ -52,29 +52,32 @@ class DemoFailed(Exception):
 
 def demo(
     question: Annotated[
-        Path, typer.Option(help="A sound file with the question.", show_default="a bundled one")
-    ] = BUNDLED_QUESTION,
+        Path | None,
+        typer.Option(help="A sound file with the question.", show_default="two bundled ones"),
+    ] = None,
     data_dir: Annotated[
         Path, typer.Option(help="Folder for the reply, the recordings and the logs.")
     ] = Path("data/demo"),
     api_key: ApiKey = None,
 ) -> None:
-    raise typer.Exit(run_demo(question, data_dir, api_key))
+    questions = [BUNDLED_QUESTION, SECOND_QUESTION] if question is None else [question]
+    raise typer.Exit(run_demo(questions, data_dir, api_key))
 
 
-def run_demo(question: Path, data_dir: Path, api_key: str | None) -> int:
-    """Exit status: 0 if the question was answered, spoken, saved and recorded."""
+def run_demo(questions: Sequence[Path], data_dir: Path, api_key: str | None) -> int:
+    """Exit status: 0 if the questions were answered, spoken, saved and recorded."""
     console = Terminal(soft_wrap=True)
     began = time.monotonic()
     make_data_folder(data_dir)
     with ExitStack() as resources:
         logs = resources.enter_context(LogFiles(data_dir / "logs"))
         try:
-            load_wav(question)  # fails before anything is started
+            for question in questions:
+                load_wav(question)  # fails before anything is started
             folder = tempfile.TemporaryDirectory(prefix="antiphon-")
             plan = _plan(data_dir, Path(resources.enter_context(folder)))
             stack = resources.enter_context(open_stack(plan, logs.take))
-            asyncio.run(_run(stack, question, console, api_key))
+            asyncio.run(_run(stack, questions, console, api_key))
         except (DemoFailed, ClientError, UnusableAudio, *START_ERRORS) as error:
             console.print(Text(f"\nThe demo failed: {error}", style="bold red"))
             logs.show_tail(console)
@@ -103,20 +106,22 @@ def _plan(data_dir: Path, redis_dir: Path) -> StackPlan:
     )
 
 
-async def _run(stack: Stack, question: Path, console: Terminal, api_key: str | None) -> None:
+async def _run(
+    stack: Stack, questions: Sequence[Path], console: Terminal, api_key: str | None
+) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     console.print("Starting Redis, edge, worker, recorder and cleanup …")
     async with stack.running() as guard:
-        result = await run_guarded(guard, _converse(stack, question, console, api_key))
+        result = await run_guarded(guard, _converse(stack, questions, console, api_key))
         folder = await run_guarded(guard, _recorded(stack.plan.data_dir / "sessions", result))
         console.print("\nThe session was recorded in")
         console.print(folder_tree(folder))
 
 
 async def _converse(
-    stack: Stack, question: Path, console: Terminal, api_key: str | None
+    stack: Stack, questions: Sequence[Path], console: Terminal, api_key: str | None
 ) -> ConversationResult:
     await stack.wait_until_ready(
         lambda service, stage: console.print(prefix(service).append(stage))
@@ -125,7 +130,7 @@ async def _converse(
     plan = stack.plan
     reply = plan.data_dir / "reply.wav"
     call = Call(url=plan.edge_url, out=reply, api_key=api_key, config=GREEDY)
-    result = await ask_file(call, question, PATIENCE_S, ConversationPrinter(console))
+    result = await ask_files(call, questions, PATIENCE_S, ConversationPrinter(console))
     if not result.answered:
         raise DemoFailed(f"no complete answer within {PATIENCE_S:.0f} s after the question")
     return result

@@ -43,7 +43,7 @@ def talk(
         fail("use either a sound file or --mic, not both", status=2)
     import asyncio  # numpy and the sound libraries load slowly: `talk --help` does without them
 
-    from antiphon.cli.conversation.dialogue import Call, ConversationPrinter, ask_file, talk_live
+    from antiphon.cli.conversation.dialogue import Call, ConversationPrinter, ask_files, talk_live
     from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file
     from antiphon.cli.stack.stack_file import default_edge_url
     from antiphon.client.errors import ClientError
@@ -59,7 +59,7 @@ def talk(
         if mic:
             asyncio.run(talk_live(call, printer))
             return
-        result = asyncio.run(ask_file(call, question or BUNDLED_QUESTION, patience, printer))
+        result = asyncio.run(ask_files(call, [question or BUNDLED_QUESTION], patience, printer))
     except (ClientError, UnusableAudio, NoMicrophone) as error:
         fail(f"{error}{_in_writing(question, url)}")
     except KeyboardInterrupt:

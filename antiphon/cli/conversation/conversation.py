@@ -30,15 +30,15 @@ class ConversationListener(Protocol):
 class ConversationResult:
     """The replies of a conversation.
 
-    `first_words_s` is the time from the end of the question to the first spoken result, `recording`
-    the id of the server's recording.
+    `first_words_s` has the times from the end of a question to the first spoken result, `recording`
+    is the id of the server's recording.
     """
 
     answered: bool = False
     said: TurnLog = field(default_factory=TurnLog)
     latencies: list[UnitLatency] = field(default_factory=list)
     sent: SendLog = field(default_factory=SendLog)
-    first_words_s: float | None = None
+    first_words_s: list[float] = field(default_factory=list)
     recording: str | None = None
 
     def add(self, unit: Unit, latency: UnitLatency | None) -> None:
@@ -68,23 +68,26 @@ async def ask(
     patience_s: float,
     result: ConversationResult | None = None,
 ) -> ConversationResult:
-    """Speak the question in real time and listen until the reply is complete.
+    """Speak the question in real time, after what was sent before, until the reply is complete.
 
     Adds to `result`, which a caller has after an interruption too. Returns with `answered` False after
     `patience_s` without speech. Raises SessionOver if the session ends before that.
     """
     result = result or ConversationResult()
-    start, asked_s = time.monotonic(), question.speech_end_s
+    sent_s = result.sent.total_ms / 1000
+    start, asked_s = time.monotonic() - sent_s, sent_s + question.speech_end_s
+    waits = True
     with suppress(TimeoutError):
         async with (
-            in_background(speak(session, paced(question.chunks(), start), result.sent)),
+            in_background(speak(session, paced(question.chunks(), start + sent_s), result.sent)),
             asyncio.timeout(question.duration_s + patience_s) as limit,
         ):
             async for unit in listen(session, result, listener):
                 if not unit.is_listen and unit.message.current_time > asked_s * 1000:
                     limit.reschedule(asyncio.get_running_loop().time() + patience_s)
-                    if result.first_words_s is None:
-                        result.first_words_s = unit.received_at - start - asked_s
+                    if waits:
+                        waits = False
+                        result.first_words_s.append(unit.received_at - start - asked_s)
                 if result.said.answers(asked_s):
                     break
     result.answered = result.said.answers(asked_s, followed_s=0.0)

@@ -80,9 +80,9 @@ class ConversationPrinter:
         self._line("reply", f"“{result.said.text}” {where}", "bold")
 
     def summary(self, result: ConversationResult) -> None:
-        if result.first_words_s is not None:
-            text = f"{result.first_words_s:.2f} s after the end of the question"
-            self._line("answered", text, "dim")
+        if result.first_words_s:
+            times = " and ".join(f"{seconds:.2f}" for seconds in result.first_words_s)
+            self._line("answered", f"{times} s after the end of the question", "dim")
         for label, text in summary_lines(result.latencies):
             self._line(label, text, "dim")
 
@@ -173,19 +173,23 @@ async def _report_waits(session: DuplexSession, printer: ConversationPrinter) ->
         printer.wait(place)
 
 
-async def ask_file(
-    call: Call, path: Path, patience_s: float, printer: ConversationPrinter
+async def ask_files(
+    call: Call, paths: Sequence[Path], patience_s: float, printer: ConversationPrinter
 ) -> ConversationResult:
-    """Speak a recording, print the conversation, save the reply, also of an interrupted conversation.
+    """Speak recordings, each after the reply to the one before, and print the conversation.
 
-    Raises ClientError, UnusableAudio.
+    The replies are saved, also those of an interrupted conversation. Raises ClientError, UnusableAudio.
     """
-    question, result = SpokenQuestion(load_wav(path)), ConversationResult()
+    questions = [(path.name, SpokenQuestion(load_wav(path))) for path in paths]
+    result = ConversationResult()
     try:
         async with call.prepared(printer, patience_s) as session:
-            printer.question(path.name, question)
             result.recording = session.recording_id
-            await ask(session, question, printer, patience_s, result)
+            for name, question in questions:
+                printer.question(name, question)
+                await ask(session, question, printer, patience_s, result)
+                if not result.answered:
+                    break
     finally:
         call.finish(result, printer)
     return result

@@ -126,7 +126,7 @@ def is_free(port: int) -> bool:
 
 
 @pytest.mark.speech
-def test_demo_asks_a_question_and_shows_the_answer(tmp_path: Path) -> None:
+def test_demo_asks_two_questions_and_shows_the_answers(tmp_path: Path) -> None:
     shown = antiphon("demo", "--data-dir", "d", cwd=tmp_path)
     assert shown.returncode == 0, shown.stdout
     units = re.findall(
@@ -139,6 +139,9 @@ def test_demo_asks_a_question_and_shows_the_answer(tmp_path: Path) -> None:
     assert units[-1][3].endswith("(end of turn)")
     said = re.search(r"reply  “(.+)” \(([\d.]+) s of speech", shown.stdout)
     assert said is not None
+    assert "Rome" in said[1]
+    assert re.search(r"It is \d+:\d\d [AP]M", said[1])
+    assert len(re.findall("spoken in real time", shown.stdout)) == 2
     spoken = " ".join(text.removesuffix("(end of turn)").strip() for *_, text in units)
     assert " ".join(spoken.split()) == " ".join(said[1].split())
 

@@ -226,7 +226,7 @@ def test_espeak_speaks_if_the_natural_voices_cannot(
     voices = Voices.load(DEFAULT_VOICE, 150)
     assert reason in voices.problem
     assert [entry.id for entry in voices.entries] == [ESPEAK]
-    assert len(speak(voices, "", SENTENCE).audio)
+    assert len(voices.speaker().speak(clause(SENTENCE), StageCosts()).audio)
 
 
 def test_doctor_says_that_the_natural_voices_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
