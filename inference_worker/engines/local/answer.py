@@ -20,6 +20,7 @@ from antiphon.inference_worker.engines.local.language_model import (
 )
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.rules.manner import USUAL
+from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.inference_worker.engines.local.speech import Clause
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.inference_worker.engines.processor import AnsweringView
@@ -141,6 +142,7 @@ class LocalAnsweringView(AnsweringView):
         self._stopped = threading.Event()
         self._says_faults = False
         self._manner = USUAL
+        self._knowledge = SelfKnowledge(slot.options)
 
     def _begin_answer(
         self,
@@ -151,9 +153,7 @@ class LocalAnsweringView(AnsweringView):
         tools: Sequence[dict[str, Any]] = (),
     ) -> LocalAnswer:
         limit = generation.max_new_tokens
-        text = self._slot.models.llm.stream(
-            messages, self._slot.number, generation, limit, self._slot.tokens, tools
-        )
+        text = self._slot.stream(messages, generation, limit, self._knowledge.now, tools)
         return self._speak(text, tts)
 
     def _speak(self, text: Generation, tts: TtsConfig) -> LocalAnswer:

@@ -88,10 +88,10 @@ class LocalChatView(LocalAnsweringView, ChatView):
         """Also tells the model its name, the date and its limits, in the first system message."""
         system = next(message for message in self._history if message["role"] == "system")
         prompt = str(system["content"])
-        knowledge = SelfKnowledge(self._slot.options, prompt, self._options.time_zone)
-        system["content"] = knowledge.prompt(prompt)
-        self._manner = knowledge.manner(self._history)
-        return knowledge.answer(self._history)
+        self._knowledge = SelfKnowledge(self._slot.options, prompt, self._options.time_zone)
+        system["content"] = self._knowledge.prompt(prompt)
+        self._manner = self._knowledge.manner(self._history)
+        return self._knowledge.answer(self._history)
 
     def generate(self) -> Iterator[Delta]:
         return self._stream()

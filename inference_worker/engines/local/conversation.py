@@ -166,7 +166,7 @@ class Conversation:
 
     @property
     def _prompt_limit(self) -> int:
-        return self._slot.options.context_tokens - self._slot.options.reply_tokens
+        return self._slot.context_tokens - self._slot.options.reply_tokens
 
     def _begin(
         self, rest: UnfinishedReply | None = None, expected: str = "", *, begun: bool = False
@@ -178,12 +178,11 @@ class Conversation:
         if rest is None and (text := self._knowledge.answer(messages)):
             rest = UnfinishedReply(words_of(text), more=False)
         generate = functools.partial(
-            self._models.llm.stream,
+            self._slot.stream,
             self.frame.add_to(messages),
-            self._slot.number,
             self._config,
             options.reply_tokens,
-            self._slot.tokens,
+            self._knowledge.now,
         )
         config = self._config
         speaker = None

@@ -36,7 +36,6 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         self._says_faults = True
         self._config = HalfDuplexConfig()
         self._dialogue: Dialogue | None = None
-        self._knowledge: SelfKnowledge | None = None
         self._before: Dialogue | None = None
         self._transcript = ""
         self._context_tokens = 0
@@ -90,10 +89,8 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             return
         dialogue.trim(self._prompt_limit)
         config = self._config
-        by_rule = None
-        if self._knowledge is not None:
-            by_rule = self._knowledge.answer(dialogue.messages())
-            self._manner = self._knowledge.manner(dialogue.messages())
+        by_rule = self._knowledge.answer(dialogue.messages())
+        self._manner = self._knowledge.manner(dialogue.messages())
         dialogue.add_assistant_text(said)
         if by_rule:
             answer = self._speak(FixedText(by_rule[len(said) :]), config.tts)
@@ -138,7 +135,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
 
     @property
     def _prompt_limit(self) -> int:
-        context = self._slot.options.context_tokens
+        context = self._slot.context_tokens
         return context - min(self._config.generation.max_new_tokens, context // _REPLY_SHARE)
 
     def _say(self, dialogue: Dialogue, answer: LocalAnswer) -> Iterator[Delta]:

@@ -100,6 +100,8 @@ class LanguageModel(ABC):
 
     knows_tools = True
     """The model reads the tools of a request."""
+    refuses_rules = False
+    """The model's server takes no tools, although some model behind it may."""
     sees = False
     """The model takes `image_url` parts."""
     resumes_text = True

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
 from antiphon.inference_worker.engines.local.dependencies import bundled_model
-from antiphon.inference_worker.engines.local.dialogue import LlmMessage
-from antiphon.inference_worker.engines.local.language_model import LanguageModel
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage, turn_tokens
+from antiphon.inference_worker.engines.local.language_model import Generation, LanguageModel
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
 from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
 from antiphon.inference_worker.engines.local.remote.llm import RemoteLanguageModel
+from antiphon.inference_worker.engines.local.rules.tools import RULE_TOOLS
+from antiphon.inference_worker.engines.local.tool_rounds import ToolRounds
 from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.inference_worker.engines.local.voices.speaker import Voices
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, LoadProgress
+from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
+
+_RULE_TOKENS = math.ceil(turn_tokens(orjson.dumps(RULE_TOOLS).decode()))
 
 NEXT_UTTERANCE_TOKENS = 160
 """Context reserved for the user's next utterance."""
@@ -79,6 +88,11 @@ class LocalSlot:
             raise EngineError("the session has been cleaned up")
         return self.loaded
 
+    @property
+    def context_tokens(self) -> int:
+        """The context without the definitions of tools."""
+        return self.options.context_tokens - (_RULE_TOKENS if self._rule_tools else 0)
+
     def read(
         self,
         messages: Sequence[LlmMessage],
@@ -87,10 +101,34 @@ class LocalSlot:
         tools: Sequence[dict[str, Any]] = (),
     ) -> int:
         """Let the language model read `messages`; returns their length in tokens."""
-        llm, counter = self.models.llm, self.tokens
+        llm, counter, tools = self.models.llm, self.tokens, tools or self._rule_tools
         return llm.prefill(
             messages, self.number, reuse_cache=reuse_cache, counter=counter, tools=tools
         )
+
+    def stream(
+        self,
+        messages: Sequence[LlmMessage],
+        config: DuplexConfig | GenerationConfig,
+        max_tokens: int,
+        now: Callable[[], datetime],
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> Generation:
+        """Start a reply of the language model, which may call the rules if there are no other `tools`."""
+
+        def begin(messages: Sequence[LlmMessage], tools: Sequence[dict[str, Any]]) -> Generation:
+            llm = self.models.llm
+            return llm.stream(messages, self.number, config, max_tokens, self.tokens, tools)
+
+        if tools or not self._rule_tools:
+            return begin(messages, tools)
+        return ToolRounds(begin, messages, now)
+
+    @property
+    def _rule_tools(self) -> Sequence[dict[str, Any]]:
+        llm = self.models.llm
+        offered = self.options.offers_rules and llm.knows_tools and not llm.refuses_rules
+        return RULE_TOOLS if offered else ()
 
     def read_prompt(self, messages: Sequence[LlmMessage], room: int) -> int:
         """Length of a system prompt. Raises ContextFull unless the user's next utterance fits too."""

@@ -30,7 +30,8 @@ class LocalOptions(BaseModel):
     them takes pictures. `llm_timeout_s` limits the time to its first token, and between two. With
     `llm_url`, `context_tokens` is 8192 and `reply_words` 60 unless they are set.
     With `rules`, sums, units, dates, and questions about the assistant itself are answered without the
-    language model; by default only the bundled model needs that. `filter_obscene` ends an answer at an
+    language model; by default only the bundled model needs that. Other models that call tools can call
+    sums, units and dates, unless `rules` is false. `filter_obscene` ends an answer at an
     obscene word.
     """
 
@@ -97,6 +98,11 @@ class LocalOptions(BaseModel):
         if self.rules is not None:
             return self.rules
         return self.model_path is None and self.llm_url is None
+
+    @property
+    def offers_rules(self) -> bool:
+        """The model may call the rules as tools, unless they apply or `rules` is False."""
+        return self.rules is None and not self.rules_apply
 
     @property
     def language(self) -> str:

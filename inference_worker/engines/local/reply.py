@@ -128,7 +128,7 @@ class Reply:
                     break
         self.context_tokens = generation.context_tokens
         if generation.complete or self._guard.ended or not count:
-            splitter.feed(self._guard.flush())
+            yield from splitter.feed(self._guard.flush())
             yield from splitter.flush()
 
     def _next_piece(self, pieces: Iterator[str]) -> str | None:

@@ -25,7 +25,7 @@ _OTHER_NAME = re.compile(
 class SelfKnowledge:
     """Extends the prompt of a session and answers by rule. Without `rules` it does neither."""
 
-    def __init__(self, options: LocalOptions, system_prompt: str, time_zone: str) -> None:
+    def __init__(self, options: LocalOptions, system_prompt: str = "", time_zone: str = "") -> None:
         self._options = options
         self._zone = zoneinfo.ZoneInfo(time_zone) if time_zone else None
         self._persona = bool(_OTHER_NAME.search(system_prompt))

@@ -26,6 +26,7 @@ from antiphon.inference_worker.engines.local.remote.generation import (
     estimated_tokens,
     texts_of,
 )
+from antiphon.inference_worker.engines.local.rules.tools import RULE_TOOLS
 from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
 
@@ -43,7 +44,7 @@ _LONGEST_PAUSE_S = 3.0
 """A Retry-After up to this is waited for, once."""
 
 _OPTIONAL = ("stream_options", "temperature", "top_p")
-"""Fields that a server may refuse. The request is then sent again without."""
+"""Fields that a server may refuse. The request is then sent again without, as without the rules."""
 
 _GO_ON = "Your answer was interrupted here. Continue after its last word, and repeat nothing of it."
 
@@ -225,6 +226,9 @@ class RemoteLanguageModel(LanguageModel):
             if response.status == 429 and pause_s <= _LONGEST_PAUSE_S and not waited:
                 waited = True
                 exchange.ended.wait(pause_s)
+            elif _refuses_rules(response.status, said, sent):
+                self.refuses_rules = True
+                del body["tools"]
             elif response.status in (400, 422) and (name := _refused_field(said, sent)):
                 tried.add(name)
                 self._refused.add(name)
@@ -277,6 +281,12 @@ def _refused_field(said: bytes, sent: dict[str, Any]) -> str | None:
     text = said.decode(errors="replace")
     named = (name for name in ("max_tokens", *_OPTIONAL) if name in sent and name in text)
     return next(named, "stream_options" if "stream_options" in sent else None)
+
+
+def _refuses_rules(status: int, said: bytes, sent: dict[str, Any]) -> bool:
+    """Whether the model, such as some of Ollama's, takes no tools, and the client sent none."""
+    ours = sent.get("tools") == list(RULE_TOOLS)
+    return ours and 400 <= status <= 500 and b"tool" in said.lower()
 
 
 def _pause(response: HTTPResponse) -> float:

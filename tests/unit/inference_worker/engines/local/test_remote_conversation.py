@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -28,7 +31,16 @@ from antiphon.shared_schemas.content import (
     TextPart,
 )
 from antiphon.shared_schemas.findings import FindingStatus
-from support.llm_server import MODEL, Answer, ScriptedServer, delta, event, says, scripted_server
+from support.llm_server import (
+    MODEL,
+    Answer,
+    ScriptedServer,
+    delta,
+    event,
+    refuses,
+    says,
+    scripted_server,
+)
 from support.synthetic_speech import (
     ITALY,
     STEADY,
@@ -44,6 +56,7 @@ from support.tools import WEATHER, asks_weather, calls_weather, weather_result
 pytestmark = pytest.mark.speech
 
 KEY = "a-key-of-this-test"
+RULE_NAMES = ["calendar", "calculate", "convert_units"]
 JPEG = b"\xff\xd8\xff\xe0 a picture"
 
 
@@ -137,6 +150,17 @@ def test_a_barge_in_closes_the_connection(sees: LocalProcessor, scripted: Script
     assert sees.trouble == ""
 
 
+@pytest.mark.parametrize("end", ["", " ", "\n", " \n\n"])
+def test_an_answer_may_end_with_spaces(
+    sees: LocalProcessor, scripted: ScriptedServer, end: str
+) -> None:
+    scripted.script = lambda _: Answer(says(f"It is far. Eight kilometres.{end}"))
+    view = sees.set_duplex_mode()
+    view.prepare("", STEADY)
+    assert text_of(converse(view, ITALY)) == "It is far. Eight kilometres."
+    view.cleanup()
+
+
 def test_a_chat_that_does_not_fit(remote: LocalProcessor) -> None:
     view = remote.set_chat_mode()
     history = [ConversationMessage(Role.USER, (TextPart("word " * 3000),))]
@@ -167,6 +191,111 @@ def test_chat_with_tools(sees: LocalProcessor, scripted: ScriptedServer) -> None
     ]
     assert view.resume("It") is None
     view.cleanup()
+
+
+def calls(name: str, question: str) -> list[bytes]:
+    function = {"name": name, "arguments": json.dumps({"question": question})}
+    call = {"index": 0, "id": "one", "function": function}
+    return [delta("tool_calls", tool_calls=[call]), event("[DONE]")]
+
+
+def written(engine: LocalProcessor, question: str, **options: object) -> str:
+    view = engine.set_chat_mode()
+    history = [ConversationMessage(Role.USER, (TextPart(question),))]
+    view.prefill(history, ChatOptions.model_validate(options))
+    text = "".join(piece.text for piece in view.generate())
+    view.cleanup()
+    return text
+
+
+def test_the_model_calls_the_rules(sees: LocalProcessor, scripted: ScriptedServer) -> None:
+    scripted.answers(calls("calculate", "17 * 23"), says("It is ", "391."))
+    assert written(sees, "What is seventeen times twenty-three?") == "It is 391."
+    first, second = scripted.requests[-2:]
+    assert [tool["function"]["name"] for tool in first["tools"]] == RULE_NAMES
+    call, result = second["messages"][-2:]
+    assert call["tool_calls"][0]["id"] == result["tool_call_id"] == "one"
+    assert result["content"] == "17 times 23 is 391."
+
+
+def test_the_rules_know_the_time_of_the_user(
+    sees: LocalProcessor, scripted: ScriptedServer
+) -> None:
+    for zone in ("Etc/GMT-9", "Etc/GMT+4"):
+        scripted.answers(calls("calendar", "what time is it"), says("Well."))
+        now = datetime.now(ZoneInfo(zone))
+        written(sees, "Time?", time_zone=zone)
+        told = scripted.requests[-1]["messages"][-1]["content"]
+        assert told[6:-1] in {
+            (now + timedelta(minutes=late)).strftime("%I:%M %p").lstrip("0") for late in (0, 1)
+        }
+
+
+def test_a_spoken_answer_says_what_a_rule_found(
+    sees: LocalProcessor, scripted: ScriptedServer
+) -> None:
+    scripted.script = lambda sent: Answer(
+        says("About eight kilometres.")
+        if sent["messages"][-1]["role"] == "tool"
+        else calls("convert_units", "5 miles in km")
+    )
+    view = sees.set_duplex_mode()
+    view.prepare("", STEADY)
+    assert "eight kilometres" in text_of(converse(view, ITALY))
+    view.cleanup()
+
+
+def test_a_model_that_calls_for_ever_must_answer(
+    sees: LocalProcessor, scripted: ScriptedServer
+) -> None:
+    before = len(scripted.requests)
+    scripted.script = lambda sent: Answer(
+        calls("calculate", "nonsense") if "tools" in sent else says("I do not know.")
+    )
+    assert written(sees, "What is nonsense?") == "I do not know."
+    requests = scripted.requests[before:]
+    assert len(requests) == 4
+    assert "Not understood" in requests[-1]["messages"][-1]["content"]
+
+
+def test_a_call_of_something_else_is_answered(
+    sees: LocalProcessor, scripted: ScriptedServer
+) -> None:
+    scripted.answers(calls("get_weather", "Rome"), calls("calculate", ""), says("I cannot."))
+    assert written(sees, "What is the weather?") == "I cannot."
+    *_, unknown, _, empty = (message["content"] for message in scripted.requests[-1]["messages"])
+    assert "no such function" in unknown
+    assert "must be a text" in empty
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice to be set'),
+        (500, "tools param requires --jinja flag"),
+    ],
+)
+def test_a_server_without_tools_answers_without_the_rules(
+    scripted: ScriptedServer, status: int, message: str
+) -> None:
+    def script(sent: dict[str, Any]) -> Answer:
+        return refuses(status, message) if "tools" in sent else Answer(says("Hello."))
+
+    for engine in _loaded(scripted.url):
+        scripted.script = script
+        assert written(engine, "Hello?") == "Hello."
+        begun = len(scripted.requests)
+        assert written(engine, "Hello?") == "Hello."
+        assert len(scripted.requests) == begun + 1
+        assert engine.trouble == ""
+
+
+def test_the_rules_can_be_left_out(scripted: ScriptedServer) -> None:
+    for engine in _loaded(scripted.url, rules=False):
+        scripted.answers(says("Hello."))
+        assert written(engine, "Hello?") == "Hello."
+        assert "tools" not in scripted.requests[-1]
 
 
 def test_an_error_of_a_chat_is_no_answer(sees: LocalProcessor, scripted: ScriptedServer) -> None:
