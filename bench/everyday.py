@@ -5,6 +5,7 @@ The questions are in everyday.json, each with a pattern that a right answer has.
 with the prompt and the sampling of the chat page.
 
     python bench/everyday.py [--runs 2] [--written] [--no-rules] [--show] [--category knowledge]
+        [--model-path qwen2.5-coder-0.5b]
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import resource
 import zoneinfo
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +31,7 @@ from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.rules.dates import spoken_date, spoken_time
 from antiphon.inference_worker.engines.local.speech import Clause
+from antiphon.inference_worker.engines.local.stored_models import resolve_model
 from antiphon.inference_worker.engines.local.voices.catalogue import DEFAULT_VOICE
 from antiphon.inference_worker.engines.local.voices.speaker import Voices
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, float_bytes
@@ -123,12 +126,11 @@ def main() -> None:
     parser.add_argument("--category", help="only the questions of this one")
     parser.add_argument("--tokens", type=int, default=96, help="limit of an answer")
     parser.add_argument("--voice", default=DEFAULT_VOICE, help="that asks the spoken questions")
-    parser.add_argument("--model-path", type=Path)
+    parser.add_argument("--model-path", type=Path, help="a GGUF file, or a name of antiphon models")
     arguments = parser.parse_args()
-    rules = False if arguments.no_rules else None
-    options = LocalOptions(
-        slots=1, rules=rules, model_path=arguments.model_path, voice=arguments.voice
-    )
+    path = resolve_model(arguments.model_path)
+    rules = not arguments.no_rules
+    options = LocalOptions(slots=1, rules=rules, model_path=path, voice=arguments.voice)
     engine = LocalProcessor(options)
     engine.load(lambda _: None)
     asked = [q for q in questions() if arguments.category in (None, q.category)]
@@ -153,7 +155,9 @@ def report(asked: list[Question], right: Counter[str]) -> None:
     print("| category | questions | right |\n|---|---|---|")
     for category, count in Counter(question.category for question in asked).items():
         print(f"| {category} | {count} | {right[category]} |")
-    print(f"| all | {len(asked)} | {right.total()} |", flush=True)
+    print(f"| all | {len(asked)} | {right.total()} |")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024  # of KiB on Linux
+    print(f"\n{peak} MiB of memory at most", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,11 @@ EXAMPLES = {
         "antiphon up -p 8080 --data-dir calls": "another port and folder",
         "antiphon up -e minicpmo -m MiniCPM-o-4_5": "the model on a GPU",
     },
+    "models": {
+        "antiphon models list": "sizes, scores, and what is here",
+        "antiphon models get qwen2.5-coder-1.5b": "1.1 GB",
+        "antiphon up -m qwen2.5-coder-1.5b": "use it",
+    },
     "logs": {"antiphon logs worker -f": "follow one service"},
     "doctor": {"antiphon doctor -e minicpmo -m MiniCPM-o-4_5": "before a start on a GPU"},
     "talk": {

@@ -28,6 +28,7 @@ _COMMANDS = {
         "sessions and address.",
         "background.logs": "Show the logs of the services of this folder's `antiphon up`, or of its last one.",
         "demo.demo": "Start everything, ask two spoken questions in real time, show and save the answers.",
+        "models.models": "Download better language models for the engine local; list and remove them.",
         "doctor.doctor": "Check Redis, clock, disk, ports, certificate, GPU and model; "
         "status 1 if a check fails.",
     },

