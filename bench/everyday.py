@@ -14,6 +14,7 @@ import argparse
 import json
 import re
 import resource
+import time
 import zoneinfo
 from collections import Counter
 from collections.abc import Iterator
@@ -25,7 +26,6 @@ import numpy as np
 import soxr
 
 from antiphon import __version__
-from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import words_of
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
@@ -90,8 +90,9 @@ def _either_minute(now: datetime) -> str:
 
 
 def speech(voices: Voices, text: str) -> Samples:
-    speaker = voices.speaker()
-    spoken = speaker.speak(Clause(words_of(text), ends_sentence=True), StageCosts()).audio
+    """By the voice itself: a speaker would give a question to eSpeak while this machine is busy."""
+    clause = Clause(words_of(text), ends_sentence=True)
+    spoken = voices.default.speak(clause, time.perf_counter()).audio
     heard = soxr.resample(spoken, OUTPUT_RATE, INPUT_RATE).astype(np.float32)
     return np.concatenate([_PAUSE, heard, _PAUSE])
 
@@ -109,9 +110,14 @@ def ask(engine: LocalProcessor, part: Part, tokens: int) -> str:
         view.cleanup()
 
 
-def parts(voices: Voices, asked: list[Question], *, written: bool) -> Iterator[Part]:
+def parts(options: LocalOptions, asked: list[Question], *, written: bool) -> Iterator[Part]:
+    """The questions as a client sends them. Their voice is a second one: it counts as memory."""
+    voices = None
     for question in asked:
         if question.spoken and not written:
+            voices = voices or Voices.load(options.voice, options.words_per_minute)
+            if voices.problem:
+                raise SystemExit(voices.problem)
             yield AudioPart(float_bytes(speech(voices, question.text)))
         else:
             yield TextPart(question.text)
@@ -134,8 +140,7 @@ def main() -> None:
     engine = LocalProcessor(options)
     engine.load(lambda _: None)
     asked = [q for q in questions() if arguments.category in (None, q.category)]
-    voices = Voices.load(options.voice, options.words_per_minute)
-    asked_as = list(parts(voices, asked, written=arguments.written))
+    asked_as = list(parts(options, asked, written=arguments.written))
     for _ in range(arguments.runs):
         right: Counter[str] = Counter()
         for question, part in zip(asked, asked_as, strict=True):

@@ -18,7 +18,8 @@ class WorkerSettings(StatusSettings):
     slots: int = Field(default=4, ge=1, le=256)
     """sessions served at once"""
     model_path: Path | None = None
-    """minicpmo: the checkpoint folder; local: a GGUF file that replaces the bundled one"""
+    """minicpmo: the checkpoint folder; local: a GGUF file in place of the bundled one, or the name of a
+    model that `antiphon models get` has downloaded"""
     engine_options: dict[str, Any] = Field(default={})
     """further options of the engine, by name (a JSON object)"""
     transcribe: bool = False

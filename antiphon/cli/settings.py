@@ -69,7 +69,7 @@ ModelPath = Annotated[
     setting_option(
         WorkerSettings,
         "model_path",
-        "The checkpoint's folder, or a GGUF file for the engine local.",
+        "The checkpoint's folder. The engine local: a GGUF file, or a model of `antiphon models`.",
         *("--model-path", "-m"),
     ),
 ]

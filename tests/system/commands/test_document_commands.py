@@ -60,6 +60,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
 NOT_RUN = {
     r"antiphon up\b": "runs until Ctrl-C: test_demo_and_up.py, test_background_stack.py",
     r"antiphon (down|logs)\b": "needs a stack in the background: test_background_stack.py",
+    r"antiphon models (get|remove)": "needs the internet: tests/unit/cli/commands/test_models.py",
     r"antiphon talk --mic": "needs a sound card: tests/unit/cli/conversation/test_sound.py",
     r"antiphon recordings replay ID$": "needs a sound card: test_recordings_command.py",
     r"antiphon (worker|doctor) .*minicpmo": "needs a GPU and the weights",

@@ -90,6 +90,18 @@ def test_a_model_is_downloaded_used_and_removed(hub: FileHub, small: Path) -> No
     assert len(hub.asked) == 1
 
 
+def test_a_terminal_shows_a_bar(
+    hub: FileHub, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    hub.script = [Answer(503, {"Retry-After": "0"}, b"")]
+    status, shown = run("get", "small")
+    assert (status, small.read_bytes()) == (0, CONTENT)
+    assert "3.0/3.0 MB" in shown
+    assert "answers 503; the next try is in 0 s" in shown
+    assert "0 of 3 MB" not in shown
+
+
 def test_a_file_that_was_copied_there_is_checked(hub: FileHub, small: Path) -> None:
     small.parent.mkdir(parents=True)
     small.write_bytes(CONTENT)
