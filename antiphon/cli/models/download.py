@@ -143,8 +143,8 @@ class Download:
                 self._finish(part, watcher)
         except OSError as error:
             raise DownloadFailed(
-                f"cannot write in {self.target.parent}: {error.strerror}; make room there, or set "
-                "XDG_DATA_HOME to another folder. What has been downloaded is kept"
+                f"cannot write in {self.target.parent}: {error.strerror}. Make room there, or set "
+                "XDG_DATA_HOME to another folder; what has been downloaded is kept"
             ) from error
 
     def _check_space(self, part: PartialFile) -> None:
@@ -158,24 +158,26 @@ class Download:
     def _fetch(self, part: PartialFile, watcher: Watcher) -> None:
         if part.size > self.size:
             part.restart()
-        fruitless, received = 0, False
-        while (before := part.size) < self.size:
-            watcher.progress(before)
+        fruitless, begun = 0, part.size
+        most = begun
+        while part.size < self.size:
+            watcher.progress(part.size)
             try:
                 self._receive(part, watcher)
                 continue
             except HubRefuses as error:
                 raise DownloadFailed(str(error)) from None
             except PartRefused as error:
-                if not before:
+                if not part.size:
                     raise DownloadFailed(str(error)) from None
                 part.restart()
                 cause = HubAway(f"{error}: from the beginning", 0.0)
             except HubAway as error:
                 cause = error
-            received = received or part.size > before
-            fruitless = 0 if part.size > before else fruitless + 1
-            lost = isinstance(cause, Unreachable) and not received
+            # A hub that begins again each time brings nothing new.
+            fruitless = 0 if part.size > most else fruitless + 1
+            most = max(most, part.size)
+            lost = isinstance(cause, Unreachable) and most == begun
             if lost or fruitless >= _TRIES or (cause.wait_s or 0) > _LONGEST_WAIT_S:
                 raise DownloadFailed(self._given_up(cause, part)) from None
             wait_s = min(2.0**fruitless, 30.0) if cause.wait_s is None else cause.wait_s

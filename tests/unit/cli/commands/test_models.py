@@ -90,9 +90,7 @@ def test_a_model_is_downloaded_used_and_removed(hub: FileHub, small: Path) -> No
     assert len(hub.asked) == 1
 
 
-def test_a_terminal_shows_a_bar(
-    hub: FileHub, small: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_shows_a_bar(hub: FileHub, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     hub.script = [Answer(503, {"Retry-After": "0"}, b"")]
     status, shown = run("get", "small")

@@ -243,6 +243,13 @@ def test_a_hub_that_stays_busy_is_given_up(hub: FileHub, run: Run) -> None:
     assert len(hub.asked) == 6
 
 
+def test_a_hub_that_begins_again_each_time_is_given_up(hub: FileHub, run: Run) -> None:
+    cut = Answer(cut_after=HALF, takes_ranges=False)
+    hub.script = [cut, cut, Answer(416, body=b""), cut, Answer(416, body=b"")] * 3
+    run.fails("connection broke|answers 416")
+    assert len(hub.asked) == 7
+
+
 def test_a_hub_that_asks_to_wait_long_is_asked_later(hub: FileHub, run: Run) -> None:
     hub.script = [Answer(429, {"Retry-After": "3600"}, b"")]
     run.fails("answers 429, and asks to wait 3600 s")
@@ -407,7 +414,7 @@ except DownloadFailed as error:
     print(error)
 """
     shown = run_code(code, environment=dict(os.environ)).stdout
-    assert shown.startswith(f"cannot write in {run.target.parent}: File too large; make room")
+    assert shown.startswith(f"cannot write in {run.target.parent}: File too large. Make room")
     assert run.part.stat().st_size == HALF
     run()
     assert hub.ranges == [None, f"bytes={HALF}-"]
