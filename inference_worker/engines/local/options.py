@@ -28,9 +28,9 @@ class LocalOptions(BaseModel):
     them takes pictures. `llm_timeout_s` limits the time to its first token, and between two. With
     `llm_url`, `context_tokens` is 8192 and `reply_words` 60 unless they are set.
     With `rules`, sums, units, dates, and questions about the assistant itself are answered without the
-    language model; by default only the bundled model needs that. Other models that call tools can call
-    sums, units and dates, unless `rules` is false. `filter_obscene` ends an answer at an
-    obscene word.
+    language model; by default only for the bundled model and those of `antiphon models`. Other models that
+    call tools can call sums, units and dates, unless `rules` is false. `filter_obscene` ends an answer
+    at an obscene word.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from antiphon.inference_worker.engines.local.options import INSTALL_COMMAND, LocalOptions
 from antiphon.inference_worker.engines.local.stored_models import check_gguf, resolve_model
@@ -29,7 +30,10 @@ class LocalPlugin(EnginePlugin[LocalOptions]):
         from antiphon.inference_worker.engines.local.processor import LocalProcessor
 
         path = resolve_model(model_path)
-        return LocalProcessor(options.model_copy(update={"model_path": path}))
+        chosen: dict[str, Any] = {"model_path": path}
+        if options.rules is None and path != model_path and path is not None:
+            chosen["rules"] = True  # the scores of the named models were measured so
+        return LocalProcessor(options.model_copy(update=chosen))
 
     def examine(self, options: LocalOptions, model_path: Path | None) -> Iterable[Finding]:
         from antiphon.inference_worker.engines.local.dependencies import examine

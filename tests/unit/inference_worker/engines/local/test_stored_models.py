@@ -9,6 +9,7 @@ import pytest
 
 from antiphon.inference_worker.engines.factory import build_processor, examine_engine
 from antiphon.inference_worker.engines.local import stored_models
+from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.published_models import (
     BUNDLED,
     PUBLISHED_MODELS,
@@ -84,6 +85,17 @@ def test_a_name_chooses_the_model_of_the_engine() -> None:
     assert build_processor("local", model_path=Path(BUNDLED)).info.model == "SmolLM2-135M-Instruct"
     found = {one.about: one for one in examine_engine("local", 1, Path(MODEL.name), {})}
     assert found["model weights"].found == f"{stored.name}, 468 MiB, in {stored.parent}"
+
+
+@pytest.mark.parametrize(
+    ("options", "apply"), [({}, True), ({"rules": False}, False), ({"rules": True}, True)]
+)
+def test_rules_are_for_named_models_too_unless_set(options: dict[str, bool], apply: bool) -> None:
+    stored = store()
+    for path, expected in ((Path(MODEL.name), apply), (stored, options.get("rules", False))):
+        engine = build_processor("local", model_path=path, options=options)
+        assert isinstance(engine, LocalProcessor)
+        assert engine._options.rules_apply is expected
 
 
 def test_a_model_that_is_not_here(folder: Path) -> None:
