@@ -11,7 +11,7 @@ from antiphon import __version__
 from antiphon.inference_worker.engines.local.dialogue import GREETED, LlmMessage
 from antiphon.inference_worker.engines.local.guard import cleaned
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.local.rules.answer import answer
+from antiphon.inference_worker.engines.local.rules.answer import ENGLISH_ONLY, answer
 from antiphon.inference_worker.engines.local.rules.dates import spoken_date
 from antiphon.inference_worker.engines.local.rules.manner import USUAL, Manner, manner_of
 from antiphon.inference_worker.engines.local.rules.table import NAME, Situation
@@ -68,4 +68,6 @@ class SelfKnowledge:
             persona=self._persona,
         )
         text = answer(last["content"], situation)
+        if text == ENGLISH_ONLY and self._options.model_path is not None:
+            return None  # a larger model may know the language
         return cleaned(text) if text and self._options.filter_obscene else text

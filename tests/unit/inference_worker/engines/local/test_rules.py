@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.rules.answer import ENGLISH_ONLY, answer
 from antiphon.inference_worker.engines.local.rules.manner import Manner, manner_of
@@ -223,6 +224,13 @@ def test_rules_are_for_the_bundled_model_unless_set(options: LocalOptions, apply
     knowledge = SelfKnowledge(options, "Be brief.", "")
     assert (knowledge.answer([{"role": "user", "content": "2 + 2"}]) is not None) is apply
     assert (knowledge.prompt("Be brief.") != "Be brief.") is apply
+
+
+def test_a_larger_model_answers_in_other_languages() -> None:
+    asked: list[LlmMessage] = [{"role": "user", "content": "法国的首都是哪里？"}]
+    larger = LocalOptions(model_path=Path("large.gguf"), rules=True)
+    assert SelfKnowledge(LocalOptions(), "", "").answer(asked) == ENGLISH_ONLY
+    assert SelfKnowledge(larger, "", "").answer(asked) is None
 
 
 @pytest.mark.parametrize("kind", [DuplexConfig, HalfDuplexConfig, ChatOptions])

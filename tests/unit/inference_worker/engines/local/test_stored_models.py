@@ -58,6 +58,22 @@ def test_the_models_are_pinned() -> None:
         assert find_published(model.name) is model
 
 
+def test_the_document_lists_the_models() -> None:
+    page = (Path(__file__).parents[5] / "docs" / "language-models.md").read_text()
+    rows = re.findall(
+        r"^\| `(\S+)` \| (\S+) MB \| (.+?) \| (.+?) \| (.+?) \| (\S+) \|$", page, re.MULTILINE
+    )
+    for name, size, _, memory, everyday, licence in rows:
+        published, score = find_published(name), SCORES[name]
+        assert (
+            size == f"{(published.size if published else bundled_model().stat().st_size) / 1e6:.0f}"
+        )
+        assert memory == (f"{score.memory_mib} MiB" if score.memory_mib else "not measured")
+        assert everyday == (str(score.everyday) if score.everyday else "not measured")
+        assert licence == score.licence
+    assert [row[0] for row in rows] == model_names()
+
+
 def test_the_folder_follows_the_specification(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
