@@ -66,7 +66,7 @@ async def ask(port: int, request: bytes, *, at_once: int = 1, keep: bool = True)
 
 
 async def read_slowly(port: int, path: str) -> str:
-    """Read a download at 2 kB/s."""
+    """Read a response at 2 kB/s."""
     loop = asyncio.get_running_loop()
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -168,6 +168,7 @@ def http_kinds() -> Mapping[str, tuple[int, HttpAttack]]:
         "many-headers": (10, partial(ask, request=head("GET /health", *["a:b"] * 13_000))),
         "most-headers": (10, partial(ask, request=head("GET /health", *["a:b"] * 90))),
         "scripts": (190, partial(ask, request=head(f"GET {_largest_script()}", _GZIP))),
+        "slow-scripts": (190, partial(read_slowly, path=_largest_script())),
         "documents": (190, partial(ask, request=head("GET /openapi.json", _GZIP))),
         "schemas": (190, partial(ask, request=head(f"GET {schema}", _GZIP))),
         "not-found": (190, partial(ask, request=head("GET /nowhere"))),

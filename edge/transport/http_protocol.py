@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import httptools
@@ -42,6 +43,9 @@ _LINGER_S = 3.0
 
 _LARGE_PIECE_BYTES = 16 * 1024
 """Larger pieces of a response are sent in turns."""
+
+SEND_BYTES = 64 * 1024
+"""The largest piece of a response. Its next piece waits for the client if this much is unsent."""
 
 
 class EdgeHttpProtocol(HttpToolsProtocol):
@@ -274,13 +278,14 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         self._watch.begin()
 
         async def send_in_turn(message: Any) -> None:
-            size = len(message.get("body", b""))
-            if size >= _LARGE_PIECE_BYTES and message.get("more_body"):
-                await self.fair_queue.wait()
             if message["type"] == "http.response.start" and self._leaves_body:
                 message = {**message, "headers": [*message.get("headers", ()), CLOSE_HEADER]}
-            await send(message)
-            self._watch.sent += size
+            for piece in _pieces(message):
+                size = len(piece.get("body", b""))
+                if size >= _LARGE_PIECE_BYTES and piece.get("more_body"):
+                    await self.fair_queue.wait()
+                await send(piece)
+                self._watch.sent += size
 
         if not self.transport.is_closing():
             await self.config.loaded_app(scope, receive, send_in_turn)
@@ -389,6 +394,17 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         self._input = memoryview(b"")
         self.parser = None  # type: ignore[assignment]
         self.app = self.config.loaded_app
+
+
+def _pieces(message: Any) -> Iterator[Any]:
+    """The message; a long body in pieces that share its memory. uvloop copies what it cannot send."""
+    if len(message.get("body", b"")) > SEND_BYTES:
+        body = memoryview(message["body"])
+        while len(body) > SEND_BYTES:
+            yield {**message, "body": body[:SEND_BYTES], "more_body": True}
+            body = body[SEND_BYTES:]
+        message = {**message, "body": body}
+    yield message
 
 
 class _AnswerTransport:

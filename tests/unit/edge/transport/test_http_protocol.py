@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from antiphon.edge.transport.http_protocol import (
     EVENTS_PER_TURN,
     PIECE_BYTES,
     REFUSED_BODY_BYTES,
+    SEND_BYTES,
     EdgeHttpProtocol,
 )
 from antiphon.edge.transport.http_server import ACCEPTS_PER_ITERATION, STARTS_PER_ITERATION
@@ -438,3 +440,32 @@ async def test_a_reader_must_keep_up_with_a_rate(
         async with asyncio.timeout(60):
             read = await slow_reader(address, size)
     assert (read >= size) == complete
+
+
+async def test_an_unread_response_fills_no_buffer_and_is_not_copied() -> None:
+    """Also if the application sends it at once, as it does with files that it keeps in memory."""
+    body, made = bytes(range(256)) * 128 * 1024, list[EdgeHttpProtocol]()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await respond(send, body)
+
+    async with serving(app, made.append) as (address, _):
+        tracemalloc.start()
+        try:
+            clients = [await asyncio.open_connection(*address, limit=1024) for _ in range(8)]
+            for _, writer in clients:
+                writer.write(GET)
+            async with asyncio.timeout(60):
+                while len(made) < len(clients) or not all(each.flow.write_paused for each in made):
+                    await asyncio.sleep(0.01)
+            assert tracemalloc.get_traced_memory()[1] < len(body) / 8
+        finally:
+            tracemalloc.stop()
+        unsent = [each.transport.get_write_buffer_size() for each in made]
+        assert max(unsent) < 3 * SEND_BYTES
+        for _, writer in clients[1:]:
+            writer.transport.abort()
+        reader, writer = clients[0]
+        await reader.readuntil(b"\r\n\r\n")
+        assert await reader.readexactly(len(body)) == body
+        writer.transport.abort()
