@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.transport.http_protocol import DISCARDED_BODY_BYTES
 
 HEADERS = "Host: localhost\r\nX-Forwarded-For: 203.0.113.9\r\n"
 RECORDING = "ab" * 16
@@ -124,6 +125,7 @@ _GZIP = "Accept-Encoding: gzip"
 _CHUNKED = "Transfer-Encoding: chunked"
 _ENDLESS = "Content-Length: 10000000000"
 _ONE_BYTE = b"1\r\n \r\n" * 10_000
+_REFUSED = head("POST /nowhere", f"Content-Length: {DISCARDED_BODY_BYTES}")
 _LONG = "Content-Length: 100000000"
 _PART = (
     b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n'
@@ -155,6 +157,7 @@ def http_kinds() -> Mapping[str, tuple[int, HttpAttack]]:
             8,
             partial(stream, start=head("POST /nowhere", _ENDLESS), piece=bytes(65_536)),
         ),
+        "refused-bodies": (8, partial(ask, request=_REFUSED + bytes(DISCARDED_BODY_BYTES))),
         "uploads": (
             8,
             partial(

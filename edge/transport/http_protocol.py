@@ -34,9 +34,14 @@ PIECE_BYTES = 2048
 EVENTS_PER_TURN = 256
 """Events of the parser on one connection. Then other connections are served."""
 
+DISCARDED_BODY_BYTES = 16 * 1024 * 1024
+"""Of a body that states its length, this much is read after the answer: many clients send all of it first."""
+
 REFUSED_BODY_BYTES = 64 * 1024
+"""Read of longer bodies, and of those without a length, after the answer; then the connection ends."""
+
 REFUSED_BODY_S = 10.0
-"""Read of a body after the answer; then the connection ends."""
+"""Time for the rest of a body after the answer."""
 
 _LINGER_S = 3.0
 """After an answer that ends the connection, time for the client to read it and to close."""
@@ -90,6 +95,8 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         """Bytes of this body that have not arrived; infinity if it is chunked."""
         self._discarded = 0
         """Bytes of this body after its response."""
+        self._most_discarded = REFUSED_BODY_BYTES
+        """Then nothing more is read of a connection whose input is discarded."""
 
     # --- connection ---
 
@@ -142,9 +149,11 @@ class EdgeHttpProtocol(HttpToolsProtocol):
 
     def _take_turn(self) -> None:
         """Read on, and parse what has been read. Requests that wait for answers are not read ahead."""
-        if self._ended:
+        if self._cut and self._discarded <= self._most_discarded:
+            self.transport.resume_reading()
+        elif self._ended:
             return
-        if not self._has_room:
+        elif not self._has_room:
             self.transport.write(no_room().response())
             self.transport.close()
         elif self.pipeline:
@@ -256,7 +265,7 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         super().on_body(body)
         if self.cycle.response_complete:
             self._discarded += len(body)
-            if self._discarded > REFUSED_BODY_BYTES:
+            if self._discarded > REFUSED_BODY_BYTES and self._body_left > DISCARDED_BODY_BYTES:
                 self._linger()
 
     def on_chunk_complete(self) -> None:
@@ -293,14 +302,16 @@ class EdgeHttpProtocol(HttpToolsProtocol):
     @property
     def _leaves_body(self) -> bool:
         """More of the body is missing than is read after an answer: the answer ends the connection."""
-        return not (self._in_head or self.pipeline) and self._body_left > REFUSED_BODY_BYTES
+        return not (self._in_head or self.pipeline) and self._body_left > DISCARDED_BODY_BYTES
 
     def close_after_answer(self) -> None:
         """The answer is complete, and the connection ends."""
         if self._in_head or self.transport.is_closing():
             self.transport.close()
-        else:
+        elif self._leaves_body:
             self._linger()
+        else:
+            self._linger(REFUSED_BODY_S, DISCARDED_BODY_BYTES)
 
     @property
     def _busy(self) -> bool:
@@ -330,23 +341,26 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         self.transport.write(refused.response())
         self._linger()
 
-    def _linger(self) -> None:
-        """The client has its answer. It may read it and close; only a little of what it sends is read.
+    def _linger(self, seconds: float = _LINGER_S, most: int = REFUSED_BODY_BYTES) -> None:
+        """The client has its answer. It may read it and close; only `most` of what it sends is read.
 
         Closing at once would reset the connection, and the answer could be lost.
         """
         self._cut = True
+        self._most_discarded = most
         self._unset_keepalive_if_required()
         if not self.transport.is_closing():
             self.transport.write_eof()
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self.loop.call_later(_LINGER_S, self._abort)
+        self._deadline = self.loop.call_later(seconds, self._abort)
 
     def _discard(self, size: int) -> None:
         self._discarded += size
-        if self._discarded > REFUSED_BODY_BYTES:
+        if self._discarded > self._most_discarded:
             self.transport.pause_reading()
+        else:
+            self.flow.let_others_go_first()
 
     # --- deadlines ---
 

@@ -237,7 +237,7 @@ async def test_large_chunks_are_not_counted() -> None:
     "head",
     [
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000000\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 70000\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 17000000\r\n\r\n",
         CHUNKED + b"fffffff\r\n",
         CHUNKED[:-2] + b"Connection: close\r\n\r\nfffffff\r\n",
         b"POST / HTTP/1.0\r\nContent-Length: 10000000000\r\n\r\n",
@@ -264,11 +264,27 @@ async def test_a_body_that_is_not_continued_after_its_answer_ends(
     assert received.startswith(ANSWER)
 
 
-async def test_a_short_body_may_follow_its_answer() -> None:
-    head = b"POST /first HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n"
-    received = await answers(ignore_body, head, bytes(30_000), bytes(30_000), LAST)
+async def test_a_body_of_known_length_may_follow_its_answer() -> None:
+    head = b"POST /first HTTP/1.1\r\nHost: x\r\nContent-Length: 16000000\r\n\r\n"
+    received = await answers(ignore_body, head, *[bytes(1_000_000)] * 16, LAST)
     assert received.count(ANSWER) == 2
     assert received.endswith(b"/last")
+
+
+@pytest.mark.parametrize("header", [b"Connection: close", b"Connection: keep-alive"])
+async def test_a_client_that_reads_nothing_before_it_has_sent_a_long_body_gets_the_answer(
+    header: bytes,
+) -> None:
+    size = 16_000_000
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n\r\n" % (size, header)
+    loop = asyncio.get_running_loop()
+    async with serving(ignore_body) as (address, _):
+        with socket.socket() as client:
+            client.setblocking(False)
+            async with asyncio.timeout(60):
+                await loop.sock_connect(client, address)
+                await loop.sock_sendall(client, head + bytes(size))
+                assert (await loop.sock_recv(client, 65536)).startswith(ANSWER)
 
 
 async def test_pipelined_requests_are_answered_in_their_order() -> None:
