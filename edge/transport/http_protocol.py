@@ -283,7 +283,7 @@ class EdgeHttpProtocol(HttpToolsProtocol):
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         """The application of each request, which begins in a turn of its own."""
-        await self.fair_queue.wait()
+        await self.fair_queue.wait(request=True)
         self._watch.begin()
 
         async def send_in_turn(message: Any) -> None:
@@ -292,7 +292,7 @@ class EdgeHttpProtocol(HttpToolsProtocol):
             for piece in _pieces(message):
                 size = len(piece.get("body", b""))
                 if size >= _LARGE_PIECE_BYTES and piece.get("more_body"):
-                    await self.fair_queue.wait()
+                    await self.fair_queue.wait(request=True)
                 await send(piece)
                 self._watch.sent += size
 
