@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import httptools
@@ -277,6 +277,8 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         self._events += 1
         self._in_head = True
         self._framing = 0
+        if not self._busy:
+            self._stop_deadline()  # of this body; the next head has its own
         super().on_message_complete()
 
     # --- answers ---
@@ -351,9 +353,8 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if not self.transport.is_closing():
             self.transport.write_eof()
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._deadline = self.loop.call_later(seconds, self._abort)
+        self._stop_deadline()
+        self._start_deadline(seconds)
 
     def _discard(self, size: int) -> None:
         self._discarded += size
@@ -372,17 +373,20 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         elif self._cut:
             return
         elif self._busy:
-            if self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
+            self._stop_deadline()
         elif self._in_head:
             self._start_deadline(self.connection_limiter.timeout_s)
         else:  # the rest of a body after its response
-            self._start_deadline(min(REFUSED_BODY_S, self.connection_limiter.timeout_s))
+            self._start_deadline(REFUSED_BODY_S, self._linger)
 
-    def _start_deadline(self, seconds: float) -> None:
+    def _start_deadline(self, seconds: float, late: Callable[[], None] | None = None) -> None:
         if self._deadline is None:
-            self._deadline = self.loop.call_later(seconds, self._abort)
+            self._deadline = self.loop.call_later(seconds, late or self._abort)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _abort(self) -> None:
         """Aborting a connection whose client still reads the response would lose the rest of it."""
@@ -400,9 +404,7 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         if self._share is not None:
             self._share.release()
             self._share = None
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        self._stop_deadline()
         self._watch.stop()
         self.flow.release()
         self._input = memoryview(b"")
