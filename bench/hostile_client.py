@@ -324,6 +324,7 @@ def _run(kind: str, plan: LoadPlan, port: int, folder: Path, times: Path) -> dic
         settings = {
             "ANTIPHON_REDIS_URL": redis_url,
             "ANTIPHON_PORT": str(port),
+            "ANTIPHON_EDGE_HEALTH_PORT": "0",
             "ANTIPHON_DRAIN_S": "0",
             "ANTIPHON_RECORDINGS_DIR": str(folder),
             "ANTIPHON_TRUSTED_PROXIES": "127.0.0.1",

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.transport.http_protocol import DISCARDED_BODY_BYTES
 
 HEADERS = "Host: localhost\r\nX-Forwarded-For: 203.0.113.9\r\n"
 RECORDING = "ab" * 16
@@ -66,7 +67,7 @@ async def ask(port: int, request: bytes, *, at_once: int = 1, keep: bool = True)
 
 
 async def read_slowly(port: int, path: str) -> str:
-    """Read a download at 2 kB/s."""
+    """Read a response at 2 kB/s."""
     loop = asyncio.get_running_loop()
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -124,6 +125,7 @@ _GZIP = "Accept-Encoding: gzip"
 _CHUNKED = "Transfer-Encoding: chunked"
 _ENDLESS = "Content-Length: 10000000000"
 _ONE_BYTE = b"1\r\n \r\n" * 10_000
+_REFUSED = head("POST /nowhere", f"Content-Length: {DISCARDED_BODY_BYTES}")
 _LONG = "Content-Length: 100000000"
 _PART = (
     b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n'
@@ -155,6 +157,7 @@ def http_kinds() -> Mapping[str, tuple[int, HttpAttack]]:
             8,
             partial(stream, start=head("POST /nowhere", _ENDLESS), piece=bytes(65_536)),
         ),
+        "refused-bodies": (8, partial(ask, request=_REFUSED + bytes(DISCARDED_BODY_BYTES))),
         "uploads": (
             8,
             partial(
@@ -168,6 +171,7 @@ def http_kinds() -> Mapping[str, tuple[int, HttpAttack]]:
         "many-headers": (10, partial(ask, request=head("GET /health", *["a:b"] * 13_000))),
         "most-headers": (10, partial(ask, request=head("GET /health", *["a:b"] * 90))),
         "scripts": (190, partial(ask, request=head(f"GET {_largest_script()}", _GZIP))),
+        "slow-scripts": (190, partial(read_slowly, path=_largest_script())),
         "documents": (190, partial(ask, request=head("GET /openapi.json", _GZIP))),
         "schemas": (190, partial(ask, request=head(f"GET {schema}", _GZIP))),
         "not-found": (190, partial(ask, request=head("GET /nowhere"))),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from threading import Lock
 from typing import Any
 
 import orjson
@@ -14,6 +12,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.middleware.gzip import GZipMiddleware
+from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 
@@ -28,6 +27,7 @@ from antiphon.edge.errors import (
     invalid_request_response,
     unavailable_response,
 )
+from antiphon.edge.media.presets import load_presets
 from antiphon.edge.routes import (
     admin,
     chat,
@@ -86,23 +86,18 @@ def create_app(settings: EdgeSettings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        pages.read_pages(settings.pages_dir)
+        load_presets(settings.assets_dir)
         async with open_edge(settings) as edge:
             app.state.edge = edge
             yield
 
-    app = _Application(
-        title="Antiphon",
-        version=version("antiphon"),
-        description=_DESCRIPTION,
-        openapi_tags=_TAGS,
+    app = FastAPI(
         lifespan=lifespan,
-        docs_url=None,  # the pages have their own, which loads nothing from other servers
-        redoc_url=None,
+        openapi_url=None,  # `_send_description` serves it; the pages have a viewer of their own
         redirect_slashes=False,  # `pages.framework_error_response` redirects to relative addresses
-        servers=[
-            {"url": "."}
-        ],  # relative to this description, which may be below a path of a proxy
     )
+    app.add_route("/openapi.json", _send_description, include_in_schema=False)
     app.router.routes.extend(_ROUTES.routes)
     _prepare(app.router.routes)
     app.add_exception_handler(BrokerUnavailable, unavailable_response)
@@ -111,48 +106,6 @@ def create_app(settings: EdgeSettings) -> FastAPI:
     app.add_exception_handler(HTTPException, pages.framework_error_response)
     _add_middleware(app, settings)
     return app
-
-
-class _Application(FastAPI):
-    def setup(self) -> None:
-        """Serves the document without making it anew for each request."""
-        self._lock = Lock()
-        self._stored: StoredBody | None = None
-        self.add_route("/openapi.json", self._send_document, include_in_schema=False)
-
-    async def _send_document(self, request: Request) -> Response:
-        if self._stored is None:
-            await asyncio.to_thread(self._document)
-        return await self._document().response(request, "application/json")
-
-    def _document(self) -> StoredBody:
-        """Takes 0.3 s once; many requests may arrive before it is done."""
-        with self._lock:
-            if self._stored is None:
-                self._stored = StoredBody(orjson.dumps(self.openapi()))
-            return self._stored
-
-    def openapi(self) -> dict[str, Any]:
-        """Names the error that `invalid_request_response` sends; FastAPI documents its own."""
-        document = super().openapi()
-        schemas = document["components"]["schemas"]
-        if schemas.pop("HTTPValidationError", None):
-            schemas.pop("ValidationError", None)
-            for operations in document["paths"].values():
-                for operation in operations.values():
-                    if _is_frameworks(operation["responses"].get("422")):
-                        operation["responses"]["422"] = _INVALID
-        return document
-
-
-_INVALID = {
-    "description": "A field cannot be used; `field` names it",
-    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
-}
-
-
-def _is_frameworks(response: dict[str, Any] | None) -> bool:
-    return response is not None and "HTTPValidationError" in str(response)
 
 
 def _guarded_routes() -> APIRouter:
@@ -177,6 +130,47 @@ def _prepare(routes: Iterable[BaseRoute]) -> None:
 
 _ROUTES = _guarded_routes()
 """Shared by all applications of a process, because FastAPI takes long to analyse them."""
+
+_INVALID = {
+    "description": "A field cannot be used; `field` names it",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+
+
+def _is_frameworks(response: dict[str, Any] | None) -> bool:
+    return response is not None and "HTTPValidationError" in str(response)
+
+
+def description() -> dict[str, Any]:
+    """The API as an OpenAPI document.
+
+    Names the error that `invalid_request_response` sends; FastAPI documents its own.
+    """
+    document = get_openapi(
+        title="Antiphon",
+        version=version("antiphon"),
+        description=_DESCRIPTION,
+        tags=_TAGS,
+        routes=_ROUTES.routes,
+        servers=[{"url": "."}],  # relative to this document, which may be below a path of a proxy
+    )
+    schemas = document["components"]["schemas"]
+    if schemas.pop("HTTPValidationError", None):
+        schemas.pop("ValidationError", None)
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                if _is_frameworks(operation["responses"].get("422")):
+                    operation["responses"]["422"] = _INVALID
+    return document
+
+
+_STORED_DESCRIPTION = StoredBody.compressed(orjson.dumps(description()))
+"""Made here: it takes 0.2 s of Python, which would delay conversations."""
+
+
+async def _send_description(request: Request) -> Response:
+    return _STORED_DESCRIPTION.response(request, "application/json")
+
 
 _NOT_COMPRESSED = (
     *("audio/*", "image/*", "video/*", "font/*"),

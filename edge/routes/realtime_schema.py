@@ -112,7 +112,7 @@ def _add(event: Schema, *, required: bool, **properties: Schema) -> None:
 @cache
 def _stored(options: ConnectOptions, version: int) -> StoredBody:
     """At most 64: one for each combination of options."""
-    return StoredBody(orjson.dumps(schema_for(options, version)))
+    return StoredBody.compressed(orjson.dumps(schema_for(options, version)))
 
 
 class SchemaResponse(Response):
@@ -143,4 +143,4 @@ async def schema(
         playback_ack=playback_ack,
         transcript=transcript,
     )
-    return await _stored(options, version).response(request, SchemaResponse.media_type)
+    return _stored(options, version).response(request, SchemaResponse.media_type)

@@ -16,29 +16,42 @@ BULK_BYTES = 128 * 1024
 
 
 class FairQueue:
-    """Calls at most PER_ITERATION callbacks in one iteration of the event loop, in their order."""
+    """Calls at most PER_ITERATION callbacks in one iteration of the event loop.
+
+    It has two lanes, each in its order, and takes from both in turn. HTTP requests have their own:
+    they do not wait for all connections that begin, end or send much.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._others: deque[Callable[[], None]] = deque()
+        self._requests: deque[Callable[[], None]] = deque()
+        self._requests_next = True
 
-    def add(self, callback: Callable[[], None]) -> None:
-        if not self._waiting:
+    def add(self, callback: Callable[[], None], *, request: bool = False) -> None:
+        if not (self._others or self._requests):
             self._loop.call_soon(self._run)
-        self._waiting.append(callback)
+        (self._requests if request else self._others).append(callback)
 
-    async def wait(self) -> None:
+    async def wait(self, *, request: bool = False) -> None:
         """Wait like a callback that is added now."""
         called = asyncio.Event()
-        self.add(called.set)
+        self.add(called.set, request=request)
         await called.wait()
 
     def _run(self) -> None:
         """A callback may add another one, and an error in one ends only that one."""
-        if len(self._waiting) > PER_ITERATION:
+        waiting = len(self._others) + len(self._requests)
+        if waiting > PER_ITERATION:
             self._loop.call_soon(self._run)
-        for _ in range(min(PER_ITERATION, len(self._waiting))):
-            self._loop.call_soon(self._waiting.popleft())
+        for _ in range(min(PER_ITERATION, waiting)):
+            self._loop.call_soon(self._next())
+
+    def _next(self) -> Callable[[], None]:
+        lanes = (self._requests, self._others)
+        first, second = lanes if self._requests_next else reversed(lanes)
+        self._requests_next = not self._requests_next
+        return (first or second).popleft()
 
 
 class QueuedFlowControl(FlowControl):

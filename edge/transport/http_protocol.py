@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import httptools
@@ -33,15 +34,23 @@ PIECE_BYTES = 2048
 EVENTS_PER_TURN = 256
 """Events of the parser on one connection. Then other connections are served."""
 
+DISCARDED_BODY_BYTES = 16 * 1024 * 1024
+"""Of a body that states its length, this much is read after the answer: many clients send all of it first."""
+
 REFUSED_BODY_BYTES = 64 * 1024
+"""Read of longer bodies, and of those without a length, after the answer; then the connection ends."""
+
 REFUSED_BODY_S = 10.0
-"""Read of a body after the answer; then the connection ends."""
+"""Time for the rest of a body after the answer."""
 
 _LINGER_S = 3.0
 """After an answer that ends the connection, time for the client to read it and to close."""
 
 _LARGE_PIECE_BYTES = 16 * 1024
 """Larger pieces of a response are sent in turns."""
+
+SEND_BYTES = 64 * 1024
+"""The largest piece of a response. Its next piece waits for the client if this much is unsent."""
 
 
 class EdgeHttpProtocol(HttpToolsProtocol):
@@ -86,6 +95,8 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         """Bytes of this body that have not arrived; infinity if it is chunked."""
         self._discarded = 0
         """Bytes of this body after its response."""
+        self._most_discarded = REFUSED_BODY_BYTES
+        """Then nothing more is read of a connection whose input is discarded."""
 
     # --- connection ---
 
@@ -138,9 +149,11 @@ class EdgeHttpProtocol(HttpToolsProtocol):
 
     def _take_turn(self) -> None:
         """Read on, and parse what has been read. Requests that wait for answers are not read ahead."""
-        if self._ended:
+        if self._cut and self._discarded <= self._most_discarded:
+            self.transport.resume_reading()
+        elif self._ended:
             return
-        if not self._has_room:
+        elif not self._has_room:
             self.transport.write(no_room().response())
             self.transport.close()
         elif self.pipeline:
@@ -252,7 +265,7 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         super().on_body(body)
         if self.cycle.response_complete:
             self._discarded += len(body)
-            if self._discarded > REFUSED_BODY_BYTES:
+            if self._discarded > REFUSED_BODY_BYTES and self._body_left > DISCARDED_BODY_BYTES:
                 self._linger()
 
     def on_chunk_complete(self) -> None:
@@ -264,23 +277,26 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         self._events += 1
         self._in_head = True
         self._framing = 0
+        if not self._busy:
+            self._stop_deadline()  # of this body; the next head has its own
         super().on_message_complete()
 
     # --- answers ---
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         """The application of each request, which begins in a turn of its own."""
-        await self.fair_queue.wait()
+        await self.fair_queue.wait(request=True)
         self._watch.begin()
 
         async def send_in_turn(message: Any) -> None:
-            size = len(message.get("body", b""))
-            if size >= _LARGE_PIECE_BYTES and message.get("more_body"):
-                await self.fair_queue.wait()
             if message["type"] == "http.response.start" and self._leaves_body:
                 message = {**message, "headers": [*message.get("headers", ()), CLOSE_HEADER]}
-            await send(message)
-            self._watch.sent += size
+            for piece in _pieces(message):
+                size = len(piece.get("body", b""))
+                if size >= _LARGE_PIECE_BYTES and piece.get("more_body"):
+                    await self.fair_queue.wait(request=True)
+                await send(piece)
+                self._watch.sent += size
 
         if not self.transport.is_closing():
             await self.config.loaded_app(scope, receive, send_in_turn)
@@ -288,14 +304,16 @@ class EdgeHttpProtocol(HttpToolsProtocol):
     @property
     def _leaves_body(self) -> bool:
         """More of the body is missing than is read after an answer: the answer ends the connection."""
-        return not (self._in_head or self.pipeline) and self._body_left > REFUSED_BODY_BYTES
+        return not (self._in_head or self.pipeline) and self._body_left > DISCARDED_BODY_BYTES
 
     def close_after_answer(self) -> None:
         """The answer is complete, and the connection ends."""
         if self._in_head or self.transport.is_closing():
             self.transport.close()
-        else:
+        elif self._leaves_body:
             self._linger()
+        else:
+            self._linger(REFUSED_BODY_S, DISCARDED_BODY_BYTES)
 
     @property
     def _busy(self) -> bool:
@@ -325,23 +343,25 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         self.transport.write(refused.response())
         self._linger()
 
-    def _linger(self) -> None:
-        """The client has its answer. It may read it and close; only a little of what it sends is read.
+    def _linger(self, seconds: float = _LINGER_S, most: int = REFUSED_BODY_BYTES) -> None:
+        """The client has its answer. It may read it and close; only `most` of what it sends is read.
 
         Closing at once would reset the connection, and the answer could be lost.
         """
         self._cut = True
+        self._most_discarded = most
         self._unset_keepalive_if_required()
         if not self.transport.is_closing():
             self.transport.write_eof()
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._deadline = self.loop.call_later(_LINGER_S, self._abort)
+        self._stop_deadline()
+        self._start_deadline(seconds)
 
     def _discard(self, size: int) -> None:
         self._discarded += size
-        if self._discarded > REFUSED_BODY_BYTES:
+        if self._discarded > self._most_discarded:
             self.transport.pause_reading()
+        else:
+            self.flow.let_others_go_first()
 
     # --- deadlines ---
 
@@ -353,17 +373,20 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         elif self._cut:
             return
         elif self._busy:
-            if self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
+            self._stop_deadline()
         elif self._in_head:
             self._start_deadline(self.connection_limiter.timeout_s)
         else:  # the rest of a body after its response
-            self._start_deadline(min(REFUSED_BODY_S, self.connection_limiter.timeout_s))
+            self._start_deadline(REFUSED_BODY_S, self._linger)
 
-    def _start_deadline(self, seconds: float) -> None:
+    def _start_deadline(self, seconds: float, late: Callable[[], None] | None = None) -> None:
         if self._deadline is None:
-            self._deadline = self.loop.call_later(seconds, self._abort)
+            self._deadline = self.loop.call_later(seconds, late or self._abort)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _abort(self) -> None:
         """Aborting a connection whose client still reads the response would lose the rest of it."""
@@ -381,14 +404,23 @@ class EdgeHttpProtocol(HttpToolsProtocol):
         if self._share is not None:
             self._share.release()
             self._share = None
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        self._stop_deadline()
         self._watch.stop()
         self.flow.release()
         self._input = memoryview(b"")
         self.parser = None  # type: ignore[assignment]
         self.app = self.config.loaded_app
+
+
+def _pieces(message: Any) -> Iterator[Any]:
+    """The message; a long body in pieces that share its memory. uvloop copies what it cannot send."""
+    if len(message.get("body", b"")) > SEND_BYTES:
+        body = memoryview(message["body"])
+        while len(body) > SEND_BYTES:
+            yield {**message, "body": body[:SEND_BYTES], "more_body": True}
+            body = body[SEND_BYTES:]
+        message = {**message, "body": body}
+    yield message
 
 
 class _AnswerTransport:

@@ -217,7 +217,7 @@ async def test_stopping_the_greeting_and_an_answer_and_the_idle_countdown(visito
     await expect(state).to_have_text("Listening")
     await expect(page.get_by_role("timer")).to_have_count(0)
     await page.get_by_role("button", name="Mute").click()
-    await expect(page.get_by_role("timer")).to_have_text(re.compile("Ends in 2:5"))
+    await expect(page.get_by_role("timer")).to_have_text(re.compile(r"Ends in 2:\d\d"))
     assert len(await positions(page)) == 1, "End moves"
     assert await a11y_findings(page) == []
     await page.get_by_role("button", name="End conversation", exact=True).click()

@@ -1,12 +1,13 @@
-// After `vite build`: writes a compressed copy beside every file that gets smaller, which the edge
-// sends as it is, and prints what a first visit to each page loads. Fails above the limit.
+// After `vite build`: writes compressed copies beside every file that gets smaller, which the edge
+// sends as they are, and prints what a first visit to each page loads. Fails above the limit.
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { brotliCompressSync } from "node:zlib";
+import { brotliCompressSync, gzipSync } from "node:zlib";
 
 const LIMIT_KB = 150;
 const TEXT = /\.(html|js|css|svg)$/;
-const COMPRESSED = /\.(html|js|css|svg|f16)$/;
+const COMPRESSED = /\.(html|js|css|svg|f16|md)$/;
+const COPIES = /\.(br|gz)$/;
 const SCRIPT = /\.js$/;
 /** Fonts that browsers load only for letters beyond Western European ones. */
 const RARE = /-latin-ext-/;
@@ -17,15 +18,16 @@ const listed = readdirSync(folder, { recursive: true });
 const files = new Map(listed.filter(isOurs).map((name) => [name, compress(name)]));
 
 function isOurs(name) {
-  return statSync(folder + name).isFile() && !name.endsWith(".br");
+  return statSync(folder + name).isFile() && !COPIES.test(name);
 }
 
-/** Size in bytes as it is sent. */
+/** Size in bytes as it is sent to browsers that accept Brotli. */
 function compress(name) {
   const body = readFileSync(folder + name);
   if (!COMPRESSED.test(name)) return body.length;
   const small = brotliCompressSync(body); // the default is the best quality
   writeFileSync(`${folder}${name}.br`, small);
+  writeFileSync(`${folder}${name}.gz`, gzipSync(body, { level: 9 }));
   return small.length;
 }
 

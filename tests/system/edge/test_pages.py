@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from starlette.middleware.gzip import GZipResponder
 
 from antiphon.broker.settings import BrokerSettings
+from antiphon.edge import app
 from antiphon.edge.routes.stored import LARGE_BYTES
 from support.edge_harness import RunningEdge, running_edge
 from support.redis_server import RedisServer
@@ -33,6 +36,7 @@ def built(tmp_path: Path) -> Path:
     for name in (*PAGES.values(), "notice", "not_found"):
         (tmp_path / f"{name}.html").write_text(f"<title>{name}</title>{ICON}")
     (tmp_path / "index.html.br").write_bytes(b"compressed")
+    (tmp_path / "admin.html.gz").write_bytes(gzip.compress(b"compressed"))
     (tmp_path / "static" / "app-1a2b.js").write_text("export {};")
     (tmp_path / "static" / "large-1a2b.js").write_text("export const a = 1;" * 200)
     (tmp_path / "favicon.svg").write_text("<svg/>")
@@ -112,15 +116,17 @@ async def test_cache_headers(http: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(
     "path", ["/static/large-1a2b.js", "/openapi.json", "/v1/realtime/schema.json?resume=true"]
 )
-async def test_no_request_compresses_a_file_or_a_schema(
+async def test_no_request_reads_or_compresses_a_file_or_describes_the_api(
     http: httpx.AsyncClient, built: Path, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are compressed once, and kept; the middleware compresses for each request."""
+    """Otherwise each of the requests that arrive together does it."""
 
-    def refused(*_: object) -> bytes:
-        raise AssertionError("compressed for this request")
+    def refused(*_: object, **__: object) -> bytes:
+        raise AssertionError("done for this request")
 
     monkeypatch.setattr(GZipResponder, "apply_compression", refused)
+    monkeypatch.setattr(app, "get_openapi", refused)
+    shutil.rmtree(built)
     plain = await http.get(path, headers={"Accept-Encoding": "identity"})
     for _ in range(2):
         packed = await http.get(path, headers={"Accept-Encoding": "gzip"})
@@ -135,6 +141,12 @@ async def test_brotli(http: httpx.AsyncClient) -> None:
         raw = b"".join([piece async for piece in answer.aiter_raw()])
     assert (answer.headers["content-encoding"], raw) == ("br", b"compressed")
     assert answer.headers["vary"] == "Accept-Encoding"
+    assert "content-encoding" not in (await http.get("/")).headers
+
+
+async def test_gzip(http: httpx.AsyncClient) -> None:
+    packed = await http.get("/admin", headers={"Accept-Encoding": "gzip"})
+    assert (packed.headers["content-encoding"], packed.text) == ("gzip", "compressed")
     assert "content-encoding" not in (await http.get("/")).headers
 
 

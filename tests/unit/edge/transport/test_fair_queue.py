@@ -42,3 +42,16 @@ async def test_an_error_in_a_callback_stops_no_other() -> None:
     async with asyncio.timeout(30):
         await done.wait()
     assert len(errors) == 1
+
+
+async def test_a_request_does_not_wait_for_all_connections_that_begin() -> None:
+    queue, called = FairQueue(), list[str]()
+    for _ in range(500):
+        queue.add(lambda: called.append("connection"))
+    for number in range(3):
+        queue.add(lambda number=number: called.append(str(number)), request=True)  # type: ignore[misc]
+    while len(called) < 503:
+        await asyncio.sleep(0)
+    requests = [name for name in called if name != "connection"]
+    assert requests == ["0", "1", "2"]
+    assert called.index("2") < 2 * len(requests)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from antiphon.edge.transport.http_protocol import (
     EVENTS_PER_TURN,
     PIECE_BYTES,
     REFUSED_BODY_BYTES,
+    SEND_BYTES,
     EdgeHttpProtocol,
 )
 from antiphon.edge.transport.http_server import ACCEPTS_PER_ITERATION, STARTS_PER_ITERATION
@@ -235,7 +237,7 @@ async def test_large_chunks_are_not_counted() -> None:
     "head",
     [
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000000\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 70000\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 17000000\r\n\r\n",
         CHUNKED + b"fffffff\r\n",
         CHUNKED[:-2] + b"Connection: close\r\n\r\nfffffff\r\n",
         b"POST / HTTP/1.0\r\nContent-Length: 10000000000\r\n\r\n",
@@ -262,11 +264,27 @@ async def test_a_body_that_is_not_continued_after_its_answer_ends(
     assert received.startswith(ANSWER)
 
 
-async def test_a_short_body_may_follow_its_answer() -> None:
-    head = b"POST /first HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n"
-    received = await answers(ignore_body, head, bytes(30_000), bytes(30_000), LAST)
+async def test_a_body_of_known_length_may_follow_its_answer() -> None:
+    head = b"POST /first HTTP/1.1\r\nHost: x\r\nContent-Length: 16000000\r\n\r\n"
+    received = await answers(ignore_body, head, *[bytes(1_000_000)] * 16, LAST)
     assert received.count(ANSWER) == 2
     assert received.endswith(b"/last")
+
+
+@pytest.mark.parametrize("header", [b"Connection: close", b"Connection: keep-alive"])
+async def test_a_client_that_reads_nothing_before_it_has_sent_a_long_body_gets_the_answer(
+    header: bytes,
+) -> None:
+    size = 16_000_000
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n\r\n" % (size, header)
+    loop = asyncio.get_running_loop()
+    async with serving(ignore_body) as (address, _):
+        with socket.socket() as client:
+            client.setblocking(False)
+            async with asyncio.timeout(60):
+                await loop.sock_connect(client, address)
+                await loop.sock_sendall(client, head + bytes(size))
+                assert (await loop.sock_recv(client, 65536)).startswith(ANSWER)
 
 
 async def test_pipelined_requests_are_answered_in_their_order() -> None:
@@ -438,3 +456,32 @@ async def test_a_reader_must_keep_up_with_a_rate(
         async with asyncio.timeout(60):
             read = await slow_reader(address, size)
     assert (read >= size) == complete
+
+
+async def test_an_unread_response_fills_no_buffer_and_is_not_copied() -> None:
+    """Also if the application sends it at once, as it does with files that it keeps in memory."""
+    body, made = bytes(range(256)) * 128 * 1024, list[EdgeHttpProtocol]()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await respond(send, body)
+
+    async with serving(app, made.append) as (address, _):
+        tracemalloc.start()
+        try:
+            clients = [await asyncio.open_connection(*address, limit=1024) for _ in range(8)]
+            for _, writer in clients:
+                writer.write(GET)
+            async with asyncio.timeout(60):
+                while len(made) < len(clients) or not all(each.flow.write_paused for each in made):
+                    await asyncio.sleep(0.01)
+            assert tracemalloc.get_traced_memory()[1] < len(body) / 8
+        finally:
+            tracemalloc.stop()
+        unsent = [each.transport.get_write_buffer_size() for each in made]
+        assert max(unsent) < 3 * SEND_BYTES
+        for _, writer in clients[1:]:
+            writer.transport.abort()
+        reader, writer = clients[0]
+        await reader.readuntil(b"\r\n\r\n")
+        assert await reader.readexactly(len(body)) == body
+        writer.transport.abort()

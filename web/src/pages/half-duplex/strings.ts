@@ -19,7 +19,7 @@ export const halfDuplexStrings = defineStrings(
     stage: "Conversation",
     state: {
       idle: "Ready",
-      opening: "Opening your microphone…",
+      opening: "Opening microphone…",
       connecting: "Connecting…",
       queued: "Waiting in queue…",
       preparing: "Preparing…",
