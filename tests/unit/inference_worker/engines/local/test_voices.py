@@ -279,9 +279,11 @@ def _speaker(
             return Utterance(np.ones(5 * OUTPUT_RATE, np.float32), np.full(len(ids) + 2, 8))
 
     class StandIn(EspeakVoice):
-        def speak(self, clause: Clause, needed_at: float | None = None) -> SpokenClause:
+        def speak(
+            self, clause: Clause, needed_at: float | None = None, speed: float = 1.0
+        ) -> SpokenClause:
             spoken.append("stand-in")
-            return super().speak(clause, needed_at)
+            return super().speak(clause, needed_at, speed)
 
     queue = SynthesisQueue(seconds_per_letter)
     queue._waiting = [_Job(0.0, 0, ahead)] if ahead else []
