@@ -114,6 +114,7 @@ class WorkerHeartbeat:
                 hears=info.hears,
                 speaks=info.speaks,
                 sees=info.sees_frames,
+                sees_in_words=info.sees_in_words,
                 clones_voices=info.clones_voice,
                 calls_tools=info.calls_tools,
                 greets=info.greets,

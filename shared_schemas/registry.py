@@ -79,6 +79,7 @@ class Abilities:
     hears: tuple[str, ...] = ()
     speaks: tuple[str, ...] = ()
     sees: bool = False
+    sees_in_words: bool = False
     clones_voices: bool = False
     calls_tools: bool = False
     greets: bool = False

@@ -80,6 +80,9 @@ class EngineCapabilities(BaseModel):
     hears: list[str] = Field(description="codes of languages that it understands; empty: unknown")
     speaks: list[str] = Field(description="codes of languages that it speaks; empty: unknown")
     sees: bool = Field(description="images and video")
+    sees_in_words: bool = Field(
+        description="of pictures, it recognises everyday objects, colours and text only"
+    )
     clones_voices: bool = Field(description="speaks with a reference voice")
     calls_tools: bool
     greets: bool = Field(description="speaks the `greeting` of a session first")
@@ -96,6 +99,7 @@ class Capabilities(BaseModel):
     hears: list[str] = Field(description="empty: unknown")
     speaks: list[str] = Field(description="empty: unknown")
     sees: bool
+    sees_in_words: bool = Field(description="true if all engines that see do so in words")
     clones_voices: bool
     calls_tools: bool
     greets: bool = Field(description="true if all engines with spoken sessions greet")

@@ -289,6 +289,8 @@ def capabilities_of(workers: Iterable[WorkerRow]) -> Capabilities:
         hears=_all_languages([one.hears for one in engines]),
         speaks=_all_languages([one.speaks for one in engines]),
         sees=any(one.sees for one in engines),
+        sees_in_words=any(one.sees for one in engines)
+        and all(one.sees_in_words for one in engines if one.sees),
         clones_voices=any(one.clones_voices for one in engines),
         calls_tools=any(one.calls_tools for one in engines),
         greets=bool(talking) and all(one.greets for one in talking),

@@ -82,6 +82,8 @@ class EngineInfo:
     device: str
     context_tokens: int
     sees_frames: bool = False
+    sees_in_words: bool = False
+    """Of pictures, it recognises everyday objects, colours and text, and nothing else."""
     clones_voice: bool = False
     hears: tuple[str, ...] = ()
     """Codes of the languages that it understands, such as `en`. Empty: not known."""

@@ -14,12 +14,14 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 import onnxruntime
 
 
-def cpu_session(model: str | bytes, threads: int = 1) -> Any:
+def cpu_session(model: str | bytes, threads: int = 1, *, keeps_memory: bool = True) -> Any:
     """The network in a file, or in the bytes of one. Any thread may run it.
 
-    Its threads sleep between runs: spinning ones would take the cores from other sessions.
+    Its threads sleep between runs: spinning ones would take the cores from other sessions. With
+    `keeps_memory`, it keeps the memory of its largest run for the next ones.
     """
     options = onnxruntime.SessionOptions()
     options.inter_op_num_threads, options.intra_op_num_threads = 1, threads
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = keeps_memory
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

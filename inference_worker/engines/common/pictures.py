@@ -34,6 +34,16 @@ def read_picture(data: bytes) -> Image.Image:
     return picture
 
 
+def grey_thumbnail(data: bytes, side: int) -> Image.Image:
+    """`side` by `side` levels of grey. A JPEG is decoded in a small size only. Raises InputRefused."""
+    try:
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+            image.draft("L", (2 * side, 2 * side))
+            return image.convert("L").resize((side, side), Image.Resampling.BOX)
+    except (*_UNREADABLE, Image.DecompressionBombError) as error:
+        raise InputRefused(f"a frame is not a readable picture: {error}") from error
+
+
 def is_turned(data: bytes) -> bool:
     """True if EXIF says that viewers turn or mirror this picture."""
     with (

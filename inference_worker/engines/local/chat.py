@@ -8,7 +8,8 @@ from antiphon.inference_worker.engines.common.video import InvalidVideo, VideoBu
 from antiphon.inference_worker.engines.local.answer import FixedText, LocalAnsweringView
 from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, LlmMessage
 from antiphon.inference_worker.engines.local.models import LocalSlot
-from antiphon.inference_worker.engines.local.pictures import picture_part, text_part
+from antiphon.inference_worker.engines.local.pictures import Pictures, picture_part, text_part
+from antiphon.inference_worker.engines.local.rules.situation import NO_PICTURE
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.inference_worker.engines.local.transcription import transcribe
 from antiphon.inference_worker.engines.processor import ChatView
@@ -35,6 +36,9 @@ Transcriber = Callable[[Samples], str]
 NO_WORDS = "I did not understand any words. Please say it again, or write it."
 """The answer to a last message without words: the model would invent a question and answer it."""
 
+_WHAT_IS_SEEN = "What do you see?"
+"""The question of a picture without words."""
+
 _NO_SYSTEM = f"You are a helpful assistant. {STYLE_HINT}"
 
 
@@ -56,14 +60,15 @@ class LocalChatView(LocalAnsweringView, ChatView):
     ) -> int:
         """Transcribe the audio and read the history.
 
-        Raises UnsupportedContent for images and for thinking, ContextFull for a long history.
+        Raises UnsupportedContent for thinking, and for what the engine does not see; ContextFull for a
+        long history.
         """
         if options.enable_thinking:
             text = "the local engine's model cannot think before it answers"
             raise UnsupportedContent(text, "enable_thinking")
         models, stopped = self._slot.models, self._stopped.is_set
         self._options = options
-        total, done = _count_audio(messages), 0
+        total, done = _count_audio(messages, videos=options.omni_mode), 0
 
         def transcribe_next(speech: Samples) -> str:
             nonlocal done
@@ -76,22 +81,34 @@ class LocalChatView(LocalAnsweringView, ChatView):
             done += 1
             return text
 
-        videos = VideoBudget(cancelled=stopped) if options.omni_mode else None
-        self._history = read_history(messages, transcribe_next, videos, sees=models.llm.sees)
+        reader = HistoryReader(
+            transcribe_next,
+            VideoBudget(cancelled=stopped),
+            Pictures(models.sight),
+            sees=models.llm.sees,
+            hears_videos=options.omni_mode,
+        )
+        self._history = reader.read(messages)
         if not options.tools:
-            self._by_rule = self._answer_by_rule()
+            self._by_rule = self._answer_by_rule(reader)
         if stopped():
             return 0
         return self._slot.read(self._history, reuse_cache=False, tools=options.tools)
 
-    def _answer_by_rule(self) -> str | None:
+    def _answer_by_rule(self, reader: HistoryReader) -> str | None:
         """Also tells the model its name, the date and its limits, in the first system message."""
         system = next(message for message in self._history if message["role"] == "system")
         prompt = str(system["content"])
-        self._knowledge = SelfKnowledge(self._slot.options, prompt, self._options.time_zone)
-        system["content"] = self._knowledge.prompt(prompt)
-        self._manner = self._knowledge.manner(self._history)
-        return self._knowledge.answer(self._history)
+        blind = self._slot.models.without_picture(NO_PICTURE)
+        knowledge = SelfKnowledge(self._slot.options, prompt, self._options.time_zone, blind)
+        self._knowledge = knowledge
+        system["content"] = knowledge.prompt(prompt)
+        self._manner = knowledge.manner(self._history)
+        last, scene = self._history[-1], reader.pictures.newest
+        if scene is None or not isinstance(last["content"], str):
+            return knowledge.answer(self._history)
+        asked = reader.asked if reader.asked.strip() else _WHAT_IS_SEEN
+        return knowledge.answer([*self._history[:-1], {**last, "content": asked}], scene)
 
     def generate(self) -> Iterator[Delta]:
         return self._stream()
@@ -123,33 +140,99 @@ class LocalChatView(LocalAnsweringView, ChatView):
         )
 
 
-def read_history(
-    messages: Sequence[ConversationMessage],
-    transcriber: Transcriber,
-    videos: VideoBudget | None = None,
-    *,
-    sees: bool = False,
-) -> list[LlmMessage]:
-    """The messages for the model, with a default system message if there is none.
+class HistoryReader:
+    """Turns messages into those for the model: text, and pictures if the model sees.
 
-    They are text, and pictures if the model sees.
-
-    `videos` limits the videos, of which only the audio is used; without it, videos are rejected.
-    Audio in a system message is a reference voice and is left out. Raises UnsupportedContent with
-    the part that is not supported.
+    Of a video, within the limits of `videos`, some frames are described, and with `hears_videos` the sound
+    is transcribed. Audio in a system message is a reference voice and is left out.
     """
-    history = [
-        _message(index, message, transcriber, videos, sees=sees)
-        for index, message in enumerate(messages)
-    ]
-    if all(message.role is not Role.SYSTEM for message in messages):
-        history.insert(0, {"role": "system", "content": _NO_SYSTEM})
-    return history
+
+    def __init__(
+        self,
+        transcriber: Transcriber,
+        videos: VideoBudget,
+        pictures: Pictures,
+        *,
+        sees: bool,
+        hears_videos: bool,
+    ) -> None:
+        self._transcriber = transcriber
+        self._videos = videos
+        self._sees = sees
+        self._hears_videos = hears_videos
+        self.pictures = pictures
+        self.asked = ""
+        """The last message without the descriptions of pictures."""
+
+    def read(self, messages: Sequence[ConversationMessage]) -> list[LlmMessage]:
+        """With a default system message if there is none.
+
+        Raises UnsupportedContent with the part that is not supported.
+        """
+        history = [self._message(index, message) for index, message in enumerate(messages)]
+        if all(message.role is not Role.SYSTEM for message in messages):
+            history.insert(0, {"role": "system", "content": _NO_SYSTEM})
+        return history
+
+    def _message(self, index: int, message: ConversationMessage) -> LlmMessage:
+        self.pictures.begin_message()
+        parts, asked = [], []
+        for place, part in enumerate(message.parts):
+            if _is_reference_voice(message, part):
+                continue
+            field = f"messages.{index}.content.{place}"
+            if self._sees and isinstance(part, ImagePart):
+                parts.append(picture_part(part.data))
+                continue
+            said, seen = self._words_of(part, field)
+            asked.append(said)
+            parts += [text_part(text) for text in (seen, said) if text]
+        self.asked = "\n".join(filter(None, asked))
+        written: LlmMessage = {"role": str(message.role)}
+        if any("text" not in part for part in parts):
+            written["content"] = parts
+        else:
+            written["content"] = "\n".join(part["text"] for part in parts)
+        if message.tool_calls:
+            written["tool_calls"] = [call.wire() for call in message.tool_calls]
+        if message.tool_call_id:
+            written["tool_call_id"] = message.tool_call_id
+        return written
+
+    def _words_of(self, part: Part, field: str) -> tuple[str, str]:
+        """What was said in a part, and what it shows."""
+        match part:
+            case TextPart(text):
+                return text, ""
+            case AudioPart():
+                return self._transcriber(part.samples()), ""
+            case ImagePart(data):
+                self._videos.check_cancelled()
+                return "", self.pictures.describe(data, field)
+            case VideoPart(data):
+                return self._words_of_video(data, field)
+
+    def _words_of_video(self, data: bytes, field: str) -> tuple[str, str]:
+        sees = self.pictures.sees
+        if not sees and not self._hears_videos:
+            text = "the local engine does not see videos; with omni_mode it hears their sound"
+            raise UnsupportedContent(text, field)
+        try:
+            track = read_track(data, self._videos, with_frames=sees)
+            seen = self.pictures.describe_video(data, track.seconds, self._videos) if sees else ""
+        except InvalidVideo as error:
+            raise UnsupportedContent(str(error), field) from error
+        if not sees and not len(track.audio):
+            text = "the local engine does not see, and this video has no sound"
+            raise UnsupportedContent(text, field)
+        heard = self._hears_videos and len(track.audio)
+        return self._transcriber(track.audio) if heard else "", seen
 
 
-def _count_audio(messages: Sequence[ConversationMessage]) -> int:
+def _count_audio(messages: Sequence[ConversationMessage], *, videos: bool) -> int:
+    kinds = AudioPart | VideoPart if videos else AudioPart
     return sum(
-        isinstance(part, AudioPart | VideoPart) and not _is_reference_voice(message, part)
+        isinstance(part, kinds) and not _is_reference_voice(message, part)
         for message in messages
         for part in message.parts
     )
@@ -157,57 +240,3 @@ def _count_audio(messages: Sequence[ConversationMessage]) -> int:
 
 def _is_reference_voice(message: ConversationMessage, part: Part) -> bool:
     return message.role is Role.SYSTEM and isinstance(part, AudioPart)
-
-
-def _message(
-    index: int,
-    message: ConversationMessage,
-    transcriber: Transcriber,
-    videos: VideoBudget | None,
-    *,
-    sees: bool,
-) -> LlmMessage:
-    parts = [
-        picture_part(part.data)
-        if sees and isinstance(part, ImagePart)
-        else text_part(_text_of(part, f"messages.{index}.content.{place}", transcriber, videos))
-        for place, part in enumerate(message.parts)
-        if not _is_reference_voice(message, part)
-    ]
-    written: LlmMessage = {"role": str(message.role)}
-    said = [part for part in parts if part.get("text") != ""]
-    if any("text" not in part for part in said):
-        written["content"] = said
-    else:
-        written["content"] = "\n".join(part["text"] for part in said)
-    if message.tool_calls:
-        written["tool_calls"] = [call.wire() for call in message.tool_calls]
-    if message.tool_call_id:
-        written["tool_call_id"] = message.tool_call_id
-    return written
-
-
-def _text_of(part: Part, field: str, transcriber: Transcriber, videos: VideoBudget | None) -> str:
-    match part:
-        case TextPart(text):
-            return text
-        case AudioPart():
-            return transcriber(part.samples())
-        case ImagePart():
-            raise UnsupportedContent("the local engine does not see images", field)
-        case VideoPart(data):
-            return transcriber(_audio_of(data, field, videos))
-
-
-def _audio_of(data: bytes, field: str, videos: VideoBudget | None) -> Samples:
-    if videos is None:
-        text = "the local engine does not see videos; with omni_mode it hears their sound"
-        raise UnsupportedContent(text, field)
-    try:
-        audio = read_track(data, videos, with_frames=False).audio
-    except InvalidVideo as error:
-        raise UnsupportedContent(str(error), field) from error
-    if not len(audio):
-        text = "the local engine does not see, and this video has no sound"
-        raise UnsupportedContent(text, field)
-    return audio

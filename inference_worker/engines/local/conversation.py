@@ -11,10 +11,16 @@ from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import words_of
 from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessage, turn_tokens
 from antiphon.inference_worker.engines.local.guard import AnswerGuard
-from antiphon.inference_worker.engines.local.models import NEXT_UTTERANCE_TOKENS, LocalSlot
+from antiphon.inference_worker.engines.local.models import (
+    NEXT_UTTERANCE_TOKENS,
+    LocalModels,
+    LocalSlot,
+)
 from antiphon.inference_worker.engines.local.pictures import NewestFrame
 from antiphon.inference_worker.engines.local.reply import Reply, UnfinishedReply
+from antiphon.inference_worker.engines.local.rules.situation import CAMERA_OFF, STILL_LOOKING
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
+from antiphon.inference_worker.engines.local.sight.watch import Watch
 from antiphon.inference_worker.engines.local.speech import UnitSpeech, Word
 from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.config import DuplexConfig
@@ -29,11 +35,13 @@ class Conversation:
     """
 
     def __init__(self, slot: LocalSlot, config: DuplexConfig, system_prompt: str) -> None:
-        self._knowledge = SelfKnowledge(slot.options, system_prompt, config.time_zone)
+        models = slot.models
+        blind = models.without_picture(CAMERA_OFF)
+        self._knowledge = SelfKnowledge(slot.options, system_prompt, config.time_zone, blind)
         self.dialogue = Dialogue(self._knowledge.prompt(system_prompt))
         self.costs = StageCosts()
-        self.frame = NewestFrame()
-        self._models = slot.models
+        self._view = _view(models, selective=slot.options.rules_apply)
+        self._models = models
         self._slot = slot
         self._config = config
         self._reply: Reply | None = None
@@ -54,6 +62,11 @@ class Conversation:
     def greeting(self) -> bool:
         """True until the greeting is complete, interrupted or retracted."""
         return self._reply is not None and self._reply is self._greeting
+
+    def see(self, frames: tuple[bytes, ...]) -> None:
+        """The frames of the next unit."""
+        if self._view is not None:
+            self._view.take(frames)
 
     def greet(self, words: tuple[Word, ...]) -> None:
         """Speak `words` as the first turn."""
@@ -175,11 +188,11 @@ class Conversation:
         prefix = "".join(f" {word.text}" for word in rest.words) if rest else ""
         options = self._slot.options
         messages = self.dialogue.messages(prefix, expected)
-        if rest is None and (text := self._knowledge.answer(messages)):
+        if rest is None and (text := self._answer_by_rule(messages)):
             rest = UnfinishedReply(words_of(text), more=False)
         generate = functools.partial(
             self._slot.stream,
-            self.frame.add_to(messages),
+            messages if self._view is None else self._view.add_to(messages),
             self._config,
             options.reply_tokens,
             self._knowledge.now,
@@ -196,6 +209,13 @@ class Conversation:
         if self._stopped.is_set():
             self._reply.cancel()
 
+    def _answer_by_rule(self, messages: Sequence[LlmMessage]) -> str | None:
+        view = self._view
+        if not isinstance(view, Watch):
+            return self._knowledge.answer(messages)
+        blind = STILL_LOOKING if view.is_behind else None
+        return self._knowledge.answer(messages, view.scene, view.news, blind)
+
     def _drop_if_wordless(self, reply: Reply) -> None:
         if reply.queue.exhausted:
             self._reply = None
@@ -208,3 +228,10 @@ class Conversation:
 
     def _read(self, messages: Sequence[LlmMessage]) -> None:
         self.context_tokens = self._slot.read(messages)
+
+
+def _view(models: LocalModels, *, selective: bool) -> NewestFrame | Watch | None:
+    """What a model gets of the camera: the frame if it takes pictures, otherwise a description."""
+    if models.llm.sees:
+        return NewestFrame()
+    return Watch(models.sight, selective=selective) if models.sight is not None else None

@@ -63,6 +63,7 @@ def examine(options: LocalOptions) -> Iterator[Finding]:
         remedy = names if options.model_path else WEIGHTS_COMMAND
         yield run_check("model weights", lambda: _weights(options), remedy)
     yield _natural_voices(options)
+    yield _sight(options)
 
 
 def _server(options: LocalOptions) -> Iterator[Finding]:
@@ -99,6 +100,26 @@ def _natural_voices(options: LocalOptions) -> Finding:
     except EngineLoadError as error:
         return warning(about, f"eSpeak NG speaks: {error}", INSTALL_COMMAND)
     return ok(about, f"{len(NATURAL_VOICES)} natural voices, {size // 2**20} MiB")
+
+
+def _sight(options: LocalOptions) -> Finding:
+    """A warning if the engine does not see, although it should."""
+    from antiphon.inference_worker.engines.local.sight.files import (
+        READER_COMMAND,
+        SHA256,
+        find_network,
+    )
+
+    about = "sight"
+    if options.llm_sees:
+        return ok(about, f"{options.llm_model} takes pictures itself")
+    if not options.sight:
+        return ok(about, "none, because the option sight is false")
+    try:
+        size = sum(find_network(name).stat().st_size for name in SHA256)
+    except EngineLoadError as error:
+        return warning(about, f"the engine does not see: {error}", READER_COMMAND)
+    return ok(about, f"everyday objects and text, {size // 2**20} MiB")
 
 
 def examine_recogniser() -> Finding:

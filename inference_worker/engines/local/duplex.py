@@ -102,8 +102,7 @@ class LocalDuplexView(DuplexView):
         If an utterance has only probably ended, the reply is prepared but not spoken yet.
         """
         conversation, speech_input = self._prepared()
-        if self._slot.models.llm.sees:
-            conversation.frame.take(tuple(frames))
+        conversation.see(tuple(frames))
         unit = _Unit(time.perf_counter(), len(audio) / INPUT_RATE)
         transcription = speech_input.feed(audio)
         self._react(conversation, speech_input, transcription, unit)

@@ -13,13 +13,16 @@ from antiphon.inference_worker.engines.local.answer import (
 )
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
 from antiphon.inference_worker.engines.local.models import LocalSlot
+from antiphon.inference_worker.engines.local.pictures import Pictures
+from antiphon.inference_worker.engines.local.rules.situation import CAMERA_OFF
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
+from antiphon.inference_worker.engines.local.sight.scene import Scene
 from antiphon.inference_worker.engines.local.transcription import transcribe
 from antiphon.inference_worker.engines.processor import HalfDuplexView
 from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn, UnsupportedContent
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import HalfDuplexConfig
-from antiphon.shared_schemas.content import AudioPart, ConversationMessage, TextPart
+from antiphon.shared_schemas.content import AudioPart, ConversationMessage, ImagePart, TextPart
 
 _REPLY_SHARE = 4
 """At most 1 / _REPLY_SHARE of the context is reserved for an answer, even for large limits."""
@@ -36,6 +39,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         self._says_faults = True
         self._config = HalfDuplexConfig()
         self._dialogue: Dialogue | None = None
+        self._scene: Scene | None = None
         self._before: Dialogue | None = None
         self._transcript = ""
         self._context_tokens = 0
@@ -48,15 +52,21 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
     ) -> int:
         """Read the text of the system message; its audio is a reference voice and is ignored.
 
-        Raises UnsupportedContent for an image, ContextFull for a long text.
+        A picture is described to the model. Raises UnsupportedContent for one that the engine cannot see,
+        and for a video; ContextFull for a long text.
         """
+        models, pictures = self._slot.models, Pictures(self._slot.models.sight)
+        told = [system.text]
         for index, part in enumerate(system.parts):
-            if not isinstance(part, TextPart | AudioPart):
-                where = f"system_content.{index}"
-                raise UnsupportedContent("the local engine does not see", where)
-        self._config = config
-        self._knowledge = SelfKnowledge(self._slot.options, system.text, config.time_zone)
-        self._dialogue = Dialogue(self._knowledge.prompt(system.text))
+            where = f"system_content.{index}"
+            if isinstance(part, ImagePart):
+                told.append(pictures.describe(part.data, where))
+            elif not isinstance(part, TextPart | AudioPart):
+                raise UnsupportedContent("the local engine takes no videos here", where)
+        self._config, self._scene = config, pictures.newest
+        blind = models.without_picture(CAMERA_OFF)
+        self._knowledge = SelfKnowledge(self._slot.options, system.text, config.time_zone, blind)
+        self._dialogue = Dialogue(self._knowledge.prompt(" ".join(filter(None, told))))
         self._context_tokens = self._slot.read_prompt(self._dialogue.messages(), self._prompt_limit)
         return self._context_tokens
 
@@ -89,7 +99,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             return
         dialogue.trim(self._prompt_limit)
         config = self._config
-        by_rule = self._knowledge.answer(dialogue.messages())
+        by_rule = self._knowledge.answer(dialogue.messages(), self._scene)
         self._manner = self._knowledge.manner(dialogue.messages())
         dialogue.add_assistant_text(said)
         if by_rule:

@@ -20,7 +20,9 @@ from antiphon.inference_worker.engines.local.language_model import Generation, L
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.remote.llm import RemoteLanguageModel
+from antiphon.inference_worker.engines.local.rules.situation import CANNOT_SEE
 from antiphon.inference_worker.engines.local.rules.tools import RULE_TOOLS
+from antiphon.inference_worker.engines.local.sight.sight import Sight
 from antiphon.inference_worker.engines.local.stored_models import bundled_model, check_gguf
 from antiphon.inference_worker.engines.local.tool_rounds import ToolRounds
 from antiphon.inference_worker.engines.local.transcription import Recogniser
@@ -41,6 +43,8 @@ class LocalModels:
     recogniser: Recogniser
     voices: Voices
     llm: LanguageModel
+    sight: Sight | None = None
+    """None if the language model takes pictures itself, or if nothing sees."""
 
     @classmethod
     def load(cls, options: LocalOptions, report: LoadProgress) -> LocalModels:
@@ -54,10 +58,29 @@ class LocalModels:
         recogniser = Recogniser()
         report("voices")
         voices = Voices.load(options.voice, options.words_per_minute)
+        sight = None
+        if options.sight and not options.llm_sees:
+            report("sight")
+            sight = Sight.load()
         report("language model")
-        return cls(recogniser, voices, _language_model(options, path))
+        return cls(recogniser, voices, _language_model(options, path), sight)
+
+    @property
+    def sees(self) -> bool:
+        return self.llm.sees or self.sight is not None
+
+    def without_picture(self, sentence: str) -> str:
+        """What a session answers to a question about a picture that it does not have.
+
+        `sentence` says why there is none. Empty: the language model answers, because it sees.
+        """
+        if self.llm.sees:
+            return ""
+        return CANNOT_SEE if self.sight is None else sentence
 
     def close(self) -> None:
+        if self.sight is not None:
+            self.sight.close()
         self.llm.close()
         self.recogniser.close()
 

@@ -27,6 +27,8 @@ class LocalOptions(BaseModel):
     `llm_url`, `llm_model` and `llm_key_file` have settings of their own. `llm_sees`: the model behind
     them takes pictures. `llm_timeout_s` limits the time to its first token, and between two. With
     `llm_url`, `context_tokens` is 8192 and `reply_words` 60 unless they are set.
+    With `sight`, `local` recognises everyday objects and reads text in pictures, for a model that takes
+    none.
     With `rules`, sums, units, dates, and questions about the assistant itself are answered without the
     language model; by default only for the bundled model and those of `antiphon models`. Other models that
     call tools can call sums, units and dates, unless `rules` is false. `filter_obscene` ends an answer
@@ -43,6 +45,7 @@ class LocalOptions(BaseModel):
     words_per_minute: int = Field(default=150, ge=80, le=400)
     end_silence_ms: int = Field(default=480, ge=200, le=3000)
     reply_words: int = Field(default=25, ge=5, le=400)
+    sight: bool = True
     rules: bool | None = None
     filter_obscene: bool = True
     llm_url: str | None = None

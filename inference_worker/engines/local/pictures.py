@@ -1,14 +1,22 @@
-"""Pictures in messages to a language model that sees, in the form of OpenAI's API."""
+"""Pictures in messages to the language model: as they are, in the form of OpenAI's API, or in words."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pybase64
 
+from antiphon.inference_worker.engines.common.video import VideoBudget, frames_at
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
+from antiphon.inference_worker.engines.local.sight.scene import Scene
+from antiphon.inference_worker.engines.local.sight.sight import Sight
+from antiphon.inference_worker.engines.types import InputRefused, UnsupportedContent
 
 _MAGIC = ((b"\x89PNG", "image/png"), (b"RIFF", "image/webp"))
+
+_FRAMES = 3
+"""Frames of a video that are looked at."""
 
 _BLIND_UNITS = 3
 """Units without a frame after which the newest one is no longer what the user shows."""
@@ -23,6 +31,59 @@ def picture_part(data: bytes) -> dict[str, Any]:
     kind = next((kind for magic, kind in _MAGIC if data.startswith(magic)), "image/jpeg")
     url = f"data:{kind};base64,{pybase64.b64encode(data).decode()}"
     return {"type": "image_url", "image_url": {"url": url}}
+
+
+class Pictures:
+    """Describes the pictures of a request to a model that takes none."""
+
+    def __init__(self, sight: Sight | None) -> None:
+        self._sight = sight
+        self._message: list[Scene] = []
+        self._new = True
+
+    @property
+    def sees(self) -> bool:
+        return self._sight is not None
+
+    @property
+    def newest(self) -> Scene | None:
+        """All that the last message with pictures shows."""
+        return functools.reduce(Scene.joined_with, self._message) if self._message else None
+
+    def begin_message(self) -> None:
+        self._new = True
+
+    def _keep(self, scene: Scene) -> Scene:
+        if self._new:
+            self._message, self._new = [], False
+        self._message.append(scene)
+        return scene
+
+    def describe(self, data: bytes, field: str) -> str:
+        """Raises UnsupportedContent if the engine does not see, or if the file is unreadable."""
+        if self._sight is None:
+            raise UnsupportedContent("the local engine does not see images", field)
+        try:
+            scene = self._keep(self._sight.see(data))
+        except InputRefused as error:
+            raise UnsupportedContent(f"{field}: {error}", field) from error
+        return f"({scene.sentence('The picture shows')})"
+
+    def describe_video(self, data: bytes, seconds: float, budget: VideoBudget | None) -> str:
+        """What some frames show, in their order. Empty if the engine does not see."""
+        if self._sight is None:
+            return ""
+        scenes = []
+        for _, picture in frames_at(data, _times(seconds), budget):
+            scene = self._keep(self._sight.see_picture(picture))
+            scenes.append(scene.sentence("shows"))
+        told = " Then it ".join(dict.fromkeys(scenes))
+        return f"(The video {told})" if told else ""
+
+
+def _times(seconds: float) -> list[float]:
+    """In the middle of equal parts of a video."""
+    return [seconds * (2 * part + 1) / (2 * _FRAMES) for part in range(_FRAMES)]
 
 
 class NewestFrame:

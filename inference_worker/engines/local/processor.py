@@ -46,13 +46,16 @@ class LocalProcessor(UnifiedProcessor):
     @property
     def info(self) -> EngineInfo:
         path, options = self._options.model_path, self._options
+        # Before it is loaded, the sight counts as complete: pages ask once.
+        sees = self._models.sees if self._models is not None else options.sight or options.llm_sees
         return EngineInfo(
             name="local",
             model=options.llm_model or (path.stem if path else _BUNDLED_NAME),
             kinds=frozenset(SessionKind),
             device=f"cpu ({platform.machine()})",
             context_tokens=self._options.context_tokens,
-            sees_frames=options.llm_sees,
+            sees_frames=sees,
+            sees_in_words=sees and not options.llm_sees,
             clones_voice=False,
             hears=_RECOGNISED,
             speaks=(self._options.language,),

@@ -14,7 +14,12 @@ from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.rules.answer import ENGLISH_ONLY, answer
 from antiphon.inference_worker.engines.local.rules.dates import spoken_date
 from antiphon.inference_worker.engines.local.rules.manner import USUAL, Manner, manner_of
-from antiphon.inference_worker.engines.local.rules.table import NAME, Situation
+from antiphon.inference_worker.engines.local.rules.situation import (
+    CANNOT_SEE,
+    NAME,
+    Situation,
+)
+from antiphon.inference_worker.engines.local.sight.scene import Scene
 
 _OTHER_NAME = re.compile(
     rf"\b(?i:your name is|you are called|you are named|call yourself|you play|act as)\s+(?!{NAME})\S"
@@ -25,8 +30,16 @@ _OTHER_NAME = re.compile(
 class SelfKnowledge:
     """Extends the prompt of a session and answers by rule. Without `rules` it does neither."""
 
-    def __init__(self, options: LocalOptions, system_prompt: str = "", time_zone: str = "") -> None:
+    def __init__(
+        self,
+        options: LocalOptions,
+        system_prompt: str = "",
+        time_zone: str = "",
+        blind: str = CANNOT_SEE,
+    ) -> None:
+        """`blind`: what to say without a scene; empty if the model sees by itself."""
         self._options = options
+        self._blind = blind
         self._zone = zoneinfo.ZoneInfo(time_zone) if time_zone else None
         self._persona = bool(_OTHER_NAME.search(system_prompt))
 
@@ -51,8 +64,18 @@ class SelfKnowledge:
             return USUAL
         return manner_of([str(said["content"]) for said in messages if said["role"] == "user"])
 
-    def answer(self, messages: Sequence[LlmMessage]) -> str | None:
-        """The answer by rule to the last of `messages`, None if the model answers, as with a picture."""
+    def answer(
+        self,
+        messages: Sequence[LlmMessage],
+        scene: Scene | None = None,
+        news: str = "",
+        blind: str | None = None,
+    ) -> str | None:
+        """The answer by rule to the last of `messages`, None if the model answers.
+
+        A message with a picture is one for a model that sees; otherwise the user shows `scene`, in which
+        `news` has changed. `blind` replaces what the session says without a scene.
+        """
         last = messages[-1]
         asks = last["role"] == "user" and isinstance(last["content"], str)
         if not self._options.rules_apply or not asks:
@@ -66,6 +89,9 @@ class SelfKnowledge:
             tuple(str(message["content"]) for message in before if message["role"] == "user"),
             spoken[-1] if spoken else greeting,
             persona=self._persona,
+            scene=scene,
+            blind=self._blind if blind is None else blind,
+            news=news,
         )
         text = answer(last["content"], situation)
         if text == ENGLISH_ONLY and self._options.model_path is not None:

@@ -98,6 +98,14 @@ async def test_capabilities_are_those_of_the_live_engines(
     await _reports(broker, "w-3", model="large", abilities=large, state=WorkerState.LOADING)
     assert (both["model"], both["hears"]) == ("large, small", ["en", "zh"])
     assert (both["sees"], both["clones_voices"], both["calls_tools"]) == (True, True, False)
+    words = replace(small, sees=True, sees_in_words=True)
+    for other, only_words in ((small, True), (large, False)):
+        await _reports(broker, "w-1", model="words", abilities=words)
+        await _reports(broker, "w-2", model="small", abilities=small)
+        await _reports(broker, "w-3", model="large", abilities=other)
+        found = (await http.get("/api/capabilities")).json()
+        assert (found["sees"], found["sees_in_words"]) == (True, only_words)
+    await _reports(broker, "w-1", model="small", abilities=small)
     await _reports(broker, "w-3", model="large", abilities=large, state=WorkerState.ERROR)
     assert (await http.get("/api/capabilities")).json() == seen
 

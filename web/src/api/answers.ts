@@ -56,6 +56,8 @@ export const engineCapabilities = v.object({
   speaks: v.array(v.string()),
   /** images and video */
   sees: v.boolean(),
+  /** of pictures, it recognises everyday objects, colours and text only */
+  sees_in_words: v.boolean(),
   /** speaks with a reference voice */
   clones_voices: v.boolean(),
   calls_tools: v.boolean(),
@@ -79,6 +81,8 @@ export const capabilities = v.object({
   /** empty: unknown */
   speaks: v.array(v.string()),
   sees: v.boolean(),
+  /** true if all engines that see do so in words */
+  sees_in_words: v.boolean(),
   clones_voices: v.boolean(),
   calls_tools: v.boolean(),
   /** true if all engines with spoken sessions greet */

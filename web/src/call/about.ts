@@ -118,7 +118,9 @@ function aboutMode({ app_id, name }: PageInfo, able: Capabilities | null): strin
     if (app_id === "omni") return common().capabilities.blind(able.model);
     if (app_id === "turnbased") return chatWithoutSight;
   }
-  return (about as Readonly<Record<string, string>>)[app_id] ?? name;
+  const text = (about as Readonly<Record<string, string>>)[app_id] ?? name;
+  if (app_id !== "omni" || !able?.sees_in_words || able.simulated) return text;
+  return `${text} ${common().capabilities.recognises}`;
 }
 
 function features(): TemplateResult {

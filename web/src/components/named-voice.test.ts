@@ -12,8 +12,15 @@ const GEORGE: NamedVoice = { id: "george", name: "George", language: "en-GB", ge
 afterEach(() => vi.unstubAllGlobals());
 
 function engineWith(voices: NamedVoice[]): Capabilities {
-  const able = { hears: ["en"], speaks: ["en"], sees: false, clones_voices: false, voices };
-  const rest = { kinds: [], calls_tools: false, greets: true, simulated: false };
+  const able = { hears: ["en"], speaks: ["en"], clones_voices: false, voices };
+  const rest = {
+    sees: false,
+    sees_in_words: false,
+    kinds: [],
+    calls_tools: false,
+    greets: true,
+    simulated: false,
+  };
   return { model: "Small", engines: [], ...able, ...rest };
 }
 

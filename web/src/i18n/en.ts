@@ -68,6 +68,7 @@ export const en = {
   capabilities: {
     simulated: "This server simulates the model. Its answers have no meaning.",
     blind: (model: string) => `${model} cannot see. It receives only audio.`,
+    recognises: "It recognises everyday objects and colours, and reads text.",
     hears: (model: string, languages: string) =>
       `${model} understands speech in ${languages} only.`,
     questions: {

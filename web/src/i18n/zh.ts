@@ -69,6 +69,7 @@ export const zh: Translated<typeof en> = {
   capabilities: {
     simulated: "此服务器模拟模型，回答没有意义。",
     blind: (model) => `${model} 看不见画面，只接收音频。`,
+    recognises: "它能识别日常物品和颜色，并能读出文字。",
     hears: (model, languages) => `${model} 只听得懂${languages}。`,
     questions: {
       first: "日本的首都是哪里？",

@@ -11,6 +11,7 @@ const SMALL: Capabilities = {
   hears: ["en"],
   speaks: ["en"],
   sees: false,
+  sees_in_words: false,
   clones_voices: false,
   voices: [],
   calls_tools: false,
@@ -54,5 +55,8 @@ describe("limitations", () => {
     expect(limitations({ ...SMALL, hears: ["zh"] })).toContain("speech in Chinese only");
     expect(limitations({ ...SMALL, simulated: true }, camera)).toContain("simulates");
     expect(limitations(LARGE, camera)).toBe("");
+    const words = { ...LARGE, sees_in_words: true };
+    expect(limitations(words)).toBe("");
+    expect(limitations(words, camera)).toContain("recognises everyday objects");
   });
 });

@@ -77,13 +77,17 @@ export function canGreet(able: Capabilities | null, words: string): boolean {
   return !isChinese || able.speaks.length === 0 || able.speaks.includes("zh");
 }
 
-/** What the model cannot do on a page, in one or two sentences. Empty if it can do everything. */
+/**
+ * What the model cannot do on a page, or how far it can see, in one or two sentences. Empty if it can do
+ * everything.
+ */
 export function limitations(able: Capabilities | null, { camera = false } = {}): string {
   const t = common().capabilities;
   if (able?.model == null) return "";
   if (able.simulated) return t.simulated;
   const lines: string[] = [];
   if (camera && !able.sees) lines.push(t.blind(able.model));
+  if (camera && able.sees_in_words) lines.push(t.recognises);
   if (!understands(able, language.value)) lines.push(t.hears(able.model, names(able.hears)));
   return lines.join(" ");
 }

@@ -7,7 +7,8 @@ import re
 from antiphon.inference_worker.engines.local.rules.arithmetic import answer_sum
 from antiphon.inference_worker.engines.local.rules.dates import answer_date
 from antiphon.inference_worker.engines.local.rules.language import is_not_english
-from antiphon.inference_worker.engines.local.rules.table import RULES, Situation
+from antiphon.inference_worker.engines.local.rules.situation import Situation
+from antiphon.inference_worker.engines.local.rules.table import RULES
 from antiphon.inference_worker.engines.local.rules.text import LONGEST_CHARS, peeled, plain
 from antiphon.inference_worker.engines.local.rules.units import answer_conversion
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
 
 from antiphon.inference_worker.engines.local.rules.manner import (
     LOUDNESS,
@@ -13,35 +10,21 @@ from antiphon.inference_worker.engines.local.rules.manner import (
     is_quieter,
     is_slower,
 )
+from antiphon.inference_worker.engines.local.rules.sight import SIGHT_ROWS
+from antiphon.inference_worker.engines.local.rules.situation import (
+    CANNOT_SEE,
+    NAME,
+    Answer,
+    Situation,
+)
 from antiphon.inference_worker.engines.local.rules.text import PLEASE, plain
 
-NAME = "Antiphon"
 
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """What an answer may depend on, besides the question.
-
-    `now` is in the user's time zone. `said` has the user's earlier turns, oldest first; `previous` is
-    the assistant's last answer. `persona` is True if the client's prompt gives the assistant another
-    name.
-    """
-
-    now: datetime
-    version: str
-    said: tuple[str, ...] = ()
-    previous: str = ""
-    persona: bool = False
-
-
-_Answer = Callable[[re.Match[str], Situation], str | None]
-
-
-def _fixed(sentence: str) -> _Answer:
+def _fixed(sentence: str) -> Answer:
     return lambda _found, _situation: sentence
 
 
-def _of_itself(sentence: str) -> _Answer:
+def _of_itself(sentence: str) -> Answer:
     """Not for an assistant that the client's prompt has given a name of its own."""
     return lambda _, situation: None if situation.persona else sentence
 
@@ -163,21 +146,33 @@ def _results(found: re.Match[str], _: Situation) -> str | None:
 
 _CAPABILITIES = (
     "I can talk with you, answer simple questions, calculate, convert units, and tell you the time and "
-    "the date. I make mistakes, so check what matters."
+    "the date."
 )
+_SIGHT = "I recognise everyday objects and read text in pictures."
 _LIMITS = (
-    "I have no access to the internet, so I do not know the weather, the news or prices. I cannot see, "
-    "and I cannot do anything but talk."
+    "I have no access to the internet, so I do not know the weather, the news or prices. I {sight}, and I "
+    "cannot do anything but talk."
 )
 _NO_INTERNET = "I have no access to the internet, so I do not know"
 _ONLY_TALK = "I can only talk with you."
+
+
+def _capabilities(_: re.Match[str], situation: Situation) -> str:
+    sight = "" if situation.blind == CANNOT_SEE else f" {_SIGHT}"
+    return f"{_CAPABILITIES}{sight} I make mistakes, so check what matters."
+
+
+def _limits(_: re.Match[str], situation: Situation) -> str:
+    blind = situation.blind == CANNOT_SEE
+    return _LIMITS.format(sight="cannot see" if blind else "see only everyday objects and text")
+
 
 _PLACE_TIME = (
     r"(?: (?:outside|today|tonight|tomorrow|now|right now|currently|this \w+|next \w+|on \w+|here|like"
     r"|going to be|be|going|there|(?:in|for|at|around|near) [\w' -]+))*"
 )
 
-_ROWS: tuple[tuple[str, _Answer], ...] = (
+_ROWS: tuple[tuple[str, Answer], ...] = (
     # Courtesy
     (r"(?:(?:hello|hi|hey|yo|hiya|howdy|greetings|good (?:morning|afternoon|evening|day))(?: there| again|"
      r" antiphon| you"
@@ -250,21 +245,17 @@ _ROWS: tuple[tuple[str, _Answer], ...] = (
      r"(?: for me| all| exactly)?|how can you help(?: me)?|what (?:are|is) your (?:abilities|skills"
      r"|capabilities|features|functions|purpose|job)"
      r"|what can i (?:ask|say|do)(?: you| to you| here)?|help|help me|(?:i need |i want )help|can you"
-     r" help me|how do you work)(?: please)?", _fixed(_CAPABILITIES)),
+     r" help me|how do you work)(?: please)?", _capabilities),
     (r"what (?:can you not|cannot you|are you not able to|are you unable to|can not you|do you not|are"
      r" your) (?:do|know|limits|limitations|weaknesses)|what are your (?:limits|limitations)|what is it"
      r" that you cannot do",
-     _fixed(_LIMITS)),
+     _limits),
     (r"where (?:are you|do you live|is your (?:home|server|house))(?: from| located| right now| now|"
      r" based| running)*", _of_itself("I am a program, and I run on a computer. I live nowhere.")),
     (r"(?:do|can) you (?:feel|have|like|love|hate|eat|sleep|dream|get|think|want|enjoy)(?: (?:any|a|an"
      r"|your|own|to))*(?: (?:feelings?|emotions?|friends?|family|pets?|body|me|food|pain|tired|bored"
      r"|hungry|parents|children|kids|girlfriend|boyfriend|soul))?",
      _of_itself("I am a computer program. I have no feelings, no body and no life of my own.")),
-    (r"(?:can|do) you see (?:me|this|that|anything|my \w+|what i [\w ]+)|what (?:do|can) you see|what am"
-     r" i (?:wearing|holding|doing)|how do i look|what (?:is this|does this look like|is in (?:this|the) "
-     r"(?:picture|image|photo))|look at (?:this|me)",
-     _fixed("I cannot see. I can only hear you.")),
     (r"(?:do you (?:speak|know|understand)|can you (?:speak|understand|talk)|(?:please )?(?:speak|talk)"
      r"(?: to me)?|answer|say (?:that|it)|let us (?:speak|talk))(?: in)? (?:any )?(?:other language"
      r"|another language|other languages|spanish|german|french|italian|chinese|mandarin|japanese|korean"
@@ -399,4 +390,4 @@ _ROWS: tuple[tuple[str, _Answer], ...] = (
 )  # fmt: skip
 
 
-RULES = tuple((re.compile(pattern), answer) for pattern, answer in _ROWS)
+RULES = tuple((re.compile(pattern), answer) for pattern, answer in (*SIGHT_ROWS, *_ROWS))

@@ -420,6 +420,7 @@ function chatWelcome(able: Capabilities | null, ask: (text: string) => void): Te
     <span class="sign">${icon("chat")}</span>
     <h2>${t.empty}</h2>
     <p class="soft">${able?.sees === false ? t.emptyHintBlind : t.emptyHint}</p>
+    ${able?.sees_in_words ? html`<p class="soft">${t.emptyHintWords}</p>` : nothing}
     <div class="stack tight">
       ${Object.values(questions(able)).map(
         (text) => html`<button class="button" @click=${() => ask(text)}>${text}</button>`,

@@ -137,12 +137,16 @@ function seeing(): TemplateResult {
   return html`<details class="fold">
     <summary>${t.seeing}</summary>
     <div class="stack">
-      ${select({
-        label: t.detail,
-        value: chatSettings.value.detail,
-        options: details.map(([value, label]) => ({ value, label })),
-        onChange: (detail) => chatSettings.update({ detail }),
-      })}
+      ${
+        capabilities.value?.sees_in_words
+          ? nothing
+          : select({
+              label: t.detail,
+              value: chatSettings.value.detail,
+              options: details.map(([value, label]) => ({ value, label })),
+              onChange: (detail) => chatSettings.update({ detail }),
+            })
+      }
       ${toggleOf("videoSound", t.videoSound)}
     </div>
   </details>`;

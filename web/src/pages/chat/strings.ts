@@ -12,6 +12,7 @@ export const chatStrings = defineStrings(
 
     empty: "How can I help?",
     emptyHint: "Type or record a question, drop a file anywhere on this page, or paste an image.",
+    emptyHintWords: "The model recognises everyday objects and colours in images, and reads text.",
     emptyHintBlind:
       "Type or record a question, or drop an audio file anywhere on this page. The model sees no images.",
 
@@ -110,6 +111,7 @@ export const chatStrings = defineStrings(
 
     empty: "有什么可以帮您？",
     emptyHint: "输入或录制问题，把文件拖到页面任意位置，或粘贴图片。",
+    emptyHintWords: "此模型能识别图片中的日常物品和颜色，并能读出文字。",
     emptyHintBlind: "输入或录制问题，或把音频文件拖到页面任意位置。此模型看不见图片。",
 
     composer: "您的消息",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import yaml
 
 from antiphon.inference_worker.engines.local.chat import NO_WORDS, LocalChatView
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.rules.situation import NO_PICTURE
 from antiphon.inference_worker.engines.types import ContextFull, Delta, UnsupportedContent
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import ChatOptions, GenerationConfig, TtsConfig
@@ -24,6 +26,7 @@ from antiphon.shared_schemas.content import (
     VideoPart,
 )
 from antiphon.shared_schemas.unit_result import TokenUsage
+from support.pictures import photograph, sign
 from support.speech import share_recognised, transcribe
 from support.synthetic_speech import GERMANY, ITALY, JAPAN, spoken
 from support.video_files import video
@@ -132,25 +135,66 @@ def test_the_progress_of_the_transcription_is_reported(view: LocalChatView) -> N
 def test_the_audio_of_a_video_is_transcribed_with_omni_mode(view: LocalChatView) -> None:
     clip = VideoPart(video(seconds=3, sound=spoken(GERMANY)))
     view.prefill([asks(clip)], options(omni_mode=True))
-    assert "Germany" in view._history[-1]["content"]
+    shown, heard = view._history[-1]["content"].splitlines()
+    assert shown.startswith("(The video shows ")
+    assert "Germany" in heard
 
 
 @pytest.mark.parametrize(
-    ("part", "omni", "words"),
+    ("part", "omni", "sees", "words"),
     [
-        (ImagePart(b""), False, "see images"),
-        (VideoPart(video(seconds=1)), False, "omni_mode"),
-        (VideoPart(video(seconds=1)), True, "no sound"),
-        (VideoPart(b"nonsense"), True, "neither MP4"),
+        (ImagePart(b"nonsense"), False, True, "not a readable picture"),
+        (VideoPart(b"nonsense"), True, True, "neither MP4"),
+        (ImagePart(b""), False, False, "see images"),
+        (VideoPart(video(seconds=1)), False, False, "omni_mode"),
+        (VideoPart(video(seconds=1)), True, False, "no sound"),
     ],
 )
-def test_images_are_refused_by_name(
-    view: LocalChatView, part: Part, words: str, *, omni: bool
+def test_pictures_are_refused_by_name(
+    local_engine: LocalProcessor, part: Part, words: str, *, omni: bool, sees: bool
 ) -> None:
+    assert local_engine._models is not None
+    view = local_engine.set_chat_mode()
+    if not sees:
+        view._slot.loaded = replace(local_engine._models, sight=None)
     history = [asks(TextPart("Hello.")), asks(TextPart("What is this?"), part)]
     with pytest.raises(UnsupportedContent, match=words) as refused:
         view.prefill(history, options(omni_mode=omni))
+    view.cleanup()
     assert refused.value.field == "messages.1.content.1"
+
+
+def test_a_picture_is_described(local_engine: LocalProcessor) -> None:
+    """Also one of an earlier message, and one without a question."""
+    assert (local_engine.info.sees_frames, local_engine.info.sees_in_words) == (True, True)
+    cat, room = ImagePart(photograph("cat")), ImagePart(sign("Room 204"))
+    before = [asks(cat), ConversationMessage(Role.ASSISTANT, (TextPart("I see a cat."),))]
+    for history, answered in (
+        ([asks(cat)], "I see a brown cat."),
+        ([asks(cat, TextPart("Is there a dog?"))], "No, I see no dog. I see a brown cat."),
+        ([*before, asks(TextPart("What colour is the cat?"))], "The cat is brown."),
+        ([*before, asks(room, TextPart("What does it say?"))], "It says: Room 204."),
+        ([asks(cat, room)], "I see a brown cat. The text says: Room 204."),
+        ([asks(TextPart("What do you see?"))], NO_PICTURE),
+    ):
+        view = local_engine.set_chat_mode()
+        view.prefill(history, options())
+        assert text_of(list(view.generate())) == answered
+        view.cleanup()
+
+
+def test_the_model_reads_the_description(view: LocalChatView) -> None:
+    question = TextPart("What is the room number?")
+    view.prefill([asks(ImagePart(sign("Room 204")), question)], options())
+    said = "(The picture shows the text: Room 204.)\nWhat is the room number?"
+    assert view._history[-1]["content"] == said
+    assert "204" in text_of(list(view.generate()))
+
+
+def test_the_frames_of_a_video_are_described(view: LocalChatView) -> None:
+    view.prefill([asks(VideoPart(video(seconds=3, sound=spoken(GERMANY))))], options())
+    [shown] = view._history[-1]["content"].splitlines()  # without omni_mode, no sound
+    assert shown.startswith("(The video shows ")
 
 
 def test_thinking_is_refused_by_name(view: LocalChatView) -> None:

@@ -16,6 +16,8 @@ from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel, sampling
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.rules.situation import CAMERA_OFF
+from antiphon.inference_worker.engines.local.sight.watch import Watch
 from antiphon.inference_worker.engines.local.stored_models import bundled_model, check_gguf
 from antiphon.inference_worker.engines.local.transcription import (
     BARGE_IN_MS,
@@ -31,6 +33,7 @@ from antiphon.inference_worker.engines.types import (
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
 from antiphon.shared_schemas.unit_result import UnitResult
+from support.pictures import photograph
 from support.synthetic_speech import (
     GERMANY,
     ITALY,
@@ -73,6 +76,24 @@ def transcript(engine: LocalProcessor, audio: Samples) -> str:
 
 def user_turns(results: list[UnitResult]) -> str:
     return " ".join(result.memo["user"] for result in results if "user" in result.memo)
+
+
+def test_a_question_about_the_camera_is_answered(view: LocalDuplexView) -> None:
+    """And that it is off, when it is off."""
+    assert text_of(converse(view, "What do you see?")) == CAMERA_OFF
+    view.prefill(silence(1.0), [photograph("cat")])
+    view.generate()
+    view.finalize()
+    watch = view._prepared()[0]._view
+    assert isinstance(watch, Watch)
+    assert watch._work is not None
+    watch._work.result()
+    seen = []
+    for unit in units_of(spoken("What do you see?")):
+        view.prefill(unit, [photograph("cat")])
+        seen.append(view.generate())
+        view.finalize()
+    assert text_of([*seen, *listen(view)]) == "I see a brown cat."
 
 
 def test_a_spoken_question_gets_a_spoken_answer_that_says_its_text(

@@ -28,6 +28,7 @@ from antiphon.shared_schemas.content import (
     Role,
     TextPart,
 )
+from support.pictures import photograph
 from support.speech import share_recognised, transcribe
 from support.synthetic_speech import ITALY, silence, spoken
 
@@ -195,6 +196,14 @@ def test_an_invalid_prepare_is_refused_by_name(
     monkeypatch.setattr(models, "NEXT_UTTERANCE_TOKENS", 352)
     with pytest.raises(ContextFull, match="100 is the most that fit"):
         view.prepare(ConversationMessage(Role.SYSTEM, (TextPart("word " * 110),)), config())
+
+
+def test_a_picture_of_the_prompt_is_described(view: LocalHalfDuplexView) -> None:
+    shown = (TextPart("Be brief."), ImagePart(photograph("cat")))
+    view.prepare(ConversationMessage(Role.SYSTEM, shown), config())
+    prompt = view._prepared_dialogue().messages()[0]["content"]
+    assert "Be brief. (The picture shows a brown cat.)" in prompt
+    assert text_of(answer(view, "What do you see?")) == "I see a brown cat."
 
 
 def test_calls_in_the_wrong_order_are_refused(local_engine: LocalProcessor) -> None:

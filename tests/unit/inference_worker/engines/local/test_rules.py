@@ -13,7 +13,7 @@ from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.rules.answer import ENGLISH_ONLY, answer
 from antiphon.inference_worker.engines.local.rules.manner import Manner, manner_of
-from antiphon.inference_worker.engines.local.rules.table import Situation
+from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.errors import InvalidInput

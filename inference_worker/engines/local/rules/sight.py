@@ -1,0 +1,335 @@
+"""The rules about what the user shows, in a picture or to the camera."""
+
+from __future__ import annotations
+
+import re
+
+from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation
+from antiphon.inference_worker.engines.local.sight.colours import COLOURS
+from antiphon.inference_worker.engines.local.sight.scene import (
+    PEOPLE_WORDS,
+    Scene,
+    Thing,
+    joined,
+    number,
+    plural,
+    quoted,
+    with_article,
+)
+from antiphon.inference_worker.engines.local.sight.things import NAMES
+
+_SYNONYMS = {
+    "phone": "cell phone", "mobile phone": "cell phone", "smartphone": "cell phone", "mobile": "cell phone",
+    "sofa": "couch", "bike": "bicycle", "motorbike": "motorcycle", "moped": "motorcycle",
+    "plane": "airplane", "aeroplane": "airplane", "aircraft": "airplane", "television": "TV", "tv": "TV",
+    "monitor": "TV", "screen": "TV", "mug": "cup", "coffee cup": "cup", "glass": "wine glass",
+    "fridge": "refrigerator", "remote": "remote control", "bag": "handbag", "desk": "table",
+    "flower": "plant", "potted plant": "plant", "computer": "laptop", "notebook": "laptop",
+    "human being": "person", "somebody": "person", "someone": "person", "anybody": "person",
+    "anyone": "person", "face": "person", "lorry": "truck", "scissors": "pair of scissors",
+    "football": "ball", "animal": "animal", "vehicle": "vehicle", "fruit": "fruit", "me": "person",
+    "doughnut": "donut", "teddy": "teddy bear", "kitten": "cat", "puppy": "dog", "automobile": "car",
+}  # fmt: skip
+_GROUPS = {
+    "animal": frozenset(
+        ["bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "zebra", "giraffe"]
+    ),
+    "vehicle": frozenset(
+        ["bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat"]
+    ),
+    "fruit": frozenset(["banana", "apple", "orange"]),
+}
+_OBJECTS = frozenset(filter(None, NAMES)) | frozenset(_GROUPS)
+_SINGULAR = {plural(name): name for name in (*_OBJECTS, *_SYNONYMS)} | {
+    "persons": "person", "men": "man", "women": "woman", "children": "child", "glasses": "glass",
+}  # fmt: skip
+
+_NOBODY = "I see objects and text, but I do not recognise people."
+_NOTHING_READ = "I see no text that I can read."
+
+_HERE = (
+    r"(?: (?:in|on|at|to) (?:the|this|that|my) (?:picture|image|photo|photograph|camera|video|table|scene|frame"
+    r"|background|screen)| (?:in front of|around|behind) (?:you|me|the camera)| here| there| now| right now"
+    r"| (?:do|can|could) you see| you can see| visible| to see| with me| in the room)*"
+)
+_PICTURE = r"(?:picture|image|photo|photograph|scene|camera|video|frame)"
+_ARTICLE = r"(?:a |an |any |some |the |my |that |this )?"
+_WHO = r"the (?:man|woman|person|girl|boy|child)"
+_WRITING = (
+    r"(?:sign|text|label|paper|page|note|screen|board|display|card|book|poster|letter|document|shirt|picture"
+    r"|image|photo|writing|headline|title|message|number|plate|writing|whiteboard|it|this|that|there)"
+)
+
+
+def _scene(sentence: str | None = None) -> Answer:
+    """What is seen, or `sentence`; without a scene, why there is none."""
+
+    def answer(_: re.Match[str], situation: Situation) -> str:
+        if situation.scene is None:
+            return situation.blind
+        return sentence or situation.scene.sentence("I see")
+
+    return answer
+
+
+def _this(_: re.Match[str], situation: Situation) -> str | None:
+    if situation.scene is None:
+        return _blind(situation, unclear=True)
+    return situation.scene.sentence("I see")
+
+
+def _blind(situation: Situation, *, unclear: bool) -> str | None:
+    """Why nothing is seen. `unclear`: "this" may be what was said before."""
+    return None if unclear and situation.said else situation.blind
+
+
+def _see_me(_: re.Match[str], situation: Situation) -> str:
+    scene = situation.scene
+    if scene is None:
+        return situation.blind
+    if scene.count("person"):
+        return "Yes, I see you."
+    return f"I do not see you. {scene.sentence('I see')}"
+
+
+def _who(_: re.Match[str], situation: Situation) -> str | None:
+    """Without a picture, "who is this?" is a question about the assistant."""
+    return None if situation.scene is None else _NOBODY
+
+
+def _read(found: re.Match[str], situation: Situation) -> str | None:
+    """Without a picture, "what does it say" is about something else."""
+    scene = situation.scene
+    if scene is None:
+        unclear = found.groupdict().get("what") in ("it", "that", "this", "there")
+        return _blind(situation, unclear=unclear)
+    return f"It says: {quoted(scene.text)}." if scene.text else _NOTHING_READ
+
+
+def _colour(found: re.Match[str], situation: Situation) -> str | None:
+    scene, groups = situation.scene, found.groupdict()
+    asked, own = groups.get("thing"), groups.get("whose") == "my"
+    if scene is None:
+        if asked:
+            return situation.blind if own or _kind(asked) else None
+        return _blind(situation, unclear="you see" not in found[0])
+    if asked:
+        cannot = f"I cannot tell the colour of your {asked}." if own else None
+        return _colour_of(asked, scene) or cannot
+    if coloured := [thing for thing in scene.things if thing.colour]:
+        return _describe_colour(coloured[0])
+    return f"I see mainly {scene.colours}." if scene.things else f"It is {_main(scene)}."
+
+
+def _colours(_: re.Match[str], situation: Situation) -> str:
+    scene = situation.scene
+    if scene is None:
+        return situation.blind
+    coloured = [f"{thing.colour} for the {thing.name}" for thing in scene.things if thing.colour]
+    return f"I see mainly {joined([scene.colours, *coloured])}."
+
+
+def _colour_of(asked: str, scene: Scene) -> str | None:
+    """None for a thing that is not in the picture: the sky, for example, is a question for the model."""
+    if asked in ("picture", "image", "photo", "photograph", "scene"):
+        return f"The {asked} is mainly {scene.colours}."
+    if asked in ("background", "wall"):
+        return f"The {asked} is {scene.ground}."
+    kind = _kind(asked)
+    for thing in scene.things:
+        if thing.name in _names(kind):
+            return _describe_colour(thing)
+    if asked in (
+        "text",
+        "writing",
+        "letter",
+        "circle",
+        "square",
+        "shape",
+        "triangle",
+        "dot",
+        "paper",
+    ):
+        return f"The {asked} is {_main(scene)}."
+    return None
+
+
+def _main(scene: Scene) -> str:
+    return scene.subject or scene.ground
+
+
+def _describe_colour(thing: Thing) -> str:
+    if not thing.colour:
+        return f"I see {with_article(thing.name)}, but I cannot tell its colour."
+    return f"The {thing.name} is {thing.colour}."
+
+
+def _is_colour(found: re.Match[str], situation: Situation) -> str | None:
+    scene, asked = situation.scene, found["colour"].replace("gray", "grey")
+    if scene is None:
+        return None
+    said = _colour_of(found["thing"], scene) if found["thing"] else f"It is {_main(scene)}."
+    if said is None or "cannot tell" in said:
+        return said
+    return f"Yes. {said}" if re.search(rf"\b{asked}\b", said) else f"No. {said}"
+
+
+def _either(found: re.Match[str], situation: Situation) -> str | None:
+    """ "Is it a cat or a dog?" needs a picture."""
+    scene = situation.scene
+    kinds = [_kind(found["thing"]), _kind(found["other"])]
+    if scene is None or None in kinds:
+        return None
+    seen = [kind for kind in kinds if kind and any(scene.count(name) for name in _names(kind))]
+    if not seen:
+        return f"I see neither. {scene.sentence('I see')}"
+    return f"I see {joined([with_article(kind) for kind in seen])}."
+
+
+def _is_there(found: re.Match[str], situation: Situation) -> str | None:
+    """Only for what the networks know: "Is there life on Mars?" is no question about a picture."""
+    asked = found["thing"]
+    kind = _kind(asked)
+    scene = situation.scene
+    if scene is None:
+        return situation.blind if _is_shown(found, kind) else None
+    if kind is None:
+        return None
+    seen = [thing for thing in scene.things if thing.name in _names(kind)]
+    if seen:
+        return Scene(tuple(seen)).sentence("Yes, I see")
+    if scene.kind in _names(kind):
+        return f"Yes, I see {with_article(scene.kind)}."
+    return f"No, I see no {kind}. {scene.sentence('I see')}"
+
+
+def _how_many(found: re.Match[str], situation: Situation) -> str | None:
+    scene, kind = situation.scene, _kind(found["thing"])
+    shown = _is_shown(found, kind)
+    if scene is None:
+        return situation.blind if shown else None
+    if kind is None:
+        return f"I cannot count {found['thing']}." if shown else None
+    count = sum(scene.count(name) for name in _names(kind))
+    return f"I see {number(count)} {kind if count == 1 else plural(kind)}."
+
+
+def _is_shown(found: re.Match[str], kind: str | None) -> bool:
+    """Whether the question is about what the user shows: "Are there any planets?" is not."""
+    if re.search(r"\bsee\b|picture|image|photo|camera|in front", found[0]):
+        return True
+    return kind is not None and not found.groupdict().get("pronoun")
+
+
+def _news(_: re.Match[str], situation: Situation) -> str:
+    if situation.scene is None:
+        return situation.blind
+    return situation.news or f"I noticed no change. {situation.scene.sentence('I see')}"
+
+
+def _names(kind: str | None) -> frozenset[str]:
+    if kind is None:
+        return frozenset()
+    return _GROUPS.get(kind, frozenset({kind}))
+
+
+def _kind(asked: str) -> str | None:
+    """The object that a word means; None if the networks do not know it."""
+    word = _SINGULAR.get(asked, asked)
+    word = _SYNONYMS.get(word, word)
+    if word in PEOPLE_WORDS:
+        return "person"
+    by_lower = {name.lower(): name for name in _OBJECTS}
+    return by_lower.get(word)
+
+
+_NAME = r"(?P<thing>[a-z][a-z-]*(?: [a-z][a-z-]*){0,2}?)"
+_COLOUR_NAME = rf"(?P<colour>{'|'.join(COLOURS)}|gray)"
+
+
+def _rows(answer: Answer, *patterns: str) -> list[tuple[str, Answer]]:
+    return [(pattern, answer) for pattern in patterns]
+
+
+SIGHT_ROWS: tuple[tuple[str, Answer], ...] = (
+    *_rows(
+        _see_me,
+        r"(?:can|do|could) you see (?:me|my face)(?: now| here| well)?|are you able to see me",
+    ),
+    *_rows(
+        _scene(),
+        rf"what (?:do|can|could|did) you (?:see|recogni[sz]e)(?: exactly)?{_HERE}|what else do you see{_HERE}",
+        rf"(?:can|do|could) you see (?:this|that|it|anything|something|what i [\w ]+|the {_PICTURE})(?: now)?",
+        rf"describe (?:(?:the|this|that|my) {_PICTURE}|what you see)|tell me what you see",
+        rf"what (?:is|are) (?:in|on|shown in|shown on|visible in) (?:this|the|that|my) {_PICTURE}",
+        rf"what does (?:this|the|that) {_PICTURE} show",
+        r"what am i (?:holding|showing)(?: up| you| to you| in my hands?| in front of the camera| now)*",
+        r"what (?:do i have|is) in my hands?|look at (?:this|me|that|it)|what is there to see",
+        r"what is (?:in front of (?:you|me|the camera)|on the table)",
+        rf"what (?:objects|things|animals) (?:do|can) you see{_HERE}|name (?:the|all) objects(?: you see)?",
+    ),
+    *_rows(
+        _this,
+        rf"what is (?:this|that)(?: thing| object| supposed to be)?{_HERE}|describe (?:this|it)",
+        r"(?:what|which)(?: kind of)? (?:thing|object|animal|picture|fruit|vehicle) is (?:this|that|it)",
+        r"what does (?:this|it) look like",
+    ),
+    *_rows(
+        _scene("I recognise objects and text, but I cannot tell what people wear or do."),
+        rf"what (?:am i|is (?:he|she|{_WHO})|are they) (?:wearing|doing)"
+        r"|how do i look(?: today)?|what do i look like"
+        r"|do i look (?:good|nice|ok|tired|well)",
+    ),
+    *_rows(
+        _scene(_NOBODY),
+        rf"who is (?:in (?:this|the) {_PICTURE}|{_WHO})|do you recogni[sz]e me|who do you see"
+        r"|how old (?:do i look|is (?:he|she))",
+    ),
+    *_rows(_who, r"who (?:is|are) (?:this|that|these|those)"),
+    *_rows(
+        _read,
+        rf"read(?: out)?(?: aloud| out loud)? (?:(?:the|this|that|my) )?(?P<what>{_WRITING})"
+        rf"(?: aloud| out loud| out| to me| for me| out to me)*{_HERE}",
+        rf"what (?:does|do|did) (?:(?:the|this|that|my) )?(?P<what>{_WRITING}) say{_HERE}",
+        rf"what is (?:written|printed)(?: (?:on|in) (?:(?:the|this|that|my) )?{_WRITING})?{_HERE}",
+        rf"what (?:text|word|words|letters?|numbers?|writing) (?:do|can) you (?:see|read){_HERE}",
+        rf"what is the (?:text|writing)(?: (?:on|in) (?:(?:the|this|that|my) )?{_WRITING})?{_HERE}",
+        rf"what is the (?:word|number) (?:on|in) (?:(?:the|this|that|my) )?{_WRITING}",
+        r"(?:what|which) (?:text|word|number|letter) is (?P<what>this|that|it)",
+        rf"(?:can|do) you (?:see|read) (?:any |the |this )?(?:text|writing|words?|sign){_HERE}",
+        rf"can you read (?P<what>this|that|it){_HERE}",
+        rf"is there (?:any |some )?(?:text|writing)(?: to read)?{_HERE}",
+    ),
+    *_rows(
+        _colours,
+        rf"what colou?rs (?:(?:do|can) you see|are (?:there|in (?:the|this) {_PICTURE})){_HERE}",
+        r"what colou?rs is (?:it|this|that)",
+    ),
+    *_rows(
+        _colour,
+        r"(?:what|which) colou?r (?:is|has) (?:it|this|that)(?: thing| object)?|what is (?:the|its) colou?r",
+        rf"what colou?r do you see{_HERE}",
+        rf"(?:what|which) colou?r (?:is|are|has|have|does) (?P<whose>the|my|this|that) {_NAME}"
+        rf"{_HERE}(?: have)?",
+        rf"what is the colou?r of (?P<whose>the|my|this|that) {_NAME}{_HERE}",
+    ),
+    *_rows(_is_colour, rf"(?:is|are) (?:it|this|that|(?:the|my|this|that) {_NAME}) {_COLOUR_NAME}"),
+    *_rows(
+        _is_there,
+        rf"(?:is|are) there {_ARTICLE}{_NAME}{_HERE}",
+        rf"(?:can|do|could) you see {_ARTICLE}{_NAME}{_HERE}",
+        rf"is (?P<pronoun>this|that|it) (?:a|an) {_NAME}{_HERE}",
+    ),
+    *_rows(
+        _either,
+        rf"(?:is (?:it|this|that)|do you see) (?:a|an) {_NAME} or (?:a |an )?(?P<other>[a-z][a-z ]*){_HERE}",
+    ),
+    *_rows(
+        _how_many,
+        rf"how many {_NAME}(?: (?:are|is) (?:there|in (?:the|this) {_PICTURE}|on the table))?{_HERE}",
+    ),
+    *_rows(
+        _news,
+        r"what (?:has |is |just )*(?:changed|different)(?: now| here)?|did (?:any|some)thing change",
+    ),
+)

@@ -1,0 +1,1 @@
+"""What the engine recognises in pictures: everyday objects, colours and text, in words."""
