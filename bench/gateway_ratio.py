@@ -26,13 +26,13 @@ import uvloop
 
 from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.load.plan import LoadPlan
-from antiphon.edge.protocols.duplex import result_message
+from antiphon.edge.protocols.duplex import ResultExtras, result_message
 from antiphon.shared_schemas.messages.duplex import Prepared
 from antiphon.shared_schemas.wire import Stopped, encode_text
 from edge_load import answer, load_plan, measure, run_edge
 from processes import ROOT, process, wait_for
 
-SPOKEN = result_message(answer(1, 0, 0.0, 0.0), 0.0, timing=False)
+SPOKEN = result_message(answer(1, 0, 0.0, 0.0), 0.0, ResultExtras())
 BEFORE_TIME, AFTER_TIME = encode_text(SPOKEN).text().split('"current_time":0,')
 PREPARED = encode_text(Prepared(prompt_length=1, recording_session_id=None)).text()
 STOPPED = encode_text(Stopped(session_id="bench")).text()

@@ -231,6 +231,7 @@ def capabilities(settings: EdgeSettings) -> dict[str, Any]:
             "resume",
             "timing",
             "transcript",
+            "word_times",
         ],
         "subprotocols": [BINARY_PROTOCOL],
         "pcm_formats": [str(form) for form in PcmFormat],

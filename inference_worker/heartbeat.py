@@ -118,6 +118,7 @@ class WorkerHeartbeat:
                 clones_voices=info.clones_voice,
                 calls_tools=info.calls_tools,
                 greets=info.greets,
+                interim_transcripts=self._context.interim_transcripts,
                 voices=info.voices,
                 simulated=info.simulated,
             ),

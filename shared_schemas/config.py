@@ -60,6 +60,8 @@ class DuplexConfig(_Options):
     max_slice_nums: int = Field(default=1, ge=1, le=9)
     greeting: Greeting = ""
     """What the model says before the user speaks. Empty: it waits for the user."""
+    interim_transcripts: bool = False
+    """Send the user's words while the user speaks, and the transcript at the end, if the worker can."""
     record: bool = True
 
 
@@ -105,6 +107,8 @@ class HalfDuplexConfig(_Options):
     session: HalfDuplexSessionConfig = HalfDuplexSessionConfig()
     greeting: Greeting = ""
     """What the model says before the user speaks. Empty: it waits for the user."""
+    interim_transcripts: bool = False
+    """As in DuplexConfig."""
     time_zone: TimeZone = ""
     record: bool = True
 

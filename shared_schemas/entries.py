@@ -18,7 +18,7 @@ from antiphon.shared_schemas.audio import PcmFormat, float_bytes
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage, restore
 from antiphon.shared_schemas.tagged import TaggedDataclass
-from antiphon.shared_schemas.unit_result import FirstAudio, TokenUsage, UnitResult
+from antiphon.shared_schemas.unit_result import FirstAudio, TimedText, TokenUsage, UnitResult
 
 BINARY = {"binary": True}
 """Field metadata: the value is stored raw; a tuple is stored as name0, name1, ..."""
@@ -275,6 +275,7 @@ class ResultOut(StreamEntry, tag="result"):
     vision_slices: int
     vision_tokens: int
     simulated: bool
+    interim_user_text: str | None = None
     memo: dict[str, Any]
     usage: TokenUsage | None = field(default=None, metadata=_USAGE)
     first_audio: FirstAudio | None = field(default=None, metadata=_FIRST_AUDIO)
@@ -364,10 +365,14 @@ class ChatIn(StreamEntry, tag="chat"):
 
 
 class VadOut(StreamEntry, tag="vad"):
-    """The user started or stopped speaking, within input `input_n`."""
+    """The user started or stopped speaking, within input `input_n`.
+
+    `interim_user_text`: the user continues to speak, and has said this so far.
+    """
 
     input_n: int
     speaking: bool
+    interim_user_text: str | None = None
 
 
 class GeneratingOut(StreamEntry, tag="generating"):
@@ -410,6 +415,14 @@ def user_transcript(entry: ResultOut | TurnDoneOut) -> str | None:
     """What the user said up to this unit or in this turn, if there is a transcript."""
     text = entry.memo.get("user")
     return text if isinstance(text, str) else None
+
+
+def word_times(entry: ResultOut) -> list[TimedText] | None:
+    """The words of a unit's text, each with the millisecond of its audio at which it begins, if known."""
+    words = entry.memo.get("words")
+    if not isinstance(words, list) or not words:
+        return None
+    return [(float(at_ms), str(text)) for at_ms, text in words]
 
 
 class ProgressOut(StreamEntry, tag="progress"):

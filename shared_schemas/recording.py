@@ -15,7 +15,7 @@ import orjson
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from antiphon.shared_schemas.unit_result import TokenUsage
+from antiphon.shared_schemas.unit_result import TimedText, TokenUsage
 
 META_FILE = "meta.json"
 RECORDING_FILE = "recording.json"
@@ -163,13 +163,17 @@ class UnitTiming(Record):
 
 
 class UnitRecord(Record):
-    """One result. `user_text` is the engine's transcript of the user, if it makes one."""
+    """One result. `user_text` is the engine's transcript of the user, if it makes one.
+
+    `words`: the words of `text`, each with the millisecond of `ai_audio` at which it begins, if known.
+    """
 
     mode: Literal["LISTEN", "SPEAK"]
     publish_ts_ms: float
     epoch: int
     timing: UnitTiming
     text: str | None = None
+    words: list[TimedText] | None = None
     user_text: str | None = None
     ai_audio: str | None = None
     ai_audio_duration_ms: int | None = None

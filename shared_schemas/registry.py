@@ -83,6 +83,7 @@ class Abilities:
     clones_voices: bool = False
     calls_tools: bool = False
     greets: bool = False
+    interim_transcripts: bool = False
     voices: tuple[NamedVoice, ...] = ()
     simulated: bool = False
 

@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt
 from antiphon.shared_schemas.audio import SILENCE, Samples
 from antiphon.shared_schemas.states import SessionKind
 
+TimedText = tuple[float, str]
+"""A millisecond of audio, and the text that begins there."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UnitResult:
@@ -17,8 +20,12 @@ class UnitResult:
 
     Durations are milliseconds. `audio` is float32 mono at 24 kHz and empty while listening.
     `memo` is the engine's data for recovery: it is stored with the result and passed to
-    `DuplexView.replay`. Its `user`, if any, is the transcript of the user, which is recorded and sent
-    to clients that ask for it. Nothing else of it leaves the engine.
+    `DuplexView.replay`. Its `user`, if any, is the transcript of the user, and its `words` are the words of
+    `text`, each with the millisecond of `audio` at which it begins. Both are recorded, and sent to
+    clients that ask for them. Nothing else of it leaves the engine.
+
+    `interim_user_text` is what the user has said so far of the utterance that continues, empty if none
+    does. None unless the session asks for it. It is neither recorded nor replayed.
     """
 
     is_listen: bool
@@ -37,6 +44,7 @@ class UnitResult:
     vision_slices: int = 0
     vision_tokens: int = 0
     simulated: bool = False
+    interim_user_text: str | None = None
     memo: dict[str, Any] = field(default_factory=dict)
 
 

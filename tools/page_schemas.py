@@ -261,6 +261,8 @@ def _value(schema: JsonSchema) -> str:
         return f"v.variant({json.dumps(schema['discriminator']['propertyName'])}, {kinds})"
     if "anyOf" in schema:
         return _union(schema["anyOf"])
+    if "prefixItems" in schema:
+        return f"v.tuple({_list(_value(one) for one in schema['prefixItems'])})"
     if schema.get("type") == "array":
         return f"v.array({_value(schema['items'])})"
     if schema.get("type") == "object":

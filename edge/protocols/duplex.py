@@ -40,6 +40,7 @@ from antiphon.shared_schemas.entries import (
     StoppedOut,
     TimeoutOut,
     user_transcript,
+    word_times,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.messages.duplex import (
@@ -192,11 +193,21 @@ def _too_deep(or_else: str = "") -> InvalidInput:
     return InvalidInput(text, field="metrics")
 
 
+@dataclass(frozen=True, slots=True)
+class ResultExtras:
+    """The fields of results that a client asks for in the URL."""
+
+    timing: bool = False
+    transcript: bool = False
+    word_times: bool = False
+
+
 class DuplexMachine(ConversationMachine[DuplexCommand]):
     """A full-duplex session.
 
     `timing`: results include the time of each hop. `notices`: the client is notified when its
-    context is nearly full. `transcript`: results include what the engine understood of the user.
+    context is nearly full. `transcript`: results include what the engine understood of the user, as those
+    of a session that asks for interim transcripts do. `word_times`: and when each of its words begins.
     """
 
     LEGAL: ClassVar = LEGAL
@@ -210,10 +221,10 @@ class DuplexMachine(ConversationMachine[DuplexCommand]):
         timing: bool = False,
         notices: bool = False,
         transcript: bool = False,
+        word_times: bool = False,
     ) -> None:
         super().__init__(sid, recording)
-        self._timing = timing
-        self._transcript = transcript
+        self._extras = ResultExtras(timing, transcript, word_times)
         self._forecast = ContextForecast(wanted=notices)
         self._frames: tuple[bytes, ...] = ()
 
@@ -244,8 +255,7 @@ class DuplexMachine(ConversationMachine[DuplexCommand]):
     def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:
         match entry:
             case ResultOut():
-                timing, transcript = self._timing, self._transcript
-                result = result_message(entry, now_ms, timing=timing, transcript=transcript)
+                result = result_message(entry, now_ms, self._extras)
                 if self._forecast.off or (left_s := self._forecast.seconds_left(entry)) is None:
                     return [Send(result)]
                 return [Send(result), Send(Notice(limit="context", seconds_left=left_s))]
@@ -280,10 +290,9 @@ class DuplexMachine(ConversationMachine[DuplexCommand]):
         self._forecast.restore(snapshot["forecast"])
 
 
-def result_message(
-    entry: ResultOut, now_ms: float, *, timing: bool, transcript: bool = False
-) -> Result:
+def result_message(entry: ResultOut, now_ms: float, extras: ResultExtras) -> Result:
     """The result of a unit; `now_ms` is the time of the Redis clock."""
+    interim = entry.interim_user_text
     return Result(
         is_listen=entry.is_listen,
         text=entry.text,
@@ -303,8 +312,10 @@ def result_message(
         vision_slices=entry.vision_slices,
         vision_tokens=entry.vision_tokens,
         simulated=entry.simulated or None,
-        timing=hop_times(entry, now_ms) if timing else None,
-        user_text=user_transcript(entry) if transcript else None,
+        timing=hop_times(entry, now_ms) if extras.timing else None,
+        user_text=user_transcript(entry) if extras.transcript or interim is not None else None,
+        interim_user_text=interim,
+        words=word_times(entry) if extras.word_times else None,
     )
 
 

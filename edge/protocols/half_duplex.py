@@ -17,7 +17,7 @@ from antiphon.edge.protocols.machine import (
     Send,
 )
 from antiphon.edge.settings import EdgeSettings
-from antiphon.shared_schemas.config import with_consent
+from antiphon.shared_schemas.config import HalfDuplexConfig, with_consent
 from antiphon.shared_schemas.content import (
     AudioPart,
     ConversationMessage,
@@ -141,7 +141,10 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
     WIRE_NAMES: ClassVar = WIRE_NAMES
 
     def __init__(self, sid: str, recording: str, *, transcript: bool = False) -> None:
-        """`transcript`: `turn_done` includes what the engine understood of the user."""
+        """`transcript`: `turn_done` includes what the engine understood of the user.
+
+        It does so too in a session that asks for interim transcripts.
+        """
         super().__init__(sid, recording)
         self._transcript = transcript
         self._timeout_s = 0.0
@@ -151,22 +154,28 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
             case ChunkIn():
                 return [Forward(command)]
             case HalfDuplexPrepareIn(config=config):
-                self._timeout_s = config.session.timeout_s
+                self._configure(config)
                 return self._prepare(command)
             case StopIn():
                 return self._stop(command)
 
     def snapshot(self) -> dict[str, Any]:
-        return {**super().snapshot(), "timeout_s": self._timeout_s}
+        shown = {"timeout_s": self._timeout_s, "transcript": self._transcript}
+        return {**super().snapshot(), **shown}
 
     def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
         super().restore(snapshot, held)
         self._timeout_s = snapshot["timeout_s"]
+        self._transcript |= snapshot.get("transcript", False)
 
     def apply_input(self, entry: InEntry) -> None:
         super().apply_input(entry)
         if isinstance(entry, HalfDuplexPrepareIn):
-            self._timeout_s = entry.config.session.timeout_s
+            self._configure(entry.config)
+
+    def _configure(self, config: HalfDuplexConfig) -> None:
+        self._timeout_s = config.session.timeout_s
+        self._transcript |= config.interim_transcripts
 
     def commanded(self, command: SessionCommand) -> list[Action]:
         interrupts = command is SessionCommand.INTERRUPT and self.phase is Phase.ACTIVE
@@ -176,8 +185,8 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
         match entry:
             case DeltaOut(text_delta=text, audio=audio):
                 return [Send(TurnChunk(text_delta=text, audio_data=audio))] if text or audio else []
-            case VadOut(speaking=speaking):
-                return [Send(VadState(speaking=speaking))]
+            case VadOut(speaking=speaking, interim_user_text=interim):
+                return [Send(VadState(speaking=speaking, interim_user_text=interim))]
             case GeneratingOut(speech_duration_ms=duration):
                 return [Send(Generating(speech_duration_ms=duration))]
             case TurnDoneOut(turn_index=index, text=text):

@@ -361,14 +361,21 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         return actions
 
     def _with_transcript(self, entry: ResultOut, messages: Sequence[Delta]) -> Sequence[Delta]:
-        """What the user said is in the first event after it was recognised."""
-        if not self._transcript:
+        """What the user said is in the first event after it was recognised.
+
+        In a session that asks for interim transcripts, version 2 also has what the user has said so far.
+        """
+        interim = entry.interim_user_text
+        if not self._transcript and interim is None:
             return messages
         self._user_text = " ".join(filter(None, (self._user_text, user_transcript(entry))))
-        if not (self._user_text and messages):
+        if not messages:
             return messages
         first, *others = messages
-        first, self._user_text = replace(first, user_text=self._user_text), ""
+        if self._user_text:
+            first, self._user_text = replace(first, user_text=self._user_text), ""
+        if isinstance(first, OutputDelta) and interim is not None:
+            first = replace(first, interim_user_text=interim)
         return [first, *others]
 
     def _failed(self, entry: ErrorOut) -> list[Action]:

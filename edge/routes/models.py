@@ -86,6 +86,7 @@ class EngineCapabilities(BaseModel):
     clones_voices: bool = Field(description="speaks with a reference voice")
     calls_tools: bool
     greets: bool = Field(description="speaks the `greeting` of a session first")
+    interim_transcripts: bool = Field(description="sends the user's words while the user speaks")
     voices: list[NamedVoice] = Field(description="what `voice` of a session may name")
     simulated: bool = Field(description="no model: its answers have no meaning")
 
@@ -103,6 +104,7 @@ class Capabilities(BaseModel):
     clones_voices: bool
     calls_tools: bool
     greets: bool = Field(description="true if all engines with spoken sessions greet")
+    interim_transcripts: bool = Field(description="true if all engines with spoken sessions do")
     voices: list[NamedVoice] = Field(description="those that all engines with speech have")
     simulated: bool = Field(description="true if all engines are simulated")
 

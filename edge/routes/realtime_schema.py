@@ -42,6 +42,10 @@ _POSITION: Schema = {
     "description": "1 is next; 0: a worker serves the session again",
 }
 _USER_TEXT: Schema = {"type": "string", "description": "What the user said before this event"}
+_INTERIM_TEXT: Schema = {
+    "type": "string",
+    "description": "What the user has said so far of the utterance that continues, empty if none does",
+}
 _DELTAS = {"response.output_audio.delta", "response.listen", "response.output.delta"}
 _BEARERS = ("session.queued", "session.queue_done", "session.created")
 
@@ -57,8 +61,7 @@ def schema_for(options: ConnectOptions, version: int = 1) -> Schema:
     if options.notices:
         _add_notices(events)
     if options.transcript:
-        for name in _DELTAS & set(events):
-            _add(events[name], required=False, user_text=_USER_TEXT)
+        _add_transcripts(events)
     if options.resume:
         _add_resume(events, _UNNUMBERED[version])
     if options.capabilities:
@@ -84,6 +87,13 @@ def _add_notices(events: dict[str, Schema]) -> None:
         _add(events[name], required=False, recording_session_id={"type": "string"})
     update = {"stale": _STALE, "position": _POSITION, "reason": _REASON}
     _add(events["session.queue_update"], required=False, **update)
+
+
+def _add_transcripts(events: dict[str, Schema]) -> None:
+    for name in _DELTAS & set(events):
+        _add(events[name], required=False, user_text=_USER_TEXT)
+    if delta := events.get("response.output.delta"):
+        _add(delta, required=False, interim_user_text=_INTERIM_TEXT)
 
 
 def _add_resume(events: dict[str, Schema], unnumbered: frozenset[str]) -> None:

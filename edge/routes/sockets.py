@@ -165,6 +165,7 @@ def _start_duplex(
         timing=options.timing,
         notices=options.notices,
         transcript=options.transcript,
+        word_times=options.word_times,
     )
     return DuplexDecoder(context.settings, context.broker.voices.sound), machine
 

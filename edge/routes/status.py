@@ -294,6 +294,7 @@ def capabilities_of(workers: Iterable[WorkerRow]) -> Capabilities:
         clones_voices=any(one.clones_voices for one in engines),
         calls_tools=any(one.calls_tools for one in engines),
         greets=bool(talking) and all(one.greets for one in talking),
+        interim_transcripts=bool(talking) and all(one.interim_transcripts for one in talking),
         voices=_common_voices([one.abilities.voices for one in workers if _may_speak(one)]),
         simulated=bool(engines) and all(one.simulated for one in engines),
     )

@@ -53,11 +53,15 @@ class ConnectOptions:
     notices: bool = False
     timing: bool = False
     transcript: bool = False
+    word_times: bool = False
     progress: bool = False
     playback_ack: bool = False
 
 
-_FLAGS = ("capabilities", "notices", "timing", "transcript", "progress", "playback_ack")
+_FLAGS = (
+    *("capabilities", "notices", "timing", "transcript"),
+    *("word_times", "progress", "playback_ack"),
+)
 
 
 def read_connect_options(query: QueryParams) -> ConnectOptions:

@@ -150,6 +150,14 @@ class HalfDuplexView(AnsweringView):
         """
         raise EngineError("the engine does not greet")
 
+    def words_so_far(self, begin: int, speech: Samples) -> str:  # noqa: ARG002
+        """The text of an utterance that continues, on engines whose info has `interim_transcripts`.
+
+        `speech` (float32 mono 16 kHz) began at sample `begin` of the input, which identifies it. The
+        newest words may be missing: an engine transcribes when it has time.
+        """
+        raise EngineError("the engine has no interim transcripts")
+
     @abstractmethod
     def prefill(self, utterance: Samples) -> None:
         """Append one whole utterance (float32 mono 16 kHz) as the user's turn."""

@@ -93,6 +93,8 @@ class EngineInfo:
     """The model's template has tools. If not, requests with tools are refused."""
     greets: bool = False
     """Speaks the `greeting` of a full-duplex or half-duplex session as its first turn."""
+    interim_transcripts: bool = False
+    """Reports the user's words while the user speaks, to sessions that ask for them."""
     voices: tuple[NamedVoice, ...] = ()
     """The voices that a session chooses by name."""
     simulated: bool = False

@@ -141,6 +141,11 @@ class WorkerContext:
     transcriber: UserTranscriber | None = None
     metrics: WorkerMetrics = field(default_factory=lambda: WorkerMetrics(CollectorRegistry()))
 
+    @property
+    def interim_transcripts(self) -> bool:
+        """Whether sessions may have the user's words while the user speaks."""
+        return self.transcriber is not None or self.processor.info.interim_transcripts
+
     def first_audio(self, kind: SessionKind, asked_at: float | None) -> FirstAudio | None:
         """Mark an entry as the first audio for what a user asked then; None: it answers nothing."""
         if asked_at is None:

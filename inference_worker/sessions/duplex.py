@@ -74,6 +74,8 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn, DuplexView]):
     async def _load(self, entry: PrepareIn) -> int:
         self._config = entry.config
         self._deferred = entry.deferred_finalize
+        if self._transcript:
+            self._transcript.interim = entry.config.interim_transcripts
         voices = reference_voice(entry.ref_audio), reference_voice(entry.tts_ref_audio)
         prepare = self._view.prepare
         return await self._context.engine.call(prepare, entry.system_prompt, entry.config, *voices)
@@ -144,8 +146,10 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn, DuplexView]):
                 context, self._session, item.position.n, error, skipped=item.skipped
             )
             return None
-        if self._transcript and (text := self._transcript.take()):
-            result = replace(result, memo={**result.memo, "user": text})
+        if self._transcript:
+            result = replace(result, interim_user_text=self._transcript.said_so_far)
+            if text := self._transcript.take():
+                result = replace(result, memo={**result.memo, "user": text})
         silence_ms = self._view.silence_ms
         if silence_ms is None:
             silence_ms = self._voice.feed(samples)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import structlog
@@ -27,7 +28,7 @@ from antiphon.inference_worker.sessions.recovery import (
 )
 from antiphon.inference_worker.sessions.runner import SessionRunner, publish_error, reference_voice
 from antiphon.inference_worker.sessions.transcripts import utterance_text
-from antiphon.shared_schemas.audio import float_bytes, samples_from_bytes
+from antiphon.shared_schemas.audio import Samples, float_bytes, samples_from_bytes
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.entries import (
     ChunkIn,
@@ -63,12 +64,15 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         self._vad = StreamingVAD(self._config.vad)
         self._guard = 0
         self._speaking = False
+        self._words_so_far: Callable[[int, Samples], str] | None = None
+        self._said = ""
         self._next_index = 0
         self._trace = TraceContext()
 
     async def _load(self, entry: HalfDuplexPrepareIn) -> int:
         self._config = entry.config
         self._vad = StreamingVAD(entry.config.vad)
+        self._words_so_far = self._find_recogniser()
         voice = reference_voice(entry.ref_audio)
         prepare = self._view.prepare
         return await self._context.engine.call(prepare, entry.system(), entry.config, voice)
@@ -124,6 +128,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
             speaking = isinstance(event, SpeechStarted)
             if speaking != self._speaking:  # after a recovery the client may already know
                 self._speaking = speaking
+                self._said = ""
                 await self._session.publish(VadOut(input_n=position.n, speaking=speaking))
             if isinstance(event, SpeechEnded):
                 asked_at = chunk.at - event.silence_ms
@@ -132,7 +137,28 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
                 return await self._answer(turn, mailbox)
         if not self._speaking:
             await self._past.advance(position)
+        elif self._words_so_far is not None:
+            await self._publish_words(position, self._words_so_far)
         return None
+
+    def _find_recogniser(self) -> Callable[[int, Samples], str] | None:
+        """What transcribes an utterance that continues; None unless the session asks for it."""
+        context = self._context
+        if not (self._config.interim_transcripts and context.interim_transcripts):
+            return None
+        return (
+            context.transcriber.interim().read if context.transcriber else self._view.words_so_far
+        )
+
+    async def _publish_words(
+        self, position: StreamPosition, words_so_far: Callable[[int, Samples], str]
+    ) -> None:
+        """Tell the client what the user has said so far, if that has changed."""
+        words = await self._context.engine.call(words_so_far, *self._vad.speech_so_far())
+        if words and words != self._said:
+            self._said = words
+            out = VadOut(input_n=position.n, speaking=True, interim_user_text=words)
+            await self._session.publish(out)
 
     async def _greet(
         self, prepared_at: StreamPosition, mailbox: SessionMailbox
@@ -190,6 +216,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
             memo = {**memo, "user": text}
         await self._publish_turn_done(turn, answer, interrupts, memo, failed=failed)
         self._vad.reset()
+        self._words_so_far = self._find_recogniser()
         return None
 
     async def _publish_turn_done(

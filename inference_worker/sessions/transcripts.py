@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 import structlog
 
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
+from antiphon.inference_worker.engines.local.interim import InterimText
 from antiphon.inference_worker.engines.local.speech_input import SpeechInput, endpoint_rules
 from antiphon.inference_worker.engines.local.transcription import Recogniser, transcribe
 from antiphon.shared_schemas.audio import Samples
@@ -44,6 +45,10 @@ class UserTranscriber:
         """Begin to transcribe an utterance of a turn."""
         return self._submit(lambda: transcribe(self._loaded, utterance))
 
+    def interim(self) -> InterimText:
+        """The text of an utterance of a turn while it continues."""
+        return InterimText(self._loaded)
+
     def close(self) -> None:
         self._thread.shutdown(cancel_futures=True)
         if self._recogniser is not None:
@@ -64,7 +69,10 @@ _RULES = endpoint_rules(_END_SILENCE_MS, 1.0)
 
 
 class SpeechTranscript:
-    """What the user of a full-duplex session says, in utterances."""
+    """What the user of a full-duplex session says, in utterances.
+
+    `said_so_far` is what was recognised of the utterance that continues, None unless `interim` is set.
+    """
 
     def __init__(
         self, speech: SpeechInput, submit: Callable[[Callable[[], str]], Future[str]]
@@ -73,6 +81,8 @@ class SpeechTranscript:
         self._submit = submit
         self._room = threading.Semaphore(_MOST_PENDING)
         self._texts: SimpleQueue[str] = SimpleQueue()
+        self.interim = False
+        self.said_so_far: str | None = None
 
     def feed(self, audio: Samples) -> None:
         """Add a unit of sound. Returns at once."""
@@ -91,6 +101,8 @@ class SpeechTranscript:
     def _transcribe(self, audio: Samples) -> str:
         try:
             text = self._speech.feed(audio).text
+            if self.interim:
+                self.said_so_far = self._speech.words_so_far()
         finally:
             self._room.release()
         if text:

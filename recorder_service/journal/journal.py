@@ -22,15 +22,18 @@ from antiphon.shared_schemas.entries import (
     StreamEntry,
     StreamPosition,
     TurnDoneOut,
+    VadOut,
     pack,
     unpack,
-    user_transcript,
 )
 
 Side = Literal["in", "out"]
 SIDES: tuple[Side, ...] = ("in", "out")
 
 LeftOutWhy = Literal["diagnostics", "events", "full"]
+
+_RECORDED = ("user", "words")
+"""The fields of a memo that are for people: the transcript of the user, and the times of the words."""
 
 EntryT = TypeVar("EntryT", bound=StreamEntry)
 EntryT_co = TypeVar("EntryT_co", bound=StreamEntry, covariant=True)
@@ -177,11 +180,12 @@ def select(
 def to_journal(
     side: Side, position: StreamPosition, entry: EntryT, media: SavedMedia
 ) -> JournalEntry[EntryT]:
-    """A stream entry as the journal keeps it: without media bytes and the engine's memo."""
+    """A stream entry as the journal keeps it: without media, memo and the words that were not final."""
     empty = _without_media(type(entry))
     if isinstance(entry, ResultOut | TurnDoneOut):
-        text = user_transcript(entry)
-        empty = {**empty, "memo": {} if text is None else {"user": text}}
+        empty = {**empty, "memo": {k: entry.memo[k] for k in _RECORDED if k in entry.memo}}
+    if isinstance(entry, ResultOut | VadOut):
+        empty = {**empty, "interim_user_text": None}
     return JournalEntry(side, position, replace(entry, **empty), media)
 
 

@@ -35,6 +35,7 @@ from antiphon.shared_schemas.entries import (
     StreamEntry,
     TurnDoneOut,
     user_transcript,
+    word_times,
 )
 from antiphon.shared_schemas.recording import (
     ChunkRecord,
@@ -191,6 +192,7 @@ def _unit(item: JournalEntry[ResultOut], start: float) -> UnitRecord:
         epoch=item.position.epoch,
         timing=_unit_timing(unit),
         text=unit.text or None,
+        words=word_times(unit),
         user_text=user_transcript(unit),
         ai_audio=audio.file if audio else None,
         ai_audio_duration_ms=_duration_ms(audio, OUTPUT_RATE),

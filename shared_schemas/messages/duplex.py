@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, ConfigDict, Field
 
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.unit_result import TimedText
 from antiphon.shared_schemas.wire import (
     ClientMessage,
     Error,
@@ -114,7 +115,12 @@ class Prepared(ServerMessage, type="prepared", bears_token=True):
 
 
 class Result(ServerMessage, type="result"):
-    """The result of one unit. `audio_data` is float32 PCM at 24 kHz; `current_time`, costs in ms."""
+    """The result of one unit. `audio_data` is float32 PCM at 24 kHz; `current_time`, costs in ms.
+
+    `user_text` is what the user said up to this unit. `interim_user_text` is what the user has said so far
+    of the utterance that continues, empty if none does; it replaces that of the unit before. `words` are
+    the words of `text`, each with the millisecond of `audio_data` at which it begins.
+    """
 
     is_listen: bool
     text: str
@@ -136,6 +142,8 @@ class Result(ServerMessage, type="result"):
     simulated: bool | None = None
     timing: dict[str, float] | None = None
     user_text: str | None = None
+    interim_user_text: str | None = None
+    words: list[TimedText] | None = None
 
 
 class Paused(ServerMessage, type="paused"):

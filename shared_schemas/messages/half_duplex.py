@@ -81,9 +81,13 @@ class HalfDuplexPrepared(ServerMessage, type="prepared", bears_token=True):
 
 
 class VadState(ServerMessage, type="vad_state"):
-    """The user started or stopped speaking."""
+    """The user started or stopped speaking.
+
+    It is repeated with `interim_user_text`, what the user has said so far, if the session asks for it.
+    """
 
     speaking: bool
+    interim_user_text: str | None = None
 
 
 class Generating(ServerMessage, type="generating"):

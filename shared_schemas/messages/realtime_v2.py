@@ -132,6 +132,8 @@ class OutputDelta(ServerMessage, type="response.output.delta"):
     usage: dict[str, Any] | None = None
     user_text: str | None = None
     """What the user said, if the client asked for transcripts."""
+    interim_user_text: str | None = None
+    """What the user has said so far, empty if the user is silent; if the session asked for it."""
 
 
 class ResponseDone(ServerMessage, type="response.done"):

@@ -199,6 +199,14 @@ class StreamingVAD:
             self._buffer.forget_before(needed - self._pad)
         return events
 
+    def speech_so_far(self) -> tuple[int, Samples]:
+        """The utterance that continues, and the sample of the stream at which it begins; empty if none does."""
+        endpoint = self._detector.utterance_after(0.0)
+        if endpoint is None:
+            return self._now, SILENCE
+        begin, stop = endpoint.start * WINDOW_SAMPLES, endpoint.stop * WINDOW_SAMPLES
+        return begin, self._buffer.cut(begin - self._pad, stop + self._pad)
+
     @property
     def _now(self) -> int:
         return self._detector.frame * WINDOW_SAMPLES

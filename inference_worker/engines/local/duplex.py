@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from antiphon.inference_worker.engines.common.costs import milliseconds_since
@@ -47,6 +47,7 @@ class _Unit:
     ignored: UnitTranscription | None = None
     """Speech that did not interrupt the model, or that is probably noise."""
     memo: dict[str, Any] | None = None
+    said_so_far: str | None = None
 
     @property
     def deadline(self) -> float:
@@ -106,6 +107,10 @@ class LocalDuplexView(DuplexView):
         unit = _Unit(time.perf_counter(), len(audio) / INPUT_RATE)
         transcription = speech_input.feed(audio)
         self._react(conversation, speech_input, transcription, unit)
+        if self._config.interim_transcripts:
+            unit.said_so_far = ""
+            if not conversation.speaking and not unit.interrupted:  # the interruption must not wait
+                unit.said_so_far = interim_text(speech_input, transcription)
         self._input_ms += unit.seconds * 1000.0
         unit.prefill_ms = milliseconds_since(unit.begun)
         self._unit = unit
@@ -226,6 +231,7 @@ class LocalDuplexView(DuplexView):
             "cost_tts_ms": spent.get("tts", 0.0),
             "cost_all_ms": unit.prefill_ms + generate_ms,
             "kv_cache_length": conversation.context_tokens,
+            "interim_user_text": unit.said_so_far,
         }
         if speech is None:
             return UnitResult(is_listen=True, memo=memo, **common)
@@ -252,6 +258,12 @@ class LocalDuplexView(DuplexView):
         if self._conversation is None or self._speech_input is None:
             raise EngineError("the session is not prepared")
         return self._conversation, self._speech_input
+
+
+def interim_text(speech_input: SpeechInput, transcription: UnitTranscription) -> str:
+    """What the user has said so far; empty for what is probably a cough."""
+    text = speech_input.words_so_far()
+    return "" if replace(transcription, text=text).is_noise else text
 
 
 # A unit's memo has these fields, each only if it applies:

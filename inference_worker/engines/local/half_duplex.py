@@ -12,6 +12,7 @@ from antiphon.inference_worker.engines.local.answer import (
     LocalAnsweringView,
 )
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
+from antiphon.inference_worker.engines.local.interim import InterimText
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.pictures import Pictures
 from antiphon.inference_worker.engines.local.rules.situation import CAMERA_OFF
@@ -42,6 +43,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         self._scene: Scene | None = None
         self._before: Dialogue | None = None
         self._transcript = ""
+        self._interim: InterimText | None = None
         self._context_tokens = 0
 
     def prepare(
@@ -78,10 +80,15 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         yield from self._say(dialogue, self._speak(text, self._config.tts))
         self._context_tokens = self._slot.read(dialogue.messages())
 
+    def words_so_far(self, begin: int, speech: Samples) -> str:
+        if self._interim is None:
+            self._interim = InterimText(self._slot.models.recogniser)
+        return self._interim.read(begin, speech)
+
     def prefill(self, utterance: Samples) -> None:
         """Transcribe the utterance. One without words is ignored and gets no answer."""
         dialogue = self._prepared_dialogue()
-        self._before = copy.deepcopy(dialogue)
+        self._before, self._interim = copy.deepcopy(dialogue), None
         self._transcript = transcribe(self._slot.models.recogniser, utterance, self._stopped.is_set)
         if self._transcript:
             dialogue.add_user_text(self._transcript)

@@ -61,6 +61,7 @@ class LocalProcessor(UnifiedProcessor):
             speaks=(self._options.language,),
             calls_tools=self._models is not None and self._models.llm.knows_tools,
             greets=True,
+            interim_transcripts=True,
             voices=self._models.voices.entries if self._models is not None else (),
         )
 

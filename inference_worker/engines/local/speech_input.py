@@ -12,6 +12,7 @@ from antiphon.inference_worker.engines.common.endpointing import (
     EndpointRules,
 )
 from antiphon.inference_worker.engines.common.silero import STEP_MS, STEP_SAMPLES, SpeechDetector
+from antiphon.inference_worker.engines.local.interim import InterimText
 from antiphon.inference_worker.engines.local.transcription import SPEECH_LEVEL, Recogniser
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
@@ -125,6 +126,7 @@ class SpeechInput:
         self._piece_start: int | None = None
         self._last_read: tuple[Endpoint, str] | None = None
         self._clear_frames = 0
+        self._interim = InterimText(recogniser)
 
     def feed(self, audio: Samples) -> UnitTranscription:
         """Add `audio` (16 kHz, any length)."""
@@ -163,6 +165,16 @@ class SpeechInput:
         endpoint = self._endpoints.utterance_after(LIKELY_SILENCE_MS)
         return self._read(endpoint) if endpoint is not None else ""
 
+    def words_so_far(self) -> str:
+        """What the user has said of the utterance that continues; empty if none does.
+
+        The newest words may be missing (see InterimText).
+        """
+        endpoint = self._endpoints.utterance_after(0.0)
+        if endpoint is None:
+            return ""
+        return self._after_pieces(self._interim.read(*self._open_speech(endpoint)))
+
     def _utterance(self, endpoint: Endpoint) -> str:
         """The text of the utterance that ended; empty for noise or unintelligible words."""
         text = self._read(endpoint) if endpoint.is_utterance else ""
@@ -175,12 +187,21 @@ class SpeechInput:
         return self._last_read[1]
 
     def _recognise(self, endpoint: Endpoint) -> str:
-        pieces, start = list(self._pieces), self._piece_start
+        begin, speech = self._open_speech(endpoint)
+        text = self._recogniser.transcribe(speech) if len(speech) else ""
+        self._interim.learn(begin, speech, text)
+        return self._after_pieces(text)
+
+    def _open_speech(self, endpoint: Endpoint) -> tuple[int, Samples]:
+        """The speech after the pieces that were transcribed, with the sample at which it begins."""
+        start = self._piece_start
         if start is None:
             start = endpoint.start - _PRE_ROLL
-        if start < endpoint.stop:
-            pieces.append(self._transcribe(start, endpoint.stop + _POST_ROLL))
-        return " ".join(piece for piece in pieces if piece)
+        stop = endpoint.stop + _POST_ROLL if start < endpoint.stop else start
+        return start * STEP_SAMPLES, self._cut(start, stop)
+
+    def _after_pieces(self, text: str) -> str:
+        return " ".join(piece for piece in (*self._pieces, text) if piece)
 
     def _cut_piece(self) -> None:
         if self._endpoints.start is None:
@@ -193,15 +214,14 @@ class SpeechInput:
         if likely and pause >= _SEGMENT_PAUSE and now - start >= _SEGMENT_MIN:
             self._pieces = [self._read(likely)]
         elif now - start >= _SEGMENT_MAX:
-            self._pieces.append(self._transcribe(start, now - pause // 2))
+            self._pieces.append(self._recogniser.transcribe(self._cut(start, now - pause // 2)))
         else:
             return
         self._piece_start = now
 
-    def _transcribe(self, start: int, stop: int) -> str:
-        return self._recogniser.transcribe(
-            self._buffer.cut(start * STEP_SAMPLES, stop * STEP_SAMPLES)
-        )
+    def _cut(self, start: int, stop: int) -> Samples:
+        """The audio of these frames."""
+        return self._buffer.cut(start * STEP_SAMPLES, stop * STEP_SAMPLES)
 
     def _forget(self) -> None:
         needed = self._endpoints.frame

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,8 @@ _MAX_GAIN = 10.0
 _TAIL: Samples = np.zeros(INPUT_RATE // 10, dtype=np.float32)
 """Silence after the speech. With less than 0.12 s the model does not find the end: "What is the capital
 of Italy, the Italy, the Italy"."""
+_SHARE_IN_PASSING = 1 / 3
+"""Of the time, at most, that all sessions together spend on texts that may be left out."""
 _OPTIONS = {
     "vad_threshold": "0",  # the input is already cut to speech
     "return_audio_data": "false",
@@ -41,13 +44,32 @@ class Recogniser:
         except package.MoonshineError as error:
             raise EngineLoadError(f"the speech model in {folder} does not load: {error}") from error
         self._lock = threading.Lock()
+        self._rests_until = 0.0
 
     def transcribe(self, speech: Samples) -> str:
         """Text of `speech` (16 kHz), empty if no word was recognised."""
         with self._lock:
-            transcript = self._transcriber.transcribe_without_streaming(
-                np.concatenate([_normalised(speech), _TAIL]).tolist(), INPUT_RATE
-            )
+            return self._text(speech)
+
+    def transcribe_in_passing(self, speech: Samples) -> str | None:
+        """As `transcribe`, for a text that may be left out.
+
+        None while the recogniser is busy, and after each such text for twice the time that it took.
+        """
+        if time.monotonic() < self._rests_until or not self._lock.acquire(blocking=False):
+            return None
+        began = time.monotonic()
+        try:
+            return self._text(speech)
+        finally:
+            now = time.monotonic()
+            self._rests_until = now + (now - began) * (1 / _SHARE_IN_PASSING - 1)
+            self._lock.release()
+
+    def _text(self, speech: Samples) -> str:
+        transcript = self._transcriber.transcribe_without_streaming(
+            np.concatenate([_normalised(speech), _TAIL]).tolist(), INPUT_RATE
+        )
         text = " ".join(line.text.strip() for line in transcript.lines).strip()
         return text if any(character.isalnum() for character in text) else ""
 

@@ -63,6 +63,8 @@ export const engineCapabilities = v.object({
   calls_tools: v.boolean(),
   /** speaks the `greeting` of a session first */
   greets: v.boolean(),
+  /** sends the user's words while the user speaks */
+  interim_transcripts: v.boolean(),
   /** what `voice` of a session may name */
   voices: v.array(namedVoice),
   /** no model: its answers have no meaning */
@@ -87,6 +89,8 @@ export const capabilities = v.object({
   calls_tools: v.boolean(),
   /** true if all engines with spoken sessions greet */
   greets: v.boolean(),
+  /** true if all engines with spoken sessions do */
+  interim_transcripts: v.boolean(),
   /** those that all engines with speech have */
   voices: v.array(namedVoice),
   /** true if all engines are simulated */
@@ -131,13 +135,18 @@ export const tokenUsage = v.object({
 });
 export type TokenUsage = v.InferOutput<typeof tokenUsage>;
 
-/** One result. `user_text` is the engine's transcript of the user, if it makes one. */
+/**
+ * One result. `user_text` is the engine's transcript of the user, if it makes one.
+ *
+ * `words`: the words of `text`, each with the millisecond of `ai_audio` at which it begins, if known.
+ */
 export const unitRecord = v.object({
   mode: v.picklist(["LISTEN", "SPEAK"]),
   publish_ts_ms: v.number(),
   epoch: v.number(),
   timing: unitTiming,
   text: v.nullish(v.string()),
+  words: v.nullish(v.array(v.tuple([v.number(), v.string()]))),
   user_text: v.nullish(v.string()),
   ai_audio: v.nullish(v.string()),
   ai_audio_duration_ms: v.nullish(v.number()),

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";
-import { Transcript } from "../session/model-speech.ts";
+import { Transcript } from "../session/transcript.ts";
 import { callStatus, InputCheck, pendingSince } from "./call-status.ts";
 
 const ACTIVE: DuplexSessionState = { ...NEW_DUPLEX, phase: "active" };
@@ -10,7 +10,7 @@ const HEARS: DuplexSessionState = { ...ACTIVE, userSpeaks: true };
 
 function afterWords(): DuplexSessionState {
   const transcript = new Transcript();
-  transcript.add("user", "What is the capital of Italy?");
+  transcript.heard("What is the capital of Italy?");
   return { ...ACTIVE, transcript: transcript.lines };
 }
 

@@ -1,5 +1,6 @@
 import type { OrbMode } from "../components/voice-orb.ts";
 import type { DuplexSessionState } from "../session/duplex-session.ts";
+import { finalLines } from "../session/transcript.ts";
 import { capabilities, exampleQuestion } from "../shell/capabilities.ts";
 import { callStrings } from "./strings.ts";
 
@@ -91,8 +92,8 @@ export function pendingSince(
   at: number,
 ): number | null {
   if (now.phase !== "active" || now.modelSpeaks || now.userSpeaks) return null;
-  const said = now.transcript.at(-1);
-  const isNew = said?.role === "user" && said.id !== before.transcript.at(-1)?.id;
+  const said = finalLines(now.transcript).at(-1);
+  const isNew = said?.role === "user" && said.id !== finalLines(before.transcript).at(-1)?.id;
   return before.userSpeaks || isNew ? at : since;
 }
 
@@ -135,6 +136,12 @@ export function statusAnnouncement(sessionState: DuplexSessionState): string {
   return sessionState.phase === "idle" ? "" : callStatus(sessionState).title;
 }
 
+/** What the user said, for screen readers, as soon as it is final. Empty after the call. */
+export function understood({ phase, transcript }: DuplexSessionState): string {
+  const said = finalLines(transcript).findLast(({ role }) => role === "user");
+  return phase === "active" && said ? `${callStrings().you}: ${said.text.trim()}` : "";
+}
+
 function talking(
   { modelSpeaks, userSpeaks, muted, transcript }: DuplexSessionState,
   pending: number | null,
@@ -144,7 +151,7 @@ function talking(
     return { mode: "speaking", title: t.speaking, hint: muted ? t.muted : t.speakingHint };
   }
   if (pending !== null) {
-    const understood = transcript.at(-1)?.role === "user";
+    const understood = finalLines(transcript).at(-1)?.role === "user";
     const passed = performance.now() - pending;
     if (passed < (understood ? UNDERSTOOD_MS : PENDING_MS)) {
       return { mode: "thinking", title: t.thinking, hint: understood ? t.understood : "" };

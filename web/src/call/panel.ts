@@ -3,7 +3,7 @@ import { customElement, property, query, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import { transcriptButtons } from "../components/transcript-text.ts";
 import { common } from "../i18n/common.ts";
-import type { TranscriptLine } from "../session/model-speech.ts";
+import { finalLines, type TranscriptLine } from "../session/transcript.ts";
 import { helpButton } from "../shell/header.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { type IconName, icon } from "../ui/icon.ts";
@@ -11,6 +11,7 @@ import { type CallView, DEVELOPER_TABS, isBusy, type Panel } from "./call-action
 import { metricsPanel } from "./developer-panel.ts";
 import { settingsPanel } from "./settings-panel.ts";
 import { callStrings } from "./strings.ts";
+import { words } from "./words.ts";
 import "./panel.css";
 
 const NEAR_PX = 48;
@@ -71,11 +72,12 @@ function nothingSaid(): TemplateResult {
   </div>`;
 }
 
-function line({ role, text, cut, done }: TranscriptLine): TemplateResult {
+function line(said: TranscriptLine): TemplateResult {
   const t = callStrings();
-  return html`<li class="line ${role} ${done ? "" : "open"}">
+  const { role, cut, done, interim } = said;
+  return html`<li class="line ${role} ${done ? "" : "open"}" aria-hidden=${interim || nothing}>
     <span class="speaker">${role === "user" ? t.you : t.model}</span>
-    <p>${text.trim()}</p>
+    <p>${words(said)}</p>
     ${cut ? html`<span class="cut">${t.interrupted}</span>` : nothing}
   </li>`;
 }
@@ -174,7 +176,7 @@ export function callPanel(view: CallView): TemplateResult {
           : html`<header>
                 <h2>${title}</h2>
                 <div class="row tight still">
-                  ${panel === "transcript" ? transcriptButtons(view.state.sessionState.transcript, view.call.kind) : nothing}
+                  ${panel === "transcript" ? transcriptButtons(finalLines(view.state.sessionState.transcript), view.call.kind) : nothing}
                   ${isBusy(view.state) ? helpButton() : nothing}
                   <button class="button quiet square" aria-label=${common().close} @click=${close}>
                     ${icon("close")}

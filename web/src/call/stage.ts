@@ -11,8 +11,8 @@ import { type ProblemText, sessionBadges, sessionEndText } from "../components/s
 import type { OrbMode } from "../components/voice-orb.ts";
 import { formatClock } from "../i18n/language.ts";
 import type { Limit } from "../session/duplex-session.ts";
-import type { TranscriptLine } from "../session/model-speech.ts";
 import type { SessionEnd } from "../session/session.ts";
+import type { TranscriptLine } from "../session/transcript.ts";
 import { capabilities, limitations } from "../shell/capabilities.ts";
 import { menu } from "../shell/header.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
@@ -21,10 +21,11 @@ import { icon } from "../ui/icon.ts";
 import { type CallView, isBusy } from "./call-actions.ts";
 import type { CallController, CallState } from "./call-controller.ts";
 import { applyPreset, type CallValues } from "./call-settings.ts";
-import { callStatus, type InputProblem, statusAnnouncement } from "./call-status.ts";
+import { callStatus, type InputProblem, statusAnnouncement, understood } from "./call-status.ts";
 import { callControls, displayButtons, isEnabled, showsVideo, startControls } from "./controls.ts";
 import { panelButtons } from "./panel.ts";
 import { callStrings } from "./strings.ts";
+import { words } from "./words.ts";
 import "./stage.css";
 
 /** One of them is shown at a time. */
@@ -173,6 +174,7 @@ export function callStage(view: CallView): TemplateResult {
     <div class="middle">${view.away ? awayNote(view) : middle(view)}</div>
     <div class="bottom">${bottom(view)}</div>
     <p class="visually-hidden" role="status">${statusAnnouncement(sessionState)}</p>
+    <p class="visually-hidden" aria-live="polite">${view.values.captions === "off" ? "" : understood(sessionState)}</p>
   </section>`;
 }
 
@@ -306,11 +308,12 @@ function captions(
   return html`<div class="captions ${size}">${last.sort((a, b) => a.id - b.id).map(caption)}</div>`;
 }
 
-function caption({ role, text, cut }: TranscriptLine): TemplateResult {
+function caption(line: TranscriptLine): TemplateResult {
   const t = callStrings();
-  return html`<p class="caption ${role}">
+  const { role, cut, interim } = line;
+  return html`<p class="caption ${role}" aria-hidden=${interim || nothing}>
     <span
-      ><span class="visually-hidden">${role === "user" ? t.you : t.model}: </span>${text.trim()}${
+      ><span class="visually-hidden">${role === "user" ? t.you : t.model}: </span>${words(line)}${
         cut ? html` <small>${t.interrupted}</small>` : nothing
       }</span
     >

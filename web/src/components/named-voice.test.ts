@@ -19,6 +19,7 @@ function engineWith(voices: NamedVoice[]): Capabilities {
     kinds: [],
     calls_tools: false,
     greets: true,
+    interim_transcripts: true,
     simulated: false,
   };
   return { model: "Small", engines: [], ...able, ...rest };

@@ -19,6 +19,8 @@ export interface DuplexConfig {
   voice: string | undefined;
   /** What the model says first. */
   greeting: string;
+  /** Send the user's words while the user speaks. */
+  interim_transcripts: boolean;
 }
 
 export interface DuplexPrepare {
@@ -75,6 +77,8 @@ export interface HalfDuplexConfig {
   tts?: { enabled?: boolean; voice?: string | undefined };
   /** What the model says first. */
   greeting?: string;
+  /** Send the user's words while the user speaks. */
+  interim_transcripts?: boolean;
   session?: { timeout_s?: number };
 }
 

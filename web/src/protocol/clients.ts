@@ -177,7 +177,7 @@ export type ChatClient = ProtocolClient<ChatServerMessage, ChatClientMessage>;
 export function connectDuplex(sessionId: string, options: ClientOptions = {}): DuplexClient {
   const ends = ({ type }: DuplexServerMessage): boolean => type === "stopped" || type === "timeout";
   const spec = { schema: duplexServerMessage, ends };
-  return connect(`/ws/duplex/${sessionId}?notices=1&transcript=1`, spec, options);
+  return connect(`/ws/duplex/${sessionId}?notices=1&transcript=1&word_times=1`, spec, options);
 }
 
 export function connectHalfDuplex(

@@ -49,7 +49,13 @@ export const prepared = v.object({
 });
 export type Prepared = v.InferOutput<typeof prepared>;
 
-/** The result of one unit. `audio_data` is float32 PCM at 24 kHz; `current_time`, costs in ms. */
+/**
+ * The result of one unit. `audio_data` is float32 PCM at 24 kHz; `current_time`, costs in ms.
+ *
+ * `user_text` is what the user said up to this unit. `interim_user_text` is what the user has said so far
+ * of the utterance that continues, empty if none does; it replaces that of the unit before. `words` are
+ * the words of `text`, each with the millisecond of `audio_data` at which it begins.
+ */
 export const result = v.object({
   type: v.literal("result"),
   is_listen: v.boolean(),
@@ -72,6 +78,8 @@ export const result = v.object({
   simulated: v.nullish(v.boolean(), false),
   timing: v.nullish(v.record(v.string(), v.number()), null),
   user_text: v.nullish(v.string(), null),
+  interim_user_text: v.nullish(v.string(), null),
+  words: v.nullish(v.array(v.tuple([v.number(), v.string()])), null),
 });
 export type Result = v.InferOutput<typeof result>;
 
@@ -136,10 +144,15 @@ export const halfDuplexPrepared = v.object({
 });
 export type HalfDuplexPrepared = v.InferOutput<typeof halfDuplexPrepared>;
 
-/** The user started or stopped speaking. */
+/**
+ * The user started or stopped speaking.
+ *
+ * It is repeated with `interim_user_text`, what the user has said so far, if the session asks for it.
+ */
 export const vadState = v.object({
   type: v.literal("vad_state"),
   speaking: v.boolean(),
+  interim_user_text: v.nullish(v.string(), null),
 });
 export type VadState = v.InferOutput<typeof vadState>;
 

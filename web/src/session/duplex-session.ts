@@ -13,8 +13,9 @@ import {
   NO_METRICS,
   UnitLatencyTracker,
 } from "./metrics.ts";
-import { ModelSpeech, type TranscriptLine } from "./model-speech.ts";
+import { ModelSpeech } from "./model-speech.ts";
 import { NEW_SESSION } from "./session.ts";
+import type { TranscriptLine } from "./transcript.ts";
 import {
   type LateConfig,
   VoiceSession,
@@ -194,7 +195,11 @@ export class DuplexSession extends VoiceSession<
 
   protected override prepareMessage(config: LateConfig): DuplexClientMessage {
     const { prepare } = this.#settings;
-    return { type: "prepare", ...prepare, config: { ...prepare.config, ...config } };
+    return {
+      type: "prepare",
+      ...prepare,
+      config: { ...prepare.config, ...config, interim_transcripts: true },
+    };
   }
 
   protected override stopMessage(): DuplexClientMessage {
@@ -325,6 +330,7 @@ export class DuplexSession extends VoiceSession<
   /** Stops chunks and playback. */
   #fallSilent(): void {
     if (this.#sender) this.#sender.open = false;
+    this.#voice?.dropInterim();
     this.#silence();
   }
 

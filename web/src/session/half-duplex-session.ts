@@ -97,7 +97,7 @@ export interface HalfDuplexTurnState {
   readonly id: number;
   /** Length of the user's speech, ms. 0: the model's greeting, which nobody asked for. */
   readonly speechMs: number;
-  /** The user's words. Empty until the answer is complete, and without a transcript. */
+  /** The user's words. Empty without a transcript, interim until the answer is complete. */
   readonly userText: string;
   readonly reply: string;
   readonly done: boolean;
@@ -110,6 +110,8 @@ export interface HalfDuplexTurnState {
 export interface HalfDuplexSessionState extends VoiceSessionState {
   readonly turnState: TurnState;
   readonly turns: readonly HalfDuplexTurnState[];
+  /** What the user has said so far. Empty unless the user speaks. */
+  readonly interim: string;
   /** Time without input after which the server ends the session. */
   readonly timeoutS: number | null;
   /** When the session ends if nothing is sent, `performance.now()`. Null during an answer. */
@@ -132,6 +134,7 @@ export const NEW_HALF_DUPLEX: HalfDuplexSessionState = {
   sourceEnded: false,
   turnState: "listening",
   turns: [],
+  interim: "",
   timeoutS: null,
   quietDeadline: null,
 };
@@ -183,7 +186,8 @@ export class HalfDuplexSession extends VoiceSession<
   protected override prepareMessage({ voice, ...config }: LateConfig): HalfDuplexClientMessage {
     const { prepare } = this.#settings;
     const tts = { ...prepare.config?.tts, voice };
-    return { type: "prepare", ...prepare, config: { ...prepare.config, ...config, tts } };
+    const asked = { ...prepare.config, ...config, tts, interim_transcripts: true };
+    return { type: "prepare", ...prepare, config: asked };
   }
 
   protected override stopMessage(): HalfDuplexClientMessage {
@@ -219,7 +223,10 @@ export class HalfDuplexSession extends VoiceSession<
         this.#prepared(message.recording_session_id, message.timeout_s);
         break;
       case "vad_state":
-        this.patch({ turnState: message.speaking ? "hearing" : "listening" });
+        this.patch({
+          turnState: message.speaking ? "hearing" : "listening",
+          interim: message.interim_user_text ?? (message.speaking ? "" : this.state.value.interim),
+        });
         break;
       case "generating":
         this.#generating(message.speech_duration_ms);
@@ -228,7 +235,7 @@ export class HalfDuplexSession extends VoiceSession<
         this.#chunk(message.text_delta, message.audio_data);
         break;
       case "turn_done":
-        this.#turnDone({ reply: message.text, userText: message.user_text ?? "" });
+        this.#turnDone({ reply: message.text, userText: message.user_text ?? "" }); // now final
         break;
       case "stopped":
         this.stopped();
@@ -267,10 +274,11 @@ export class HalfDuplexSession extends VoiceSession<
   #generating(speechMs: number): void {
     this.#askedAt = performance.now();
     this.#replyComplete = false;
-    const { turns } = this.state.value;
+    const { turns, interim: userText } = this.state.value;
     this.#turnAudio.begin(speechMs);
-    const turn = { ...NEW_TURN, id: turns.length, speechMs };
-    this.patch({ turnState: "thinking", turns: [...turns, turn], quietDeadline: null });
+    const turn = { ...NEW_TURN, id: turns.length, speechMs, userText };
+    const changes = { turns: [...turns, turn], interim: "", quietDeadline: null };
+    this.patch({ turnState: "thinking", ...changes });
     this.audio?.source.pause();
   }
 

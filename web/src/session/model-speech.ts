@@ -1,68 +1,17 @@
 import type { AudioEngine } from "../audio/audio-engine.ts";
-import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
+import { INPUT_RATE, OUTPUT_RATE, type Samples } from "../audio/pcm.ts";
 import type { Result } from "../protocol/server-messages.ts";
+import { SpokenWords } from "./spoken-words.ts";
+import { Transcript, type TranscriptLine } from "./transcript.ts";
 
-export interface TranscriptLine {
-  readonly id: number;
-  readonly role: "user" | "model";
-  readonly text: string;
-  /** `performance.now()` of its first word. */
-  readonly at: number;
-  /** The line is complete. */
-  readonly done: boolean;
-  /** The model was interrupted, and part of the text was not played. */
-  readonly cut: boolean;
-}
-
-/** The transcript as lines. Every change creates a new array. */
-export class Transcript {
-  #lines: readonly TranscriptLine[] = [];
-  #nextId = 0;
-
-  get lines(): readonly TranscriptLine[] {
-    return this.#lines;
-  }
-
-  /** Appends to the open line of the role, or starts one. */
-  say(role: TranscriptLine["role"], text: string): void {
-    if (text === "") return;
-    const open = this.#open(role);
-    if (open) this.#change({ ...open, text: open.text + text });
-    else this.#begin(role, text);
-  }
-
-  /** Adds a complete line. */
-  add(role: TranscriptLine["role"], text: string): void {
-    this.say(role, text);
-    this.end(role);
-  }
-
-  /** Completes the open line of the role. */
-  end(role: TranscriptLine["role"], { cut = false } = {}): void {
-    const open = this.#open(role);
-    if (open) this.#change({ ...open, done: true, cut });
-  }
-
-  #open(role: TranscriptLine["role"]): TranscriptLine | undefined {
-    return this.#lines.find((line) => line.role === role && !line.done);
-  }
-
-  #begin(role: TranscriptLine["role"], text: string): void {
-    const line = { id: this.#nextId++, role, text, at: performance.now(), done: false, cut: false };
-    this.#lines = [...this.#lines, line];
-  }
-
-  #change(line: TranscriptLine): void {
-    this.#lines = this.#lines.map((other) => (other.id === line.id ? line : other));
-  }
-}
+const WORDS_MS = 50; // how often the spoken words are looked for
 
 export interface ModelSpeechOptions {
   /** Whether a turn that begins while the user speaks waits until the user stops. */
   waits: boolean;
   /** Playback starts or stops. */
   onChange: (speaks: boolean) => void;
-  /** The transcript has changed because a turn that waited begins. */
+  /** The transcript has changed: a turn that waited begins, or a word is spoken. */
   onLines: () => void;
 }
 
@@ -73,7 +22,9 @@ export class ModelSpeech {
   readonly #gate = new SpeechGate();
   readonly #held = new HeldTurn<Result>();
   readonly #transcript = new Transcript();
+  readonly #words = new SpokenWords();
   readonly #responses = new ResponseTimes();
+  #watch: ReturnType<typeof setInterval> | undefined;
 
   constructor(audio: AudioEngine, options: ModelSpeechOptions) {
     this.#audio = audio;
@@ -111,7 +62,8 @@ export class ModelSpeech {
   unit(result: Result): void {
     const begins = !this.#gate.inTurn;
     const verdict = this.#gate.unit(result);
-    this.#transcript.add("user", result.user_text ?? ""); // the text arrives at the end of an utterance
+    this.#transcript.heard(result.user_text ?? ""); // it arrives at the end of an utterance
+    this.#transcript.hearing(result.interim_user_text ?? "");
     if (verdict === "flush") this.#cut();
     if (verdict === "play") this.#playOrKeep(result, begins);
     else if (result.end_of_turn) this.#endTurn();
@@ -133,6 +85,11 @@ export class ModelSpeech {
     this.#cut();
   }
 
+  /** The call is over: words that were not final are left out. */
+  dropInterim(): void {
+    this.#transcript.hearing("");
+  }
+
   #playOrKeep(result: Result, begins: boolean): void {
     const waits = begins && this.#options.waits && this.#audio.userSpeaks;
     if (waits || this.#held.waits) this.#held.keep(result);
@@ -147,20 +104,41 @@ export class ModelSpeech {
   }
 
   #play(result: Result): void {
-    this.#transcript.say("model", result.text);
-    this.#audio.player.push(result.audio_data);
+    const { text, words, audio_data } = result;
+    const line = this.#transcript.say(text);
+    this.#audio.player.push(audio_data);
+    if (line !== null)
+      this.#words.push(line, text, words, (audio_data.length / OUTPUT_RATE) * 1000);
+    this.#lightWords();
     if (result.end_of_turn) this.#endTurn();
   }
 
   #endTurn(): void {
     this.#audio.player.endTurn();
-    this.#transcript.end("model");
+    this.#transcript.end();
   }
 
   #cut(): void {
     this.#held.take();
+    this.#lightWords();
     this.#audio.player.flush();
-    this.#transcript.end("model", { cut: true });
+    this.#words.drop(this.#audio.player.stats.playedMs);
+    this.#stopWatching();
+    this.#transcript.end({ cut: true });
+  }
+
+  /** Marks the words that were spoken since the last time. Returns whether there are any. */
+  #lightWords(): boolean {
+    const reached = this.#words.reached(this.#audio.player.stats.playedMs);
+    for (const { line, characters } of reached) this.#transcript.light(line, characters);
+    if (!this.#words.waits) this.#stopWatching();
+    else this.#watch ??= setInterval(() => this.#lightWords() && this.#options.onLines(), WORDS_MS);
+    return reached.length > 0;
+  }
+
+  #stopWatching(): void {
+    clearInterval(this.#watch);
+    this.#watch = undefined;
   }
 }
 

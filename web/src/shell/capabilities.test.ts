@@ -16,6 +16,7 @@ const SMALL: Capabilities = {
   voices: [],
   calls_tools: false,
   greets: true,
+  interim_transcripts: true,
   simulated: false,
 };
 const LARGE: Capabilities = { ...SMALL, model: "Large", hears: ["en", "zh"], sees: true };

@@ -1,6 +1,7 @@
 import type { SessionKind } from "../api/answers.ts";
 import type { DuplexSessionState } from "../session/duplex-session.ts";
 import type { HalfDuplexSessionState } from "../session/half-duplex-session.ts";
+import { finalLines } from "../session/transcript.ts";
 import type { Store } from "../state/store.ts";
 import { inStore } from "./database.ts";
 import { deleteKept, type KeptRecording, keptRecordings } from "./kept-recordings.ts";
@@ -117,9 +118,9 @@ class ConversationWriter {
 function spoken(state: SpokenState): { key: string; role: "user" | "model"; text: string }[] {
   const lines =
     "transcript" in state
-      ? state.transcript.map(({ id, role, text }) => ({ key: `${id}`, role, text }))
-      : state.turns.flatMap(({ id, userText, reply }) => [
-          { key: `${id} user`, role: "user" as const, text: userText },
+      ? finalLines(state.transcript).map(({ id, role, text }) => ({ key: `${id}`, role, text }))
+      : state.turns.flatMap(({ id, userText, reply, done }) => [
+          { key: `${id} user`, role: "user" as const, text: done ? userText : "" },
           { key: `${id} model`, role: "model" as const, text: reply },
         ]);
   return lines.filter(({ text }) => text.trim() !== "");

@@ -55,7 +55,7 @@ function halfDuplexStage(controller: SessionController, check: () => void): Temp
     <an-voice-orb mode=${orbModeOf(at)}></an-voice-orb>
     <div class="stack tight middle">
       <h2><span role="status">${t.state[at]}</span>${spokenFor(at, controller)}</h2>
-      <p class="soft hint">${hint(at)}</p>
+      ${below(at, state)}
       ${controller.running ? countdown(state) : nothing}
     </div>
     <div class="row controls">${controller.running ? running(at, controller) : paused(at, controller, check)}</div>
@@ -66,6 +66,14 @@ function spokenFor(at: StageState, controller: SessionController): TemplateResul
   if (at !== "hearing") return nothing;
   const spokenS = (performance.now() - controller.speechStartedAt) / 1000;
   return html`<span class="soft number" aria-hidden="true"> ${formatClock(spokenS)}</span>`;
+}
+
+/** What the user has said so far, or what to do. */
+function below(at: StageState, state: HalfDuplexSessionState | null): TemplateResult {
+  const said = at === "hearing" ? (state?.interim ?? "") : "";
+  return said === ""
+    ? html`<p class="soft hint">${hint(at)}</p>`
+    : html`<p class="soft hint said" aria-hidden="true"><span>${said}</span></p>`;
 }
 
 function hint(at: StageState): string {
@@ -200,10 +208,10 @@ export class HalfDuplexTurn extends BaseElement {
 
   protected override render(): TemplateResult {
     const t = halfDuplexStrings();
-    const { id, speechMs, userText } = this.turn;
+    const { id, speechMs, userText, done } = this.turn;
     const asked = html`<div class="message user">
       <p class="tiny strong">${t.spoke(formatSeconds(speechMs / 1000))}</p>
-      ${userText === "" ? nothing : html`<p class="user-text">${userText}</p>`}
+      ${userText === "" ? nothing : html`<p class="user-text ${done ? "" : "interim"}" aria-hidden=${!done || nothing}>${userText}</p>`}
       ${this.#player(this.#sound?.user, INPUT_RATE, t.yourSpeech(id + 1))}
     </div>`;
     return html`${speechMs === 0 ? nothing : asked}
