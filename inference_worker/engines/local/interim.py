@@ -10,18 +10,18 @@ from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 _PERIOD = INPUT_RATE // 2
 """Audio between two transcriptions."""
 
-_LONGEST = 4 * INPUT_RATE
+_LONGEST = 5 * INPUT_RATE
 _TAIL = INPUT_RATE
-"""A speech that is longer than _LONGEST is cut where it is quietest, at least _TAIL before its end. The text
-before the cut is final here."""
+"""A speech that is longer than _LONGEST is cut where it is quietest, at least _TAIL before its end. What was
+said before the cut is not transcribed here again."""
 
-_HOP = INPUT_RATE // 20
+_HOP = INPUT_RATE // 10
 
 
 class InterimText:
     """Transcribes a speech while it grows, at most twice per second and while the recogniser is idle.
 
-    It transcribes at most _LONGEST of audio at a time, so that no transcript of a whole utterance waits long.
+    It cuts long speeches, so that no transcript of a whole utterance has to wait long for it.
     """
 
     def __init__(self, recogniser: Recogniser) -> None:
@@ -40,16 +40,15 @@ class InterimText:
         if begin + len(speech) < self._due:
             return self._text
         rest = speech[self._head_samples :]
-        cut = _quietest(rest) if len(rest) > _LONGEST else len(rest)
-        text = self._recogniser.transcribe_in_passing(rest[:cut]) if cut else ""
-        if text is None:
+        cut = _quietest(rest) if len(rest) > _LONGEST else 0
+        texts = self._recogniser.transcribe_in_passing(rest[:cut], rest[cut:])
+        if texts is None:
             return self._text
         self._due = begin + len(speech) + _PERIOD
-        joined = " ".join(filter(None, (self._head, text)))
-        if cut < len(rest):  # the words after the cut stay as they were until the next time
-            self._head, self._head_samples = joined, self._head_samples + cut
-        else:
-            self._text = joined
+        head, tail = texts
+        if cut:
+            self._head, self._head_samples = _joined(self._head, head), self._head_samples + cut
+        self._text = _joined(self._head, tail)
         return self._text
 
     def learn(self, begin: int, speech: Samples, text: str) -> None:
@@ -62,8 +61,13 @@ class InterimText:
             self._begin, self._head, self._head_samples, self._text = begin, "", 0, ""
 
 
+def _joined(*texts: str) -> str:
+    return " ".join(text for text in texts if text)
+
+
 def _quietest(speech: Samples) -> int:
-    """A place in the second half, before the last _TAIL."""
-    first = len(speech) // 2
-    hops = speech[first:-_TAIL][: (len(speech) - _TAIL - first) // _HOP * _HOP].reshape(-1, _HOP)
+    """A place after the first third and before the last _TAIL."""
+    first = len(speech) // 3
+    count = (len(speech) - _TAIL - first) // _HOP
+    hops = speech[first : first + count * _HOP].reshape(count, _HOP)
     return first + int(np.argmin(np.square(hops).sum(axis=1))) * _HOP + _HOP // 2

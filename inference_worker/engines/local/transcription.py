@@ -22,7 +22,7 @@ _MAX_GAIN = 10.0
 _TAIL: Samples = np.zeros(INPUT_RATE // 10, dtype=np.float32)
 """Silence after the speech. With less than 0.12 s the model does not find the end: "What is the capital
 of Italy, the Italy, the Italy"."""
-_SHARE_IN_PASSING = 1 / 3
+_SHARE_IN_PASSING = 0.4
 """Of the time, at most, that all sessions together spend on texts that may be left out."""
 _OPTIONS = {
     "vad_threshold": "0",  # the input is already cut to speech
@@ -51,16 +51,16 @@ class Recogniser:
         with self._lock:
             return self._text(speech)
 
-    def transcribe_in_passing(self, speech: Samples) -> str | None:
-        """As `transcribe`, for a text that may be left out.
+    def transcribe_in_passing(self, *parts: Samples) -> list[str] | None:
+        """The texts of parts of a speech, which may be left out.
 
-        None while the recogniser is busy, and after each such text for twice the time that it took.
+        None while the recogniser is busy, and for some time after each call (see _SHARE_IN_PASSING).
         """
         if time.monotonic() < self._rests_until or not self._lock.acquire(blocking=False):
             return None
         began = time.monotonic()
         try:
-            return self._text(speech)
+            return [self._text(part) if len(part) else "" for part in parts]
         finally:
             now = time.monotonic()
             self._rests_until = now + (now - began) * (1 / _SHARE_IN_PASSING - 1)

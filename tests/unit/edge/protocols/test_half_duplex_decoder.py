@@ -69,7 +69,7 @@ async def test_defaults_are_those_of_the_reference_client() -> None:
         "tts": {"enabled": True, "voice": ""},
         "session": {"timeout_s": 180.0},
         "greeting": "",
-            "interim_transcripts": False,
+        "interim_transcripts": False,
         "time_zone": "",
         "record": True,
     }
