@@ -193,6 +193,7 @@ def connect_duplex(
     session_id: str | None = None,
     video: bool = False,
     timing: bool = False,
+    word_times: bool = False,
     **how: Unpack[ClientOptions],
 ) -> AbstractAsyncContextManager[DuplexSession]:
     """Connect to an edge for a full-duplex conversation; leaving the block ends the session.
@@ -202,6 +203,7 @@ def connect_duplex(
         session_id: Id of the session; by default a new one.
         video: Send camera frames too; ignored with a `session_id`.
         timing: Add the milliseconds of each hop to every result.
+        word_times: Add the times of the words to the results with text, if the engine knows them.
         api_key: Key of an edge with API keys.
         tls: Replaces the default checks of the certificate of a `wss://` address.
         open_timeout_s: Time to connect, in seconds.
@@ -217,7 +219,7 @@ def connect_duplex(
     Raises CannotConnect.
     """
     sid = checked_session_id(session_id) or new_session_id("omni" if video else "adx")
-    asked = "1" if timing else None
+    asked = {"timing": "1" if timing else None, "word_times": "1" if word_times else None}
     path = f"/ws/duplex/{sid}"
-    link = partial(open_link, url, path, how, capabilities="1", timing=asked)
+    link = partial(open_link, url, path, how, capabilities="1", **asked)
     return run_session(link, partial(DuplexSession, session_id=sid))

@@ -88,9 +88,12 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
         ref_audio: Samples | None = None,
         tts_ref_audio: Samples | None = None,
         max_slice_nums: int | None = None,
+        interim_transcripts: bool = False,
         config: Mapping[str, Any] | None = None,
     ) -> SessionCreated:
         """Configure the session once it has its turn. The references are float32 mono at 16 kHz.
+
+        `interim_transcripts` asks for the user's words while the user speaks: `interim_user_text`.
 
         `config` are settings of version 2, such as `{"length_penalty": 1.05}`.
         """
@@ -99,14 +102,16 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
         references = {"ref_audio": ref_audio, "tts_ref_audio": tts_ref_audio}
         voices = {name: self._sound(pcm) for name, pcm in references.items() if pcm is not None}
         slices = {} if max_slice_nums is None else {"max_slice_nums": max_slice_nums}
+        interim = {"interim_transcripts": True} if interim_transcripts else {}
         if self._version == 1:
-            settings = {"instructions": instructions, **voices, **slices}
+            settings = {"instructions": instructions, **voices, **slices, **interim}
             message = {"type": "session.update", "session": settings}
             self.created = await self._request(message, SessionCreated)
         else:
             named = {f"{name}_base64": pcm for name, pcm in voices.items()}
             payload = {"system_prompt": instructions, "voice": named, **slices}
-            message = {"type": "session.init", "payload": {**payload, "config": config or {}}}
+            payload["config"] = {**(config or {}), **interim}
+            message = {"type": "session.init", "payload": payload}
             self.created = await self._request(message, SessionCreatedV2)
         return self.created
 

@@ -20,6 +20,7 @@ from antiphon.shared_schemas.messages.duplex import Result
 from antiphon.shared_schemas.messages.half_duplex import TurnChunk
 from antiphon.shared_schemas.messages.realtime import AudioDelta, Listen
 from antiphon.shared_schemas.messages.realtime_v2 import OutputDelta
+from antiphon.shared_schemas.unit_result import TimedText
 from antiphon.shared_schemas.wire import MediaBytes, Payload, ServerMessage, split_frame
 
 
@@ -59,6 +60,16 @@ class Unit:
         return self.message.user_text
 
     @property
+    def interim_user_text(self) -> str | None:
+        """What the user has said so far, empty in silence, if the config has `interim_transcripts`."""
+        return self.message.interim_user_text
+
+    @property
+    def words(self) -> list[TimedText] | None:
+        """The words of `text`, each with its begin in ms of `audio`, if `word_times` was requested."""
+        return self.message.words
+
+    @property
     def timing(self) -> dict[str, float] | None:
         """Milliseconds per hop, if `timing` was requested."""
         return self.message.timing
@@ -83,7 +94,8 @@ class Spoken:
     """Speech of a realtime session. `received_at` is `time.monotonic()`.
 
     In version 2 it has text or audio, and no end of the turn: that is the next `Listen`. `user_text`
-    is what the user said, also in `Listen`, if `transcript` was requested.
+    is what the user said, if `transcript` was requested, and `interim_user_text` what the user has said
+    so far, if the session asked for it; both also in `Listen`.
     """
 
     text: str
@@ -92,6 +104,7 @@ class Spoken:
     kv_cache_length: int
     received_at: float
     user_text: str | None = None
+    interim_user_text: str | None = None
 
     @classmethod
     def of(cls, message: AudioDelta) -> Spoken:
@@ -102,20 +115,25 @@ class Spoken:
             kv_cache_length=message.kv_cache_length,
             received_at=time.monotonic(),
             user_text=message.user_text,
+            interim_user_text=message.interim_user_text,
         )
 
 
 def _output(message: OutputDelta) -> Spoken | Listen:
     tokens = (message.metrics or {}).get("kv_cache_length", 0)
+    said: dict[str, Any] = {
+        "user_text": message.user_text,
+        "interim_user_text": message.interim_user_text,
+    }
     if message.kind == "listen":
-        return Listen(kv_cache_length=tokens, user_text=message.user_text)
+        return Listen(kv_cache_length=tokens, **said)
     return Spoken(
         text=message.text or "",
         audio=_samples(message.audio or b""),
         end_of_turn=False,
         kv_cache_length=tokens,
         received_at=time.monotonic(),
-        user_text=message.user_text,
+        **said,
     )
 
 

@@ -168,7 +168,8 @@ class RealtimeDecoder:
 
     async def _update(self, event: SessionUpdate) -> PrepareIn:
         asked, limit = event.session, self._max_reference_s
-        stated: dict[str, Any] = {"voice": asked.voice}
+        names = ("voice", "interim_transcripts")
+        stated: dict[str, Any] = {name: getattr(asked, name) for name in names}
         if asked.max_slice_nums:
             stated["max_slice_nums"] = asked.max_slice_nums
         return PrepareIn(
@@ -363,7 +364,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
     def _with_transcript(self, entry: ResultOut, messages: Sequence[Delta]) -> Sequence[Delta]:
         """What the user said is in the first event after it was recognised.
 
-        In a session that asks for interim transcripts, version 2 also has what the user has said so far.
+        A session that asks for interim transcripts also has what the user has said so far.
         """
         interim = entry.interim_user_text
         if not self._transcript and interim is None:
@@ -374,9 +375,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         first, *others = messages
         if self._user_text:
             first, self._user_text = replace(first, user_text=self._user_text), ""
-        if isinstance(first, OutputDelta) and interim is not None:
-            first = replace(first, interim_user_text=interim)
-        return [first, *others]
+        return [replace(first, interim_user_text=interim), *others]
 
     def _failed(self, entry: ErrorOut) -> list[Action]:
         if entry.code == ErrorCode.CONTEXT_FULL:

@@ -91,9 +91,8 @@ def _add_notices(events: dict[str, Schema]) -> None:
 
 def _add_transcripts(events: dict[str, Schema]) -> None:
     for name in _DELTAS & set(events):
-        _add(events[name], required=False, user_text=_USER_TEXT)
-    if delta := events.get("response.output.delta"):
-        _add(delta, required=False, interim_user_text=_INTERIM_TEXT)
+        texts = {"user_text": _USER_TEXT, "interim_user_text": _INTERIM_TEXT}
+        _add(events[name], required=False, **texts)
 
 
 def _add_resume(events: dict[str, Schema], unnumbered: frozenset[str]) -> None:

@@ -27,6 +27,7 @@ class SessionSettings(ClientMessage):
     max_slice_nums: Slices | None = None
     record: bool = True
     voice: VoiceName = ""
+    interim_transcripts: bool = False
     ref_audio: Media | None = None
     tts_ref_audio: Media | None = None
 
@@ -160,6 +161,8 @@ class AudioDelta(ServerMessage, type="response.output_audio.delta"):
     kv_cache_length: int
     user_text: str | None = None
     """What the user said, if the client asked for transcripts; also in Listen."""
+    interim_user_text: str | None = None
+    """What the user has said so far, empty in silence, if the session asks for it; also in Listen."""
 
 
 class Listen(ServerMessage, type="response.listen"):
@@ -167,6 +170,7 @@ class Listen(ServerMessage, type="response.listen"):
 
     kv_cache_length: int
     user_text: str | None = None
+    interim_user_text: str | None = None
 
 
 class SessionClosed(ServerMessage, type="session.closed"):

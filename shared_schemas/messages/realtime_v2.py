@@ -133,7 +133,7 @@ class OutputDelta(ServerMessage, type="response.output.delta"):
     user_text: str | None = None
     """What the user said, if the client asked for transcripts."""
     interim_user_text: str | None = None
-    """What the user has said so far, empty if the user is silent; if the session asked for it."""
+    """What the user has said so far, empty in silence, if the session asks for it."""
 
 
 class ResponseDone(ServerMessage, type="response.done"):

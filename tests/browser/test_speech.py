@@ -155,6 +155,67 @@ async def test_a_voice_call_from_start_to_shared_recording(
     await _recording_is_uploaded_and_shared(stack, call)
 
 
+RECORD_CAPTIONS = """() => {
+  window.captions = { user: [], model: [], announced: [] };
+  const keep = (list, entry) => {
+    if (JSON.stringify(entry) !== JSON.stringify(list.at(-1))) list.push(entry);
+  };
+  const nodes = [];
+  new MutationObserver(() => {
+    for (const role of ["user", "model"]) {
+      const caption = document.querySelector(`.caption.${role}`);
+      if (!caption) continue;
+      if (!nodes.includes(caption)) nodes.push(caption);
+      const copy = caption.querySelector("span").cloneNode(true);
+      copy.querySelector(".visually-hidden").remove();
+      const whole = copy.textContent.trim();
+      const grey = [...caption.querySelectorAll(".grey")].map((part) => part.textContent).join("");
+      const hidden = caption.getAttribute("aria-hidden");
+      const { top } = caption.getBoundingClientRect();
+      keep(captions[role], { whole, grey, hidden, node: nodes.indexOf(caption), top: Math.round(top) });
+    }
+    const said = document.querySelector(".stage > [aria-live=polite]").textContent;
+    if (said !== "") keep(captions.announced, said);
+  }).observe(document.body, {
+    childList: true, characterData: true, subtree: true, attributeFilter: ["aria-hidden", "class"],
+  });
+}"""
+"""`captions`: every state of both captions, and what screen readers announce."""
+
+
+async def test_captions_follow_the_words_of_both_sides(visitor: Visitor) -> None:
+    """Grey until they are final, or until they are spoken. They change in place."""
+    page = await visitor.open("/audio_duplex", speaks=True)
+    call = CallPage(page)
+    await call.start("/audio_duplex")
+    await call.is_in("active")
+    await page.evaluate(RECORD_CAPTIONS)
+    await speak(page, spoken(JAPAN, lead_s=0.5))
+    await expect(page.locator(".stage .title")).to_have_text("Speaking", timeout=60_000)
+    assert await a11y_findings(page) == []
+    _, answered = await call.finish_answer()
+    await call.end()
+    found = await page.evaluate("captions")
+
+    interim = [state for state in found["user"] if state["grey"]]
+    final = found["user"][len(interim)]
+    assert interim
+    assert all(state["grey"] == state["whole"] and state["hidden"] == "true" for state in interim)
+    assert found["user"][: len(interim)] == interim
+    assert (final["grey"], final["hidden"]) == ("", None)
+    assert len({(state["node"], state["top"]) for state in [*interim, final]}) == 1
+    assert found["announced"] == [f"You: {final['whole']}"]
+
+    spoken_so_far = [
+        state["whole"].removesuffix(state["grey"].strip()).strip() for state in found["model"]
+    ]
+    assert all(answered.startswith(text) for text in spoken_so_far)
+    lengths = [len(text) for text in spoken_so_far]
+    assert lengths == sorted(lengths)
+    assert len(set(lengths)) >= len(answered.split()) / 2  # a busy machine lights some together
+    assert spoken_so_far[-1] == answered
+
+
 async def _audio_was_played(stack: Stack, call: CallPage, answered: str, folder: Path) -> None:
     """The browser played the words and every second of the audio."""
     audio = await call.audio(folder)

@@ -36,6 +36,10 @@ def talk(
         str, typer.Option(help="The system prompt: the role of the assistant.")
     ] = "You are a helpful assistant.",
     voice: Annotated[str, typer.Option(help="One of the voices of the engine, such as emma.")] = "",
+    interim: Annotated[
+        bool,
+        typer.Option(help="On a terminal, show your words while you speak, if the engine can."),
+    ] = True,
     patience: Patience = PATIENCE_S,
     api_key: ApiKey = None,
 ) -> None:
@@ -49,8 +53,9 @@ def talk(
     from antiphon.client.errors import ClientError
     from antiphon.shared_schemas.config import DuplexConfig
 
-    printer = ConversationPrinter(Terminal())
-    config = DuplexConfig(voice=voice)
+    terminal = Terminal()
+    printer = ConversationPrinter(terminal)
+    config = DuplexConfig(voice=voice, interim_transcripts=interim and terminal.is_terminal)
     call = Call(
         url=url or default_edge_url(), prompt=prompt, out=out, api_key=api_key, config=config
     )

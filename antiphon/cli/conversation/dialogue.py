@@ -7,6 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.cells import cell_len
+from rich.control import Control
+from rich.segment import ControlType
 from rich.text import Text
 
 from antiphon.cli.conversation.conversation import (
@@ -35,10 +38,14 @@ _LABEL = 10
 
 
 class ConversationPrinter:
-    """A ConversationListener that prints one line per event."""
+    """A ConversationListener that prints one line per event.
+
+    What the user has said so far is on the last line, until the next line takes its place.
+    """
 
     def __init__(self, console: Terminal) -> None:
         self._console = console
+        self._has_interim = False
 
     def connected(self, url: str, session_id: str) -> None:
         self._line("connected", f"{url}, session {session_id}", "dim")
@@ -69,7 +76,11 @@ class ConversationPrinter:
         self._line("you", "speak; Ctrl-C hangs up", "bold")
 
     def unit(self, unit: Unit, latency: UnitLatency | None) -> None:
-        self._console.print(unit_line(unit, latency), soft_wrap=True)
+        self._print(unit_line(unit, latency))
+        if unit.user_text:
+            self._line("heard", f"“{visible_line(unit.user_text)}”", "")
+        if unit.interim_user_text:
+            self._interim(visible_line(unit.interim_user_text))
 
     def error(self, error: ServerError) -> None:
         self._line("error", error.message, "red")
@@ -90,8 +101,24 @@ class ConversationPrinter:
         self._line("recording", recording, "dim")
 
     def _line(self, label: str, text: str, style: str) -> None:
-        line = Text(f"{label:>{_LABEL}}  ", style="dim").append(text, style=style)
+        self._print(Text(f"{label:>{_LABEL}}  ", style="dim").append(text, style=style))
+
+    def _print(self, line: Text) -> None:
+        if self._has_interim:
+            self._console.control(Control((ControlType.ERASE_IN_LINE, 2)))
+            self._has_interim = False
         self._console.print(line, soft_wrap=True)
+
+    def _interim(self, text: str) -> None:
+        """The end of the text, on one line, with the cursor at its begin. Only on terminals."""
+        if not self._console.is_terminal:
+            return
+        room = max(1, self._console.width - _LABEL - 3)
+        while cell_len(text) > room:
+            text = f"…{text[2:]}"
+        self._console.print(Text(f"{'heard':>{_LABEL}}  {text}", style="dim"), end="")
+        self._console.control(Control(ControlType.CARRIAGE_RETURN))
+        self._has_interim = True
 
 
 def wait_text(place: Queued) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
+from antiphon.inference_worker.engines.local import transcription
 from antiphon.inference_worker.engines.local.chat import LocalChatView
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
@@ -21,7 +22,7 @@ from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.types import Delta
 from antiphon.inference_worker.settings import WorkerSettings
-from antiphon.shared_schemas.audio import INPUT_RATE, Samples, float_bytes
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, float_bytes
 from support.edge_harness import Client, RunningEdge, base64_audio
 from support.speech import say, words
 from support.synthetic_speech import ITALY, silence, units_of
@@ -166,13 +167,67 @@ async def _turn(client: Client, sound: Samples) -> str:
     results: list[Any] = []
     chunks = iter(units_of(sound))
     while not (results and results[-1]["end_of_turn"]):
-        chunk = next(chunks, silence(1.0))
-        audio = pybase64.b64encode_as_string(chunk.astype("<f4").tobytes())
-        await client.send("audio_chunk", audio=audio)
+        await _send_unit(client, next(chunks, silence(1.0)))
         results.append(await client.expect("result"))
         assert len(results) < 40
     assert all(bool(result["text"]) <= bool(result["audio_data"]) for result in results)
     return "".join(result["text"] for result in results)
+
+
+# Words of both sides while they are spoken
+
+
+@pytest.fixture
+def _tireless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recogniser does not rest after interim work: these tests speak faster than a user."""
+    monkeypatch.setattr(transcription, "_SHARE_IN_PASSING", 1.0)
+
+
+@pytest.mark.usefixtures("_tireless")
+async def test_the_words_of_a_call_are_sent_while_they_are_spoken(edge: RunningEdge) -> None:
+    async with edge.open("/ws/duplex/adx_words?word_times=1") as client:
+        await _prepare(client, config={"interim_transcripts": True, "temperature": 0.0})
+        results: list[Any] = []
+        chunks = iter(units_of(say(ITALY)))
+        while not (results and results[-1]["end_of_turn"]):
+            await _send_unit(client, next(chunks, silence(1.0)))
+            results.append(await client.expect("result"))
+            assert len(results) < 40
+    end = next(n for n, result in enumerate(results) if "user_text" in result)
+    assert "Italy" in results[end]["user_text"]
+    interim = [result["interim_user_text"] for result in results]
+    assert any("capital" in text for text in interim[:end])
+    assert not any(interim[end:])
+    spoken = [result for result in results if result["text"]]
+    assert "Rome" in spoken[-1]["text"]
+    for result in spoken:
+        times, texts = zip(*result["words"], strict=True)
+        assert "".join(texts) == result["text"]
+        assert list(times) == sorted(times)
+        sound = pybase64.b64decode(result["audio_data"])
+        assert 0 <= times[0] <= times[-1] <= len(sound) / 4 / OUTPUT_RATE * 1000
+
+
+@pytest.mark.usefixtures("_tireless")
+async def test_the_words_of_a_half_duplex_turn_are_sent_while_they_are_spoken(
+    edge: RunningEdge,
+) -> None:
+    async with edge.open("/ws/half_duplex/hdx_words") as client:
+        asked = {"interim_transcripts": True, "generation": CALM, "tts": {"enabled": False}}
+        await _prepare(client, config=asked)
+        for _ in range(2):  # the input of each turn begins at sample 0 again
+            await _speak(client, say(ITALY))
+            states = []
+            while (state := await client.message())["type"] == "vad_state":
+                states.append(state)
+            first, *between, last = states
+            assert (first, last["speaking"]) == ({"type": "vad_state", "speaking": True}, False)
+            assert all(state["speaking"] for state in between)
+            interim = [state["interim_user_text"] for state in between]
+            assert "capital" in interim[-1]
+            assert len(interim) == len(set(interim)) > 1
+            done = await client.expect("turn_done", skip=("generating", "chunk"))
+            assert "Italy" in done["user_text"]
 
 
 # Stopping one answer
@@ -241,6 +296,11 @@ async def test_a_chat_answer_is_stopped_and_the_next_question_is_answered(
         await _ask(client, ITALY)
         done = await client.expect("done", skip=(*skipped, "chunk"))
         assert "rome" in words(done["text"])
+
+
+async def _send_unit(client: Client, sound: Samples) -> None:
+    audio = pybase64.b64encode_as_string(sound.astype("<f4").tobytes())
+    await client.send("audio_chunk", audio=audio)
 
 
 async def _ask(client: Client, question: str, **fields: Any) -> None:

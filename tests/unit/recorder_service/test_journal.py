@@ -19,7 +19,7 @@ from antiphon.recorder_service.journal.journal import (
     read_journal,
     to_journal,
 )
-from antiphon.shared_schemas.entries import StopIn, StreamPosition, user_transcript
+from antiphon.shared_schemas.entries import StopIn, StreamPosition, VadOut, user_transcript
 from support.recorder_conversations import SIDES, chunk, result
 from support.turn_conversations import T0, chat_talk, half_duplex_talk, numbered
 
@@ -41,10 +41,16 @@ def test_every_entry_is_read_back_without_its_media(tmp_path: Path, talk: object
                 assert not getattr(item.entry, field.name)
 
 
-def test_of_a_memo_only_the_transcript_is_stored() -> None:
-    transcribed = result(3, memo={"user": "hello", "tokens": [1, 2]})
+def test_of_a_memo_only_the_transcript_and_the_words_are_stored() -> None:
+    memo = {"user": "hello", "words": [[0.0, "Hi"]], "tokens": [1, 2]}
+    transcribed = result(3, memo=memo, interim_user_text="how are")
     item = to_journal("out", StreamPosition(7, 1, 3), transcribed, NO_MEDIA)
-    assert item.entry.memo == {"user": "hello"}
+    assert item.entry.memo == {"user": "hello", "words": [[0.0, "Hi"]]}
+    assert item.entry.interim_user_text is None
+    heard = VadOut(input_n=3, speaking=True, interim_user_text="how are")
+    assert to_journal("out", StreamPosition(7, 1, 4), heard, NO_MEDIA).entry == dataclasses.replace(
+        heard, interim_user_text=None
+    )
     assert user_transcript(item.entry) == "hello"
     other = to_journal("out", StreamPosition(7, 1, 3), result(3, memo={"user": 1}), NO_MEDIA)
     assert user_transcript(other.entry) is None

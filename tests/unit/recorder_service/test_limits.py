@@ -93,7 +93,7 @@ def test_events_are_limited_and_counted(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_full_journal_ends_the_recording_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state, "MAX_JOURNAL_BYTES", 10_500)
+    monkeypatch.setattr(state, "MAX_JOURNAL_BYTES", 11_000)
     talk = flood(20, 20, PlaybackIn(played_ms=20.0))
     found = recorded(tmp_path, talk)
     assert found.meta.state is RecordingState.INTERRUPTED

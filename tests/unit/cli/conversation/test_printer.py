@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 import pytest
+from rich.cells import cell_len
 
 from antiphon.cli.conversation.conversation import ConversationResult, SpokenQuestion
 from antiphon.cli.conversation.dialogue import ConversationPrinter, summary_lines, unit_line
@@ -40,6 +42,47 @@ def test_listening_line() -> None:
 def test_speaking_line_shows_the_text_and_the_end_of_the_turn() -> None:
     line = unit_line(unit(is_listen=False, text=" [x] Paris.", end_of_turn=True), None).plain
     assert line == "     4.0 s  speaking         -   [x] Paris.  (end of turn)"
+
+
+def test_words_that_are_not_final_are_replaced_on_a_terminal() -> None:
+    out = io.StringIO()
+    shown = ConversationPrinter(Terminal(file=out, width=40, force_terminal=True))
+    for said in (
+        "What is the cap",
+        "",
+        "What is\x1b[2J the capital of 日本? And what is its largest city",
+    ):
+        shown.unit(unit(interim_user_text=said), None)
+    shown.unit(unit(user_text="What is the capital of Japan?", interim_user_text=""), None)
+    assert screen_of(out.getvalue()) == [
+        *["     4.0 s  listening        -"] * 4,
+        "     heard  “What is the capital of Japan?”",
+    ]
+    before_end, _ = out.getvalue().rsplit("\x1b[2K", 1)
+    last = screen_of(before_end)[-1]
+    assert last.startswith("     heard  …")
+    assert last.endswith("what is its largest city")
+    assert cell_len(last) < 40
+
+
+def screen_of(output: str) -> list[str]:
+    """The lines that a terminal shows, without colours. It knows `\\r` and the end of a line only."""
+    lines = [""]
+    for part in re.split(r"(\n|\r|\x1b\[2K)", re.sub(r"\x1b\[[0-9;]*m", "", output)):
+        if part == "\n":
+            lines.append("")
+        elif part == "\x1b[2K":
+            lines[-1] = ""
+        elif part != "\r":
+            assert "\x1b" not in part
+            lines[-1] += part
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def test_words_that_are_not_final_are_not_printed_into_a_file() -> None:
+    shown, out = printer()
+    shown.unit(unit(interim_user_text="What is the cap"), None)
+    assert out.getvalue() == "     4.0 s  listening        -\n"
 
 
 def test_a_complete_conversation_in_order_without_truncation() -> None:

@@ -39,7 +39,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.unit_result import UnitResult
-from support.protocol_driver import ENDINGS, run_sequence
+from support.protocol_driver import ENDINGS, run_sequence, wires_of
 
 PREPARE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
 CHUNK = ChunkIn(audio=b"abcd")
@@ -269,6 +269,35 @@ def test_the_transcript_is_sent_on_request(memo: dict[str, object], sent: str | 
     assert with_option.message.wire().get("user_text") == sent
     assert "user_text" not in without_option.message.wire()
     assert "memo" not in with_option.message.wire()
+
+
+def test_interim_words_come_with_the_final_ones() -> None:
+    """The session asks for them in its config. A client need not ask for transcripts as well."""
+    result = replace(RESULT, memo={"user": "Hello?"}, interim_user_text="And")
+    [sent] = wires_of(DuplexMachine("adx_1", "rec").deliver(result, 0))
+    assert (sent["user_text"], sent["interim_user_text"]) == ("Hello?", "And")
+    [sent] = wires_of(
+        DuplexMachine("adx_1", "rec").deliver(replace(result, interim_user_text=""), 0)
+    )
+    assert sent["interim_user_text"] == ""
+    [sent] = wires_of(DuplexMachine("adx_1", "rec", transcript=True).deliver(RESULT, 0))
+    assert "interim_user_text" not in sent
+
+
+@pytest.mark.parametrize(
+    ("memo", "sent"),
+    [
+        ({"words": [[0.0, "Rome"], [412.5, " is"]]}, [[0.0, "Rome"], [412.5, " is"]]),
+        ({"words": []}, None),
+        ({}, None),
+    ],
+)
+def test_the_times_of_words_are_sent_on_request(memo: dict[str, object], sent: object) -> None:
+    result = replace(RESULT, memo=memo)
+    [with_option] = wires_of(DuplexMachine("adx_1", "rec", word_times=True).deliver(result, 0))
+    [without] = wires_of(DuplexMachine("adx_1", "rec").deliver(result, 0))
+    assert with_option.get("words") == sent
+    assert "words" not in without
 
 
 @pytest.mark.parametrize("reason", [*EndReason, None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -219,3 +220,19 @@ def test_the_transcript_of_a_turn_is_sent_on_request() -> None:
     sent = {"type": "turn_done", "turn_index": 0, "text": "Rome."}
     assert wires_of([with_option]) == [{**sent, "user_text": "Which city?"}]
     assert wires_of([without]) == [sent]
+
+
+def test_a_session_that_asks_for_interim_words_gets_the_final_ones_too() -> None:
+    machine = HalfDuplexMachine("hdx_1", "rec")
+    machine.granted()
+    asked = HalfDuplexConfig(interim_transcripts=True)
+    machine.receive(HalfDuplexPrepareIn(content=[], config=asked))
+    interim = VadOut(input_n=2, speaking=True, interim_user_text="Which ci")
+    assert wires_of(machine.deliver(interim, 0)) == [
+        {"type": "vad_state", "speaking": True, "interim_user_text": "Which ci"}
+    ]
+    done = TurnDoneOut(input_n=2, turn_index=0, text="Rome.", memo={"user": "Which city?"})
+    resumed = HalfDuplexMachine("hdx_1", "rec")
+    resumed.restore(json.loads(json.dumps(machine.snapshot())), [])
+    for one in (machine, resumed):
+        assert wires_of(one.deliver(done, 0))[0]["user_text"] == "Which city?"

@@ -346,6 +346,10 @@ def test_a_client_that_asks_receives_what_the_user_said(version: int) -> None:
     again.restore(json.loads(json.dumps(machine.snapshot())), [])
     sent = first + wires_of(again.deliver(result(2), 0))
     assert [e["user_text"] for e in sent if "user_text" in e] == ["And now?"]
+    interim = wires_of(
+        opened(transcript=False).deliver(replace(result(3), interim_user_text=""), 0)
+    )
+    assert [e["interim_user_text"] for e in interim if "interim_user_text" in e] == [""]
     silent = opened(transcript=False)
     silent.restore(machine.snapshot(), [])
     assert "user_text" not in str(wires_of(silent.deliver(replace(question, audio=b"aaaa"), 0)))

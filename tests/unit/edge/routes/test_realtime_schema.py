@@ -37,8 +37,8 @@ DEMANDS: dict[str, tuple[set[str], set[str]]] = {
 """Required and optional fields of the demo's server events; it accepts no others."""
 
 ASKED_FOR = {
-    "response.output_audio.delta": {"user_text"},
-    "response.listen": {"user_text"},
+    "response.output_audio.delta": {"user_text", "interim_user_text"},
+    "response.listen": {"user_text", "interim_user_text"},
     "session.queue_update": {"stale", "reason"},
     "session.queued": {"reason"},
     "session.created": {"recording_session_id"},

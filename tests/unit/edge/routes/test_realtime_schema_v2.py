@@ -43,7 +43,7 @@ def test_the_schema_is_valid_and_served() -> None:
 def test_server_classes_have_the_fields_of_the_schema(kind: type[ServerMessage]) -> None:
     asked_for = {field.name for field in dataclasses.fields(ServerMessage)}
     sent = {field.name for field in dataclasses.fields(kind)} - asked_for
-    sent -= {"recording_session_id", "user_text"}  # with `notices=1` and `transcript=1`
+    sent -= {"recording_session_id", "user_text", "interim_user_text"}  # if the client asks
     assert sent | {"type"} == set(EVENTS["server"][kind.type]["properties"])
 
 
@@ -150,7 +150,8 @@ def test_options_extend_the_schema() -> None:
     Draft202012Validator.check_schema(schema)
     events = Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/server_event"})
     assert events.is_valid({**DELTA, "kind": "listen", "seq": 4})
-    assert events.is_valid({**DELTA, "kind": "listen", "user_text": "Hello?", "seq": 4})
+    said = {"user_text": "Hello?", "interim_user_text": "And"}
+    assert events.is_valid({**DELTA, "kind": "listen", **said, "seq": 4})
     assert not events.is_valid({**DELTA, "kind": "listen"})
     assert events.is_valid({"type": "session.queue_done"})  # of a connection with `mode=chat`
     assert events.is_valid({"type": "session.queue_done", "seq": 1, "resume_token": "chat_1-1.x"})
