@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -99,7 +100,7 @@ DUPLEX = Protocol(
     entries=(
         PREPARED,
         result(1),
-        result(2, speak=False),
+        replace(result(2, speak=False), memo={"user": "What?"}, interim_user_text="Is"),
         PausedOut(input_n=1, timeout_s=5),
         ResumedOut(input_n=1),
         FAILED,
@@ -133,6 +134,7 @@ HALF_DUPLEX = Protocol(
     entries=(
         PREPARED,
         VadOut(input_n=2, speaking=True),
+        VadOut(input_n=3, speaking=True, interim_user_text="What is"),
         GeneratingOut(input_n=2, turn_index=0, speech_duration_ms=1200),
         DeltaOut(text_delta="Hi", audio=bytes(4)),
         TurnDoneOut(input_n=2, turn_index=0, text="Hi there."),

@@ -24,6 +24,7 @@ from antiphon.shared_schemas.entries import (
     PrepareIn,
     ResultOut,
     TurnDoneOut,
+    VadOut,
 )
 from antiphon.shared_schemas.states import SessionKind
 from support.speech import say, seconds, share_recognised
@@ -87,6 +88,29 @@ async def test_results_have_what_the_user_said(
     assert share_recognised(SENTENCE, " ".join(said)) > 0.6
 
 
+@pytest.mark.parametrize("asked", [True, False])
+async def test_results_have_what_the_user_has_said_so_far(
+    broker: Broker, settings: BrokerSettings, transcriber: UserTranscriber, *, asked: bool
+) -> None:
+    opened = open_worker_session(
+        broker, settings, SessionKind.AUDIO_DUPLEX, transcriber=transcriber
+    )
+    interim = []
+    async with opened as (_, client):
+        config = DuplexConfig(interim_transcripts=asked)
+        await client.send(PrepareIn(system_prompt="", config=config))
+        await client.expect(PreparedOut)
+        for second in seconds(0.5, say(SENTENCE), 2.0):
+            await client.send(ChunkIn(audio=float_bytes(second)))
+            interim.append((await client.expect(ResultOut)).interim_user_text)
+            await asyncio.wrap_future(transcriber._submit(lambda: ""))  # it has heard the second
+    if asked:
+        assert any(text and text.startswith("What") for text in interim)
+        assert interim[-1] == ""
+    else:
+        assert set(interim) == {None}
+
+
 async def test_a_worker_transcribes_on_request(broker: Broker, settings: BrokerSettings) -> None:
     values = {**settings.model_dump(), "engine": "simulated", "transcribe": True, "health_port": 0}
     stop = asyncio.Event()
@@ -131,13 +155,16 @@ async def test_a_turn_has_what_the_user_said(
     module = "antiphon.inference_worker.sessions.transcripts"
     monkeypatch.setattr(f"{module}._PATIENCE_S", 60.0)
     content, blobs = flatten([ConversationMessage(Role.SYSTEM, (TextPart("Be kind."),))])
-    prepare = HalfDuplexPrepareIn(content=content, blobs=blobs, config=HalfDuplexConfig())
+    config = HalfDuplexConfig(interim_transcripts=True)
+    prepare = HalfDuplexPrepareIn(content=content, blobs=blobs, config=config)
     opened = open_worker_session(broker, settings, SessionKind.HALF_DUPLEX, transcriber=transcriber)
     async with opened as (_, client):
         await client.send(prepare)
         await client.expect(PreparedOut)
         for second in seconds(1.0, say(SENTENCE), 2.0):
             await client.send(ChunkIn(audio=float_bytes(second)))
-        _, turn = await client.receive_until(TurnDoneOut)
+        before, turn = await client.receive_until(TurnDoneOut)
+    interim = [entry.interim_user_text for entry in before if isinstance(entry, VadOut)]
+    assert any(text and text.startswith("What") for text in interim)
     assert share_recognised(SENTENCE, turn.memo["user"]) > 0.6
     assert turn.memo["turn"] == 1

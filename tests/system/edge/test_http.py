@@ -78,17 +78,21 @@ async def test_capabilities_are_those_of_the_live_engines(
     none = (await http.get("/api/capabilities")).json()
     assert (none["model"], none["engines"], none["sees"]) == (None, [], False)
     emma = NamedVoice(id="emma", name="Emma", language="en-GB", gender="female")
-    small = Abilities(hears=("en",), speaks=("en",), greets=True, voices=(emma,))
+    small = Abilities(
+        hears=("en",), speaks=("en",), greets=True, interim_transcripts=True, voices=(emma,)
+    )
     large = Abilities(hears=("en", "zh"), speaks=("zh",), sees=True, clones_voices=True)
     await _reports(broker, "w-1", model="small", abilities=small)
     await _reports(broker, "w-2", model="small", abilities=small)
     seen = (await http.get("/api/capabilities")).json()
     assert (seen["model"], seen["hears"], seen["sees"]) == ("small", ["en"], False)
     assert seen["greets"]
+    assert seen["interim_transcripts"]
     assert [row["workers"] for row in seen["engines"]] == [2]
     await _reports(broker, "w-3", model="large", abilities=large, state=WorkerState.LOADING)
     both = (await http.get("/api/capabilities")).json()
     assert not both["greets"]
+    assert not both["interim_transcripts"]
     assert [voice["id"] for voice in both["voices"]] == ["emma"]  # not known while it loads
     for kind, all_able in ((SessionKind.HALF_DUPLEX, False), (SessionKind.CHAT, True)):
         only = frozenset({kind})

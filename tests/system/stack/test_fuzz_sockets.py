@@ -178,7 +178,15 @@ def _path(protocol: Protocol) -> str:
 
 
 FUZZED = PROTOCOLS | {CHAT_MODE.name: CHAT_MODE}
-OPTIONS = ("timing", "capabilities", "notices", "progress", "playback_ack", "transcript")
+OPTIONS = (
+    "timing",
+    "capabilities",
+    "notices",
+    "progress",
+    "playback_ack",
+    "transcript",
+    "word_times",
+)
 
 
 @pytest.mark.parametrize("path", FUZZED)
