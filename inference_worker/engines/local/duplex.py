@@ -32,6 +32,10 @@ _MAX_WAIT_S = 0.8
 the start of its prefill. So a unit never takes longer than its audio."""
 
 
+_INTERIM_SHARE = 0.5
+"""A unit waits for the words of a user who still speaks for at most this share of its duration."""
+
+
 _REPLAYED_SAMPLES = 30 * INPUT_RATE
 """Maximum audio of an unfinished utterance that is processed again."""
 
@@ -86,7 +90,7 @@ class LocalDuplexView(DuplexView):
         models = self._slot.models
         self._config = config
         rules = endpoint_rules(self._slot.options.end_silence_ms, config.listen_prob_scale)
-        self._speech_input = SpeechInput(models.recogniser, rules)
+        self._speech_input = SpeechInput(models.recogniser, rules, self._slot.pool)
         self._conversation = Conversation(self._slot, config, system_prompt)
         self._conversation.greet(words_of(config.greeting))
         self._units, self._input_ms, self._break = 0, 0.0, False
@@ -110,7 +114,8 @@ class LocalDuplexView(DuplexView):
         if self._config.interim_transcripts:
             unit.said_so_far = ""
             if not conversation.speaking and not unit.interrupted:  # the interruption must not wait
-                unit.said_so_far = interim_text(speech_input, transcription)
+                patience_s = _INTERIM_SHARE * unit.seconds
+                unit.said_so_far = interim_text(speech_input, transcription, patience_s)
         self._input_ms += unit.seconds * 1000.0
         unit.prefill_ms = milliseconds_since(unit.begun)
         self._unit = unit
@@ -260,9 +265,11 @@ class LocalDuplexView(DuplexView):
         return self._conversation, self._speech_input
 
 
-def interim_text(speech_input: SpeechInput, transcription: UnitTranscription) -> str:
+def interim_text(
+    speech_input: SpeechInput, transcription: UnitTranscription, patience_s: float
+) -> str:
     """What the user has said so far; empty for what is probably a cough."""
-    text = speech_input.words_so_far()
+    text = speech_input.words_so_far(patience_s)
     return "" if replace(transcription, text=text).is_noise else text
 
 

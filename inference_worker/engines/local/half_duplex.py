@@ -29,6 +29,10 @@ _REPLY_SHARE = 4
 """At most 1 / _REPLY_SHARE of the context is reserved for an answer, even for large limits."""
 
 
+_INTERIM_PATIENCE_S = 0.1
+"""How long a chunk waits for the words of a user who still speaks. The next chunk has them otherwise."""
+
+
 class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
     """If the context overflows, the oldest turns are dropped.
 
@@ -82,8 +86,8 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
 
     def words_so_far(self, begin: int, speech: Samples) -> str:
         if self._interim is None:
-            self._interim = InterimText(self._slot.models.recogniser)
-        return self._interim.read(begin, speech)
+            self._interim = InterimText(self._slot.models.recogniser, self._slot.pool)
+        return self._interim.read(begin, speech, _INTERIM_PATIENCE_S)
 
     def prefill(self, utterance: Samples) -> None:
         """Transcribe the utterance. One without words is ignored and gets no answer."""

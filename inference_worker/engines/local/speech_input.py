@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from antiphon.inference_worker.engines.common.endpointing import (
@@ -116,7 +117,10 @@ class UnitTranscription:
 class SpeechInput:
     """Detects and transcribes the utterances of one session."""
 
-    def __init__(self, recogniser: Recogniser, rules: EndpointRules) -> None:
+    def __init__(
+        self, recogniser: Recogniser, rules: EndpointRules, pool: Executor | None = None
+    ) -> None:
+        """`pool` makes interim texts."""
         self._recogniser = recogniser
         self._detector = SpeechDetector()
         self._endpoints = EndpointDetector(rules)
@@ -126,7 +130,7 @@ class SpeechInput:
         self._piece_start: int | None = None
         self._last_read: tuple[Endpoint, str] | None = None
         self._clear_frames = 0
-        self._interim = InterimText(recogniser)
+        self._interim = InterimText(recogniser, pool)
 
     def feed(self, audio: Samples) -> UnitTranscription:
         """Add `audio` (16 kHz, any length)."""
@@ -165,7 +169,7 @@ class SpeechInput:
         endpoint = self._endpoints.utterance_after(LIKELY_SILENCE_MS)
         return self._read(endpoint) if endpoint is not None else ""
 
-    def words_so_far(self) -> str:
+    def words_so_far(self, patience_s: float = 0.0) -> str:
         """What the user has said of the utterance that continues; empty if none does.
 
         The newest words may be missing (see InterimText).
@@ -173,7 +177,7 @@ class SpeechInput:
         endpoint = self._endpoints.utterance_after(0.0)
         if endpoint is None:
             return ""
-        return self._after_pieces(self._interim.read(*self._open_speech(endpoint)))
+        return self._after_pieces(self._interim.read(*self._open_speech(endpoint), patience_s))
 
     def _utterance(self, endpoint: Endpoint) -> str:
         """The text of the utterance that ended; empty for noise or unintelligible words."""

@@ -14,7 +14,7 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.inference_worker.engines.local import transcription
+from antiphon.inference_worker.engines.local import duplex, half_duplex, transcription
 from antiphon.inference_worker.engines.local.chat import LocalChatView
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
@@ -179,8 +179,13 @@ async def _turn(client: Client, sound: Samples) -> str:
 
 @pytest.fixture
 def _tireless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recogniser does not rest after interim work: these tests speak faster than a user."""
+    """The recogniser does not rest after interim work, and units wait for it.
+
+    These tests speak faster than a user.
+    """
     monkeypatch.setattr(transcription, "_SHARE_IN_PASSING", 1.0)
+    monkeypatch.setattr(duplex, "_INTERIM_SHARE", 60.0)
+    monkeypatch.setattr(half_duplex, "_INTERIM_PATIENCE_S", 60.0)
 
 
 @pytest.mark.usefixtures("_tireless")

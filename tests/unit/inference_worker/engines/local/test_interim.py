@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
-from antiphon.inference_worker.engines.local import transcription
+from antiphon.inference_worker.engines.local import duplex, transcription
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.interim import InterimText
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
@@ -36,7 +39,11 @@ def recogniser(local_engine: LocalProcessor) -> Recogniser:
 
 @pytest.fixture
 def lengths(recogniser: Recogniser, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The samples of each transcription in passing. The recogniser does not rest after it."""
+    """The samples of each transcription in passing. The recogniser does not rest after it.
+
+    Units wait until it has ended: these tests speak faster than a user.
+    """
+    monkeypatch.setattr(duplex, "_INTERIM_SHARE", 60.0)
     monkeypatch.setattr(transcription, "_SHARE_IN_PASSING", 1.0)
     monkeypatch.setattr(recogniser, "_rests_until", 0.0)
     found: list[int] = []
@@ -97,6 +104,27 @@ def test_a_long_speech_is_transcribed_in_parts(recogniser: Recogniser, lengths: 
     assert max(lengths) <= 6 * INPUT_RATE
     assert text.lower().count("italy") >= 4
     assert interim.read(1, speech[:1600]).lower().count("italy") == 0  # another speech
+
+
+def test_a_unit_does_not_wait_long_and_the_next_one_has_the_words(recogniser: Recogniser) -> None:
+    """Also not for a transcription of an utterance that has ended in the meantime."""
+    speech, may_go = spoken(ITALY), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(may_go.wait)  # the pool has other work
+        interim = InterimText(recogniser, pool)
+        assert interim.read(0, speech, patience_s=0.01) == ""
+        may_go.set()
+        pool.submit(lambda: None).result()
+        assert "Italy" in interim.read(0, speech)
+        may_go.clear()
+        pool.submit(may_go.wait)
+        longer = np.concatenate([speech, speech])
+        assert interim.read(0, longer, patience_s=0.01).count("Italy") == 1
+        interim.learn(0, longer, "What it really was")
+        may_go.set()
+        pool.submit(lambda: None).result()
+        assert interim.read(0, longer) == "What it really was"
+        assert interim.read(7, speech[:8000]) == ""
 
 
 def test_a_busy_recogniser_is_not_waited_for(recogniser: Recogniser) -> None:
