@@ -94,7 +94,7 @@ def test_a_complete_conversation_in_order_without_truncation() -> None:
     shown.prepared(Prepared(prompt_length=30, recording_session_id=None))
     shown.question("question.wav", SpokenQuestion(np.ones(24000, np.float32)))
     shown.error(ServerError(Error(error="e", message="too much at once", code="c")))
-    result = ConversationResult(answered=True, first_words_s=1.234)
+    result = ConversationResult(answered=True, first_words_s=[1.234])
     result.add(unit(is_listen=False, text="Yes, indeed, and at some length."), None)
     result.add(unit(is_listen=False, text=" Quite."), UnitLatency(total=5.0))
     shown.reply(result, Path("reply.wav"))
