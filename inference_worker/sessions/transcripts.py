@@ -11,12 +11,8 @@ from queue import Empty, SimpleQueue
 import structlog
 
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
-from antiphon.inference_worker.engines.local.transcription import (
-    Recogniser,
-    SpeechInput,
-    endpoint_rules,
-    transcribe,
-)
+from antiphon.inference_worker.engines.local.speech_input import SpeechInput, endpoint_rules
+from antiphon.inference_worker.engines.local.transcription import Recogniser, transcribe
 from antiphon.shared_schemas.audio import Samples
 
 log = structlog.get_logger()

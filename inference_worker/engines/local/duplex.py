@@ -14,7 +14,7 @@ from antiphon.inference_worker.engines.local.dialogue import Dialogue
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.reply import UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import TimedWord, UnitSpeech, Word
-from antiphon.inference_worker.engines.local.transcription import (
+from antiphon.inference_worker.engines.local.speech_input import (
     BARGE_IN_MS,
     SpeechInput,
     UnitTranscription,

@@ -1,30 +1,20 @@
-"""What the user says, as text: Moonshine tiny-en, which its wheel contains, and the utterances in a stream."""
+"""What the user says, as text: Moonshine tiny-en, which its wheel contains."""
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from antiphon.inference_worker.engines.common.endpointing import (
-    AudioBuffer,
-    Endpoint,
-    EndpointDetector,
-    EndpointRules,
-)
-from antiphon.inference_worker.engines.common.silero import (
-    STEP_MS,
-    STEP_SAMPLES,
-    SileroStream,
-    SpeechDetector,
-)
+from antiphon.inference_worker.engines.common.silero import STEP_SAMPLES, SileroStream
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.types import EngineLoadError, ProgressCallback, no_progress
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+
+SPEECH_LEVEL = 0.5
+"""The probability of speech from which a frame has some."""
 
 _TARGET_PEAK = 0.6
 _MAX_GAIN = 10.0
@@ -117,201 +107,3 @@ def pieces_of(speech: Samples) -> Iterator[Samples]:
         speech = speech[cut:]
     if len(speech):
         yield speech
-
-
-SPEECH_LEVEL = 0.5
-SILENCE_LEVEL = 0.35
-"""A frame between the two levels continues speech but does not begin it."""
-
-MIN_SPEECH_MS = 224.0
-MIN_SPEECH_FLOOR_MS = 96.0
-END_SILENCE_FLOOR_MS = 192.0
-
-LIKELY_SILENCE_MS = 128.0
-"""Longer than the silence before any plosive consonant."""
-
-BARGE_IN_MS = 224.0
-"""Clear voice after which the input counts as speech that interrupts. Independent of settings."""
-
-CLEAR_LEVEL = 0.85
-"""A frame of a clear voice. Few coughs have BARGE_IN_MS of them. Words are no evidence: the recogniser
-finds some in every cough."""
-
-FILLERS = frozenset(
-    (
-        "ah",
-        "hm",
-        "hmm",
-        "huh",
-        "mhm",
-        "mm",
-        "mm-h",
-        "mm-hmm",
-        "oh",
-        "uh",
-        "uh-hu",
-        "uh-huh",
-        "um",
-        "you",
-    )
-)
-"""What the recogniser most often finds in coughs and in noise."""
-
-LONG_VOICE_MS = 800.0
-"""Voiced time after which the input interrupts although it is not clear, as in noise."""
-
-
-def endpoint_rules(end_silence_ms: float, listen_prob_scale: float) -> EndpointRules:
-    """Both durations times `listen_prob_scale`, with minimums so that 0 is usable.
-
-    At 0.5 the engine answers after half the silence, at 2 after twice. At 100 it needs 48 s of
-    silence after 22 s of speech, so it practically never answers.
-    """
-    return EndpointRules(
-        frame_ms=STEP_MS,
-        speech_level=SPEECH_LEVEL,
-        voiced_level=SPEECH_LEVEL,
-        silence_level=SILENCE_LEVEL,
-        end_silence_ms=max(END_SILENCE_FLOOR_MS, end_silence_ms * listen_prob_scale),
-        min_speech_ms=max(MIN_SPEECH_FLOOR_MS, MIN_SPEECH_MS * listen_prob_scale),
-    )
-
-
-_PRE_ROLL = 6
-"""Frames to keep before the first voiced one: the detector is late for soft consonants."""
-
-_POST_ROLL = 1
-"""More silence than this on either side makes the recogniser worse."""
-
-_SEGMENT_PAUSE = 6
-_SEGMENT_MIN = round(5_000 / STEP_MS)
-_SEGMENT_MAX = round(14_000 / STEP_MS)
-"""A long utterance is transcribed in pieces while it continues. A piece ends at a pause of
-_SEGMENT_PAUSE frames if it has _SEGMENT_MIN frames, and always at _SEGMENT_MAX."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnitTranscription:
-    """The speech in one unit of audio.
-
-    `text` has the utterances that ended in the unit, empty if none did. The end of the last one was
-    detected `until` samples into the unit. `voiced_ms` is the longest voiced time in the unit and
-    `clear_ms` the longest time of a clear voice, `talking_ms` the voiced time of the speech that
-    continues at its end.
-    """
-
-    text: str
-    until: int
-    voiced_ms: float
-    clear_ms: float
-    talking_ms: float
-
-    @property
-    def interrupts(self) -> bool:
-        return self.clear_ms >= BARGE_IN_MS or self.voiced_ms >= LONG_VOICE_MS
-
-    @property
-    def is_noise(self) -> bool:
-        """Whether the utterances are probably coughs: only fillers, without a clear voice."""
-        words = re.findall(r"[\w'-]+", self.text.lower())
-        return not self.interrupts and bool(words) and FILLERS.issuperset(words)
-
-
-class SpeechInput:
-    """Detects and transcribes the utterances of one session."""
-
-    def __init__(self, recogniser: Recogniser, rules: EndpointRules) -> None:
-        self._recogniser = recogniser
-        self._detector = SpeechDetector()
-        self._endpoints = EndpointDetector(rules)
-        self._buffer = AudioBuffer()
-        self._fed_samples = 0
-        self._pieces: list[str] = []
-        self._piece_start: int | None = None
-        self._last_read: tuple[Endpoint, str] | None = None
-        self._clear_frames = 0
-
-    def feed(self, audio: Samples) -> UnitTranscription:
-        """Add `audio` (16 kHz, any length)."""
-        self._buffer.append(audio)
-        texts: list[str] = []
-        until, voiced_ms, clear_ms = 0, 0.0, 0.0
-        for probability in self._detector.feed(audio):
-            endpoint = self._endpoints.feed(probability)
-            in_speech = self._endpoints.start is not None
-            self._clear_frames += in_speech and probability >= CLEAR_LEVEL
-            voiced_ms = max(voiced_ms, self._endpoints.voiced_ms)
-            clear_ms = max(clear_ms, self._clear_frames * STEP_MS)
-            if endpoint is None:
-                self._cut_piece()
-            elif text := self._utterance(endpoint):
-                texts.append(text)
-                until = self._endpoints.frame * STEP_SAMPLES - self._fed_samples
-            if not in_speech:
-                self._clear_frames = 0
-        self._fed_samples += len(audio)
-        self._forget()
-        talking_ms = self._endpoints.voiced_ms
-        return UnitTranscription(" ".join(texts), until, voiced_ms, clear_ms, talking_ms)
-
-    @property
-    def silence_ms(self) -> float:
-        """How long the user had been silent at the end of the audio that was fed."""
-        unread = self._fed_samples - self._endpoints.frame * STEP_SAMPLES
-        return self._endpoints.silent_frames * STEP_MS + unread * 1000 / INPUT_RATE
-
-    def likely_utterance(self) -> str:
-        """The text of the utterance that ends if the silence continues; empty during speech.
-
-        The transcription is reused if the utterance really ends there.
-        """
-        endpoint = self._endpoints.utterance_after(LIKELY_SILENCE_MS)
-        return self._read(endpoint) if endpoint is not None else ""
-
-    def _utterance(self, endpoint: Endpoint) -> str:
-        """The text of the utterance that ended; empty for noise or unintelligible words."""
-        text = self._read(endpoint) if endpoint.is_utterance else ""
-        self._pieces, self._piece_start = [], None
-        return text
-
-    def _read(self, endpoint: Endpoint) -> str:
-        if self._last_read is None or self._last_read[0] != endpoint:
-            self._last_read = (endpoint, self._recognise(endpoint))
-        return self._last_read[1]
-
-    def _recognise(self, endpoint: Endpoint) -> str:
-        pieces, start = list(self._pieces), self._piece_start
-        if start is None:
-            start = endpoint.start - _PRE_ROLL
-        if start < endpoint.stop:
-            pieces.append(self._transcribe(start, endpoint.stop + _POST_ROLL))
-        return " ".join(piece for piece in pieces if piece)
-
-    def _cut_piece(self) -> None:
-        if self._endpoints.start is None:
-            return
-        start = self._piece_start
-        if start is None:
-            start = self._endpoints.start - _PRE_ROLL
-        now, pause = self._endpoints.frame, self._endpoints.pause_frames
-        likely = self._endpoints.utterance_after(LIKELY_SILENCE_MS)
-        if likely and pause >= _SEGMENT_PAUSE and now - start >= _SEGMENT_MIN:
-            self._pieces = [self._read(likely)]
-        elif now - start >= _SEGMENT_MAX:
-            self._pieces.append(self._transcribe(start, now - pause // 2))
-        else:
-            return
-        self._piece_start = now
-
-    def _transcribe(self, start: int, stop: int) -> str:
-        return self._recogniser.transcribe(
-            self._buffer.cut(start * STEP_SAMPLES, stop * STEP_SAMPLES)
-        )
-
-    def _forget(self) -> None:
-        needed = self._endpoints.frame
-        if self._piece_start is not None:
-            needed = self._piece_start
-        elif self._endpoints.start is not None:
-            needed = self._endpoints.start
-        self._buffer.forget_before((needed - _PRE_ROLL) * STEP_SAMPLES)

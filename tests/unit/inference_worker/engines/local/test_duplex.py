@@ -19,11 +19,12 @@ from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.rules.situation import CAMERA_OFF
 from antiphon.inference_worker.engines.local.sight.watch import Watch
 from antiphon.inference_worker.engines.local.stored_models import bundled_model, check_gguf
-from antiphon.inference_worker.engines.local.transcription import (
+from antiphon.inference_worker.engines.local.speech_input import (
     BARGE_IN_MS,
     SpeechInput,
     endpoint_rules,
 )
+from antiphon.inference_worker.engines.local.stored_models import bundled_model, check_gguf
 from antiphon.inference_worker.engines.types import (
     ContextFull,
     EngineError,

@@ -14,7 +14,7 @@ from antiphon.inference_worker.engines.local.duplex import (
 )
 from antiphon.inference_worker.engines.local.reply import UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import TimedWord, UnitSpeech, Word
-from antiphon.inference_worker.engines.local.transcription import SpeechInput, UnitTranscription
+from antiphon.inference_worker.engines.local.speech_input import SpeechInput, UnitTranscription
 from antiphon.inference_worker.engines.types import PastUnit
 from antiphon.shared_schemas.audio import Samples
 

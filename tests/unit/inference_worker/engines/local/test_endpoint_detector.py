@@ -1,5 +1,5 @@
 from antiphon.inference_worker.engines.common.endpointing import Endpoint, EndpointDetector
-from antiphon.inference_worker.engines.local.transcription import LIKELY_SILENCE_MS, endpoint_rules
+from antiphon.inference_worker.engines.local.speech_input import LIKELY_SILENCE_MS, endpoint_rules
 
 RULES = endpoint_rules(480, 1.0)
 END_FRAMES = 15

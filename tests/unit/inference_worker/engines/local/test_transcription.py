@@ -5,13 +5,12 @@ import numpy as np
 import pytest
 
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
-from antiphon.inference_worker.engines.local.transcription import (
-    Recogniser,
+from antiphon.inference_worker.engines.local.speech_input import (
     SpeechInput,
     UnitTranscription,
     endpoint_rules,
-    transcribe,
 )
+from antiphon.inference_worker.engines.local.transcription import Recogniser, transcribe
 from antiphon.shared_schemas.audio import INPUT_RATE
 from support.synthetic_speech import ITALY, silence, spoken
 
