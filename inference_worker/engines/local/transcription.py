@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from antiphon.inference_worker.engines.common.silero import STEP_SAMPLES, SileroStream
+from antiphon.inference_worker.engines.local.corrections import corrected
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.types import EngineLoadError, ProgressCallback, no_progress
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
@@ -18,9 +19,11 @@ SPEECH_LEVEL = 0.5
 
 _TARGET_PEAK = 0.6
 _MAX_GAIN = 10.0
-_TAIL: Samples = np.zeros(INPUT_RATE // 10, dtype=np.float32)
-"""Silence after the speech. With less than 0.12 s the model does not find the end: "What is the capital
-of Italy, the Italy, the Italy"."""
+_LEAD: Samples = np.zeros(INPUT_RATE // 5, dtype=np.float32)
+_TAIL: Samples = np.zeros(INPUT_RATE * 2 // 5, dtype=np.float32)
+"""Silence around the speech. `bench/hearing.py`: with a tail of 0.1 s alone, 4.5 % of the words of the natural
+voices are wrong, with both 1.9 %."""
+
 _OPTIONS = {
     "vad_threshold": "0",  # the input is already cut to speech
     "return_audio_data": "false",
@@ -46,10 +49,10 @@ class Recogniser:
         """Text of `speech` (16 kHz), empty if no word was recognised."""
         with self._lock:
             transcript = self._transcriber.transcribe_without_streaming(
-                np.concatenate([_normalised(speech), _TAIL]).tolist(), INPUT_RATE
+                np.concatenate([_LEAD, _normalised(speech), _TAIL]).tolist(), INPUT_RATE
             )
         text = " ".join(line.text.strip() for line in transcript.lines).strip()
-        return text if any(character.isalnum() for character in text) else ""
+        return corrected(text) if any(character.isalnum() for character in text) else ""
 
     def close(self) -> None:
         with self._lock:
