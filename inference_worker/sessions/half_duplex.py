@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import structlog
 
 from antiphon.inference_worker.engines.common.endpointing import (
+    Endpoint,
     SpeechEnded,
     SpeechStarted,
     StreamingVAD,
@@ -61,6 +62,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         super().__init__(context, session, recover_half_duplex, past, view, _BACKLOG_CHUNKS)
         self._config = HalfDuplexConfig()
         self._vad = StreamingVAD(self._config.vad)
+        self._patience: tuple[Endpoint, float] | None = None
         self._guard = 0
         self._speaking = False
         self._next_index = 0
@@ -68,7 +70,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
 
     async def _load(self, entry: HalfDuplexPrepareIn) -> int:
         self._config = entry.config
-        self._vad = StreamingVAD(entry.config.vad)
+        self._vad = StreamingVAD(entry.config.vad, longest=self._view.longest_patience)
         voice = reference_voice(entry.ref_audio)
         prepare = self._view.prepare
         return await self._context.engine.call(prepare, entry.system(), entry.config, voice)
@@ -120,7 +122,11 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         samples = samples_from_bytes(chunk.audio, chunk.pcm)
         ignored = min(self._guard, len(samples))
         self._guard -= ignored
-        for event in await self._context.engine.call(self._vad.feed, samples[ignored:]):
+        call = self._context.engine.call
+        events = await call(self._vad.feed, samples[ignored:])
+        if self._view.longest_patience > 1.0 and (ended := await call(self._end_early)):
+            events.append(ended)
+        for event in events:
             speaking = isinstance(event, SpeechStarted)
             if speaking != self._speaking:  # after a recovery the client may already know
                 self._speaking = speaking
@@ -133,6 +139,15 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         if not self._speaking:
             await self._past.advance(position)
         return None
+
+    def _end_early(self) -> SpeechEnded | None:
+        """Ask the engine how long to wait in the silence at the end of the audio. Runs on its thread."""
+        if (paused := self._vad.paused()) is None:
+            return None
+        endpoint, speech = paused
+        if self._patience is None or self._patience[0] != endpoint:
+            self._patience = (endpoint, self._view.patience(speech))
+        return self._vad.end_early(self._patience[1])
 
     async def _greet(
         self, prepared_at: StreamPosition, mailbox: SessionMailbox
@@ -190,6 +205,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
             memo = {**memo, "user": text}
         await self._publish_turn_done(turn, answer, interrupts, memo, failed=failed)
         self._vad.reset()
+        self._patience = None
         return None
 
     async def _publish_turn_done(
