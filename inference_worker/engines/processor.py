@@ -150,6 +150,16 @@ class HalfDuplexView(AnsweringView):
         """
         raise EngineError("the engine does not greet")
 
+    longest_patience = 1.0
+    """The highest result of `patience`; it is not called if this is 1."""
+
+    def patience(self, speech: Samples) -> float:  # noqa: ARG002
+        """How long to wait after `speech` (float32 mono 16 kHz), if the user is silent now.
+
+        A multiple of `vad.min_silence_duration_ms`. Called once in a silence, before `prefill`.
+        """
+        return self.longest_patience
+
     def words_so_far(self, begin: int, speech: Samples) -> str:  # noqa: ARG002
         """The text of an utterance that continues, on engines whose info has `interim_transcripts`.
 

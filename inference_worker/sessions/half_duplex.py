@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import structlog
 
 from antiphon.inference_worker.engines.common.endpointing import (
+    Endpoint,
     SpeechEnded,
     SpeechStarted,
     StreamingVAD,
@@ -62,6 +63,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         super().__init__(context, session, recover_half_duplex, past, view, _BACKLOG_CHUNKS)
         self._config = HalfDuplexConfig()
         self._vad = StreamingVAD(self._config.vad)
+        self._patience: tuple[Endpoint, float] | None = None
         self._guard = 0
         self._speaking = False
         self._words_so_far: Callable[[int, Samples], str] | None = None
@@ -71,7 +73,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
 
     async def _load(self, entry: HalfDuplexPrepareIn) -> int:
         self._config = entry.config
-        self._vad = StreamingVAD(entry.config.vad)
+        self._vad = StreamingVAD(entry.config.vad, longest=self._view.longest_patience)
         self._words_so_far = self._find_recogniser()
         voice = reference_voice(entry.ref_audio)
         prepare = self._view.prepare
@@ -124,7 +126,11 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         samples = samples_from_bytes(chunk.audio, chunk.pcm)
         ignored = min(self._guard, len(samples))
         self._guard -= ignored
-        for event in await self._context.engine.call(self._vad.feed, samples[ignored:]):
+        call = self._context.engine.call
+        events = await call(self._vad.feed, samples[ignored:])
+        if self._view.longest_patience > 1.0 and (ended := await call(self._end_early)):
+            events.append(ended)
+        for event in events:
             speaking = isinstance(event, SpeechStarted)
             if speaking != self._speaking:  # after a recovery the client may already know
                 self._speaking = speaking
@@ -159,6 +165,15 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
             self._said = words
             out = VadOut(input_n=position.n, speaking=True, interim_user_text=words)
             await self._session.publish(out)
+
+    def _end_early(self) -> SpeechEnded | None:
+        """Ask the engine how long to wait in the silence at the end of the audio. Runs on its thread."""
+        if (paused := self._vad.paused()) is None:
+            return None
+        endpoint, speech = paused
+        if self._patience is None or self._patience[0] != endpoint:
+            self._patience = (endpoint, self._view.patience(speech))
+        return self._vad.end_early(self._patience[1])
 
     async def _greet(
         self, prepared_at: StreamPosition, mailbox: SessionMailbox
@@ -217,6 +232,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         await self._publish_turn_done(turn, answer, interrupts, memo, failed=failed)
         self._vad.reset()
         self._words_so_far = self._find_recogniser()
+        self._patience = None
         return None
 
     async def _publish_turn_done(

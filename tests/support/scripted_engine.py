@@ -124,6 +124,8 @@ class ScriptedConversation:
         self.said = ""
         self.silenced = threading.Event()
         self.inputs: list[Samples] = []
+        self.patience = 1.0
+        self.paused: list[Samples] = []
         self.replayed: list[PastTurn] = []
         self.messages: list[ConversationMessage] = []
         self.tokens = TokenCounter()
@@ -168,6 +170,8 @@ class HeldAnswer:
 
 
 class ScriptedHalfDuplexView(HalfDuplexView):
+    """`patience` is what a test sets; the utterances that it was called with are in `paused`."""
+
     def __init__(self, answer: Answer, *, resumes: bool) -> None:
         self.conversation = ScriptedConversation()
         self._answer = answer
@@ -186,6 +190,10 @@ class ScriptedHalfDuplexView(HalfDuplexView):
         self.conversation.calls.append("greet")
         self.conversation.said = said
         return self._answer(self.conversation)
+
+    def patience(self, speech: Samples) -> float:
+        self.conversation.paused.append(speech)
+        return self.conversation.patience
 
     def prefill(self, utterance: Samples) -> None:
         self.conversation.number += 1

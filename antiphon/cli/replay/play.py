@@ -31,6 +31,9 @@ _PIECE_S = _PIECE / INPUT_RATE
 _LEAD_S = 0.7
 """Silence before an utterance, so that voice detection can start, with its padding."""
 
+_LONGEST_PATIENCE = 2
+"""After words in the middle of a sentence, an engine waits so many times the session's silence."""
+
 _ENDED_EARLY = "the session ended before the replay did"
 
 
@@ -76,7 +79,7 @@ async def _play_chat(plan: ChatPlan, options: ReplayOptions) -> list[OutcomePair
 
 async def _play_half_duplex(plan: HalfDuplexPlan, options: ReplayOptions) -> list[OutcomePair]:
     """Speaks each utterance after the answer to the one before."""
-    silence_s = plan.config.vad.min_silence_duration_ms / 1000 + 2 * _PIECE_S
+    silence_s = _LONGEST_PATIENCE * plan.config.vad.min_silence_duration_ms / 1000 + 2 * _PIECE_S
     async with connect_half_duplex(options.url, api_key=options.api_key) as session:
         await session.wait_for_turn(no_worker_s=options.patience_s)
         await session.prepare(plan.system, plan.config, ref_audio=plan.ref_audio)

@@ -19,6 +19,9 @@ window has the higher score, so that silence in one half does not hide a syllabl
 
 WINDOW_MS = WINDOW_SAMPLES * 1000 / INPUT_RATE
 HYSTERESIS = 0.15
+SHORTEST_PAUSE_MS = 192.0
+"""Silence in half duplex after which an utterance may end early."""
+
 MAX_UTTERANCE_S = 60.0
 """A longer utterance is ended at this length, as if the user had paused."""
 
@@ -90,6 +93,8 @@ class EndpointDetector:
 
     def __init__(self, rules: EndpointRules) -> None:
         self._rules = rules
+        self.longest_silence_ms = rules.end_silence_ms
+        """Ends an utterance. `end_silence_ms` of the rules ends speech that is too short for one."""
         self.reset()
 
     def reset(self) -> None:
@@ -112,13 +117,17 @@ class EndpointDetector:
         return self.frame - self._stop if self.start is not None else 0
 
     @property
+    def pause_ms(self) -> float:
+        return self.pause_frames * self._rules.frame_ms
+
+    @property
     def silent_frames(self) -> int:
         """Frames since the last one with speech, or since the start of the stream."""
         return self.frame - self._stop
 
     def utterance_after(self, pause_ms: float) -> Endpoint | None:
         """The utterance that ends here if the current silence, at least `pause_ms` long, continues."""
-        if self.start is None or self.pause_frames * self._rules.frame_ms < pause_ms:
+        if self.start is None or self.pause_ms < pause_ms:
             return None
         return Endpoint(self.start, self._stop, is_utterance=True) if self.is_utterance else None
 
@@ -134,12 +143,22 @@ class EndpointDetector:
             self._stop = self.frame
         self._voiced += probability >= rules.voiced_level
         too_long = (self.frame - self.start) * rules.frame_ms >= rules.max_ms
-        if too_long or self.pause_frames * rules.frame_ms >= rules.end_silence_ms:
-            endpoint = Endpoint(self.start, self._stop, self.is_utterance)
-            self.start, self.is_utterance = None, False
-            return endpoint
+        silence_ms = self.longest_silence_ms if self.is_utterance else rules.end_silence_ms
+        if too_long or self.pause_ms >= silence_ms:
+            return self._end(self.start)
         self.is_utterance = self.voiced_ms >= rules.min_speech_ms
         return None
+
+    def end_after(self, silence_ms: float) -> Endpoint | None:
+        """End the utterance if the current silence has this length."""
+        if self.utterance_after(silence_ms) is None or self.start is None:
+            return None
+        return self._end(self.start)
+
+    def _end(self, start: int) -> Endpoint:
+        endpoint = Endpoint(start, self._stop, self.is_utterance)
+        self.start, self.is_utterance = None, False
+        return endpoint
 
 
 @dataclass(slots=True)
@@ -172,10 +191,20 @@ class StreamingVAD:
     """
 
     def __init__(
-        self, config: VadConfig, probability: Callable[[Samples], float] | None = None
+        self,
+        config: VadConfig,
+        probability: Callable[[Samples], float] | None = None,
+        longest: float = 1.0,
     ) -> None:
-        """`probability` replaces the network; it scores STEP_SAMPLES samples."""
-        self._detector = EndpointDetector(EndpointRules.of(config))
+        """`probability` replaces the network; it scores STEP_SAMPLES samples.
+
+        The silence that ends an utterance is `longest` times that of `config`, and `end_early` may end it
+        before. A silence below SHORTEST_PAUSE_MS is taken as it is.
+        """
+        self._rules = EndpointRules.of(config)
+        self._detector = EndpointDetector(self._rules)
+        if self._rules.end_silence_ms >= SHORTEST_PAUSE_MS:
+            self._detector.longest_silence_ms *= longest
         self._silero = SileroStream()
         self._step = probability or self._silero.step
         self._pad = config.speech_pad_ms * INPUT_RATE // 1000
@@ -207,6 +236,17 @@ class StreamingVAD:
         begin, stop = endpoint.start * WINDOW_SAMPLES, endpoint.stop * WINDOW_SAMPLES
         return begin, self._buffer.cut(begin - self._pad, stop + self._pad)
 
+    def paused(self) -> tuple[Endpoint, Samples] | None:
+        """The utterance that ends if the current silence continues, after SHORTEST_PAUSE_MS; with its audio."""
+        endpoint = self._detector.utterance_after(SHORTEST_PAUSE_MS)
+        return (endpoint, self._audio(endpoint)) if endpoint is not None else None
+
+    def end_early(self, patience: float) -> SpeechEnded | None:
+        """End the utterance if the silence is `patience` times that of the configuration."""
+        silence_ms = max(SHORTEST_PAUSE_MS, self._rules.end_silence_ms * patience)
+        endpoint = self._detector.end_after(silence_ms)
+        return self._utterance(endpoint) if endpoint is not None else None
+
     @property
     def _now(self) -> int:
         return self._detector.frame * WINDOW_SAMPLES
@@ -223,7 +263,10 @@ class StreamingVAD:
 
     def _utterance(self, endpoint: Endpoint) -> SpeechEnded:
         start, stop = endpoint.start * WINDOW_SAMPLES, endpoint.stop * WINDOW_SAMPLES
-        audio = self._buffer.cut(start - self._pad, stop + self._pad).copy()
         speech_ms = round((stop - start) * 1000 / INPUT_RATE)
         silence_ms = round((self._buffer.stop - stop) * 1000 / INPUT_RATE)
-        return SpeechEnded(audio, speech_ms, silence_ms)
+        return SpeechEnded(self._audio(endpoint), speech_ms, silence_ms)
+
+    def _audio(self, endpoint: Endpoint) -> Samples:
+        start, stop = endpoint.start * WINDOW_SAMPLES, endpoint.stop * WINDOW_SAMPLES
+        return self._buffer.cut(start - self._pad, stop + self._pad).copy()

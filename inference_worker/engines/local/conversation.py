@@ -9,6 +9,7 @@ from concurrent.futures import Future
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import words_of
+from antiphon.inference_worker.engines.local.completeness import patience
 from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessage, turn_tokens
 from antiphon.inference_worker.engines.local.guard import AnswerGuard
 from antiphon.inference_worker.engines.local.models import (
@@ -87,6 +88,18 @@ class Conversation:
             self.retract()
         self._expected = ""
         self.dialogue.add_user_text(text)
+
+    def patience(self, text: str) -> float:
+        """By which factor to wait longer than usual after `text`, which the user has probably said."""
+        if text != self._expected:
+            self.retract()  # the model answers one request of a session at a time
+        self._make_room(text)
+        dialogue, slot = self.dialogue, self._slot
+        return patience(
+            text,
+            lambda said: slot.end_probability(dialogue.messages(expected=said)),
+            answered=self._answer_by_rule(dialogue.messages(expected=text)) is not None,
+        )
 
     def begin_reply(self) -> None:
         """Make a reply if the user's last words need one."""
@@ -184,7 +197,7 @@ class Conversation:
     def _begin(
         self, rest: UnfinishedReply | None = None, expected: str = "", *, begun: bool = False
     ) -> None:
-        self.dialogue.trim(self._prompt_limit - (turn_tokens(expected) if expected else 0.0))
+        self._make_room(expected)
         prefix = "".join(f" {word.text}" for word in rest.words) if rest else ""
         options = self._slot.options
         messages = self.dialogue.messages(prefix, expected)
@@ -215,6 +228,9 @@ class Conversation:
             return self._knowledge.answer(messages)
         blind = STILL_LOOKING if view.is_behind else None
         return self._knowledge.answer(messages, view.scene, view.news, blind)
+
+    def _make_room(self, expected: str) -> None:
+        self.dialogue.trim(self._prompt_limit - (turn_tokens(expected) if expected else 0.0))
 
     def _drop_if_wordless(self, reply: Reply) -> None:
         if reply.queue.exhausted:

@@ -109,7 +109,8 @@ class LocalDuplexView(DuplexView):
         conversation, speech_input = self._prepared()
         conversation.see(tuple(frames))
         unit = _Unit(time.perf_counter(), len(audio) / INPUT_RATE)
-        transcription = speech_input.feed(audio)
+        patience = None if conversation.speaking else conversation.patience
+        transcription = speech_input.feed(audio, patience)
         self._react(conversation, speech_input, transcription, unit)
         if self._config.interim_transcripts:
             unit.said_so_far = ""

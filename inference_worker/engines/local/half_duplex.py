@@ -6,11 +6,14 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from antiphon.inference_worker.engines.local.answer import (
     FixedText,
     LocalAnswer,
     LocalAnsweringView,
 )
+from antiphon.inference_worker.engines.local.completeness import NORMAL, patience
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
 from antiphon.inference_worker.engines.local.interim import InterimText
 from antiphon.inference_worker.engines.local.models import LocalSlot
@@ -21,7 +24,7 @@ from antiphon.inference_worker.engines.local.sight.scene import Scene
 from antiphon.inference_worker.engines.local.transcription import transcribe
 from antiphon.inference_worker.engines.processor import HalfDuplexView
 from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn, UnsupportedContent
-from antiphon.shared_schemas.audio import Samples
+from antiphon.shared_schemas.audio import SILENCE, Samples
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.content import AudioPart, ConversationMessage, ImagePart, TextPart
 
@@ -39,6 +42,8 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
     Reference voices are ignored: no voice is cloned. A turn's memo contains `user`, its transcript.
     """
 
+    longest_patience = 2.0
+
     def __init__(self, slot: LocalSlot) -> None:
         super().__init__(slot)
         self._says_faults = True
@@ -48,6 +53,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         self._before: Dialogue | None = None
         self._transcript = ""
         self._interim: InterimText | None = None
+        self._heard: tuple[Samples, str] = (SILENCE, "")
         self._context_tokens = 0
 
     def prepare(
@@ -89,11 +95,31 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             self._interim = InterimText(self._slot.models.recogniser, self._slot.pool)
         return self._interim.read(begin, speech, _INTERIM_PATIENCE_S)
 
+    def patience(self, speech: Samples) -> float:
+        """By the completeness of what the recogniser hears."""
+        text = self._hear(speech)
+        if not text:
+            return NORMAL
+        dialogue, slot = self._prepared_dialogue(), self._slot
+        factor = patience(
+            text,
+            lambda said: slot.end_probability(dialogue.messages(expected=said)),
+            answered=self._knowledge.answer(dialogue.messages(expected=text)) is not None,
+        )
+        return min(factor, self.longest_patience)
+
+    def _hear(self, speech: Samples) -> str:
+        """The text of `speech`. That of the same speech is known from `patience`."""
+        if not np.array_equal(self._heard[0], speech):
+            recogniser = self._slot.models.recogniser
+            self._heard = (speech, transcribe(recogniser, speech, self._stopped.is_set))
+        return self._heard[1]
+
     def prefill(self, utterance: Samples) -> None:
         """Transcribe the utterance. One without words is ignored and gets no answer."""
         dialogue = self._prepared_dialogue()
         self._before, self._interim = copy.deepcopy(dialogue), None
-        self._transcript = transcribe(self._slot.models.recogniser, utterance, self._stopped.is_set)
+        self._transcript = self._hear(utterance)
         if self._transcript:
             dialogue.add_user_text(self._transcript)
 

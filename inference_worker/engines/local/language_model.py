@@ -139,6 +139,19 @@ class LanguageModel(ABC):
         Raises ContextFull if the messages do not fit.
         """
 
+    def end_probability(
+        self,
+        messages: Sequence[LlmMessage],  # noqa: ARG002
+        slot: int,  # noqa: ARG002
+        counter: TokenCounter | None = None,  # noqa: ARG002
+        tools: Sequence[dict[str, Any]] = (),  # noqa: ARG002
+    ) -> float | None:
+        """How probable it is that the text of the last message, the user's, ends there.
+
+        None if the model cannot tell at the price of reading it.
+        """
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Free the model."""

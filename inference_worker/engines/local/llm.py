@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 import secrets
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.local.dependencies import import_library
@@ -30,6 +36,10 @@ capital of" of the answer before: 1 of 4 such answers was right instead of 4. It
 """
 
 _SILENT = -1
+
+_LIKELY_TOKENS = 40
+_ENDS_TEXT = re.compile(r"$|\n|\s*[.?!]")
+"""Of tokens: the end token, whose text is empty, a new line, and the end of a sentence."""
 
 _TOP_K = 20
 """Of answers, unless the client gives it; the same as the default of full-duplex sessions."""
@@ -93,9 +103,11 @@ class LocalLanguageModel(LanguageModel):
 
     def __init__(self, path: Path, slots: int, context_tokens: int, threads: int) -> None:
         library = import_library("xllamacpp")
+        # The library always opens a port on the loopback interface; a random key keeps others out.
+        self._key = secrets.token_urlsafe(32)
         try:
             self._server: Any = library.Server(
-                _parameters(library, path, slots, context_tokens, threads)
+                _parameters(library, path, slots, context_tokens, threads, self._key)
             )
         except RuntimeError as error:
             raise EngineLoadError(f"{path} does not load as a GGUF model: {error}") from error
@@ -161,6 +173,48 @@ class LocalLanguageModel(LanguageModel):
             counter.add(input_text=_new_tokens(answer["timings"]))
         return int(answer["usage"]["prompt_tokens"])
 
+    def end_probability(
+        self,
+        messages: Sequence[LlmMessage],
+        slot: int,
+        counter: TokenCounter | None = None,
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> float | None:
+        """Costs one token more than to read `messages`, which the slot then has in its context."""
+        prompt, text = self._prompt(messages, tools), str(messages[-1]["content"])
+        place = prompt.rfind(text)
+        if not text or place < 0:  # the template has changed the text
+            return None
+        request = {
+            "prompt": prompt[: place + len(text)],
+            "id_slot": slot,
+            "n_predict": 1,
+            "temperature": 0.0,
+            "n_probs": _LIKELY_TOKENS,
+            "logprobs": _LIKELY_TOKENS,
+        }
+        answer = self._server.handle_completions(request)
+        _raise_refusal(answer)
+        if counter is not None:
+            counter.add(input_text=_new_tokens(answer["timings"]))
+        (choice,) = answer["choices"]
+        return sum(
+            math.exp(token["logprob"])
+            for token in choice["logprobs"]["content"][0]["top_logprobs"]
+            if token["id"] == self._end_token or _ENDS_TEXT.match(token["token"])
+        )
+
+    def _prompt(self, messages: Sequence[LlmMessage], tools: Sequence[dict[str, Any]]) -> str:
+        """`messages` in the model's template, which the library fills in only over HTTP."""
+        connection = HTTPConnection(urlsplit(self._server.listening_address).netloc)
+        with closing(connection):
+            body = orjson.dumps({"messages": list(messages), **({"tools": tools} if tools else {})})
+            headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
+            connection.request("POST", "/apply-template", body, headers)
+            answer = orjson.loads(connection.getresponse().read())
+        _raise_refusal(answer)
+        return str(answer["prompt"])
+
     def _find_tools(self) -> bool:
         """Whether tools make a prompt longer."""
         question = [{"role": "user", "content": "Hello."}]
@@ -201,7 +255,9 @@ def sampling(config: DuplexConfig | GenerationConfig, end_token: int | None) -> 
     return fields
 
 
-def _parameters(library: Any, path: Path, slots: int, context_tokens: int, threads: int) -> Any:
+def _parameters(
+    library: Any, path: Path, slots: int, context_tokens: int, threads: int, key: str
+) -> Any:
     parameters = library.CommonParams()
     parameters.model.path = str(path)
     parameters.n_parallel = slots
@@ -210,8 +266,7 @@ def _parameters(library: Any, path: Path, slots: int, context_tokens: int, threa
     parameters.cpuparams_batch.n_threads = threads
     parameters.verbosity = _SILENT
     parameters.cache_ram_mib = 0
-    # The library always opens a port on the loopback interface; a random key keeps others out.
-    parameters.api_keys = [secrets.token_urlsafe(32)]
+    parameters.api_keys = [key]
     parameters.ui = False
     parameters.endpoint_slots = False
     parameters.n_threads_http = 1

@@ -153,6 +153,15 @@ class LocalSlot:
         offered = self.options.offers_rules and llm.knows_tools and not llm.refuses_rules
         return RULE_TOOLS if offered else ()
 
+    def end_probability(self, messages: Sequence[LlmMessage]) -> float | None:
+        """How probable it is that the user's turn ends with `messages`; None if that is not known."""
+        try:
+            return self.models.llm.end_probability(
+                messages, self.number, self.tokens, self._rule_tools
+            )
+        except ContextFull:
+            return None  # the answer makes room, or says so
+
     def read_prompt(self, messages: Sequence[LlmMessage], room: int) -> int:
         """Length of a system prompt. Raises ContextFull unless the user's next utterance fits too."""
         tokens = self.read(messages, reuse_cache=False)

@@ -23,7 +23,8 @@ class LocalOptions(BaseModel):
 
     `voice` is the default voice: an id that `/api/capabilities` lists, or a voice of eSpeak NG such
     as `de`. `context_tokens` is per session. `end_silence_ms` is the silence that ends an utterance if
-    `listen_prob_scale` is 1. A reply stops at the first sentence end after `reply_words` words.
+    `listen_prob_scale` is 1. After a whole sentence the engine waits half as long, in the middle of one three
+    times. A reply stops at the first sentence end after `reply_words` words.
     `llm_url`, `llm_model` and `llm_key_file` have settings of their own. `llm_sees`: the model behind
     them takes pictures. `llm_timeout_s` limits the time to its first token, and between two. With
     `llm_url`, `context_tokens` is 8192 and `reply_words` 60 unless they are set.

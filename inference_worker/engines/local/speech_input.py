@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from antiphon.inference_worker.engines.common.endpointing import (
     EndpointRules,
 )
 from antiphon.inference_worker.engines.common.silero import STEP_MS, STEP_SAMPLES, SpeechDetector
+from antiphon.inference_worker.engines.local.completeness import LATEST, NORMAL
 from antiphon.inference_worker.engines.local.interim import InterimText
 from antiphon.inference_worker.engines.local.transcription import SPEECH_LEVEL, Recogniser
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
@@ -78,7 +80,7 @@ _PRE_ROLL = 6
 """Frames to keep before the first voiced one: the detector is late for soft consonants."""
 
 _POST_ROLL = 1
-"""More silence than this on either side makes the recogniser worse."""
+"""Frames to keep after the last voiced one. The recogniser adds silence to both ends."""
 
 _SEGMENT_PAUSE = 6
 _SEGMENT_MIN = round(5_000 / STEP_MS)
@@ -124,16 +126,26 @@ class SpeechInput:
         self._recogniser = recogniser
         self._detector = SpeechDetector()
         self._endpoints = EndpointDetector(rules)
+        self._end_silence_ms = rules.end_silence_ms
         self._buffer = AudioBuffer()
         self._fed_samples = 0
         self._pieces: list[str] = []
         self._piece_start: int | None = None
         self._last_read: tuple[Endpoint, str] | None = None
+        self._patience: tuple[Endpoint, float] | None = None
         self._clear_frames = 0
         self._interim = InterimText(recogniser, pool)
 
-    def feed(self, audio: Samples) -> UnitTranscription:
-        """Add `audio` (16 kHz, any length)."""
+    def feed(
+        self, audio: Samples, patience: Callable[[str], float] | None = None
+    ) -> UnitTranscription:
+        """Add `audio` (16 kHz, any length).
+
+        `patience` says by which factor the silence after a text must be longer than usual, at most
+        LATEST. It is asked once per silence, at the end of `audio`: nothing can be answered before.
+        """
+        longest = LATEST if patience else NORMAL
+        self._endpoints.longest_silence_ms = self._end_silence_ms * longest
         self._buffer.append(audio)
         texts: list[str] = []
         until, voiced_ms, clear_ms = 0, 0.0, 0.0
@@ -150,6 +162,9 @@ class SpeechInput:
                 until = self._endpoints.frame * STEP_SAMPLES - self._fed_samples
             if not in_speech:
                 self._clear_frames = 0
+        if patience and (text := self._end_early(patience)):
+            texts.append(text)
+            until = self._endpoints.frame * STEP_SAMPLES - self._fed_samples
         self._fed_samples += len(audio)
         self._forget()
         talking_ms = self._endpoints.voiced_ms
@@ -162,12 +177,15 @@ class SpeechInput:
         return self._endpoints.silent_frames * STEP_MS + unread * 1000 / INPUT_RATE
 
     def likely_utterance(self) -> str:
-        """The text of the utterance that ends if the silence continues; empty during speech.
+        """The text of the utterance that ends if the silence continues.
 
-        The transcription is reused if the utterance really ends there.
+        Empty during speech, and in the middle of a sentence. The transcription is reused if the utterance
+        really ends there.
         """
         endpoint = self._endpoints.utterance_after(LIKELY_SILENCE_MS)
-        return self._read(endpoint) if endpoint is not None else ""
+        if endpoint is None or (self._patience == (endpoint, LATEST)):
+            return ""
+        return self._read(endpoint)
 
     def words_so_far(self, patience_s: float = 0.0) -> str:
         """What the user has said of the utterance that continues; empty if none does.
@@ -178,6 +196,24 @@ class SpeechInput:
         if endpoint is None:
             return ""
         return self._after_pieces(self._interim.read(*self._open_speech(endpoint), patience_s))
+
+    def _end_early(self, patience: Callable[[str], float]) -> str:
+        """The text of an utterance after which the user has been silent long enough; empty for none."""
+        likely = self._endpoints.utterance_after(LIKELY_SILENCE_MS)
+        if likely is None:
+            return ""
+        if self._patience is None or self._patience[0] != likely:
+            clear_ms = self._clear_frames * STEP_MS
+            said = UnitTranscription(
+                self._read(likely), 0, self._endpoints.voiced_ms, clear_ms, 0.0
+            )
+            counts = said.text and not said.is_noise
+            self._patience = (likely, patience(said.text) if counts else NORMAL)
+        silence_ms = max(END_SILENCE_FLOOR_MS, self._end_silence_ms * self._patience[1])
+        if self._endpoints.end_after(silence_ms) is None:
+            return ""
+        self._clear_frames = 0
+        return self._utterance(likely)
 
     def _utterance(self, endpoint: Endpoint) -> str:
         """The text of the utterance that ended; empty for noise or unintelligible words."""
@@ -210,10 +246,12 @@ class SpeechInput:
     def _cut_piece(self) -> None:
         if self._endpoints.start is None:
             return
+        now, pause = self._endpoints.frame, self._endpoints.pause_frames
         start = self._piece_start
         if start is None:
             start = self._endpoints.start - _PRE_ROLL
-        now, pause = self._endpoints.frame, self._endpoints.pause_frames
+        elif now - pause <= start:  # the pause before the piece continues
+            start = self._piece_start = max(start, now - _PRE_ROLL)
         likely = self._endpoints.utterance_after(LIKELY_SILENCE_MS)
         if likely and pause >= _SEGMENT_PAUSE and now - start >= _SEGMENT_MIN:
             self._pieces = [self._read(likely)]

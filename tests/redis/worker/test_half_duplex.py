@@ -39,7 +39,13 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 from support.control_plane import join
-from support.scripted_engine import HeldAnswer, ScriptedConversation, piece, two_pieces
+from support.scripted_engine import (
+    HeldAnswer,
+    ScriptedConversation,
+    ScriptedHalfDuplexView,
+    piece,
+    two_pieces,
+)
 from support.stack import until
 from support.synthetic_speech import ITALY, silence, spoken
 from support.worker_harness import (
@@ -150,6 +156,33 @@ async def test_the_first_half_second_is_ignored(open_session: OpenSession) -> No
         entries = await turn(client, np.concatenate([loud, silence(1.2), QUESTION]))
         assert types_of(entries) == ONE_TURN
         assert len(worker.conversation.inputs) == 1
+
+
+@pytest.mark.parametrize(("patience", "pause_s", "utterances"), [(0.5, 0.6, 2), (2.0, 1.0, 1)])
+async def test_the_engine_decides_how_long_a_silence_ends_the_utterance(
+    open_session: OpenSession,
+    monkeypatch: pytest.MonkeyPatch,
+    patience: float,
+    pause_s: float,
+    utterances: int,
+) -> None:
+    monkeypatch.setattr(ScriptedHalfDuplexView, "longest_patience", 2.0)
+    async with open_session() as (worker, client):
+        await prepared(client)
+        conversation = worker.conversation
+        conversation.patience = patience
+        if utterances == 2:
+            await turn(client, np.concatenate([spoken(ITALY, lead_s=0.6), silence(pause_s)]))
+            await turn(client, np.concatenate([spoken(ITALY, lead_s=0.6), silence(pause_s)]))
+        else:
+            half = spoken(ITALY, lead_s=0.0)
+            await turn(
+                client,
+                np.concatenate([silence(0.6), half, silence(pause_s), half, silence(2.1)]),
+            )
+            assert len(conversation.inputs[0]) > 2 * len(half)
+        assert len(conversation.inputs) == utterances
+        assert len(conversation.paused) == 2  # once in each silence
 
 
 async def test_audio_sent_during_the_answer_is_ignored(

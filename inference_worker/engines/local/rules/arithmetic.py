@@ -12,15 +12,6 @@ from antiphon.inference_worker.engines.local.rules.numbers import is_rounded, sa
 _MOST_BITS = 4096
 """Of a result; a longer one takes long to calculate and helps nobody."""
 
-_HOMOPHONES = (
-    (re.compile(r"\b(plus|minus|times)(?=(?:to|too|two|for|four|one|won)\b)"), r"\1 "),
-    (re.compile(r"\b(?:to|too)(?= (?:plus|minus|times|divided|multiplied)\b)"), "2"),
-    (re.compile(r"\bfor(?= (?:plus|minus|times|divided|multiplied)\b)"), "4"),
-    (re.compile(r"(?<=plus )(?:to|too)\b|(?<=minus )(?:to|too)\b|(?<=times )(?:to|too)\b"), "2"),
-    (re.compile(r"(?<=plus )for\b|(?<=minus )for\b|(?<=times )for\b"), "4"),
-)
-"""What the recogniser writes for numbers beside an operator."""
-
 _N = r"(\d+(?:\.\d+)?)"
 
 
@@ -111,8 +102,6 @@ def answer_sum(text: str) -> str | None:
     if prime := _PRIME.fullmatch(text):
         return _primality(int(prime[1]))
     text = re.sub(r"[$€£]|(?<=\d)\s+(?:dollars?|euros?|cents?)\b", "", text)
-    for heard, meant in _HOMOPHONES:
-        text = heard.sub(meant, text)
     wants_remainder = bool(_REMAINDER.search(text))
     text = _PREFIX.sub("", _REMAINDER.sub(" ", text).strip())
     text = re.sub(r"\bis (?=divided|multiplied)", "", text)

@@ -105,6 +105,35 @@ def test_every_announcement_has_one_end_and_spans_never_overlap(probabilities: l
         assert one.start < one.stop <= next_one.start
 
 
+def test_an_utterance_ends_early_if_the_silence_is_long_enough() -> None:
+    vad = StreamingVAD(CONFIG, reading, longest=2.0)
+    vad.feed(level([0.1] * 3 + [0.9] * 4 + [0.1] * 2))
+    assert vad.paused() is None
+    assert vad.feed(level([0.1] * 8)) == []
+    paused = vad.paused()
+    assert paused is not None
+    assert vad.end_early(1.0) is None
+    ended = vad.end_early(0.5)
+    assert ended is not None
+    assert np.array_equal(ended.audio, paused[1])
+    assert (ended.speech_ms, ended.silence_ms) == (256, 640)
+    assert vad.paused() is None
+    assert vad.end_early(0.5) is None
+
+
+def test_an_utterance_ends_at_the_longest_silence_in_any_case() -> None:
+    speech, silence = [0.9] * 4, [0.1] * (2 * END)
+    vad = StreamingVAD(CONFIG, reading, longest=2.0)
+    assert [type(event) for event in vad.feed(level(speech + silence[:-2]))] == [SpeechStarted]
+    assert [type(event) for event in vad.feed(level(silence[-2:]))] == [SpeechEnded]
+
+
+def test_a_very_short_silence_of_the_client_is_kept() -> None:
+    config = VadConfig(min_silence_duration_ms=64)
+    events = StreamingVAD(config, reading, longest=2.0).feed(level([0.9] * 4 + [0.1] * 2))
+    assert [type(event) for event in events] == [SpeechStarted, SpeechEnded]
+
+
 def test_the_utterance_holds_the_speech_and_its_padding() -> None:
     audio = level([0.1] * 3 + [0.9] * 4 + [0.1] * END)
     started, ended = detector().feed(audio)

@@ -399,9 +399,41 @@ def test_an_answer_to_half_a_question_is_not_spoken(view: LocalDuplexView) -> No
 
 def test_nothing_is_spoken_before_the_silence_that_ends_an_utterance(view: LocalDuplexView) -> None:
     run_units(view, ending_in_its_unit(JAPAN, 0.1))
-    pauses = [run_unit(view, silence(0.1)) for _ in range(3)]
+    pause = run_unit(view, silence(0.1))
     assert reply_of(view) is not None
-    assert all(result.is_listen for result in pauses)
+    assert pause.is_listen
+
+
+@pytest.mark.parametrize("unit_s", [1.0, 0.2])
+def test_a_pause_within_a_sentence_is_not_answered(view: LocalDuplexView, unit_s: float) -> None:
+    parts = [
+        spoken("What do you know about"),
+        silence(1.1),
+        spoken("the capital of Japan?", lead_s=0),
+    ]
+    units = units_of(np.concatenate(parts), round(unit_s * INPUT_RATE))
+    results = [*run_units(view, units[:-1]), *listen(view, silence(unit_s))]
+    assert all(result.is_listen for result in results[: len(units) - 1])
+    (said,) = [result.memo["user"] for result in results if "user" in result.memo]
+    assert said.startswith("What do you know about")
+    assert "Japan" in said
+    assert turns(view) == [("user", said), ("assistant", text_of(results))]
+
+
+def test_a_sentence_that_is_never_completed_is_answered(view: LocalDuplexView) -> None:
+    run_units(view, ending_in_its_unit("What do you know about", 0.5))
+    first, second = run_units(view, [silence(0.6), silence(0.4)])
+    assert first.is_listen
+    assert "user" in second.memo
+    assert not second.is_listen
+
+
+@pytest.mark.parametrize("pause_s", [0.1, 0.4])
+def test_a_whole_question_is_answered_after_a_shorter_silence(
+    view: LocalDuplexView, pause_s: float
+) -> None:
+    last = run_units(view, ending_in_its_unit(JAPAN, pause_s))[-1]
+    assert last.is_listen == (pause_s < 0.24)
 
 
 def test_an_expected_answer_does_not_know_the_unplayed_part(view: LocalDuplexView) -> None:

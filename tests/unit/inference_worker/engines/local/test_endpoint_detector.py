@@ -82,6 +82,26 @@ def test_no_end_is_likely_after_a_noise_or_during_speech() -> None:
     assert likely_end(detector) is None
 
 
+def test_an_utterance_ends_on_request_and_at_the_longest_silence_in_any_case() -> None:
+    detector = EndpointDetector(RULES)
+    detector.longest_silence_ms = 3 * RULES.end_silence_ms
+    feed(detector, 0.9, 20)
+    assert feed(detector, 0.0, END_FRAMES) == []
+    assert detector.end_after((END_FRAMES + 1) * RULES.frame_ms) is None
+    assert detector.end_after(END_FRAMES * RULES.frame_ms) == Endpoint(0, 20, is_utterance=True)
+    assert detector.end_after(0.0) is None
+    feed(detector, 0.9, 20)
+    assert feed(detector, 0.0, 3 * END_FRAMES - 1) == []
+    assert feed(detector, 0.0, 1) == [Endpoint(35, 55, is_utterance=True)]
+
+
+def test_a_short_noise_ends_at_the_usual_silence() -> None:
+    detector = EndpointDetector(RULES)
+    detector.longest_silence_ms = 3 * RULES.end_silence_ms
+    feed(detector, 0.9, MIN_FRAMES - 1)
+    assert len(feed(detector, 0.0, END_FRAMES)) == 1
+
+
 def test_listen_prob_scale_makes_it_eager_or_reluctant() -> None:
     eager, cautious = endpoint_rules(480, 0.5), endpoint_rules(480, 2.0)
     assert eager.end_silence_ms == 240.0

@@ -83,6 +83,13 @@ def test_two_spoken_turns_of_which_the_second_needs_the_first(view: LocalHalfDup
         assert sum(delta.n_tokens for delta in deltas) >= len(text_of(deltas).split())
 
 
+def test_the_wait_depends_on_what_was_said(view: LocalHalfDuplexView) -> None:
+    whole, half = spoken(ITALY), spoken("What do you know about")
+    assert view.patience(whole) < 1.0 < view.patience(half) <= view.longest_patience
+    assert view.patience(silence(0.5)) == 1.0
+    assert view._prepared_dialogue().messages()[1:] == []
+
+
 GREETING = "Good morning and welcome! How can I help you with your questions?"
 
 

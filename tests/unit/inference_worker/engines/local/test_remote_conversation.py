@@ -66,8 +66,7 @@ class LlamaServer:
 
     def __init__(self) -> None:
         library = import_library("xllamacpp")
-        parameters = llm._parameters(library, bundled_model(), 1, 1024, 1)
-        parameters.api_keys = [KEY]
+        parameters = llm._parameters(library, bundled_model(), 1, 1024, 1, KEY)
         parameters.endpoint_metrics = True
         self._server: Any = library.Server(parameters)
         self.url = f"{self._server.listening_address}/v1"

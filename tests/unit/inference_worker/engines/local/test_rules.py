@@ -25,7 +25,6 @@ SUMS = {
     "What is seventeen times twenty-three?": "17 times 23 is 391.",
     "what is 12 * 4": "12 times 4 is 48.",
     "What, in seventeen times twenty three": "17 times 23 is 391.",
-    "What is too plustoo?": "2 plus 2 is 4.",
     "two plus two": "2 plus 2 is 4.",
     "what's 15% of 80": "15 percent of 80 is 12.",
     "How much is fifteen percent of eighty?": "15 percent of 80 is 12.",
