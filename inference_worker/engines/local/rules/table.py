@@ -291,9 +291,10 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      rf" have|what is in|show me|do you know)(?: any)? (?:the |some )?)?(?:latest |today's |todays "
      rf"|current |recent |breaking |newest |local |world )*(?:news|headlines)(?: headlines)?(?: from [\w"
      rf" ]+| about [\w ]+)?{_PLACE_TIME}"
-     rf"|what (?:is|has|just)? ?(?:happened|happening|going on|new)(?: in the (?:world|news)| around the"
+     rf"|what (?:is|has|just)? ?(?:happening|going on|new)(?: in the (?:world|news)| around the"
      rf" world)?(?: (?:today|yesterday|now|right now|this week|lately|recently))*(?: in the world)?|what"
-     rf" is trending",
+     rf" (?:has |just )*happened(?: in the (?:world|news)| around the world| today| yesterday| this week"
+     rf"| lately| recently)+|what is trending",
      _fixed(f"{_NO_INTERNET} the news.")),
     (r"what (?:does|do|did|would|will) .+ cost(?: [\w ]+)?|(?:what|how) (?:is|are|was|did|will|much is"
      r"|much are|high is) .*\b(?:stocks?|stock market|share"
