@@ -172,7 +172,8 @@ export class DuplexSession extends VoiceSession<
   forceListen(): void {
     if (this.state.value.phase !== "active") return;
     this.#sender?.forceListen();
-    this.#silence();
+    this.#voice?.interrupt();
+    this.#showLines();
   }
 
   /** Uses another camera or file from the next chunk on. */
@@ -325,18 +326,14 @@ export class DuplexSession extends VoiceSession<
   /** Stops chunks and playback. */
   #fallSilent(): void {
     if (this.#sender) this.#sender.open = false;
-    this.#silence();
+    this.#voice?.silence();
+    this.#showLines();
   }
 
   /** Reports how much of an answer was played, so that the model keeps only that in its context. */
   #acknowledgePlayback(): void {
     const played_ms = Math.round(this.audio?.player.stats.turnPlayedMs ?? 0);
     this.client.send({ type: "playback_ack", played_ms });
-  }
-
-  #silence(): void {
-    this.#voice?.silence();
-    this.#showLines();
   }
 
   #showLines(): void {
@@ -347,7 +344,7 @@ export class DuplexSession extends VoiceSession<
     change: Pick<Partial<DuplexSessionState["metrics"]>, "unit" | "units"> = {},
   ): void {
     if (!this.audio || !this.#voice) return;
-    const measured = collectMetrics(this.audio, this.#voice.responses, this.#sender?.count ?? 0);
+    const measured = collectMetrics(this.audio, this.#voice, this.#sender?.count ?? 0);
     this.patch({ metrics: { ...this.state.value.metrics, ...measured, ...change } });
   }
 

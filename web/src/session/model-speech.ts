@@ -74,6 +74,8 @@ export class ModelSpeech {
   readonly #held = new HeldTurn<Result>();
   readonly #transcript = new Transcript();
   readonly #responses = new ResponseTimes();
+  readonly #interruptions: (number | null)[] = [];
+  #stopMs: number | null = null;
 
   constructor(audio: AudioEngine, options: ModelSpeechOptions) {
     this.#audio = audio;
@@ -108,27 +110,49 @@ export class ModelSpeech {
     return this.#responses;
   }
 
+  /**
+   * Each interruption: the time from the user's first sound to the model's silence, ms. Null if the user
+   * pressed a button, or if the model was between two sounds.
+   */
+  get interruptions(): readonly (number | null)[] {
+    return this.#interruptions;
+  }
+
   unit(result: Result): void {
     const begins = !this.#gate.inTurn;
     const verdict = this.#gate.unit(result);
     this.#transcript.add("user", result.user_text ?? ""); // the text arrives at the end of an utterance
-    if (verdict === "flush") this.#cut();
+    if (verdict === "flush") {
+      this.#interruptions.push(this.#audio.userVoiceMs || null);
+      this.#cut();
+    }
     if (verdict === "play") this.#playOrKeep(result, begins);
     else if (result.end_of_turn) this.#endTurn();
   }
 
   /** Silence until `resume`. What arrives waits. */
   pause(): void {
-    this.#audio.player.pause();
+    const { player, userVoiceMs } = this.#audio;
+    const wasHeard = player.stats.playing;
+    const silentInMs = player.pause();
+    this.#stopMs = wasHeard ? userVoiceMs + silentInMs : null;
   }
 
   /** Continues where the speech paused. */
   resume(): void {
+    this.#stopMs = null;
     this.#audio.player.resume();
   }
 
-  /** Interrupts the current speech. */
+  /** The user interrupts the current speech, if there is any. */
+  interrupt(): void {
+    if (this.speaks) this.#interruptions.push(this.#stopMs);
+    this.silence();
+  }
+
+  /** Drops the rest of the current speech. */
   silence(): void {
+    this.#stopMs = null;
     this.#gate.interrupt();
     this.#cut();
   }
@@ -208,8 +232,11 @@ export class ResponseTimes {
   }
 
   get median(): number | null {
-    const sorted = this.#times.toSorted((a, b) => a - b);
-    return sorted[Math.floor(sorted.length / 2)] ?? null;
+    return median(this.#times);
+  }
+
+  get longest(): number | null {
+    return this.#times.length > 0 ? Math.max(...this.#times) : null;
   }
 
   /** `audioAt`: start of the model's audio. `userAt`: end of the user's speech. */
@@ -217,6 +244,12 @@ export class ResponseTimes {
     const ms = audioAt - userAt;
     if (ms > 0 && ms < SLOWEST_MS) this.#times.push(ms);
   }
+}
+
+/** Of an even number of values, the larger one of the two in the middle. Null if there are none. */
+export function median(values: readonly number[]): number | null {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? null;
 }
 
 const LONGEST_MS = 4000; // a person stops by then; a television in the room does not
