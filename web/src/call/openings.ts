@@ -33,9 +33,9 @@ const en = {
   },
   story: {
     title: "Tell me a story",
-    prompt: "You are a storyteller. You tell the story of a little robot in a lighthouse.",
+    prompt: "You are a storyteller. Go on with the story, and follow the listener's wishes.",
     greeting:
-      "Once upon a time, a little robot lived in a lighthouse by the sea. Every night it shone its lamp for the ships. But one night the lamp went dark, and a ship was near. What should happen next?",
+      "Once upon a time, a little robot lived in a lighthouse by the sea. Every night it shone its lamp for the ships. But one night the lamp went dark. What should happen next?",
   },
 };
 
