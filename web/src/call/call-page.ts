@@ -38,7 +38,7 @@ import {
   toggleVideoWindow,
   usesSmallWindow,
 } from "./controls.ts";
-import { type OpeningName, openingTexts } from "./openings.ts";
+import type { OpeningName } from "./openings.ts";
 import { callPanel } from "./panel.ts";
 import { SmallWindow } from "./small-window.ts";
 import { callStage, smallStage } from "./stage.ts";
@@ -205,7 +205,10 @@ export class CallPage extends BaseElement {
   async #input(opening: OpeningName | null): Promise<CallInput> {
     await readyToCall(this.#call.kind, this.#settings);
     const values = this.#settings.value;
-    if (opening) return { values: { ...values, ...openingTexts(opening) }, file: null };
+    if (opening) {
+      const { openingTexts } = await import("./opening-texts.ts");
+      return { values: { ...values, ...openingTexts(opening) }, file: null };
+    }
     const file = this.source === "file" && this.file ? await MediaFile.open(this.file) : null;
     return { values, file };
   }
