@@ -60,6 +60,8 @@ class DuplexConfig(_Options):
     max_slice_nums: int = Field(default=1, ge=1, le=9)
     greeting: Greeting = ""
     """What the model says before the user speaks. Empty: it waits for the user."""
+    end_on_goodbye: bool = False
+    """Mark the result in which the answer to a goodbye ends, so that the client can hang up."""
     record: bool = True
 
 

@@ -18,7 +18,8 @@ class UnitResult:
     Durations are milliseconds. `audio` is float32 mono at 24 kHz and empty while listening.
     `memo` is the engine's data for recovery: it is stored with the result and passed to
     `DuplexView.replay`. Its `user`, if any, is the transcript of the user, which is recorded and sent
-    to clients that ask for it. Nothing else of it leaves the engine.
+    to clients that ask for it. `goodbye` is true if the answer to a goodbye ends and the client asked for
+    it. Nothing else of it leaves the engine.
     """
 
     is_listen: bool

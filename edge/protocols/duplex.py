@@ -305,6 +305,7 @@ def result_message(
         simulated=entry.simulated or None,
         timing=hop_times(entry, now_ms) if timing else None,
         user_text=user_transcript(entry) if transcript else None,
+        goodbye=entry.memo.get("goodbye"),
     )
 
 

@@ -136,6 +136,7 @@ class Result(ServerMessage, type="result"):
     simulated: bool | None = None
     timing: dict[str, float] | None = None
     user_text: str | None = None
+    goodbye: bool | None = None
 
 
 class Paused(ServerMessage, type="paused"):

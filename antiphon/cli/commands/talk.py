@@ -50,7 +50,7 @@ def talk(
     from antiphon.shared_schemas.config import DuplexConfig
 
     printer = ConversationPrinter(Terminal())
-    config = DuplexConfig(voice=voice)
+    config = DuplexConfig(voice=voice, end_on_goodbye=mic)
     call = Call(
         url=url or default_edge_url(), prompt=prompt, out=out, api_key=api_key, config=config
     )

@@ -72,6 +72,7 @@ export const result = v.object({
   simulated: v.nullish(v.boolean(), false),
   timing: v.nullish(v.record(v.string(), v.number()), null),
   user_text: v.nullish(v.string(), null),
+  goodbye: v.nullish(v.boolean(), false),
 });
 export type Result = v.InferOutput<typeof result>;
 

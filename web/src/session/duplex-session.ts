@@ -138,6 +138,8 @@ export class DuplexSession extends VoiceSession<
   #voice: ModelSpeech | undefined;
   #sender: ChunkSender | undefined;
   #videoElement: HTMLVideoElement | undefined;
+  /** The model has said goodbye: the call ends when it has been heard. */
+  #leaves = false;
   #heardAt = 0;
   #diagnosticAt = 0;
 
@@ -171,6 +173,7 @@ export class DuplexSession extends VoiceSession<
   /** Interrupts the model and makes it listen. */
   forceListen(): void {
     if (this.state.value.phase !== "active") return;
+    this.#leaves = false;
     this.#sender?.forceListen();
     this.#voice?.interrupt();
     this.#showLines();
@@ -298,12 +301,21 @@ export class DuplexSession extends VoiceSession<
     this.patch({ transcript: this.#voice?.lines ?? [], simulated: result.simulated });
     this.#collectMetrics({ unit, units: this.state.value.metrics.units + 1 });
     this.emit("unit", unit);
+    if (result.goodbye) this.#leaves = true;
+    this.#hangUp();
+  }
+
+  /** Ends the call once the goodbye of the model has been heard. */
+  #hangUp(): void {
+    const { phase } = this.state.value;
+    if (this.#leaves && phase === "active" && this.#voice?.silent) this.stop();
   }
 
   /** Acknowledges playback once more when it ends or is interrupted. */
   #modelSpeaks(modelSpeaks: boolean): void {
     this.patch({ modelSpeaks });
     if (!modelSpeaks && this.state.value.phase === "active") this.#acknowledgePlayback();
+    this.#hangUp();
   }
 
   /** The model's speech follows first, so that it has continued when the voice has ended. */

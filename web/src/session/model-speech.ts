@@ -101,6 +101,11 @@ export class ModelSpeech {
     return this.#audio.player.stats.playing || this.#gate.inTurn;
   }
 
+  /** Whether nothing is heard, paused, or waits to be heard. */
+  get silent(): boolean {
+    return !this.speaks && !this.paused && !this.#held.waits;
+  }
+
   get paused(): boolean {
     return this.#audio.player.stats.paused;
   }

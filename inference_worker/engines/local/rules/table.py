@@ -19,6 +19,7 @@ from antiphon.inference_worker.engines.local.rules.situation import (
 )
 from antiphon.inference_worker.engines.local.rules.text import PLEASE, plain
 
+FAREWELL = "Goodbye! It was nice to talk with you."
 
 def _fixed(sentence: str) -> Answer:
     return lambda _found, _situation: sentence
@@ -190,7 +191,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r" you (?:later|soon|tomorrow)|good ?night"
      r"|talk to you (?:later|soon)|farewell|have a (?:nice|good|great) (?:day|evening|night|one)|take care)"
      r"(?: (?:then|now|for now|antiphon|and thank you|thank you|bye|later"
-     r"|soon))*", _fixed("Goodbye! It was nice to talk with you.")),
+     r"|soon))*", _fixed(FAREWELL)),
     (r"(?:i am )?(?:so |very )?sorry(?: about that)?|(?:my )?apologies|excuse me", _fixed("No problem.")),
     (r"(?:my name is|i am called|people call me|you can call me|call me)(?: called)? (?P<name>[a-z'-]+)"
      r"(?: (?!and\b|is\b)[a-z'-]+)?(?: and (?:i|my|you) .*)?", _meet),
