@@ -34,7 +34,7 @@ it("has the length, the interruptions and the times of the answers", () => {
     }),
   );
   expect(lengthMs).toBe(65_000);
-  expect(rest).toEqual({ interruptions: 3, stopMs: 400, answerMs: 1100, longestAnswerMs: 2000 });
+  expect(rest).toEqual({ interruptions: 3, stopMs: 260, answerMs: 1100, longestAnswerMs: 2000 });
 });
 
 it("has only what there is", () => {

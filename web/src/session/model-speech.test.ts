@@ -59,6 +59,8 @@ it("returns the last time, the median and the longest", () => {
   expect([times.last, times.median, times.longest]).toEqual([null, null, null]);
   for (const ms of [900, 300, 500]) times.add(1000, 1000 + ms);
   expect([times.last, times.median, times.longest]).toEqual([500, 500, 900]);
+  times.add(1000, 1400);
+  expect(times.median).toBe(450);
 });
 
 it("counts only audio that answers speech", () => {

@@ -251,10 +251,11 @@ export class ResponseTimes {
   }
 }
 
-/** Of an even number of values, the larger one of the two in the middle. Null if there are none. */
+/** Null if there are no values. */
 export function median(values: readonly number[]): number | null {
   const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? null;
+  const [low, high] = [sorted[(sorted.length - 1) >> 1], sorted[sorted.length >> 1]];
+  return low === undefined || high === undefined ? null : (low + high) / 2;
 }
 
 const LONGEST_MS = 4000; // a person stops by then; a television in the room does not
