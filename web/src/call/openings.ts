@@ -33,7 +33,7 @@ export function openings({ call, actions }: CallView): TemplateResult | typeof n
   return html`<ul class="openings ${possible ? "" : "absent"}" role="list" aria-label=${t.label}>
     ${(Object.keys(ICONS) as OpeningName[]).map(
       (name) => html`<li>
-        <button class="opening" @click=${() => actions.start(name)}>
+        <button @click=${() => actions.start(name)}>
           ${icon(ICONS[name])}<span>${t.titles[name]}</span>
         </button>
       </li>`,
