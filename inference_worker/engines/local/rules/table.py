@@ -21,6 +21,7 @@ from antiphon.inference_worker.engines.local.rules.text import PLEASE, plain
 
 FAREWELL = "Goodbye! It was nice to talk with you."
 
+
 def _fixed(sentence: str) -> Answer:
     return lambda _found, _situation: sentence
 
