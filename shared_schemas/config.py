@@ -62,6 +62,8 @@ class DuplexConfig(_Options):
     """What the model says before the user speaks. Empty: it waits for the user."""
     interim_transcripts: bool = False
     """Send the user's words while the user speaks, and the transcript at the end, if the worker can."""
+    end_on_goodbye: bool = False
+    """Mark the result in which the answer to a goodbye ends, so that the client can hang up."""
     record: bool = True
 
 

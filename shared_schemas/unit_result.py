@@ -22,7 +22,8 @@ class UnitResult:
     `memo` is the engine's data for recovery: it is stored with the result and passed to
     `DuplexView.replay`. Its `user`, if any, is the transcript of the user, and its `words` are the words of
     `text`, each with the millisecond of `audio` at which it begins. Both are recorded, and sent to
-    clients that ask for them. Nothing else of it leaves the engine.
+    clients that ask for them. `goodbye` is true if the answer to a goodbye ends and the client asked for
+    it. Nothing else of it leaves the engine.
 
     `interim_user_text` is what the user has said so far of the utterance that continues, empty if none
     does. None unless the session asks for it. It is neither recorded nor replayed.

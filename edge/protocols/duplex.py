@@ -316,6 +316,7 @@ def result_message(entry: ResultOut, now_ms: float, extras: ResultExtras) -> Res
         user_text=user_transcript(entry) if extras.transcript or interim is not None else None,
         interim_user_text=interim,
         words=word_times(entry) if extras.word_times else None,
+        goodbye=entry.memo.get("goodbye"),
     )
 
 

@@ -144,6 +144,7 @@ class Result(ServerMessage, type="result"):
     user_text: str | None = None
     interim_user_text: str | None = None
     words: list[TimedText] | None = None
+    goodbye: bool | None = None
 
 
 class Paused(ServerMessage, type="paused"):

@@ -162,6 +162,9 @@ async def test_speech_silences_the_model_and_a_cough_does_not(
     await page.wait_for_function(SILENCE_FOLLOWS)
     user, model, cut = [await page.evaluate(name) for name in ("user", "model", "cut")]
     await call.end()
+    figures = page.locator(".ended-screen dl")
+    await expect(figures).to_contain_text(re.compile(r"Interruptions\s*[1-9]\s*silent after"))
+    await expect(page.locator(".words .line.model .cut").first).to_be_visible()
     begun = user["blocks"].index(True, spoken_from)
     heard_s = (cut["userBlocks"] - begun) * 0.02
     after = model["blocks"][int(cut["modelBlocks"]) :]

@@ -86,7 +86,7 @@ async def _suggested(page: Page) -> str:
 async def test_the_first_question_of_a_call_is_answered(
     visitor: Visitor, tmp_path: Path, path: str, *, greets: bool
 ) -> None:
-    """The other way round, the tests of whole calls ask it."""
+    """The other way round, the tests of whole calls ask it. A goodbye ends the call."""
     film = two_colours(tmp_path / "camera.y4m", left=(200, 20, 20), right=(20, 20, 200))
     page = await visitor.open(path, speaks=True, camera=film)
     call = CallPage(page)
@@ -102,7 +102,9 @@ async def test_the_first_question_of_a_call_is_answered(
     await speak(page, spoken(question, lead_s=0.5))
     asked, answered = await call.finish_answer()
     assert ANSWERS[question] in answered, asked
-    await call.end()
+    await speak(page, spoken("Bye bye."))
+    await call.is_in("ended")
+    await expect(page.locator(".words .line.model p").last).to_contain_text("talk with you.")
 
 
 async def test_the_first_question_of_a_chat_is_answered_written_and_spoken(

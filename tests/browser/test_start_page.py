@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
@@ -136,7 +137,7 @@ async def test_one_press_starts_a_call_and_keeps_the_focus(visitor: Visitor) -> 
     async with page.expect_download() as saving:
         await page.get_by_role("button", name="Save as text").click()
     transcript = Path(await (await saving.value).path()).read_text()
-    assert transcript.startswith("Model: Hello!")
+    assert re.match(r"0:\d\d Model: Hello!", transcript), transcript
     await expect(page.locator("an-header")).to_be_visible()
 
 
@@ -190,17 +191,29 @@ async def test_everything_is_in_reach_on_a_small_phone(
     visitor: Visitor, width: int, height: int
 ) -> None:
     page = await visitor.open("/", phone=True)
+    sent = watch_frames(page)
     await page.set_viewport_size({"width": width, "height": height})
-    start = page.get_by_role("button", name="Start call")
+    start = page.get_by_role("button", name="Start call", exact=True)
+    openings = page.get_by_role("list", name="Start a call in which the model speaks first")
     await expect(page.get_by_role("radio", name="Storyteller")).to_be_attached()
-    for part in (start, page.get_by_role("navigation", name="Mode"), page.locator("h1")):
+    for part in (start, page.get_by_role("navigation", name="Mode"), page.locator("h1"), openings):
         await expect(part).to_be_in_viewport(ratio=1)
-    await start.click()
+    await openings.get_by_role("button", name="Tell me a story").click()
     for name in ("Mute", "Interrupt", "Pause", "End call"):
         await expect(page.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
     await expect(page.locator(".caption.model")).to_be_in_viewport(ratio=1)
     assert await page.evaluate(OVERFLOW) <= 0
+    await expect(openings).to_have_count(0)
+    assert any(b'"greeting":"Once upon a time' in frame for frame in sent)
+    assert any(b'"prefix_system_prompt":"You are a storyteller.' in frame for frame in sent)
     await CallPage(page).end()
+    await expect(page.get_by_role("button", name="Start new call")).to_be_in_viewport(ratio=1)
+    said = page.get_by_role("region", name="Transcript")
+    await expect(said.locator(".line.model p").first).to_contain_text("Once upon")
+    await expect(page.locator(".ended-screen dl")).to_contain_text("Duration")
+    await expect(page.locator(".ended-screen dl")).not_to_contain_text("Answer time")
+    assert await a11y_findings(page) == []
+    assert await page.evaluate(OVERFLOW) <= 0
 
 
 @pytest.mark.parametrize("locale", ["en-US", "zh-CN"])

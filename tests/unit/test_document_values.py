@@ -330,7 +330,7 @@ def message_fields(message: type[ClientMessage | ServerMessage]) -> tuple[str, s
     """Type of a message, and the names of its fields that no option adds."""
     if issubclass(message, ServerMessage):
         options = {field.name for field in dataclasses.fields(ServerMessage)}
-        options |= {"timing", "user_text"}
+        options |= {"timing", "user_text", "goodbye"}
         return message.type, {field.name for field in dataclasses.fields(message)} - options
     names: set[str] = set()
     for name, field in message.model_fields.items():

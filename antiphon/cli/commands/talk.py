@@ -55,7 +55,11 @@ def talk(
 
     terminal = Terminal()
     printer = ConversationPrinter(terminal)
-    config = DuplexConfig(voice=voice, interim_transcripts=interim and terminal.is_terminal)
+    config = DuplexConfig(
+        voice=voice,
+        interim_transcripts=interim and terminal.is_terminal,
+        end_on_goodbye=mic,
+    )
     call = Call(
         url=url or default_edge_url(), prompt=prompt, out=out, api_key=api_key, config=config
     )

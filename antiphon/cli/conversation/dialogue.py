@@ -223,7 +223,10 @@ async def ask_files(
 
 
 async def talk_live(call: Call, printer: ConversationPrinter) -> None:
-    """Talk with microphone and speakers until interrupted. Raises ClientError, NoMicrophone."""
+    """Talk with microphone and speakers until interrupted, or until the user says goodbye.
+
+    Raises ClientError, NoMicrophone.
+    """
     result, headset = ConversationResult(), Headset()
     async with call.prepared(printer) as session:
         result.recording = session.recording_id
@@ -241,7 +244,7 @@ async def _talk_and_listen(
     result: ConversationResult,
     printer: ConversationPrinter,
 ) -> None:
-    answer_ms = 0.0
+    answer_ms, leaves = 0.0, False
     async with in_background(speak(session, headset.chunks(), result.sent)):
         async for unit in listen(session, result, printer):
             if unit.is_listen and answer_ms:  # interrupted; a finished turn may play to its end
@@ -249,3 +252,6 @@ async def _talk_and_listen(
             headset.play(unit.audio)
             continues = not unit.is_listen and not unit.end_of_turn
             answer_ms = answer_ms + len(unit.audio) * 1000 / OUTPUT_RATE if continues else 0.0
+            if unit.is_listen and leaves and not headset.is_playing:
+                return
+            leaves = bool(unit.message.goodbye) or (leaves and unit.is_listen)

@@ -118,6 +118,11 @@ class Headset:
         with self._lock:
             self._to_play = np.concatenate([self._to_play, samples])
 
+    @property
+    def is_playing(self) -> bool:
+        with self._lock:
+            return len(self._to_play) > 0
+
     def drop_unplayed(self) -> float:
         """Drop audio that was not played yet, after an interruption; returns its length in ms."""
         with self._lock:

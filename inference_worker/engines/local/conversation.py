@@ -151,6 +151,11 @@ class Conversation:
             self._end_turn()
         return speech
 
+    @property
+    def said_goodbye(self) -> bool:
+        """Whether the last answer says goodbye."""
+        return self._knowledge.is_farewell(self.dialogue.last_answer)
+
     def unfinished(self) -> UnfinishedReply | None:
         return self._reply.unfinished() if self._reply is not None and self._reply.begun else None
 

@@ -67,6 +67,11 @@ class Dialogue:
         last_is_user = bool(self._turns) and self._turns[-1].role == "user"
         return last_is_user and not self._left_unanswered
 
+    @property
+    def last_answer(self) -> str:
+        """The assistant's last turn, complete or not."""
+        return next((turn.text for turn in reversed(self._turns) if turn.role == "assistant"), "")
+
     def add_user_text(self, text: str) -> None:
         """Add to the user's turn; it continues the last one if that has no answer yet."""
         self._left_unanswered = self._turn_open = False

@@ -244,6 +244,8 @@ class LocalDuplexView(DuplexView):
         memo = memo | memo_of_speech(speech)
         if rest := conversation.unfinished():
             memo = memo | memo_of_unfinished(rest)
+        if self._config.end_on_goodbye and speech.last and conversation.said_goodbye:
+            memo = memo | {"goodbye": True}
         return UnitResult(
             is_listen=False,
             text=speech.text,
@@ -282,7 +284,8 @@ def interim_text(
 # `rest`: on a speaking unit, [text, tokens] of each word that was generated but not spoken yet;
 # `rest_spoken`: what is said for each of them; its text, if a worker without this field wrote the memo;
 # `more`: whether the reply has further words;
-# `greeting`: whether the greeting is not complete yet.
+# `greeting`: whether the greeting is not complete yet;
+# `goodbye`: on the last unit of an answer, whether it says goodbye, if the client asked for that.
 
 
 def memo_of_input(transcription: UnitTranscription) -> dict[str, Any]:

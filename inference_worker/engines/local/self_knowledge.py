@@ -19,6 +19,7 @@ from antiphon.inference_worker.engines.local.rules.situation import (
     NAME,
     Situation,
 )
+from antiphon.inference_worker.engines.local.rules.table import FAREWELL
 from antiphon.inference_worker.engines.local.sight.scene import Scene
 
 _OTHER_NAME = re.compile(
@@ -57,6 +58,10 @@ class SelfKnowledge:
         name = "" if self._persona else f"You are {NAME}, a small voice assistant. "
         limits = "You do not know the weather, the news or prices."
         return f"{name}Today is {spoken_date(self.now())}. {limits} {system_prompt}".rstrip()
+
+    def is_farewell(self, answer: str) -> bool:
+        """Whether an answer by rule says goodbye."""
+        return self._options.rules_apply and answer.endswith(FAREWELL)
 
     def manner(self, messages: Sequence[LlmMessage]) -> Manner:
         """How to speak the answer to the last of `messages`."""

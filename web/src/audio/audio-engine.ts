@@ -126,6 +126,11 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
     return performance.now() - this.#voice.quietMs;
   }
 
+  /** Time since the first sound of what the user says, ms. 0 while the user is silent. */
+  get userVoiceMs(): number {
+    return this.#voice.voiceMs;
+  }
+
   get levels(): Levels {
     return { user: this.capture.channel.loudness, model: this.speaker.channel.loudness };
   }

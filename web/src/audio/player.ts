@@ -341,9 +341,13 @@ export class Player extends TypedEvents<PlayerEvents> {
     this.#schedule.endTurn();
   }
 
-  /** Fades out within 8 ms and keeps what was not played. Chunks that arrive wait behind it. */
-  pause(): void {
-    if (this.#schedule.paused) return;
+  /**
+   * Fades out within 8 ms and keeps what was not played. Chunks that arrive wait behind it. Returns the
+   * time until silence, ms, including the output latency where the browser reports it.
+   */
+  pause(): number {
+    const silentInMs = (LEAD_S + FADE_S) * 1000 + this.#latencyMs;
+    if (this.#schedule.paused) return silentInMs;
     const at = onGrid(this.#context.currentTime + LEAD_S);
     this.#schedule.pause(at);
     this.#waiting = [...this.#sources.values()].filter(({ buffer, startS }) => {
@@ -351,6 +355,7 @@ export class Player extends TypedEvents<PlayerEvents> {
     });
     this.#fadeOut(at);
     this.emit("pause", undefined);
+    return silentInMs;
   }
 
   /**
@@ -408,9 +413,12 @@ export class Player extends TypedEvents<PlayerEvents> {
   }
 
   #announce(inS: number): void {
-    const latencyS = this.#context.baseLatency + outputLatencyS(this.#context);
-    const delayMs = (inS + latencyS) * 1000 + this.#pathMs();
+    const delayMs = inS * 1000 + this.#latencyMs;
     this.emit("start", { atMs: performance.now() + delayMs, delayMs });
+  }
+
+  get #latencyMs(): number {
+    return (this.#context.baseLatency + outputLatencyS(this.#context)) * 1000 + this.#pathMs();
   }
 
   #fadeOut(now: number): void {

@@ -152,6 +152,25 @@ it("goes by the network once it is loaded: noise does not count, speech does", a
   expect(voiceChanges(voice, [LOUD, 100], [QUIET, 25])).toEqual(["ends"]);
 });
 
+it("knows for how long the user has spoken, from the first sound on", async () => {
+  for (const loading of [undefined, Promise.resolve({ step: () => 0.9 })]) {
+    const voice = new UserVoice(loading);
+    await Promise.resolve();
+    voiceChanges(voice, [QUIET, 8]);
+    expect(voice.voiceMs).toBe(0);
+    let blocks = 0;
+    while (!voice.speaking) {
+      voice.push(LOUD, 20);
+      blocks += 1;
+    }
+    expect(Math.abs(voice.voiceMs - blocks * 20)).toBeLessThan(32);
+    voiceChanges(voice, [LOUD, 50]);
+    expect(Math.abs(voice.voiceMs - (blocks + 50) * 20)).toBeLessThan(32);
+    voiceChanges(voice, [QUIET, 50]);
+    expect(voice.voiceMs).toBe(0);
+  }
+});
+
 it("changes over in a pause, so that speech does not start twice", async () => {
   let loaded: (network: { step(): number }) => void = () => undefined;
   const voice = new UserVoice(

@@ -51,6 +51,7 @@ abstract class VoiceActivityDetector<Limits extends VoiceActivityLimits> {
   /** Activity that has not become speech yet, less the pauses in it. */
   #activeMs = 0;
   #quietMs = Infinity;
+  #voiceMs = 0;
   #speaking = false;
 
   constructor(limits: Limits) {
@@ -69,9 +70,9 @@ abstract class VoiceActivityDetector<Limits extends VoiceActivityLimits> {
     return this.#quietMs;
   }
 
-  /** Whether there was activity that may become speech. */
-  protected get stirring(): boolean {
-    return this.#activeMs > 0;
+  /** Time since the first activity of the current speech, or of what may become speech. */
+  get voiceMs(): number {
+    return this.#voiceMs;
   }
 
   protected observe(active: boolean, ms: number): void {
@@ -81,6 +82,7 @@ abstract class VoiceActivityDetector<Limits extends VoiceActivityLimits> {
     const speaking = this.#speaking ? this.#quietMs < hangoverMs : this.#activeMs >= onsetMs;
     if (speaking !== this.#speaking) this.#activeMs = 0;
     this.#speaking = speaking;
+    this.#voiceMs = speaking || this.#activeMs > 0 ? this.#voiceMs + ms : 0;
   }
 }
 
@@ -117,7 +119,6 @@ export class LoudnessDetector extends VoiceActivityDetector<typeof LOUDNESS_LIMI
 export class SpeechDetector extends VoiceActivityDetector<typeof SILERO_LIMITS> {
   #recentDb: number[] = [];
   #clearMs = 0;
-  #durationMs = 0;
 
   constructor(limits = SILERO_LIMITS) {
     super(limits);
@@ -125,7 +126,7 @@ export class SpeechDetector extends VoiceActivityDetector<typeof SILERO_LIMITS> 
 
   override get certain(): boolean {
     const { clearMs, longMs } = this.limits;
-    const goesOn = this.#durationMs - this.quietMs >= longMs;
+    const goesOn = this.voiceMs - this.quietMs >= longMs;
     return this.speaking && (this.#clearMs >= clearMs || goesOn);
   }
 
@@ -137,10 +138,8 @@ export class SpeechDetector extends VoiceActivityDetector<typeof SILERO_LIMITS> 
       ? probability >= continueAt
       : probability >= startAt && db >= Math.max(...this.#recentDb) - maxDropDb;
     this.observe(speech && db > minDb, frameMs);
-    const inVoice = this.speaking || this.stirring;
     const clear = probability >= clearAt && db > minDb;
-    this.#durationMs = inVoice ? this.#durationMs + frameMs : 0;
-    this.#clearMs = inVoice ? this.#clearMs + (clear ? frameMs : 0) : 0;
+    this.#clearMs = this.voiceMs > 0 ? this.#clearMs + (clear ? frameMs : 0) : 0;
   }
 }
 
@@ -190,6 +189,11 @@ export class UserVoice {
   /** Time since the last speech. Infinity before the first. */
   get quietMs(): number {
     return this.#detector.quietMs;
+  }
+
+  /** Time since the first sound of the current speech. 0 in a pause. */
+  get voiceMs(): number {
+    return this.#detector.voiceMs;
   }
 
   /** Captured audio at 16 kHz. Returns what changes, in order. */

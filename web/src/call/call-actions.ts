@@ -4,6 +4,7 @@ import { common } from "../i18n/common.ts";
 import { toast } from "../ui/toasts.ts";
 import type { CallController, CallState } from "./call-controller.ts";
 import type { CallSettings, CallValues } from "./call-settings.ts";
+import type { OpeningName } from "./openings.ts";
 
 export type Panel = "transcript" | "settings" | "developer";
 export const DEVELOPER_TABS = ["metrics", "audio", "events"] as const;
@@ -26,7 +27,8 @@ export interface SessionActions {
 
 /** All actions of a call page. */
 export interface CallActions extends SessionActions {
-  start(): void;
+  /** Starts a call, with an opening instead of the user's instructions and greeting. */
+  start(opening?: OpeningName): void;
   /** Opens or closes the device check. */
   check(open: boolean): void;
   selectSource(from: "microphone" | "file"): void;

@@ -38,6 +38,7 @@ import {
   toggleVideoWindow,
   usesSmallWindow,
 } from "./controls.ts";
+import type { OpeningName } from "./openings.ts";
 import { callPanel } from "./panel.ts";
 import { SmallWindow } from "./small-window.ts";
 import { callStage, smallStage } from "./stage.ts";
@@ -103,6 +104,8 @@ export class CallPage extends BaseElement {
 
   protected override willUpdate(): void {
     if (!isBusy(this.#call.state.value)) this.#call.setKind(kindOf(address.value));
+    const { phase } = this.#call.state.value.sessionState;
+    if (phase === "ended" && this.panel === "transcript") this.panel = null; // it is on the stage
   }
 
   protected override render(): TemplateResult {
@@ -159,7 +162,7 @@ export class CallPage extends BaseElement {
 
   #pageActions(): Omit<CallActions, keyof ReturnType<typeof sessionActions>> {
     return {
-      start: () => void this.#start(),
+      start: (opening) => void this.#start(opening ?? null),
       check: (open) => {
         if (open) void import("../components/device-check.ts");
         this.checking = open;
@@ -180,14 +183,14 @@ export class CallPage extends BaseElement {
     };
   }
 
-  async #start(): Promise<void> {
+  async #start(opening: OpeningName | null): Promise<void> {
     if (isBusy(this.#call.state.value)) return;
     allowChimes();
     clearToasts();
     this.checking = false; // closes its microphone
     if (this.panel === "settings") this.panel = null;
     try {
-      await this.#call.start(() => this.#input());
+      await this.#call.start(() => this.#input(opening));
     } catch (error) {
       showError(error);
     }
@@ -199,10 +202,15 @@ export class CallPage extends BaseElement {
     else await toggleVideoWindow();
   }
 
-  async #input(): Promise<CallInput> {
+  async #input(opening: OpeningName | null): Promise<CallInput> {
     await readyToCall(this.#call.kind, this.#settings);
+    const values = this.#settings.value;
+    if (opening) {
+      const { openingTexts } = await import("./opening-texts.ts");
+      return { values: { ...values, ...openingTexts(opening) }, file: null };
+    }
     const file = this.source === "file" && this.file ? await MediaFile.open(this.file) : null;
-    return { values: this.#settings.value, file };
+    return { values, file };
   }
 
   readonly #onDisplay = (): void => this.requestUpdate();

@@ -66,6 +66,7 @@ it("sends the defaults and omits the recording consent", () => {
   const { value } = callSettings("audio");
   const fields = prepareFields("audio", value, {});
   expect(fields.config).toEqual({
+    end_on_goodbye: true,
     time_zone: Intl.DateTimeFormat().resolvedOptions().timeZone,
     temperature: 0.7,
     top_p: 0.8,

@@ -66,6 +66,7 @@ export function prepareFields(
     prefix_system_prompt: values.prompt,
     config: {
       time_zone: timeZone(),
+      end_on_goodbye: true,
       temperature: values.temperature,
       top_p: values.topP,
       top_k: values.topK,

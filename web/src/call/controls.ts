@@ -98,7 +98,7 @@ export function startControls(view: CallView): TemplateResult {
   const label = source === "file" ? t.startFile : again ? t.again : t.start;
   const usable = isEnabled(call.kind) && (source === "microphone" || file !== null);
   return html`<div class="start">
-    <button class="button primary large" ${inactive(!usable)} @click=${actions.start}>
+    <button class="button primary large" ${inactive(!usable)} @click=${() => actions.start()}>
       ${icon(source === "file" ? "play" : "phone")} ${label}
     </button>
     ${modeSwitch(view)}

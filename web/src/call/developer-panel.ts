@@ -103,7 +103,8 @@ function figures(metrics: DuplexMetrics): TemplateResult[] {
   ];
 }
 
-function figure(name: string, hint: string, value: string, more = ""): TemplateResult {
+/** A figure in `dl.facts`, with a second one below it. */
+export function figure(name: string, hint: string, value: string, more = ""): TemplateResult {
   return html`<div title=${hint}>
     <dt>${name}</dt>
     <dd>${value}${more === "" ? nothing : html`<span class="tiny soft more">${more}</span>`}</dd>

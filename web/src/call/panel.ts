@@ -3,11 +3,13 @@ import { customElement, property, query, state } from "lit/decorators.js";
 import { repeat } from "lit/directives/repeat.js";
 import { transcriptButtons } from "../components/transcript-text.ts";
 import { common } from "../i18n/common.ts";
-import { finalLines, type TranscriptLine } from "../session/transcript.ts";
+import { formatClock } from "../i18n/language.ts";
+import type { TranscriptLine } from "../session/transcript.ts";
 import { helpButton } from "../shell/header.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import { type CallView, DEVELOPER_TABS, isBusy, type Panel } from "./call-actions.ts";
+import { textLines } from "./call-summary.ts";
 import { metricsPanel } from "./developer-panel.ts";
 import { settingsPanel } from "./settings-panel.ts";
 import { callStrings } from "./strings.ts";
@@ -16,10 +18,14 @@ import "./panel.css";
 
 const NEAR_PX = 48;
 
-/** The transcript. It follows the newest line until the user scrolls up. */
+/** The transcript. It follows the newest line until the user scrolls up, unless it is `whole`. */
 @customElement("an-transcript")
 export class TranscriptView extends BaseElement {
   @property({ attribute: false }) lines: readonly TranscriptLine[] = [];
+  /** Start of the call, `performance.now()`. */
+  @property({ attribute: false }) since: number | null = null;
+  /** Has the height of its lines and does not scroll. */
+  @property({ type: Boolean, reflect: true }) whole = false;
 
   @state() private follows = true;
 
@@ -34,11 +40,15 @@ export class TranscriptView extends BaseElement {
     return html`<ol
         role="list"
         class="lines"
-        tabindex="0"
+        tabindex=${this.whole ? nothing : 0}
         aria-label=${callStrings().panels.transcript}
         @scroll=${this.#look}
       >
-        ${repeat(this.lines, ({ id }) => id, line)}
+        ${repeat(
+          this.lines,
+          ({ id }) => id,
+          (one) => line(one, this.since),
+        )}
       </ol>
       ${this.follows ? nothing : this.#backButton()}`;
   }
@@ -72,11 +82,12 @@ function nothingSaid(): TemplateResult {
   </div>`;
 }
 
-function line(said: TranscriptLine): TemplateResult {
+function line(said: TranscriptLine, since: number | null): TemplateResult {
   const t = callStrings();
-  const { role, cut, done, interim } = said;
+  const { role, cut, done, interim, at } = said;
+  const time = since === null ? "" : ` · ${formatClock((at - since) / 1000)}`;
   return html`<li class="line ${role} ${done ? "" : "open"}" aria-hidden=${interim || nothing}>
-    <span class="speaker">${role === "user" ? t.you : t.model}</span>
+    <span class="speaker number">${role === "user" ? t.you : t.model}${time}</span>
     <p>${words(said)}</p>
     ${cut ? html`<span class="cut">${t.interrupted}</span>` : nothing}
   </li>`;
@@ -152,7 +163,7 @@ function step<T extends string>(event: KeyboardEvent, { value, options, onChange
 const ID = "call-panel";
 const BODIES: Record<Panel, (view: CallView) => TemplateResult> = {
   transcript: ({ state }) =>
-    html`<an-transcript .lines=${state.sessionState.transcript}></an-transcript>`,
+    html`<an-transcript .lines=${state.sessionState.transcript} .since=${state.since}></an-transcript>`,
   settings: settingsPanel,
   developer,
 };
@@ -176,7 +187,7 @@ export function callPanel(view: CallView): TemplateResult {
           : html`<header>
                 <h2>${title}</h2>
                 <div class="row tight still">
-                  ${panel === "transcript" ? transcriptButtons(finalLines(view.state.sessionState.transcript), view.call.kind) : nothing}
+                  ${panel === "transcript" ? transcriptButtons(textLines(view.state), view.call.kind) : nothing}
                   ${isBusy(view.state) ? helpButton() : nothing}
                   <button class="button quiet square" aria-label=${common().close} @click=${close}>
                     ${icon("close")}
@@ -190,9 +201,11 @@ export function callPanel(view: CallView): TemplateResult {
 
 const ICONS = { transcript: "chat", settings: "settings", developer: "code" } as const;
 
-/** Buttons that open and close the panels. */
-export function panelButtons({ panel, actions }: CallView): TemplateResult[] {
-  return (Object.keys(ICONS) as Panel[]).map((name) => {
+/** Buttons that open and close the panels. After a call, the page itself shows the transcript. */
+export function panelButtons({ panel, state, actions }: CallView): TemplateResult[] {
+  const after = state.sessionState.phase === "ended";
+  const shown = (Object.keys(ICONS) as Panel[]).filter((name) => !after || name !== "transcript");
+  return shown.map((name) => {
     const label = callStrings().panels[name];
     return html`<button
       class="button quiet square"

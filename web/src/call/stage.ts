@@ -1,4 +1,3 @@
-import "../components/recording-actions.ts";
 import "../components/preset-selector.ts";
 import "./about.ts";
 import "../components/voice-orb.ts";
@@ -7,22 +6,23 @@ import { customElement, property, state } from "lit/decorators.js";
 import { keyed } from "lit/directives/keyed.js";
 import { live } from "lit/directives/live.js";
 import type { Preset } from "../api/catalog.ts";
-import { type ProblemText, sessionBadges, sessionEndText } from "../components/session-status.ts";
+import { sessionBadges } from "../components/session-status.ts";
 import type { OrbMode } from "../components/voice-orb.ts";
 import { formatClock } from "../i18n/language.ts";
 import type { Limit } from "../session/duplex-session.ts";
-import type { SessionEnd } from "../session/session.ts";
 import type { TranscriptLine } from "../session/transcript.ts";
 import { capabilities, limitations } from "../shell/capabilities.ts";
 import { menu } from "../shell/header.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { loudnessShare } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
+import { afterCall } from "./after-call.ts";
 import { type CallView, isBusy } from "./call-actions.ts";
-import type { CallController, CallState } from "./call-controller.ts";
+import type { CallController } from "./call-controller.ts";
 import { applyPreset, type CallValues } from "./call-settings.ts";
 import { callStatus, type InputProblem, statusAnnouncement, understood } from "./call-status.ts";
 import { callControls, displayButtons, isEnabled, showsVideo, startControls } from "./controls.ts";
+import { openings } from "./openings.ts";
 import { panelButtons } from "./panel.ts";
 import { callStrings } from "./strings.ts";
 import { words } from "./words.ts";
@@ -62,41 +62,6 @@ export class TimerElement extends BaseElement {
     if (this.deadline !== null) return Math.ceil((this.deadline - now) / 1000);
     return ((this.until ?? now) - (this.from ?? now)) / 1000;
   }
-}
-
-/** Screen after a call: reason, duration and recordings. */
-function endedScreen({ call, state }: CallView): TemplateResult {
-  const t = callStrings();
-  const { end, recordingId } = state.sessionState;
-  const reason = end && reasonText(end);
-  const calm = end?.by === "user" || end?.by === "timeout";
-  return html`<div class="ended-screen" role=${reason && !calm ? "alert" : nothing}>
-    <span class="sign ${calm ? "" : "bad"}">${icon(calm ? "phone" : "alert")}</span>
-    <p class="title">${reason?.title ?? t.state.ended}</p>
-    ${reason ? html`<p class="soft">${reason.remedy}</p>` : nothing}
-    ${state.since !== null ? html`<p class="soft">${t.duration(formatLength(state))}</p>` : nothing}
-    ${
-      state.since !== null
-        ? html`<an-recording-actions
-            .recordingId=${state.recorded ? recordingId : null}
-            .audio=${state.recordings.audio}
-            .video=${state.recordings.video}
-            .namePrefix=${call.kind}
-            .lines=${state.sessionState.transcript}
-          ></an-recording-actions>`
-        : nothing
-    }
-  </div>`;
-}
-
-function reasonText(end: SessionEnd): ProblemText | null {
-  const t = callStrings();
-  if (end.by === "timeout") return { title: t.pausedTooLong, remedy: t.pausedTooLongHint };
-  return sessionEndText(end);
-}
-
-function formatLength({ since, until }: CallState): string {
-  return formatClock(((until ?? performance.now()) - (since ?? 0)) / 1000);
 }
 
 /** Notices during a call. */
@@ -211,7 +176,7 @@ function head({ call, state }: CallView): TemplateResult {
 
 function middle(view: CallView): TemplateResult {
   const { sessionState } = view.state;
-  if (sessionState.phase === "ended") return endedScreen(view);
+  if (sessionState.phase === "ended") return afterCall(view);
   if (sessionState.phase === "idle") return invitation(view);
   const { mode, title, hint } = callStatus(sessionState, view.state.pending);
   const orb = html`${showsVideo(view) ? videoPreview(view) : nothing}
@@ -237,7 +202,8 @@ function invitation(view: CallView): TemplateResult {
     <div class="call-status">
       <h1>${t.headline}</h1>
       ${isEnabled(kind) ? html`<p class="soft ${limits ? "limits" : ""}">${limits || t.invitation[kind]}</p>` : unavailable()}
-    </div>`;
+    </div>
+    ${openings(view)}`;
 }
 
 function presetChips({ call, settings, values }: CallView): unknown {

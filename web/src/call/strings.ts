@@ -94,7 +94,15 @@ export const callStrings = defineStrings(
     interrupted: "interrupted",
     scrollToNewest: "Scroll to newest",
 
-    duration: (clock: string) => `Duration: ${clock}`,
+    summary: {
+      length: "Duration",
+      interruptions: "Interruptions",
+      interruptionsHint: "How often you interrupted the model.",
+      silentAfter: (length: string) => `silent after ${length}`,
+      answer: "Answer time",
+      answerHint: "Median time from the end of your speech to the first sound of the answer.",
+      longest: (length: string) => `longest ${length}`,
+    },
     pausedTooLong: "Paused or silent for too long",
     pausedTooLongHint: "The call ended to free the slot for other users. You can start a new call.",
   },
@@ -189,7 +197,15 @@ export const callStrings = defineStrings(
     interrupted: "被打断",
     scrollToNewest: "滚动到最新",
 
-    duration: (clock) => `时长：${clock}`,
+    summary: {
+      length: "时长",
+      interruptions: "打断次数",
+      interruptionsHint: "您打断模型的次数。",
+      silentAfter: (length) => `${length}后静音`,
+      answer: "回答用时",
+      answerHint: "从您说完到听到回答的时间，取中位数。",
+      longest: (length) => `最长 ${length}`,
+    },
     pausedTooLong: "暂停或静默时间过长",
     pausedTooLongHint: "通话已结束，以便为其他用户腾出名额。您可以开始新通话。",
   },

@@ -23,7 +23,6 @@ import { inactive } from "../ui/inactive.ts";
 import { toast } from "../ui/toasts.ts";
 import { recordingSheetStrings } from "./recording-sheet-strings.ts";
 import { ReplayPlayer } from "./replay-player.ts";
-import { type TextLine, transcriptButtons } from "./transcript-text.ts";
 import "./recordings.css";
 
 const recordingActionsStrings = defineStrings(
@@ -40,8 +39,6 @@ const recordingActionsStrings = defineStrings(
     uploadWhat: (what: string) => `Upload: ${what}`,
     uploaded: "Uploaded to the recording",
     notUploaded: "Upload failed",
-    transcript: "Transcript",
-    transcriptHint: "What both sides said, as text.",
     server: "Server recording",
     serverHint: "People with the link and the server's administrators can open it.",
     nothing: "The server did not record this session.",
@@ -64,8 +61,6 @@ const recordingActionsStrings = defineStrings(
     uploadWhat: (what) => `上传：${what}`,
     uploaded: "已上传到录制",
     notUploaded: "上传失败",
-    transcript: "转写",
-    transcriptHint: "双方所说的话，纯文本。",
     server: "服务器录制",
     serverHint: "拥有链接的人和服务器管理员可以打开。",
     nothing: "服务器没有录制此会话。",
@@ -178,8 +173,6 @@ export class RecordingActions extends BaseElement {
   @property({ attribute: false }) video: Blob | null = null;
   /** Part of the names of saved files, see `savedName`. */
   @property() namePrefix = "conversation";
-  /** The transcript. */
-  @property({ attribute: false }) lines: readonly TextLine[] = [];
 
   @state() private sharing = false;
   @state() private uploaded: readonly Blob[] = [];
@@ -196,7 +189,7 @@ export class RecordingActions extends BaseElement {
       ${this.audio ? html`<an-instant-replay .audio=${this.audio} .recordingId=${this.recordingId}></an-instant-replay>` : nothing}
       ${this.audio ? this.#take("voice", t.audio, t.audioHint, this.audio) : nothing}
       ${this.video ? this.#take("camera", t.video, t.videoHint, this.video) : nothing}
-      ${this.#transcript()} ${this.recordingId === null ? this.#nothing() : this.#server(this.recordingId)}
+      ${this.recordingId === null ? this.#nothing() : this.#server(this.recordingId)}
     </section>
     ${this.recordingId === null ? nothing : this.#links(this.recordingId)}`;
   }
@@ -229,14 +222,6 @@ export class RecordingActions extends BaseElement {
               </button>`
         }`,
     );
-  }
-
-  #transcript(): TemplateResult | typeof nothing {
-    const t = recordingActionsStrings();
-    const buttons = transcriptButtons(this.lines, this.namePrefix);
-    return buttons === nothing
-      ? nothing
-      : row("chat", t.transcript, { hint: t.transcriptHint }, html`${buttons}`);
   }
 
   #nothing(): TemplateResult {

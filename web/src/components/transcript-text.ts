@@ -14,6 +14,7 @@ const strings = defineStrings(
     user: "You",
     model: "Model",
     system: "Instructions",
+    cut: "interrupted",
   },
   {
     copy: "复制转写",
@@ -23,6 +24,7 @@ const strings = defineStrings(
     user: "您",
     model: "模型",
     system: "系统提示",
+    cut: "被打断",
   },
 );
 
@@ -31,15 +33,18 @@ export interface TextLine {
   readonly role: "user" | "model" | "system";
   readonly text: string;
   readonly atMs?: number;
+  /** The speaker was interrupted. */
+  readonly cut?: boolean;
 }
 
 /** A conversation as plain text, without empty lines: `0:04 You: Hello.` */
 export function transcriptText(lines: readonly TextLine[]): string {
   return lines
     .filter(({ text }) => text.trim() !== "")
-    .map(({ role, text, atMs }) => {
+    .map(({ role, text, atMs, cut }) => {
+      const end = cut ? ` (${strings().cut})` : "";
       const time = atMs === undefined ? "" : `${formatClock(atMs / 1000)} `;
-      return `${time}${strings()[role]}: ${text.trim()}\n`;
+      return `${time}${strings()[role]}: ${text.trim()}${end}\n`;
     })
     .join("\n");
 }

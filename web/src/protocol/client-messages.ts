@@ -6,6 +6,8 @@ export interface DuplexConfig {
   generate_audio: boolean;
   /** IANA name of the user's time zone. */
   time_zone: string;
+  /** The result in which the answer to a goodbye ends has `goodbye`. */
+  end_on_goodbye: boolean;
   ls_mode: "explicit" | "implicit";
   force_listen_count: number;
   max_new_speak_tokens_per_chunk: number;

@@ -80,6 +80,7 @@ export const result = v.object({
   user_text: v.nullish(v.string(), null),
   interim_user_text: v.nullish(v.string(), null),
   words: v.nullish(v.array(v.tuple([v.number(), v.string()])), null),
+  goodbye: v.nullish(v.boolean(), false),
 });
 export type Result = v.InferOutput<typeof result>;
 

@@ -139,6 +139,8 @@ export class DuplexSession extends VoiceSession<
   #voice: ModelSpeech | undefined;
   #sender: ChunkSender | undefined;
   #videoElement: HTMLVideoElement | undefined;
+  /** The model has said goodbye: the call ends when it has been heard. */
+  #leaves = false;
   #heardAt = 0;
   #diagnosticAt = 0;
 
@@ -172,8 +174,10 @@ export class DuplexSession extends VoiceSession<
   /** Interrupts the model and makes it listen. */
   forceListen(): void {
     if (this.state.value.phase !== "active") return;
+    this.#leaves = false;
     this.#sender?.forceListen();
-    this.#silence();
+    this.#voice?.interrupt();
+    this.#showLines();
   }
 
   /** Uses another camera or file from the next chunk on. */
@@ -302,12 +306,21 @@ export class DuplexSession extends VoiceSession<
     this.patch({ transcript: this.#voice?.lines ?? [], simulated: result.simulated });
     this.#collectMetrics({ unit, units: this.state.value.metrics.units + 1 });
     this.emit("unit", unit);
+    if (result.goodbye) this.#leaves = true;
+    this.#hangUp();
+  }
+
+  /** Ends the call once the goodbye of the model has been heard. */
+  #hangUp(): void {
+    const { phase } = this.state.value;
+    if (this.#leaves && phase === "active" && this.#voice?.silent) this.stop();
   }
 
   /** Acknowledges playback once more when it ends or is interrupted. */
   #modelSpeaks(modelSpeaks: boolean): void {
     this.patch({ modelSpeaks });
     if (!modelSpeaks && this.state.value.phase === "active") this.#acknowledgePlayback();
+    this.#hangUp();
   }
 
   /** The model's speech follows first, so that it has continued when the voice has ended. */
@@ -331,18 +344,14 @@ export class DuplexSession extends VoiceSession<
   #fallSilent(): void {
     if (this.#sender) this.#sender.open = false;
     this.#voice?.dropInterim();
-    this.#silence();
+    this.#voice?.silence();
+    this.#showLines();
   }
 
   /** Reports how much of an answer was played, so that the model keeps only that in its context. */
   #acknowledgePlayback(): void {
     const played_ms = Math.round(this.audio?.player.stats.turnPlayedMs ?? 0);
     this.client.send({ type: "playback_ack", played_ms });
-  }
-
-  #silence(): void {
-    this.#voice?.silence();
-    this.#showLines();
   }
 
   #showLines(): void {
@@ -353,7 +362,7 @@ export class DuplexSession extends VoiceSession<
     change: Pick<Partial<DuplexSessionState["metrics"]>, "unit" | "units"> = {},
   ): void {
     if (!this.audio || !this.#voice) return;
-    const measured = collectMetrics(this.audio, this.#voice.responses, this.#sender?.count ?? 0);
+    const measured = collectMetrics(this.audio, this.#voice, this.#sender?.count ?? 0);
     this.patch({ metrics: { ...this.state.value.metrics, ...measured, ...change } });
   }
 

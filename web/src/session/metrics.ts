@@ -1,6 +1,6 @@
 import type { AudioEngine } from "../audio/audio-engine.ts";
 import type { Result } from "../protocol/server-messages.ts";
-import type { ResponseTimes } from "./model-speech.ts";
+import type { ModelSpeech } from "./model-speech.ts";
 
 /** Metrics of a unit, measured in the page. Milliseconds, null if unknown. */
 export interface UnitMetrics {
@@ -91,10 +91,14 @@ export interface DuplexMetrics {
   readonly units: number;
   readonly chunksSent: number;
   /**
-   * From the end of the user's speech to the model's first audio: last answer, and median of all.
+   * From the end of the user's speech to the model's first audio: last answer, median and longest of
+   * all.
    */
   readonly firstAudioMs: number | null;
   readonly firstAudioMedianMs: number | null;
+  readonly firstAudioLongestMs: number | null;
+  /** See `ModelSpeech`. */
+  readonly interruptions: readonly (number | null)[];
   /** Scheduled but not yet played. */
   readonly aheadMs: number;
   /** Playback delay of the next turn. */
@@ -114,6 +118,8 @@ export const NO_METRICS: DuplexMetrics = {
   chunksSent: 0,
   firstAudioMs: null,
   firstAudioMedianMs: null,
+  firstAudioLongestMs: null,
+  interruptions: [],
   aheadMs: 0,
   delayMs: 0,
   gaps: 0,
@@ -126,7 +132,7 @@ export const NO_METRICS: DuplexMetrics = {
 /** Collects all metrics except those of the unit itself. */
 export function collectMetrics(
   audio: AudioEngine,
-  responses: ResponseTimes,
+  { responses, interruptions }: ModelSpeech,
   chunksSent: number,
 ): Omit<DuplexMetrics, "unit" | "units"> {
   const { aheadMs, delayMs, gaps, gapMs, driftMs, playedMs } = audio.player.stats;
@@ -134,6 +140,8 @@ export function collectMetrics(
     chunksSent,
     firstAudioMs: responses.last,
     firstAudioMedianMs: responses.median,
+    firstAudioLongestMs: responses.longest,
+    interruptions: [...interruptions],
     aheadMs,
     delayMs,
     gaps,

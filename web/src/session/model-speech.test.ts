@@ -48,11 +48,13 @@ it("is in a turn until its end or an interruption", () => {
   expect(inTurn).toEqual([false, true, true, false, true, false, false, false]);
 });
 
-it("returns the last time and the median", () => {
+it("returns the last time, the median and the longest", () => {
   const times = new ResponseTimes();
-  expect([times.last, times.median]).toEqual([null, null]);
+  expect([times.last, times.median, times.longest]).toEqual([null, null, null]);
   for (const ms of [900, 300, 500]) times.add(1000, 1000 + ms);
-  expect([times.last, times.median]).toEqual([500, 500]);
+  expect([times.last, times.median, times.longest]).toEqual([500, 500, 900]);
+  times.add(1000, 1400);
+  expect(times.median).toBe(450);
 });
 
 it("counts only audio that answers speech", () => {
@@ -75,8 +77,11 @@ class UserAudio extends TypedEvents<{ userBlock: Float32Array }> {
   readonly log: string[] = [];
   userSpeaks = false;
   userLastSpokeAt = 0;
+  userVoiceMs = 0;
   readonly player = Object.assign(new FakePlayerEvents(), {
     stats: { playing: false },
+    pause: () => 20,
+    resume: () => undefined,
     push: ([first]: Float32Array) => this.log.push(`unit ${first}`),
     endTurn: () => this.log.push("end"),
     flush: () => this.log.push("flush"),
@@ -179,4 +184,79 @@ it("says that the model speaks from its first sound to the last, also after a la
   audio.player.happen("resume", undefined);
   audio.player.happen("idle", { playedMs: 2000 });
   expect(said).toEqual([true, false, true, false, true, false]);
+});
+
+describe("interruptions", () => {
+  function session() {
+    const audio = new UserAudio();
+    const model = new ModelSpeech(audio as unknown as AudioEngine, {
+      waits: true,
+      onChange: () => undefined,
+      onLines: () => undefined,
+    });
+    const unit = (is_listen: boolean, end_of_turn = false) =>
+      model.unit({
+        is_listen,
+        end_of_turn,
+        text: " word",
+        user_text: "",
+        audio_data: new Float32Array([1]),
+      } as Result);
+    const heard = (playing: boolean, voiceMs: number) => {
+      audio.player.stats.playing = playing;
+      audio.userVoiceMs = voiceMs;
+    };
+    return { model, unit, heard };
+  }
+
+  it("take from the user's first sound to the silence, and do not count before they are certain", () => {
+    const { model, unit, heard } = session();
+    unit(false);
+    heard(true, 96);
+    model.pause();
+    heard(true, 300);
+    expect(model.interruptions).toEqual([]);
+    model.interrupt();
+    expect(model.interruptions).toEqual([116]);
+    expect(model.lines).toMatchObject([{ text: " word", cut: true }]);
+  });
+
+  it("do not count if the voice was no speech, if the model is silent, or at the end of the call", () => {
+    const { model, unit, heard } = session();
+    model.interrupt();
+    unit(false);
+    heard(true, 96);
+    model.pause();
+    model.resume();
+    model.silence();
+    expect(model.interruptions).toEqual([]);
+  });
+
+  it("have no time if a button was pressed, or if the model was between two sounds", () => {
+    const { model, unit, heard } = session();
+    unit(false);
+    heard(true, 0);
+    model.interrupt();
+    unit(false, true);
+    heard(false, 0);
+    unit(false);
+    heard(false, 96);
+    model.pause();
+    model.interrupt();
+    expect(model.interruptions).toEqual([null, null]);
+  });
+
+  it("count once if the server stops the model, before or after the page", () => {
+    const { model, unit, heard } = session();
+    unit(false);
+    heard(true, 700);
+    unit(true);
+    heard(false, 0);
+    unit(false);
+    heard(true, 96);
+    model.pause();
+    model.interrupt();
+    unit(true);
+    expect(model.interruptions).toEqual([700, 116]);
+  });
 });

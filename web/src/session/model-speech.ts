@@ -25,6 +25,8 @@ export class ModelSpeech {
   readonly #words = new SpokenWords();
   readonly #responses = new ResponseTimes();
   #watch: ReturnType<typeof setInterval> | undefined;
+  readonly #interruptions: (number | null)[] = [];
+  #stopMs: number | null = null;
 
   constructor(audio: AudioEngine, options: ModelSpeechOptions) {
     this.#audio = audio;
@@ -50,6 +52,11 @@ export class ModelSpeech {
     return this.#audio.player.stats.playing || this.#gate.inTurn;
   }
 
+  /** Whether nothing is heard, paused, or waits to be heard. */
+  get silent(): boolean {
+    return !this.speaks && !this.paused && !this.#held.waits;
+  }
+
   get paused(): boolean {
     return this.#audio.player.stats.paused;
   }
@@ -59,28 +66,50 @@ export class ModelSpeech {
     return this.#responses;
   }
 
+  /**
+   * Each interruption: the time from the user's first sound to the model's silence, ms. Null if the user
+   * pressed a button, or if the model was between two sounds.
+   */
+  get interruptions(): readonly (number | null)[] {
+    return this.#interruptions;
+  }
+
   unit(result: Result): void {
     const begins = !this.#gate.inTurn;
     const verdict = this.#gate.unit(result);
     this.#transcript.heard(result.user_text ?? ""); // it arrives at the end of an utterance
     this.#transcript.hearing(result.interim_user_text ?? "");
-    if (verdict === "flush") this.#cut();
+    if (verdict === "flush") {
+      this.#interruptions.push(this.#audio.userVoiceMs || null);
+      this.#cut();
+    }
     if (verdict === "play") this.#playOrKeep(result, begins);
     else if (result.end_of_turn) this.#endTurn();
   }
 
   /** Silence until `resume`. What arrives waits. */
   pause(): void {
-    this.#audio.player.pause();
+    const { player, userVoiceMs } = this.#audio;
+    const wasHeard = player.stats.playing;
+    const silentInMs = player.pause();
+    this.#stopMs = wasHeard ? userVoiceMs + silentInMs : null;
   }
 
   /** Continues where the speech paused. */
   resume(): void {
+    this.#stopMs = null;
     this.#audio.player.resume();
   }
 
-  /** Interrupts the current speech. */
+  /** The user interrupts the current speech, if there is any. */
+  interrupt(): void {
+    if (this.speaks) this.#interruptions.push(this.#stopMs);
+    this.silence();
+  }
+
+  /** Drops the rest of the current speech. */
   silence(): void {
+    this.#stopMs = null;
     this.#gate.interrupt();
     this.#cut();
   }
@@ -186,8 +215,11 @@ export class ResponseTimes {
   }
 
   get median(): number | null {
-    const sorted = this.#times.toSorted((a, b) => a - b);
-    return sorted[Math.floor(sorted.length / 2)] ?? null;
+    return median(this.#times);
+  }
+
+  get longest(): number | null {
+    return this.#times.length > 0 ? Math.max(...this.#times) : null;
   }
 
   /** `audioAt`: start of the model's audio. `userAt`: end of the user's speech. */
@@ -195,6 +227,13 @@ export class ResponseTimes {
     const ms = audioAt - userAt;
     if (ms > 0 && ms < SLOWEST_MS) this.#times.push(ms);
   }
+}
+
+/** Null if there are no values. */
+export function median(values: readonly number[]): number | null {
+  const sorted = values.toSorted((a, b) => a - b);
+  const [low, high] = [sorted[(sorted.length - 1) >> 1], sorted[sorted.length >> 1]];
+  return low === undefined || high === undefined ? null : (low + high) / 2;
 }
 
 const LONGEST_MS = 4000; // a person stops by then; a television in the room does not

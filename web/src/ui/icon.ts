@@ -4,6 +4,7 @@ import arrow from "lucide/dist/esm/icons/arrow-right.mjs";
 import turns from "lucide/dist/esm/icons/arrow-right-left.mjs";
 import send from "lucide/dist/esm/icons/arrow-up.mjs";
 import voice from "lucide/dist/esm/icons/audio-lines.mjs";
+import book from "lucide/dist/esm/icons/book-open.mjs";
 import check from "lucide/dist/esm/icons/check.mjs";
 import chevron from "lucide/dist/esm/icons/chevron-down.mjs";
 import help from "lucide/dist/esm/icons/circle-question-mark.mjs";
@@ -56,6 +57,7 @@ const SHAPES = {
   alert,
   arrow,
   attach,
+  book,
   camera,
   cameraOff,
   chat,

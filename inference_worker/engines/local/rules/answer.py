@@ -1,4 +1,4 @@
-"""Answers a question by rule: about the assistant, dates, units and sums."""
+"""Answers a question by rule: about the assistant, dates, units and sums, and in a quiz."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from antiphon.inference_worker.engines.local.rules.arithmetic import answer_sum
 from antiphon.inference_worker.engines.local.rules.dates import answer_date
 from antiphon.inference_worker.engines.local.rules.language import is_not_english
+from antiphon.inference_worker.engines.local.rules.quiz import answer_quiz
 from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.table import RULES
 from antiphon.inference_worker.engines.local.rules.text import LONGEST_CHARS, peeled, plain
@@ -52,4 +53,9 @@ def _answer_exactly(text: str, situation: Situation) -> str | None:
     for pattern, function in RULES:
         if (found := pattern.fullmatch(text)) and (sentence := function(found, situation)):
             return sentence
-    return answer_date(text, situation.now) or answer_conversion(text) or answer_sum(text)
+    return (
+        answer_quiz(text, situation.previous)
+        or answer_date(text, situation.now)
+        or answer_conversion(text)
+        or answer_sum(text)
+    )

@@ -19,6 +19,8 @@ from antiphon.inference_worker.engines.local.rules.situation import (
 )
 from antiphon.inference_worker.engines.local.rules.text import PLEASE, plain
 
+FAREWELL = "Goodbye! It was nice to talk with you."
+
 
 def _fixed(sentence: str) -> Answer:
     return lambda _found, _situation: sentence
@@ -190,7 +192,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r" you (?:later|soon|tomorrow)|good ?night"
      r"|talk to you (?:later|soon)|farewell|have a (?:nice|good|great) (?:day|evening|night|one)|take care)"
      r"(?: (?:then|now|for now|antiphon|and thank you|thank you|bye|later"
-     r"|soon))*", _fixed("Goodbye! It was nice to talk with you.")),
+     r"|soon))*", _fixed(FAREWELL)),
     (r"(?:i am )?(?:so |very )?sorry(?: about that)?|(?:my )?apologies|excuse me", _fixed("No problem.")),
     (r"(?:my name is|i am called|people call me|you can call me|call me)(?: called)? (?P<name>[a-z'-]+)"
      r"(?: (?!and\b|is\b)[a-z'-]+)?(?: and (?:i|my|you) .*)?", _meet),
@@ -291,9 +293,10 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      rf" have|what is in|show me|do you know)(?: any)? (?:the |some )?)?(?:latest |today's |todays "
      rf"|current |recent |breaking |newest |local |world )*(?:news|headlines)(?: headlines)?(?: from [\w"
      rf" ]+| about [\w ]+)?{_PLACE_TIME}"
-     rf"|what (?:is|has|just)? ?(?:happened|happening|going on|new)(?: in the (?:world|news)| around the"
+     rf"|what (?:is|has|just)? ?(?:happening|going on|new)(?: in the (?:world|news)| around the"
      rf" world)?(?: (?:today|yesterday|now|right now|this week|lately|recently))*(?: in the world)?|what"
-     rf" is trending",
+     rf" (?:has |just )*happened(?: in the (?:world|news)| around the world| today| yesterday| this week"
+     rf"| lately| recently)+|what is trending",
      _fixed(f"{_NO_INTERNET} the news.")),
     (r"what (?:does|do|did|would|will) .+ cost(?: [\w ]+)?|(?:what|how) (?:is|are|was|did|will|much is"
      r"|much are|high is) .*\b(?:stocks?|stock market|share"

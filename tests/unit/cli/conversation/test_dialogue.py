@@ -26,6 +26,7 @@ class HalfPlayback(Headset):
     def __init__(self) -> None:
         self._captured: asyncio.Queue[Samples] = asyncio.Queue()
         self.given = 0
+        self.asked = 0
 
     def __enter__(self) -> Self:
         self._captured.put_nowait(np.zeros(16_000, np.float32))
@@ -33,6 +34,11 @@ class HalfPlayback(Headset):
 
     def __exit__(self, *_: object) -> None:
         return
+
+    @property
+    def is_playing(self) -> bool:
+        self.asked += 1
+        return self.asked == 1
 
     def play(self, samples: Samples) -> None:
         self.given += len(samples)
@@ -63,3 +69,32 @@ async def test_the_playback_position_of_an_interrupted_answer_is_sent(
             call = dialogue.Call(url=server.url, prompt="Hi.", out=tmp_path / "reply.wav")
             await dialogue.talk_live(call, printer)
     assert acks == [{"type": "playback_ack", "played_ms": len(SPOKEN) / 24}]
+
+
+async def test_a_conversation_ends_when_the_answer_to_a_goodbye_was_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not after an answer that follows the goodbye, and not while the speaker still plays."""
+    sent = 0
+
+    async def script(wire: Wire) -> None:
+        nonlocal sent
+        await wire.begin()
+        await wire.expect("audio_chunk")
+        goodbye = {**speaking("Goodbye!"), "end_of_turn": True, "goodbye": True}
+        yes = {**speaking("Yes?"), "end_of_turn": True}
+        results = [goodbye, yes, *[{"is_listen": True}] * 2, goodbye]
+        for result in [*results, *[{"is_listen": True}] * 2]:
+            await wire.send("result", **result)
+            sent += 1
+        await wire.finish(during_audio=True)
+
+    monkeypatch.setattr(dialogue, "Headset", HalfPlayback)
+    out = io.StringIO()
+    async with Scripted(script).running() as server:
+        call = dialogue.Call(url=server.url, prompt="Hi.", out=tmp_path / "reply.wav")
+        await asyncio.wait_for(
+            dialogue.talk_live(call, ConversationPrinter(Terminal(file=out))), 30
+        )
+    assert sent == 7
+    assert out.getvalue().count("listening") == 4

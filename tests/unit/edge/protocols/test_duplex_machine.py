@@ -300,6 +300,13 @@ def test_the_times_of_words_are_sent_on_request(memo: dict[str, object], sent: o
     assert "words" not in without
 
 
+def test_the_answer_to_a_goodbye_is_marked_if_the_engine_marks_it() -> None:
+    for memo, sent in (({"goodbye": True}, True), ({}, None)):
+        [message] = DuplexMachine("adx_1", "rec").deliver(replace(RESULT, memo=memo), 0)
+        assert isinstance(message, Send)
+        assert message.message.wire().get("goodbye") is sent
+
+
 @pytest.mark.parametrize("reason", [*EndReason, None])
 def test_every_end_is_reported_and_closes(reason: EndReason | None) -> None:
     machine = _machine(Phase.ACTIVE)

@@ -23,6 +23,8 @@ ENGINE_FAILS = {
     "a prompt must come before its answer",
     "the backend server refuses the session: {}",
     "the client no longer waits for this video",  # nothing is published after a stop
+    "the engine has no interim transcripts",  # the runner asks engines that have some
+    "the engine no longer sees: {}",
     "the engine does not greet",  # the runner refuses a greeting before
     "the engine is closed",
     "the engine is not loaded",

@@ -120,6 +120,18 @@ def test_a_spoken_question_gets_a_spoken_answer_that_says_its_text(
     assert all(not result.text and not result.audio.size for result in results[:first])
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_end_of_the_answer_to_a_goodbye_is_marked_on_request(
+    view: LocalDuplexView, asked: bool
+) -> None:
+    view.prepare("Be brief.", STEADY.model_copy(update={"end_on_goodbye": asked}))
+    hello = converse(view, "Hello.")
+    bye = converse(view, "See you later.")
+    assert text_of(bye).endswith("It was nice to talk with you.")
+    marks = [result.memo.get("goodbye", False) for result in [*hello, *bye]]
+    assert marks == [False] * (len(marks) - 1) + [asked]
+
+
 def test_results_account_for_the_work(view: LocalDuplexView) -> None:
     results = converse(view, JAPAN)
     assert [result.current_time for result in results] == [

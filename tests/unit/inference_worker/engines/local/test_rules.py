@@ -168,6 +168,38 @@ def test_other_languages(text: str) -> None:
     assert answer(text, NOW) == ENGLISH_ONLY
 
 
+QUIZ = "Let us play a quiz! What is the capital of Italy?"
+QUIZ_ANSWERS = {
+    "Rome.": "That is right! Next question: How many legs does a spider have?",
+    "I think it's Rome.": "That is right! Next question: How many legs does a spider have?",
+    "Is it Madrid?": "No, it is Rome. Next question: How many legs does a spider have?",
+    "I don't know.": "It is Rome. Next question: How many legs does a spider have?",
+    "Next question, please.": "Here is a question. How many legs does a spider have?",
+    "Stop it.": "All right.",
+    "Why is the sky blue?": None,
+    "I would like to talk about something else now.": None,
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), QUIZ_ANSWERS.items())
+def test_a_quiz_judges_answers_and_asks_the_next_question(text: str, expected: str | None) -> None:
+    assert answer(text, replace(NOW, previous=QUIZ)) == expected
+
+
+def test_a_quiz_begins_when_asked_and_goes_around() -> None:
+    said = answer("Quiz me!", NOW)
+    assert said == "Here is a question. What is the capital of Italy?"
+    assert answer("Rome.", NOW) is None
+    asked = []
+    for _ in range(10):
+        said = answer("I don't know.", replace(NOW, previous=said))
+        assert said is not None
+        asked.append(said.rpartition(": ")[2])
+    assert len(set(asked)) == 10
+    assert asked[-1] == "What is the capital of Italy?"
+    assert answer("Eight.", replace(NOW, previous=asked[0].removesuffix(" have?")))
+
+
 @pytest.mark.parametrize("question", FOR_THE_MODEL)
 def test_other_questions_are_for_the_model(question: str) -> None:
     assert answer(question, NOW) is None
