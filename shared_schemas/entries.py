@@ -419,10 +419,17 @@ def user_transcript(entry: ResultOut | TurnDoneOut) -> str | None:
 
 def word_times(entry: ResultOut) -> list[TimedText] | None:
     """The words of a unit's text, each with the millisecond of its audio at which it begins, if known."""
-    words = entry.memo.get("words")
-    if not isinstance(words, list) or not words:
-        return None
-    return [(float(at_ms), str(text)) for at_ms, text in words]
+    match entry.memo.get("word_times"):
+        case [_, *_] as words if all(map(_is_timed_text, words)):
+            return [(float(at_ms), text) for at_ms, text in words]
+    return None
+
+
+def _is_timed_text(word: object) -> bool:
+    match word:
+        case [int() | float(), str()]:
+            return True
+    return False
 
 
 class ProgressOut(StreamEntry, tag="progress"):

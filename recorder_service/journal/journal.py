@@ -32,7 +32,7 @@ SIDES: tuple[Side, ...] = ("in", "out")
 
 LeftOutWhy = Literal["diagnostics", "events", "full"]
 
-_RECORDED = ("user", "words")
+_RECORDED = ("user", "word_times")
 """The fields of a memo that are for people: the transcript of the user, and the times of the words."""
 
 EntryT = TypeVar("EntryT", bound=StreamEntry)

@@ -279,7 +279,7 @@ def interim_text(
 # A unit's memo has these fields, each only if it applies:
 # `user`: the transcript of utterances that ended in the unit;
 # `until`: the sample of the unit's audio at which the last of them ended;
-# `words`: on a speaking unit, [millisecond of its audio, text] of each word that begins in it;
+# `word_times`: on a speaking unit, [millisecond of its audio, text] of each word that begins in it;
 # `sound_ms`: the duration of that audio;
 # `rest`: on a speaking unit, [text, tokens] of each word that was generated but not spoken yet;
 # `rest_spoken`: what is said for each of them; its text, if a worker without this field wrote the memo;
@@ -293,7 +293,7 @@ def memo_of_input(transcription: UnitTranscription) -> dict[str, Any]:
 
 
 def memo_of_speech(speech: UnitSpeech) -> dict[str, Any]:
-    return {"words": [list(piece) for piece in speech.pieces], "sound_ms": speech.sound_ms}
+    return {"word_times": [list(piece) for piece in speech.pieces], "sound_ms": speech.sound_ms}
 
 
 def memo_of_unfinished(rest: UnfinishedReply) -> dict[str, Any]:
@@ -313,7 +313,7 @@ def restore_dialogue(units: Sequence[PastUnit], dialogue: Dialogue) -> None:
         if unit.is_listen:
             dialogue.interrupt_turn()
             continue
-        words = unit.memo.get("words", [(0.0, unit.text)] if unit.text else [])
+        words = unit.memo.get("word_times", [(0.0, unit.text)] if unit.text else [])
         pieces = [TimedWord(float(at_ms), str(text)) for at_ms, text in words]
         dialogue.add_spoken(pieces, float(unit.memo.get("sound_ms", 0.0)))
         if unit.end_of_turn:

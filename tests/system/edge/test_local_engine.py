@@ -25,7 +25,7 @@ from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, float_bytes
 from support.edge_harness import Client, RunningEdge, base64_audio
 from support.speech import say, words
-from support.synthetic_speech import ITALY, silence, units_of
+from support.synthetic_speech import ITALY, JAPAN, silence, units_of
 from support.worker_harness import worker_loops
 
 pytestmark = pytest.mark.speech
@@ -221,7 +221,7 @@ async def test_the_words_of_a_half_duplex_turn_are_sent_while_they_are_spoken(
         asked = {"interim_transcripts": True, "generation": CALM, "tts": {"enabled": False}}
         await _prepare(client, config=asked)
         for _ in range(2):  # the input of each turn begins at sample 0 again
-            await _speak(client, say(ITALY))
+            await _speak(client, say(JAPAN))
             states = []
             while (state := await client.message())["type"] == "vad_state":
                 states.append(state)
@@ -232,7 +232,7 @@ async def test_the_words_of_a_half_duplex_turn_are_sent_while_they_are_spoken(
             assert "capital" in interim[-1]
             assert len(interim) == len(set(interim)) > 1
             done = await client.expect("turn_done", skip=("generating", "chunk"))
-            assert "Italy" in done["user_text"]
+            assert "Japan" in done["user_text"]
 
 
 # Stopping one answer

@@ -42,10 +42,10 @@ def test_every_entry_is_read_back_without_its_media(tmp_path: Path, talk: object
 
 
 def test_of_a_memo_only_the_transcript_and_the_words_are_stored() -> None:
-    memo = {"user": "hello", "words": [[0.0, "Hi"]], "tokens": [1, 2]}
+    memo = {"user": "hello", "word_times": [[0.0, "Hi"]], "tokens": [1, 2]}
     transcribed = result(3, memo=memo, interim_user_text="how are")
     item = to_journal("out", StreamPosition(7, 1, 3), transcribed, NO_MEDIA)
-    assert item.entry.memo == {"user": "hello", "words": [[0.0, "Hi"]]}
+    assert item.entry.memo == {"user": "hello", "word_times": [[0.0, "Hi"]]}
     assert item.entry.interim_user_text is None
     heard = VadOut(input_n=3, speaking=True, interim_user_text="how are")
     assert to_journal("out", StreamPosition(7, 1, 4), heard, NO_MEDIA).entry == dataclasses.replace(

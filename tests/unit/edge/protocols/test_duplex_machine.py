@@ -287,8 +287,11 @@ def test_interim_words_come_with_the_final_ones() -> None:
 @pytest.mark.parametrize(
     ("memo", "sent"),
     [
-        ({"words": [[0.0, "Rome"], [412.5, " is"]]}, [[0.0, "Rome"], [412.5, " is"]]),
-        ({"words": []}, None),
+        ({"word_times": [[0.0, "Rome"], [412.5, " is"]]}, [[0.0, "Rome"], [412.5, " is"]]),
+        ({"word_times": []}, None),
+        ({"word_times": [1]}, None),
+        ({"word_times": [[0.0, "Rome"], ["1", 2]]}, None),
+        ({"word_times": "Rome"}, None),
         ({}, None),
     ],
 )

@@ -166,7 +166,7 @@ def test_barge_in_stops_the_answer_and_is_answered(view: LocalDuplexView) -> Non
 
 def first_clause(result: UnitResult) -> tuple[str, float]:
     """The words of a speaking unit before its last clause, and a time at which the next ones began."""
-    notes = result.memo["words"]
+    notes = result.memo["word_times"]
     assert len(notes) > 2
     return "".join(text for _, text in notes[:-1]), notes[-1][0]
 
