@@ -20,8 +20,8 @@ class UnitResult:
 
     Durations are milliseconds. `audio` is float32 mono at 24 kHz and empty while listening.
     `memo` is the engine's data for recovery: it is stored with the result and passed to
-    `DuplexView.replay`. Its `user`, if any, is the transcript of the user, and its `word_times` are the words of
-    `text`, each with the millisecond of `audio` at which it begins. Both are recorded, and sent to
+    `DuplexView.replay`. Its `user`, if any, is the transcript of the user. Its `word_times` are the words
+    of `text`, each with the millisecond of `audio` at which it begins. Both are recorded, and sent to
     clients that ask for them. `goodbye` is true if the answer to a goodbye ends and the client asked for
     it. Nothing else of it leaves the engine.
 
