@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from playwright.async_api import CDPSession, Locator, Page, expect
 
@@ -46,12 +48,30 @@ async def test_a_tap_presses_only_a_control_that_was_visible(visitor: Visitor) -
     await expect(mute).to_have_attribute("aria-pressed", "true")
 
 
+async def _nothing_lies_on_the_title(page: Page) -> None:
+    """On phones and narrower screens, where the tools have names and move below the title."""
+    for width in (320, PHONE[0]):
+        await page.set_viewport_size({"width": width, "height": PHONE[1]})
+        texts = page.locator(
+            ".stage > .top h1, .stage > .top an-timer, .stage > .top .tools .button"
+        )
+        boxes = [await text.bounding_box() for text in await texts.all()]
+        places = [(b["x"], b["y"], b["x"] + b["width"], b["y"] + b["height"]) for b in boxes if b]
+        assert len(places) > 3
+        assert all(left >= 0 and right <= width for left, _, right, _ in places), places
+        for one, other in itertools.combinations(places, 2):
+            beside = one[2] <= other[0] + 1 or other[2] <= one[0] + 1
+            assert beside or one[3] <= other[1] + 1 or other[3] <= one[1] + 1, (one, other)
+    await page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+
+
 async def test_a_double_tap_presses_nothing_that_its_first_tap_shows(visitor: Visitor) -> None:
     page = await visitor.open("/", phone=True)
     call = CallPage(page)
     await page.wait_for_timeout(SETTLED_MS)
     await page.get_by_role("button", name="Start call").tap()
     await call.is_in("active")
+    await _nothing_lies_on_the_title(page)
     await page.wait_for_timeout(SETTLED_MS)
     x, y = await _middle(page.get_by_role("button", name="End call"))
     for _ in range(2):

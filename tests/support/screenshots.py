@@ -22,7 +22,7 @@ from support.page_microphone import speak
 from support.raw_client import open_wire
 from support.redis_server import RedisServer
 from support.stack import Stack
-from support.synthetic_speech import GERMANY, ITALY, silence, spoken
+from support.synthetic_speech import GERMANY, JAPAN, silence, spoken
 from support.turn_page import use_repeatable_settings
 from web_pages import ROOT, build_pages
 
@@ -37,7 +37,7 @@ STEADY = {
 TRANSITIONS_END = """() => Promise.all(document.getAnimations()
   .filter((one) => one instanceof CSSTransition).map((one) => one.finished))"""
 QUESTIONS = np.concatenate(
-    [silence(2.0), spoken(ITALY), silence(7.0), spoken(GERMANY), silence(6.0)]
+    [silence(2.0), spoken(JAPAN), silence(7.0), spoken(GERMANY), silence(6.0)]
 )
 
 
@@ -97,7 +97,7 @@ async def _half_duplex(visitor: Visitor, folder: Path) -> None:
     await page.get_by_role("button", name="Start conversation").click()
     state = page.locator(".stage [role=status]")
     await expect(state).to_have_text("Listening", timeout=40_000)
-    for question in (ITALY, GERMANY):
+    for question in (JAPAN, GERMANY):
         await expect(state).to_have_text("Listening", timeout=40_000)
         await speak(page, spoken(question))
         await expect(state).to_have_text("Speaking", timeout=40_000)
@@ -109,7 +109,7 @@ async def _chat(visitor: Visitor, folder: Path) -> None:
     page = await visitor.open("/turnbased", animated=True)
     await use_repeatable_settings(page)
     area = page.get_by_label("Your message")
-    for count, question in enumerate((ITALY, GERMANY), 1):
+    for count, question in enumerate((JAPAN, GERMANY), 1):
         await area.fill(question)
         await area.press("Enter")
         await expect(page.get_by_role("button", name="Try again")).to_be_visible(timeout=40_000)
