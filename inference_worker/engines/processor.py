@@ -133,6 +133,9 @@ class DuplexView(SessionView):
 class HalfDuplexView(AnsweringView):
     """One turn-taking voice conversation: prepare once, then prefill an utterance and generate."""
 
+    longest_patience = 1.0
+    """The highest result of `patience`; it is not called if this is 1."""
+
     @abstractmethod
     def prepare(
         self,
@@ -149,9 +152,6 @@ class HalfDuplexView(AnsweringView):
         `greets`. `set_break`, `memo`, `rollback` and `replay` apply to it as to every turn.
         """
         raise EngineError("the engine does not greet")
-
-    longest_patience = 1.0
-    """The highest result of `patience`; it is not called if this is 1."""
 
     def patience(self, speech: Samples) -> float:  # noqa: ARG002
         """How long to wait after `speech` (float32 mono 16 kHz), if the user is silent now.

@@ -12,7 +12,7 @@ from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.inference_worker.engines.local.voices.catalogue import DEFAULT_VOICE
-from antiphon.inference_worker.engines.local.voices.speaker import Voices
+from antiphon.inference_worker.engines.local.voices.speaker import Speaker, Voices
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
 from support.synthetic_speech import spoken, units_of
 
@@ -67,7 +67,8 @@ def share_voiced(text: str, audio: Samples) -> float:
 
 
 def _read_out(text: str) -> Samples:
-    speaker = _voices().speaker()
+    voice = _voices().default
+    speaker = Speaker(voice, voice)  # another voice may stand in only for the model's
     splitter = ClauseSplitter()
     clauses = [*splitter.feed(text), *splitter.flush()]
     return np.concatenate([SILENCE, *(speaker.speak(each, StageCosts()).audio for each in clauses)])
