@@ -27,14 +27,16 @@ COPY --from=pages /source/edge/pages edge/pages
 RUN ANTIPHON_WITHOUT_PAGES=1 python3 /uv/tools/uv_program.py build --quiet --wheel --out-dir /wheels
 
 # Writes the packages of uv.lock, with all that they need, to /needs/service.txt, worker.txt, worker-gpu.txt.
+# EXTRA: one more extra of the services, such as `webrtc`.
 FROM uv AS needs
+ARG EXTRA=
 WORKDIR /source
 COPY pyproject.toml uv.lock ./
 RUN mkdir /needs \
     && packages() { \
         python3 /uv/tools/uv_program.py export --quiet --frozen --no-emit-project --extra server "$@"; \
     } \
-    && packages --output-file /needs/service.txt \
+    && packages --output-file /needs/service.txt ${EXTRA:+--extra "$EXTRA"} \
     && packages --output-file /needs/worker.txt --extra local --group weights \
     && packages --output-file /needs/worker-gpu.txt --extra minicpmo --extra token2wav --group vocoder
 

@@ -1,7 +1,5 @@
 """The `antiphon` command, also as `python -m antiphon`."""
 
-from __future__ import annotations
-
 from antiphon.interrupts import QuietInterrupts
 
 

@@ -1,7 +1,5 @@
 """Ctrl-C while modules are imported. Until this module is imported, Ctrl-C prints a traceback."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -6,8 +6,6 @@ The load is that of `bench/edge_load.py`. The first row is a single server witho
 processes share this machine, so only the CPU times are meaningful, and not the latencies.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -13,8 +13,6 @@ status is 1 if there is no answer, if the page shows an error or throws, if the 
 schema of version 2 does not have, or if the recording is not shared.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """Sessions of `bench/gpu_duplex.py`: their tokens are scripted, and the engine computes everything else."""
 
-from __future__ import annotations
-
 import copy
 import random
 import time
@@ -11,16 +9,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from antiphon.inference_worker.engines.minicpmo.conversations.duplex import DuplexConversation
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import SpecialIds
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
-    SampledToken,
-    Steps,
-    TokenRow,
-)
-from antiphon.inference_worker.engines.minicpmo.sessions.duplex import DuplexConversation
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import SampledToken, Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import TokenRow
 from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import Token2WavVocoder
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
 from antiphon.inference_worker.engines.types import EngineError

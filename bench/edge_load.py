@@ -9,8 +9,6 @@ result, so it includes the time of the peer and of the client. The bytes are tho
 messages, without the header of 6 to 14 bytes of each frame.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -9,12 +9,10 @@ waits the same silence after all words, `by words` more or less by their complet
 pauses that the engine takes for the end, and the silence from the end of a turn to the unit whose end has it.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import wave
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from antiphon.inference_worker.engines.local.conversation import Conversation
+from antiphon.inference_worker.engines.local.hearing.speech_input import SpeechInput, endpoint_rules
 from antiphon.inference_worker.engines.local.models import LocalModels, LocalSlot
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.local.speech_input import SpeechInput, endpoint_rules
 from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
@@ -184,7 +182,7 @@ class Ears:
             if said.text:
                 ended = at + size - lead - len(turn.audio)
                 return ended * 1000 / INPUT_RATE, said.text
-        return None, speech.likely_utterance()
+        return None, speech.likely_utterance().text
 
 
 def paused_turns(voices: TenVoices, texts: Iterable[str]) -> Iterator[Turn]:
@@ -242,22 +240,27 @@ def main() -> None:
     )
     parser.add_argument("--unit-ms", type=int, default=1000)
     parser.add_argument("--phases", type=int, default=4, help="of the grid; each turn gets half")
+    parser.add_argument("--group", default="", help="begin of the name of the groups to measure")
+    parser.add_argument("--by-words", action="store_true", help="not with a fixed silence too")
     parser.add_argument("--verbose", action="store_true", help="each turn")
     asked = parser.parse_args()
     voices = TenVoices()
-    groups = {
-        "pauses": list(paused_turns(voices, PAUSED)),
-        "pauses, new sentences": list(paused_turns(voices, NEW_PAUSED)),
-        "whole turns": list(whole_turns(voices, WHOLE)),
-        "whole turns, new": list(whole_turns(voices, NEW_WHOLE)),
-        "recordings": list(recorded_turns()),
+    groups: dict[str, Callable[[], Iterable[Turn]]] = {
+        "pauses": lambda: paused_turns(voices, PAUSED),
+        "pauses, new sentences": lambda: paused_turns(voices, NEW_PAUSED),
+        "whole turns": lambda: whole_turns(voices, WHOLE),
+        "whole turns, new": lambda: whole_turns(voices, NEW_WHOLE),
+        "recordings": recorded_turns,
     }
     phases = [asked.unit_ms * phase // asked.phases for phase in range(asked.phases)]
     options = LocalOptions(slots=1, voice=ESPEAK)
     models = LocalModels.load(options, lambda _: None)
     ears = Ears(LocalSlot(0, options, ThreadPoolExecutor(3), models), asked.unit_ms)
-    for name, turns in groups.items():
-        for by_words in (False, True):
+    for name, speak in groups.items():
+        if not name.startswith(asked.group):
+            continue
+        turns = list(speak())
+        for by_words in (True,) if asked.by_words else (False, True):
             cell = measure(ears, turns, phases, by_words=by_words, loud=asked.verbose)
             print(f"{name:<22} {'by words' if by_words else 'fixed':<9} ended: {cell}", flush=True)
     models.close()

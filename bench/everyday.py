@@ -8,8 +8,6 @@ with the prompt and the sampling of the chat page.
         [--model-path qwen2.5-coder-0.5b]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re
@@ -93,8 +91,8 @@ def speech(voices: Voices, text: str) -> Samples:
     """By the voice itself: a speaker would give a question to eSpeak while this machine is busy."""
     clause = Clause(words_of(text), ends_sentence=True)
     spoken = voices.default.speak(clause, time.perf_counter()).audio
-    heard = soxr.resample(spoken, OUTPUT_RATE, INPUT_RATE).astype(np.float32)
-    return np.concatenate([_PAUSE, heard, _PAUSE])
+    received = soxr.resample(spoken, OUTPUT_RATE, INPUT_RATE).astype(np.float32)
+    return np.concatenate([_PAUSE, received, _PAUSE])
 
 
 def ask(engine: LocalProcessor, part: Part, tokens: int) -> str:

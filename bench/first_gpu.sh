@@ -152,6 +152,8 @@ prepare) prepare ;;
         "$python" bench/gpu_report.py "$out"/*.json >"$kept/compare.md"
     }
     compare default "$@"
+    compare pictures --frames "$@"
+    compare causal --vocoder-kind causal "$@"
     compare one_stream --one-stream "$@"
     compare fp8 --quantize fp8 "$@"
     compare vocoder_eager --vocoder-graphs 0 "$@"

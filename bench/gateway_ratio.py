@@ -11,8 +11,6 @@ compress. The figures are the CPU time of the gateway or the edge per session an
 workers and clients.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

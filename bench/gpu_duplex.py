@@ -16,8 +16,6 @@ waits for no other, so it sends its next unit at once. A table of Markdown is pr
 writes what `bench/gpu_report.py` makes tables and a plot of.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import json
@@ -46,16 +44,17 @@ from antiphon.inference_worker.engines.minicpmo.config import (
     KernelChoice,
     Quantization,
 )
+from antiphon.inference_worker.engines.minicpmo.conversations.duplex import DuplexConversation
+from antiphon.inference_worker.engines.minicpmo.conversations.speech_output import SpeechContext
+from antiphon.inference_worker.engines.minicpmo.conversations.text_context import AudioInput
 from antiphon.inference_worker.engines.minicpmo.model.memory import check_memory
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import slice_image
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
-from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SpeechSettings
-from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
-from antiphon.inference_worker.engines.minicpmo.sessions.duplex import DuplexConversation
-from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
+from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import SpeechSettings
 from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import Token2WavVocoder
+from antiphon.inference_worker.engines.minicpmo.token2wav.voice_files import VoiceKind
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.config import DuplexConfig
 from duplex_callers import TURN_UNITS, Caller, Script, ScriptedSampler, due_times, noise
@@ -101,7 +100,9 @@ class Bench:
         """None if its package is missing, or if it does not load: the units are measured without it."""
         sizes = self.engine_options(max(self.args.sessions)).vocoder_graph_sizes
         try:
-            return random_vocoder(self.sizes, self.device, self.args.voice_seconds, sizes)
+            kind = VoiceKind[self.args.vocoder_kind.upper()]
+            seconds = self.args.voice_seconds
+            return random_vocoder(self.sizes, self.device, seconds, sizes, kind=kind)
         except Exception as error:  # noqa: BLE001  # a first run on a new machine
             self.drop_vocoder(error)
             return None
@@ -163,14 +164,14 @@ class Bench:
             for count in counts:
                 yield self.measured(crowd, count)
 
-    def measured(self, crowd: Crowd, count: int) -> dict[str, Any]:
+    def measured(self, crowd: "Crowd", count: int) -> dict[str, Any]:
         needed = units_of(count, self.args) * (1.0 if self.args.paced and count > 1 else 0.2)
         if time.time() - STARTED + needed > self.args.seconds:
             return not_measured(count, "no time left")
         return crowd.measure(count)
 
     @contextmanager
-    def crowd(self, options: EngineOptions) -> Iterator[Crowd]:
+    def crowd(self, options: EngineOptions) -> "Iterator[Crowd]":
         """An engine with a session in each slot."""
         gc.collect()  # frees the caches of the last one
         if self.on_gpu:
@@ -210,6 +211,7 @@ REPORTED = (
     "one_stream",
     "float32",
     "vocoder_graphs",
+    "vocoder_kind",
     "paced",
     "units",
     "speaking",
@@ -231,7 +233,7 @@ class Crowd:
         began, ids = time.perf_counter(), bench.tokenizer.ids
         self.sampler = ScriptedSampler(ids, bench.tokenizer.forbidden, options.fidelity)
         self.sampler.scripts = {}
-        self.runner = Runner(
+        self.runner = ModelRunner(
             bench.network,
             self.sampler,
             slots=options.slots,
@@ -469,6 +471,12 @@ def parse() -> argparse.Namespace:
         "--vocoder-graphs",
         type=int,
         help="largest number of sessions with CUDA graphs of the vocoder, 0 to 32",
+    )
+    parser.add_argument(
+        "--vocoder-kind",
+        choices=[kind.name.lower() for kind in VoiceKind],
+        default=VoiceKind.CROSSFADE.name.lower(),
+        help="that of the published checkpoint (crossfade), or of release 1.0.7 (causal)",
     )
     parser.add_argument("--cudnn", action="store_true", help="with cuDNN's attention")
     parser.add_argument(

@@ -1,11 +1,9 @@
 """A table and a plot of results of `bench/gpu_duplex.py --json`, and the costs that they measured.
 
-python bench/gpu_report.py paced.json in_step.json             # rows for docs/minicpmo-measurements.md
+python bench/gpu_report.py paced.json in_step.json             # rows for the engine's README.md
 python bench/gpu_report.py paced.json --svg latency.svg
 python bench/gpu_report.py paced.json --costs costs.json       # for bench/schedule.py --costs
 """
-
-from __future__ import annotations
 
 import argparse
 import json
@@ -82,6 +80,7 @@ STAGES = {
     "Feed": "Feed",
     "SampleToken": "SampleToken",
     "EncodeAudio": "EncodeAudio",
+    "EncodeImages": "EncodeImages",
     "SpeechCondition": "SpeechCondition",
     "DecodeSpeech": "DecodeSpeech",
     "DecodeCodes": "DecodeCodes",
@@ -89,10 +88,14 @@ STAGES = {
 }
 """Stages of the bench, and their names in the costs of the simulation."""
 
+HOST_SESSION_MS = 0.05
+"""Assumed Python of a session between two batches, which no stage includes."""
+
 
 def costs(results: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """Milliseconds of a batch of each stage, for `bench/schedule.py`: a line through the medians of all
-    numbers of sessions, which all start together. Draws are part of a feed there and separate here.
+    numbers of sessions, which all start together. Draws are part of a feed there and separate here. The
+    stages include the host's part of a batch and the reading of the cache, so these cost nothing more.
     """
     rows = [row for result in results for row in result["rows"] if row["fits"]]
     points: dict[str, list[tuple[int, float]]] = {}
@@ -108,7 +111,10 @@ def costs(results: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
             stages["DecodeCodes"] /= row["codes_per_step"]
         for name, median in stages.items():
             points.setdefault(name, []).append((row["sessions"], median))
-    return {name: _line_through(found) for name, found in points.items()}
+    return {name: _line_through(found) for name, found in points.items()} | {
+        "Host": {"per_session": HOST_SESSION_MS},
+        "ReadCache": {},
+    }
 
 
 def _line_through(points: Sequence[tuple[int, float]]) -> dict[str, float]:

@@ -1,15 +1,13 @@
 """How well the recogniser of the engine `local` understands ten voices, and what a transcription costs.
 
     python bench/hearing.py
-    python bench/hearing.py --verbose        # every sentence that was misheard
+    python bench/hearing.py --verbose        # every sentence that was misrecognised
 
 The voices say short questions, numbers and names as in a conversation: at several levels, at several places in
 the stream, with silence around. Numbers count as equal in words and in digits, "two" as "too" and "to" beside
 another number. Printed are the word error rate, the share of the sentences without error, and of KEY
 questions which voices are understood.
 """
-
-from __future__ import annotations
 
 import argparse
 import re
@@ -18,9 +16,10 @@ from collections import Counter
 
 import numpy as np
 
+from antiphon.inference_worker.engines.local.hearing.speech_input import SpeechInput, endpoint_rules
+from antiphon.inference_worker.engines.local.hearing.transcript import Transcript
+from antiphon.inference_worker.engines.local.hearing.transcription import Recogniser
 from antiphon.inference_worker.engines.local.rules.text import plain
-from antiphon.inference_worker.engines.local.speech_input import SpeechInput, endpoint_rules
-from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from ten_voices import ESPEAK_VOICES, VOICES, TenVoices
 from voice_accuracy import distance
@@ -63,17 +62,17 @@ OFFSETS = (0, 171, 342)
 """Samples by which the speech is late in its frame."""
 
 
-def heard(recogniser: Recogniser, speech: Samples, number: int) -> tuple[str, float]:
+def recognised(recogniser: Recogniser, speech: Samples, number: int) -> tuple[str, float]:
     """The transcript in a stream, and the CPU seconds of the transcription."""
     spent = 0.0
     transcribe = recogniser.transcribe
 
-    def timed(audio: Samples) -> str:
+    def timed(audio: Samples) -> Transcript:
         nonlocal spent
-        begun = time.thread_time()
-        text = transcribe(audio)
-        spent += time.thread_time() - begun
-        return text
+        begun = time.process_time()
+        found = transcribe(audio)
+        spent += time.process_time() - begun
+        return found
 
     lead = INPUT_RATE // 2 + OFFSETS[number % len(OFFSETS)]
     quiet = np.zeros(INPUT_RATE, np.float32)
@@ -106,7 +105,7 @@ def main() -> None:
     for voice in VOICES:
         for number, text in enumerate(SENTENCES):
             speech = voices.speak(text, voice).audio
-            said, spent = heard(recogniser, speech, number)
+            said, spent = recognised(recogniser, speech, number)
             spent_s += spent
             sound_s += len(speech) / INPUT_RATE
             wrong = distance(words(text), words(said))

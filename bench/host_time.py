@@ -1,127 +1,155 @@
-"""Measures the CPU time of the engine thread for SPEAK units of many sessions in step, without a GPU.
+"""Measures the CPU time of the engine thread, without a GPU, in ms per second of all sessions.
 
-    python bench/host_time.py --sessions 32
+    python bench/host_time.py --sessions 32               # units spread over the second, as served
+    python bench/host_time.py --sessions 32 --in-step     # all units begin together: large batches
 
-Sessions, engine and tables are the real ones, with the small vocabulary of the tests. The transformers and
-the draws, which are CUDA graphs on a GPU, return constants. The rest is Python and the calls of torch, which
-the host executes while a GPU computes. The sessions have a history of `--history` different tokens. Other
-programs change the figures little, because they are CPU times. Prints Markdown.
+Sessions, engine, scheduler and tables are the real ones, with the small vocabulary of the tests. A simulated
+device (simulated_device.py) says in virtual time which steps share a batch, and what a session says. The
+CUDA graphs of a GPU return constants. The rest is Python and the calls
+of torch, which the host executes while a GPU computes. Other programs change the figures little, because they
+are CPU times. Prints Markdown.
 """
-
-from __future__ import annotations
 
 import argparse
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import ForwardFunction
-from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine, EngineJob
-from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer import BatchShape
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
-    EngineStep,
-    SpeechSettings,
-    Steps,
-)
-from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
-from antiphon.inference_worker.engines.minicpmo.sessions.duplex import DuplexConversation
-from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
-from antiphon.shared_schemas.config import DuplexConfig
-from random_model import TINY, WordySampler, config_of, random_network
+from antiphon.inference_worker.engines.minicpmo.scheduling.code_decoder import DrawnCodes
+from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import GraphPool, Inputs
+from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EngineStep, FeedResult
+from random_model import TINY, config_of, random_network
+from schedule import MOST_TOKENS, WARM_UP_UNITS, Scenario, Simulation
+from simulated_device import ASSUMED, SimulatedCodes, SimulatedDevice, WaitForEvent
 
 
-class HostRunner(Runner):
-    """A runner whose transformers return zeros; `spent` is CPU time by type of step, in ms."""
+class ConstantGraphs(GraphPool):
+    """Stands for CUDA graphs: each returns what its first run returned. The host copies inputs and outputs, as
+    for a real graph.
+    """
 
-    def __init__(self, sessions: int) -> None:
+    def __init__(self) -> None:
+        super().__init__(torch.device("cpu"), enabled=False)
+        self._known: dict[Hashable, tuple[Inputs, Any]] = {}
+
+    def __contains__(self, key: Hashable) -> bool:
+        return True
+
+    def run(self, key: Hashable, inputs: Inputs, forward: Callable[..., Any]) -> Any:
+        if key not in self._known:
+            self._known[key] = tuple(given.clone() for given in inputs), forward(*inputs)
+        kept, output = self._known[key]
+        for own, given in zip(kept, inputs, strict=True):
+            own.copy_(given)
+        return output.clone()
+
+
+class HostRunner(ModelRunner):
+    """Does the work of the host for each batch, then lets the simulated device take its time.
+
+    `spent` is CPU time by type of step, and `simulated` that of the simulation, in ms.
+    """
+
+    def __init__(self, device: SimulatedDevice) -> None:
         tokenizer = Tokenizer(TINY)
         super().__init__(
             random_network(config_of("tiny"), torch.device("cpu"), "torch"),
-            WordySampler(tokenizer.ids, tokenizer.forbidden, "upstream"),
-            slots=sessions,
+            Sampler(tokenizer.ids, tokenizer.forbidden, "upstream"),
+            slots=device.slots,
             context=2048,
             speech_context=1024,
             invariant=False,
             ragged=True,
+            graphs=ConstantGraphs(),
         )
+        self.starts_codes = True
         self.spent: dict[str, list[float]] = defaultdict(list)
-        for transformer in (self._text, self._speech, self._audio):
-            transformer._run = _zeros  # type: ignore[method-assign]  # noqa: SLF001
-        # Graphs on a GPU: draws of tokens, and codes with their draws.
-        for choice in self._choices.values():
-            choice._choose = _no_tokens  # type: ignore[method-assign,assignment]  # noqa: SLF001
-        self._codes._forward_of = _no_codes  # type: ignore[method-assign]  # noqa: SLF001
+        self.simulated = 0.0
+        self._simulation = device
 
     def run(self, steps: Sequence[EngineStep]) -> Sequence[Any]:
+        if isinstance(steps[0], WaitForEvent):
+            waited: Sequence[Any] = self.simulate(self._simulation.run, steps)
+            return waited
+        answers = self._timed(super().run, steps)
+        simulated = self.simulate(self._simulation.run, steps)
+        return [_with_words(*pair) for pair in zip(answers, simulated, strict=True)]
+
+    def start(self, steps: Sequence[Any]) -> Any:
+        codes = self._timed(super().start, steps)
+        return _StartedCodes(codes, self.simulate(self._simulation.start, steps), self)
+
+    def reset(self) -> None:
+        self.spent.clear()
+        self.simulated = 0.0
+
+    def simulate(self, act: Callable[..., Any], *given: Any) -> Any:
         began = time.thread_time()
-        answers = super().run(steps)
+        result = act(*given)
+        self.simulated += (time.thread_time() - began) * 1000
+        return result
+
+    def _timed(self, work: Callable[..., Any], steps: Sequence[EngineStep]) -> Any:
+        began = time.thread_time()
+        result = work(steps)
         self.spent[type(steps[0]).__name__].append((time.thread_time() - began) * 1000)
-        return answers
+        return result
 
 
-def _zeros(shape: BatchShape, inputs: tuple[Tensor, Tensor]) -> Tensor:
-    assert inputs[0].shape[:2] == (shape.rows, shape.new)
-    return torch.zeros_like(inputs[0])
+@dataclass(frozen=True)
+class _StartedCodes:
+    drawn: DrawnCodes
+    simulated: SimulatedCodes
+    runner: HostRunner
+
+    def is_ready(self) -> bool:
+        return self.simulated.is_ready()
+
+    def read(self) -> list[Any]:
+        self.runner.simulate(self.simulated.read)
+        return self.drawn.read()
 
 
-def _no_tokens(logits: Tensor, _settings: Tensor, _changes: Tensor) -> Tensor:
-    return torch.ones(4, len(logits), dtype=torch.long)
+def _with_words(answer: Any, simulated: Any) -> Any:
+    """An answer of the runner, with the token that the simulated session says."""
+    if isinstance(answer, FeedResult):
+        return replace(answer, drawn=simulated.drawn)
+    return answer if isinstance(answer, Tensor | list) else simulated
 
 
-def _no_codes(shape: BatchShape, count: int, *, restricted: bool) -> ForwardFunction:
-    assert not restricted
-    return lambda *_inputs: torch.zeros(shape.rows, count, dtype=torch.long)
+def measure(scenario: Scenario) -> tuple[float, dict[str, list[float]]]:
+    """CPU time of the engine thread for a second of all sessions, and by type of step, in ms.
 
+    The first units are not counted, so `scenario` has them in addition.
+    """
+    runners = list[HostRunner]()
 
-def measure(sessions: int, units: int, history: int) -> tuple[float, dict[str, list[float]]]:
-    """CPU time of the engine thread for a unit of all sessions, and by type of step, in ms."""
-    runner = HostRunner(sessions)
-    tokenizer, engine = Tokenizer(TINY), Engine(runner)
-    noise = np.random.default_rng(0).normal(0, 0.05, 16000).astype(np.float32)
+    def runner_on(device: SimulatedDevice) -> HostRunner:
+        runners.append(HostRunner(device))
+        return runners[0]
 
-    def conversation(slot: int) -> DuplexConversation:
-        made = DuplexConversation(
-            slot,
-            tokenizer,
-            AudioInput(slot=slot, capacity=1500),
-            SpeechContext(slot=slot, capacity=1024, end_code=-1, settings=SpeechSettings()),
-            config=DuplexConfig(force_listen_count=0),
-            options=EngineOptions(context_tokens=2048),
-        )
-        made.history.extend(range(history))
-        return made
+    simulation = Simulation(scenario, ASSUMED, runner_on)
+    marks = list[float]()
 
-    def unit(one: DuplexConversation, mel: Tensor | None) -> Steps[None]:
-        yield from one.prefill(mel)
-        yield from one.generate()
-        yield from one.finalize()
+    def begin() -> None:
+        runners[0].reset()
+        marks.append(time.thread_time())
 
-    def now() -> Steps[float]:
-        return time.thread_time()
-        yield
-
-    crowd = [conversation(slot) for slot in range(sessions)]
-    try:
-        began = 0.0
-        for n in range(units + 1):
-            if n == 1:
-                began = engine.run(now())
-                runner.spent.clear()
-            mels = [one.audio_input.push(noise) for one in crowd]
-            jobs = [EngineJob(unit(*pair)) for pair in zip(crowd, mels, strict=True)]
-            for future in [engine.submit(job) for job in jobs]:
-                future.result()
-        return (engine.run(now()) - began) * 1000 / units, runner.spent
-    finally:
-        engine.close()
+    simulation.gpu.at(1000 * WARM_UP_UNITS, begin)
+    simulation.at_end = lambda: marks.append(time.thread_time())
+    simulation.run()
+    counted = scenario.units - WARM_UP_UNITS
+    spent = {kind: [one / counted for one in times] for kind, times in runners[0].spent.items()}
+    return ((marks[1] - marks[0]) * 1000 - runners[0].simulated) / counted, spent
 
 
 def main() -> None:
@@ -129,19 +157,21 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--sessions", type=int, default=32)
-    parser.add_argument("--units", type=int, default=3)
-    parser.add_argument("--history", type=int, default=460, help="different tokens said before")
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--tokens", type=int, default=MOST_TOKENS, help="tokens of a unit")
+    parser.add_argument("--in-step", action="store_true", help="all units begin together")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    total, spent = measure(args.sessions, args.units, args.history)
-    print(f"A SPEAK unit of {args.sessions} sessions, {args.history} tokens of history:")
-    print(f"{total:.0f} ms of the engine thread\n")
-    print("| step | batches | ms each | ms in a unit |\n|---|---|---|---|")
+    phases: Any = "aligned" if args.in_step else "even"
+    units = args.seconds + WARM_UP_UNITS
+    total, spent = measure(Scenario(args.sessions, units, args.tokens, phases=phases, ticks=1))
+    print(f"{args.sessions} sessions that speak {args.tokens} tokens a second:")
+    print(f"{total:.0f} ms of the engine thread per second\n")
+    print("| step | batches | ms each | ms |\n|---|---|---|---|")
     for name, times in sorted(spent.items(), key=lambda item: -sum(item[1])):
-        count, whole = len(times) / args.units, sum(times) / args.units
-        print(f"| {name} | {count:.0f} | {np.median(times):.2f} | {whole:.0f} |")
-    others = total - sum(map(sum, spent.values())) / args.units
-    print(f"| sessions and scheduler | | | {others:.0f} |")
+        count, each = len(times) / args.seconds, np.median(times) * args.seconds
+        print(f"| {name} | {count:.0f} | {each:.2f} | {sum(times):.0f} |")
+    print(f"| sessions and scheduler | | | {total - sum(map(sum, spent.values())):.0f} |")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ is the CPU time of the edge's other threads between two iterations: the loop wai
 while a thread has it. Unlike the latency, both are meaningful on a busy machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import base64
@@ -317,8 +315,8 @@ def run(kind: str, plan: LoadPlan) -> dict[str, Any]:
 
 def _run(kind: str, plan: LoadPlan, port: int, folder: Path, times: Path) -> dict[str, Any]:
     with ExitStack() as stack:
-        (folder / RECORDING).mkdir()
-        with (folder / RECORDING / "frontend_replay.wav").open("wb") as file:
+        (folder / "sessions" / RECORDING).mkdir(parents=True)
+        with (folder / "sessions" / RECORDING / "frontend_replay.wav").open("wb") as file:
             file.truncate(DOWNLOAD_BYTES)
         redis_url, _ = stack.enter_context(private_redis())
         settings = {
@@ -326,7 +324,7 @@ def _run(kind: str, plan: LoadPlan, port: int, folder: Path, times: Path) -> dic
             "ANTIPHON_PORT": str(port),
             "ANTIPHON_EDGE_HEALTH_PORT": "0",
             "ANTIPHON_DRAIN_S": "0",
-            "ANTIPHON_RECORDINGS_DIR": str(folder),
+            "ANTIPHON_DATA_DIR": str(folder),
             "ANTIPHON_TRUSTED_PROXIES": "127.0.0.1",
             "ANTIPHON_API_KEYS": "",
         }

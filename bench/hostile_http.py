@@ -1,7 +1,5 @@
 """The HTTP attacks of `bench/hostile_client.py`: bodies, heads, requests and connections."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import struct

@@ -5,8 +5,6 @@
 Prints Markdown. The estimate is that of the check when the engine loads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,21 +17,25 @@ FREE: Mapping[int, float] = {12: 11.5, 16: 15.5, 24: 23.5, 40: 39.0, 80: 79.0, 1
 
 WEIGHTS = ("bfloat16", "int8", "4 bits")
 
-COLUMNS: Mapping[str, dict[str, Any]] = {
-    "voice, 8192 tokens": {},
-    "voice, 4096": {"context_tokens": 4096},
-    "text, 8192": {"vocoder": "none"},
-    "text, 4096": {"context_tokens": 4096, "vocoder": "none"},
-}
+CHOICES: tuple[dict[str, Any], ...] = (
+    {},
+    {"context_tokens": 4096},
+    {"vocoder": "none"},
+    {"context_tokens": 4096, "vocoder": "none"},
+)
+"""The numbers of a cell: with a voice and 8192 or 4096 tokens of context, then text only."""
 
 
 def table() -> Iterator[str]:
-    yield f"| card | free | weights | {' | '.join(COLUMNS)} |"
-    yield "|---" * (3 + len(COLUMNS)) + "|"
+    yield f"| card, GiB free | {' | '.join(WEIGHTS)} |"
+    yield "|---" * (1 + len(WEIGHTS)) + "|"
     for card, free in FREE.items():
-        for weights in WEIGHTS:
-            counts = (str(slots(free, weights, options)) for options in COLUMNS.values())
-            yield f"| {card} GB | {free} GiB | {weights} | {' | '.join(counts)} |"
+        cells = ("{}, {} / {}, {}".format(*counts(free, weights)) for weights in WEIGHTS)
+        yield f"| {card} GB, {free:g} | {' | '.join(cells)} |"
+
+
+def counts(free: float, weights: str) -> list[int]:
+    return [slots(free, weights, options) for options in CHOICES]
 
 
 def slots(free: float, weights: str, options: dict[str, Any]) -> int:

@@ -2,6 +2,7 @@
 
     python bench/pipeline_cpu.py --sessions 200 --seconds 10 --rounds 3
     python bench/pipeline_cpu.py --against ../other-checkout
+    python bench/pipeline_cpu.py --engine local --sessions 4 --seconds 30 --chunk-ms 1000 200
 
 Each round runs `antiphon bench` of this checkout, and of another one if it is named, in turns. Users
 speak half of the time. The same work costs more CPU time while other programs use the caches and the
@@ -15,8 +16,6 @@ minutes for each new file, so the recorder would pay for the files that other pr
 `--folder` names another place.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -24,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,14 @@ _MEMORY = Path("/dev/shm")
 _COMMAND = "from antiphon.cli.main import main; raise SystemExit(main())"
 
 
-def run_bench(checkout: Path, sessions: int, seconds: float, folder: Path) -> dict[str, Any]:
+def run_bench(
+    checkout: Path, sessions: int, seconds: float, folder: Path, extra: Sequence[str] = ()
+) -> dict[str, Any]:
     """The report of one run, whose recordings are in `folder`."""
     with tempfile.TemporaryDirectory() as out:
         asked = (f"--sessions={sessions}", f"--seconds={seconds}", f"--out={out}")
         subprocess.run(
-            (sys.executable, "-c", _COMMAND, "bench", *asked),
+            (sys.executable, "-c", _COMMAND, "bench", *asked, *extra),
             cwd=checkout,
             env={**os.environ, "PYTHONPATH": str(checkout), "TMPDIR": str(folder)},
             stdout=subprocess.DEVNULL,
@@ -75,17 +77,25 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--against", type=Path, help="another checkout, measured in turns")
     anywhere = _MEMORY if _MEMORY.is_dir() else Path(tempfile.gettempdir())
+    parser.add_argument("--chunk-ms", type=int, nargs="+", help="of this checkout, in turns")
+    parser.add_argument("--engine", default="simulated")
     parser.add_argument("--folder", type=Path, default=anywhere, help="where recordings are")
     options = parser.parse_args()
     folder = options.folder.resolve()
     checkouts = [ROOT, options.against.resolve()] if options.against else [ROOT]
-    reports: dict[Path, list[dict[str, Any]]] = {checkout: [] for checkout in checkouts}
+    engine = ["--engine", options.engine]
+    runs = {checkout.name: (checkout, engine) for checkout in checkouts}
+    if options.chunk_ms:
+        lengths = [str(length) for length in options.chunk_ms]
+        runs = {f"{it} ms": (ROOT, [*engine, "--chunk-ms", it]) for it in lengths}
+    reports: dict[str, list[dict[str, Any]]] = {name: [] for name in runs}
     for number in range(options.rounds):
-        for checkout in checkouts[:: -1 if number % 2 else 1]:
-            report = run_bench(checkout, options.sessions, options.seconds, folder)
-            reports[checkout].append(report)
-    for checkout, found in reports.items():
-        show(checkout.name, found)
+        for name in list(runs)[:: -1 if number % 2 else 1]:
+            checkout, extra = runs[name]
+            report = run_bench(checkout, options.sessions, options.seconds, folder, extra)
+            reports[name].append(report)
+    for name, found in reports.items():
+        show(name, found)
 
 
 if __name__ == "__main__":

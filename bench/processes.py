@@ -1,7 +1,5 @@
 """Processes that a benchmark starts, and a private Redis."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

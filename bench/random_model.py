@@ -1,9 +1,6 @@
 """MiniCPM-o 4.5 with random weights, at its real sizes or tiny, so that a bench needs no checkpoint."""
 
-from __future__ import annotations
-
 import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +22,6 @@ from antiphon.inference_worker.engines.minicpmo.model.load import (
 )
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import QUANTIZERS
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SampledToken, TokenRow
-from antiphon.inference_worker.engines.types import EngineError
 
 TINY = Path(__file__).parents[1] / "tests" / "support" / "minicpmo" / "golden" / "ckpt"
 REAL: dict[str, Any] = {
@@ -61,7 +55,7 @@ REAL: dict[str, Any] = {
         "num_hidden_layers": 20,
         "num_audio_tokens": 6562,
         "num_text_tokens": 152064,
-        "audio_bos_token_id": 405,
+        "audio_bos_token_id": 151687,
         "text_eos_token_id": 151692,
     },
 }
@@ -74,15 +68,6 @@ def config_of(sizes: str) -> ModelConfig:
     if sizes == "real":
         return ModelConfig.model_validate(REAL)
     return ModelConfig.model_validate_json((TINY / "config.json").read_bytes())
-
-
-class WordySampler(Sampler):
-    """Does all the work of sampling, then always returns the same short token."""
-
-    def read(
-        self, table: Sequence[Sequence[int]], rows: Sequence[TokenRow]
-    ) -> list[SampledToken | EngineError]:
-        return [SampledToken(WORD, recorded=True) for _ in super().read(table, rows)]
 
 
 def random_network(

@@ -6,8 +6,6 @@
 The memory is that of each ten minutes, while the session is finished, and while its replay is merged.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import io

@@ -9,8 +9,6 @@ recorder counts it. After the window every session ends, and every chunk must be
 With `--merging`, an hour with pictures is merged at the same time.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json
@@ -50,7 +48,7 @@ class Reading:
     redis_s: float
 
     @classmethod
-    def of(cls, recorder: RecorderProcess, server: psutil.Process) -> Reading:
+    def of(cls, recorder: RecorderProcess, server: psutil.Process) -> "Reading":
         return cls(recorder.counters(), spent(recorder.process), spent(server))
 
 

@@ -1,7 +1,5 @@
 """A recorder process, and sessions that are written to Redis in place of edges and workers."""
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import json
@@ -18,7 +16,7 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.client import retry_until_available
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.service.logs import configure_logging
 from antiphon.cli.stack.processes import huge_pages
 from antiphon.recorder_service.metrics import RecorderMetrics
@@ -57,7 +55,6 @@ class RecorderProcess:
                 **os.environ,
                 **huge_pages(),
                 **settings,
-                "ANTIPHON_RECORDER_ADOPT_S": "5",
                 "PYTHONPATH": str(ROOT),
             },
             stdin=subprocess.PIPE,
@@ -183,7 +180,7 @@ def run_recorder() -> None:
             print(json.dumps(samples(registry)), flush=True)
 
     threading.Thread(target=answer, daemon=True).start()
-    uvloop.run(run(RecorderSettings(), metrics=metrics))
+    uvloop.run(run(RecorderSettings(recorder_adopt_s=5.0), metrics=metrics))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ Starts `antiphon up` and calls it over a resumable WebSocket, as the pages do. A
 sends `stop`. The recording is playable when the edge answers `"replay": "ready"`.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """Lower bound for the time of a unit: its bytes and FLOPs over the limits of the card."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -37,14 +35,18 @@ class Stage:
         return 2.0 * self.parameters * self.tokens * sessions
 
 
-def stages(network: MiniCPMO, *, text: int, sound: int, speech: int) -> list[Stage]:
-    """Stages of a unit with 19 tokens and 25 codes, at these tokens, audio steps and speech positions."""
+_SOUND, _SPEECH = 750, 512
+"""Steps of audio and positions of speech in their caches."""
+
+
+def stages(network: MiniCPMO, text: int) -> list[Stage]:
+    """Stages of a unit with 19 tokens and 25 codes; `text`: tokens in the cache."""
     config = network.config
     audio, tts = config.audio_config, config.tts_config
     body, head = _size(network.llm.model.layers), _size(network.llm.lm_head)
     text_cache = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * text
-    audio_cache = 2 * audio.encoder_layers * audio.d_model * sound
-    speech_cache = 2 * tts.num_hidden_layers * tts.hidden_size * speech
+    audio_cache = 2 * audio.encoder_layers * audio.d_model * _SOUND
+    speech_cache = 2 * tts.num_hidden_layers * tts.hidden_size * _SPEECH
     encoder = _size(network.apm) + _size(network.audio_projection_layer)
     speaker = _size(network.tts.model.layers) + network.tts.head_weight.numel()
     return [
@@ -56,13 +58,11 @@ def stages(network: MiniCPMO, *, text: int, sound: int, speech: int) -> list[Sta
     ]
 
 
-def roofline(
-    network: MiniCPMO, card: Card, *, sessions: int, text: int, sound: int = 750, speech: int = 512
-) -> list[str]:
+def roofline(network: MiniCPMO, card: Card, *, sessions: int, text: int) -> list[str]:
     """A table of the lower bound of each stage in milliseconds for `sessions` in step, without the vocoder."""
     width, bounds = network.dtype.itemsize, {True: 0.0, False: 0.0}
     lines = ["| stage | GB | TFLOP | bound, ms |", "|---|---|---|---|"]
-    for stage in stages(network, text=text, sound=sound, speech=speech):
+    for stage in stages(network, text):
         moved, work = stage.moved(width, sessions) / 1e12, stage.work(sessions) / 1e12
         bound = max(moved / card.tbps, work / card.tflops) * 1000
         bounds[stage.speaks] += bound

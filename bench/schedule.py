@@ -2,60 +2,65 @@
 
     python bench/schedule.py                                # 1 to 64 sessions, all of them speak
     python bench/schedule.py --sessions 32 --phases random --speaking 0.5
+    python bench/schedule.py --pictures --answers 1         # with camera pictures and a spoken chat answer
     python bench/schedule.py --costs costs.json             # measured: bench/gpu_report.py writes them
 
-Sessions, engine thread and scheduler are the real ones. Only the device is simulated: a batch takes
-the time that a table of costs gives, and nothing is computed. The default costs are ASSUMED for an
-H200; no GPU measured them. A run needs seconds, and equal arguments give equal results.
+Sessions, engine thread and scheduler are the real ones. Only the device is simulated
+(simulated_device.py): a batch takes the time that a table of costs gives, and nothing is computed. The
+default costs are ASSUMED for an H200; no GPU measured them. A run needs seconds, and equal arguments
+give equal results.
 
 A unit is due one second after the previous one. Its latency counts from there to its audio, or to
 the decision to listen. Prints Markdown.
 """
 
-from __future__ import annotations
-
 import argparse
-import heapq
-import itertools
-import json
 import random
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
-from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine, EngineJob
-from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
-    DecodeCodes,
-    EncodeAudio,
-    EngineStep,
-    Feed,
-    FeedResult,
-    SampledToken,
-    SampleToken,
-    SpeechCondition,
-    SpeechSettings,
-    Steps,
-    TokenStep,
-    bucket,
-    ragged_bucket,
-)
-from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput
-from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
+from antiphon.inference_worker.engines.minicpmo.conversations.duplex import (
     DuplexConversation,
     UnitOutcome,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import SpeechContext
+from antiphon.inference_worker.engines.minicpmo.conversations.speech_output import (
+    ANSWER_SPEECH,
+    AnswerSpeech,
+    SpeechContext,
+)
+from antiphon.inference_worker.engines.minicpmo.conversations.text_context import AudioInput
+from antiphon.inference_worker.engines.minicpmo.conversations.turns import TurnConversation
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
+from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
+from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine, EngineJob
+from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
+    SamplingSettings,
+    SpeechSettings,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
 from antiphon.shared_schemas.config import DuplexConfig
 from random_model import TINY, WORD
+from simulated_device import (
+    ASSUMED,
+    CONTEXT_TOKENS,
+    END_CODE,
+    Cost,
+    Gpu,
+    SimulatedDevice,
+    SimulatedVocoder,
+    WaitForEvent,
+    read_costs,
+    with_context,
+)
 
 DEADLINE_MS = 1000
 TURN_UNITS = 4
@@ -64,205 +69,19 @@ TURN_UNITS = 4
 WARM_UP_UNITS = 3
 """Units at the start of a run that are not counted."""
 
+USUAL_TOKENS, MOST_TOKENS = 7, 19
+"""Tokens of a SPEAK unit: of a second of speech with some margin, and the limit of the reference."""
+
+ANSWER_TOKENS = 100
+"""Tokens of a spoken answer: 28 s of speech. Another one follows at once."""
+
+CHAT_PROMPT_TOKENS = 6000
+
 MEL = torch.zeros(80, 102)
+PICTURE = SlicedImage([torch.zeros(3, 14, 14)], [(28, 37)], 0)
+"""A camera picture of 4:3. Nothing reads its pixels."""
+
 Phases = Literal["even", "random", "aligned"]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Milliseconds of a batch: `base` and its sessions and tokens, but at least `floor`."""
-
-    floor: float = 0.0
-    base: float = 0.0
-    per_session: float = 0.0
-    per_token: float = 0.0
-
-    def of(self, sessions: int, tokens: int) -> float:
-        return max(self.floor, self.base + self.per_session * sessions + self.per_token * tokens)
-
-
-ASSUMED = {
-    # Bytes: 15 GB of weights at 64 % of 4.8 TB/s. Products: 7.6e9 weights at 60 % of 989 TFLOP/s.
-    "Feed": Cost(floor=4.9, per_token=0.0256),
-    # In a graph: 70 launches at 2 µs, a few passes over the scores, and the tables of the host.
-    "SampleToken": Cost(base=0.5, per_session=0.02),
-    "EncodeAudio": Cost(base=1.0, per_session=1.0),
-    "SpeechCondition": Cost(base=0.2),
-    "DecodeSpeech": Cost(base=1.2),
-    # Each code. No draw on the host; 258 launches with the draw in a graph take 0.5 ms at 2 µs.
-    "DecodeCodes": Cost(base=0.8),
-    "Token2wav": Cost(floor=30.0, base=4.0, per_session=5.4),
-    "Advance": Cost(per_session=0.05),
-}
-"""Estimates for an H200, by type of step. `Advance` is the Python of a session between two steps,
-and is part of every batch. Types that are not listed take no other time.
-"""
-
-
-class Clock:
-    """Virtual milliseconds, and what happens at later ones."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self._order = itertools.count()
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-
-    def at(self, moment: float, event: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (max(moment, self.now), next(self._order), event))
-
-    def advance(self, duration: float) -> None:
-        """Let `duration` pass, with all events in it."""
-        end = self.now + duration
-        while self._events and self._events[0][0] <= end:
-            self._next()
-        self.now = end
-
-    def skip(self) -> bool:
-        """Go to the next event; False if there is none."""
-        return bool(self._events) and self._next()
-
-    def _next(self) -> bool:
-        self.now, _, event = heapq.heappop(self._events)
-        event()
-        return True
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WaitForEvent(EngineStep):
-    """Let time pass until something happens, if no session has work. It is no work itself, so it does not
-    run while codes are drawn, like other codes.
-    """
-
-    batchable: ClassVar[bool] = False
-    draws_codes: ClassVar[bool] = True
-
-
-class SimulatedDevice:
-    """Takes the place of the runner. A session speaks what `words` allows it."""
-
-    def __init__(self, scenario: Scenario, costs: dict[str, Cost], clock: Clock) -> None:
-        self.slots = slots = scenario.sessions
-        self.ragged = scenario.ragged
-        self.starts_codes = scenario.overlap is not None
-        self._overlap = scenario.overlap or 0.0
-        self.words = [0] * slots
-        self.running = 0
-        self.busy: dict[str, float] = defaultdict(float)
-        self.batches: dict[str, list[int]] = defaultdict(list)
-        self._costs, self._clock = costs, clock
-        # A session is recognised by its logits.
-        self._logits = [torch.tensor([slot]) for slot in range(slots)]
-        self._ids = Tokenizer(TINY).ids
-
-    def enter_thread(self) -> None: ...
-
-    def is_device_lost(self) -> bool:
-        return False
-
-    def run(self, steps: Sequence[EngineStep]) -> list[Any]:
-        if isinstance(steps[0], WaitForEvent):
-            return [self.running > 0 or self._clock.skip()]
-        self._clock.advance(self._cost(steps))
-        return [self._answer(step) for step in steps]
-
-    def start(self, steps: Sequence[EngineStep]) -> SimulatedCodes:
-        """The share `overlap` of the time runs beside other steps; the Python of sessions does not."""
-        if isinstance(steps[0], WaitForEvent):
-            return SimulatedCodes(self.run(steps), self._clock.now, self._clock)
-        host = self._costs["Advance"].of(len(steps), 0)
-        whole = self._cost(steps)
-        beside = self._overlap * (whole - host)
-        self._clock.advance(whole - beside)
-        codes = [self._answer(step) for step in steps]
-        return SimulatedCodes(codes, self._clock.now + beside, self._clock)
-
-    def _cost(self, steps: Sequence[EngineStep]) -> float:
-        kind = type(steps[0]).__name__
-        duration = self._costs["Advance"].of(len(steps), 0)
-        if kind in self._costs:
-            depth = steps[0].size if isinstance(steps[0], DecodeCodes) else 1
-            duration += depth * self._costs[kind].of(len(steps), self._tokens(steps))
-        draws = sum(isinstance(step, Feed) and step.draw is not None for step in steps)
-        if draws:
-            duration += self._costs["SampleToken"].of(draws, 0)
-        self.busy[kind] += duration
-        self.batches[kind].append(len(steps))
-        return duration
-
-    def _tokens(self, steps: Sequence[EngineStep]) -> int:
-        """Tokens that the runner computes, with padding."""
-        sized = [step for step in steps if isinstance(step, TokenStep)]
-        if not sized:
-            return 0
-        if self.ragged:
-            return ragged_bucket(sum(step.size for step in sized))
-        rows = min(self.slots, bucket(max(step.slot for step in sized) + 1))
-        return rows * bucket(max(step.size for step in sized))
-
-    def _answer(self, step: EngineStep) -> Any:
-        match step:
-            case Feed():
-                logits = self._logits[step.slot]
-                return FeedResult(logits, logits, self._drawn(step.slot) if step.draw else None)
-            case SampleToken():
-                return self._drawn(int(step.logits))
-            case EncodeAudio():
-                return torch.zeros(10, 1)
-            case SpeechCondition():
-                return torch.zeros(len(step.tokens) + 1, 1)
-            case DecodeCodes():
-                return [0] * step.size
-            case _:
-                return 0
-
-    def _drawn(self, slot: int) -> SampledToken:
-        left = self.words[slot]
-        self.words[slot] -= 1
-        if left < 0:
-            return SampledToken(self._ids.listen, recorded=True)
-        return SampledToken(WORD if left else self._ids.chunk_eos, recorded=True)
-
-
-@dataclass(frozen=True)
-class SimulatedCodes:
-    """Codes that are drawn at the time `ready`."""
-
-    codes: list[Any]
-    ready: float
-    clock: Clock
-
-    def is_ready(self) -> bool:
-        return self.clock.now >= self.ready
-
-    def read(self) -> list[Any]:
-        self.clock.advance(max(0.0, self.ready - self.clock.now))
-        return self.codes
-
-
-class SimulatedVocoder:
-    """Serves everything queued at a moment, as `MicroBatcher` does."""
-
-    def __init__(self, cost: Cost, clock: Clock) -> None:
-        self._cost, self._clock = cost, clock
-        self._queue: list[Callable[[], None]] = []
-        self._serving = False
-
-    def synthesize(self, then: Callable[[], None]) -> None:
-        self._queue.append(then)
-        if not self._serving:
-            self._serve()
-
-    def _serve(self) -> None:
-        batch, self._queue = self._queue, []
-        self._serving = bool(batch)
-        if batch:
-            duration = self._cost.of(len(batch), 0)
-            self._clock.at(self._clock.now + duration, lambda: self._end(batch))
-
-    def _end(self, batch: list[Callable[[], None]]) -> None:
-        for then in batch:
-            then()
-        self._serve()
 
 
 @dataclass
@@ -276,45 +95,95 @@ class User:
     latencies: dict[bool, list[float]] = field(default_factory=lambda: {True: [], False: []})
 
 
+@dataclass
+class Speaker:
+    """A chat session that speaks one answer after the other. `late_ms` of each second of speech is how much
+    later it came than playback needed it.
+    """
+
+    slot: int
+    began: float = 0.0
+    seconds: int = 0
+    late_ms: list[float] = field(default_factory=list)
+
+    def hear(self, now: float) -> None:
+        """Take the next second of speech. Playback begins with the first one."""
+        if not self.seconds:
+            self.began = now
+        self.late_ms.append(now - (self.began + 1000 * self.seconds))
+        self.seconds += 1
+
+
 @dataclass(frozen=True)
 class Scenario:
-    """What a run simulates. `speaking` is the share of units that speak `tokens` words; `overlap` the
-    share of the time of codes that runs beside other steps, None with one stream.
+    """What a run simulates. `speaking` is the share of units that speak `tokens` words. Beside them,
+    `answers` sessions speak chat answers, and every second `prompts` chats begin with a long prompt.
     """
 
     sessions: int
     units: int = 20
-    tokens: int = 19
+    tokens: int = USUAL_TOKENS
     speaking: float = 1.0
     phases: Phases = "even"
     ticks: int = 2
     jitter_ms: float = 0.0
     seed: int = 0
+    pictures: bool = False
+    answers: int = 0
+    prompts: int = 0
     ragged: bool = True
-    overlap: float | None = None
+    speech_stream: bool = True
+    overlap: float = 0.5
+
+    @property
+    def slots(self) -> int:
+        """The chats with long prompts share one slot: they come one after the other."""
+        return self.sessions + self.answers + min(1, self.prompts)
 
 
 class Simulation:
-    """One run of a scenario."""
+    """One run of a scenario. `runner_on` makes a runner that does more than the simulated device."""
 
-    def __init__(self, scenario: Scenario, costs: dict[str, Cost]) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        costs: dict[str, Cost],
+        runner_on: Callable[[SimulatedDevice], object] = lambda device: device,
+    ) -> None:
         self.scenario = scenario
-        self.clock = Clock()
-        self.device = SimulatedDevice(scenario, costs, self.clock)
-        self.vocoder = SimulatedVocoder(costs["Token2wav"], self.clock)
-        self.engine = Engine(cast("Runner", self.device))
+        self.gpu = Gpu(scenario.overlap)
+        self.device = SimulatedDevice(
+            scenario.slots,
+            costs,
+            self.gpu,
+            ragged=scenario.ragged,
+            speech_stream=scenario.speech_stream,
+        )
+        self.vocoder = SimulatedVocoder(costs["Token2wav"], self.gpu)
+        self.engine = Engine(cast("ModelRunner", runner_on(self.device)), clock=self._seconds)
         self._failure: BaseException | None = None
+        self._over = False
         self._random = random.Random(scenario.seed)
-        tokenizer = Tokenizer(TINY)
-        self.users = [self._user(slot, tokenizer) for slot in range(scenario.sessions)]
+        self._tokenizer = Tokenizer(TINY)
+        self.users = [self._user(slot) for slot in range(scenario.sessions)]
+        self.speakers = [Speaker(scenario.sessions + n) for n in range(scenario.answers)]
+        self.prompt_ms: list[float] = []
+        self.at_end: Callable[[], object] = lambda: None
+        """Called on the engine thread when all units have ended."""
 
     def run(self) -> None:
         """Simulate all units. Everything happens on the engine thread, in one order."""
         for user in self.users:
             self._schedule(user)
+        for speaker in self.speakers:
+            self.device.words[speaker.slot] = 10**9
+            self.gpu.at(0, partial(self._answer, speaker))
+        for chat in range(self.scenario.prompts * self.scenario.units):
+            self.gpu.at(1000 * chat / self.scenario.prompts, self._read_prompt)
         try:
             self.engine.run(self._pass_time())
         finally:
+            self._over = True
             self.engine.close()
         if self._failure is not None:
             raise self._failure
@@ -323,30 +192,38 @@ class Simulation:
         return [value for user in self.users for value in user.latencies[speak]]
 
     def _pass_time(self) -> Steps[None]:
-        while self._failure is None and (yield WaitForEvent()):
+        while self._failure is None and self._units_are_left() and (yield WaitForEvent()):
             pass
+        self.at_end()
 
-    def _user(self, slot: int, tokenizer: Tokenizer) -> User:
-        options = EngineOptions()
-        speech = SpeechContext(
-            slot=slot,
-            capacity=options.speech_tokens,
-            end_code=-1,
-            settings=SpeechSettings(),
-            codes_per_step=self.engine.codes_per_step,
-        )
-        config = DuplexConfig(force_listen_count=0)
+    def _units_are_left(self) -> bool:
+        """Answers and prompts beside the units never end."""
+        return any(user.unit < self.scenario.units for user in self.users)
+
+    def _user(self, slot: int) -> User:
         conversation = DuplexConversation(
             slot,
-            tokenizer,
+            self._tokenizer,
             AudioInput(slot=slot, capacity=1500),
-            speech,
-            config=config,
-            options=options,
+            self._speech(slot, SpeechSettings(), end_code=-1),
+            config=DuplexConfig(force_listen_count=0),
+            options=EngineOptions(),
         )
-        turns = [self._random.random() for _ in range(self.scenario.units // TURN_UNITS + 1)]
+        turns = [self._random.random() for _ in range(self.scenario.units // TURN_UNITS + 2)]
         share = self.scenario.speaking
         return User(conversation, self._phase(slot), lambda u: turns[u // TURN_UNITS] < share)
+
+    def _speech(self, slot: int, settings: SpeechSettings, *, end_code: int) -> SpeechContext:
+        return SpeechContext(
+            slot=slot,
+            capacity=EngineOptions().speech_tokens,
+            end_code=end_code,
+            settings=settings,
+            codes_per_step=self.engine.codes_per_step,
+        )
+
+    def _seconds(self) -> float:
+        return self.gpu.now / 1000
 
     def _phase(self, slot: int) -> float:
         count, ticks = self.scenario.sessions, self.scenario.ticks
@@ -363,13 +240,15 @@ class Simulation:
         if user.unit == self.scenario.units:
             return
         due = user.phase + 1000 * user.unit + self._random.random() * self.scenario.jitter_ms
-        self.clock.at(due, partial(self._begin, user, due))
+        self.gpu.at(due, partial(self._begin, user, due))
 
     def _begin(self, user: User, due: float) -> None:
         speaks = user.speaks(user.unit)
         slot = user.conversation.slot
         self.device.words[slot] = self.scenario.tokens if speaks else -1
-        self._submit(_unit(user.conversation), partial(self._decided, user, due))
+        self.device.ends_turn[slot] = not user.speaks(user.unit + 1)
+        work = _unit(user.conversation, pictures=self.scenario.pictures)
+        self._submit(work, partial(self._decided, user, due))
 
     def _decided(self, user: User, due: float, outcome: UnitOutcome) -> None:
         if outcome.is_listen:
@@ -379,26 +258,49 @@ class Simulation:
 
     def _published(self, user: User, due: float, *, speak: bool) -> None:
         if user.unit >= WARM_UP_UNITS:
-            user.latencies[speak].append(self.clock.now - due)
+            user.latencies[speak].append(self.gpu.now - due)
         user.unit += 1
         self._submit(user.conversation.finalize(), lambda _: self._schedule(user))
 
-    def _submit(self, work: Steps[Any], then: Callable[[Any], None]) -> None:
-        self.device.running += 1
+    def _answer(self, speaker: Speaker) -> None:
+        """Speak an answer, and then the next one."""
+        speaker.seconds = 0
 
+        def on_codes(_codes: list[int], _last: bool) -> None:
+            self.vocoder.synthesize(lambda: speaker.hear(self.gpu.now))
+
+        context = self._speech(speaker.slot, ANSWER_SPEECH, end_code=END_CODE)
+        chat = TurnConversation(speaker.slot, self._tokenizer, capacity=8192)
+        work = _spoken_answer(chat, AnswerSpeech(context, on_codes, clock=self._seconds))
+        self._submit(work, lambda _: self._answer(speaker))
+
+    def _read_prompt(self) -> None:
+        """A chat begins, in the last slot."""
+        came = self.gpu.now
+        chat = TurnConversation(self.scenario.slots - 1, self._tokenizer, capacity=8192)
+        prompt = chat.feed([(WORD,) * CHAT_PROMPT_TOKENS])
+        self._submit(prompt, lambda _: self.prompt_ms.append(self.gpu.now - came))
+
+    def _submit(self, work: Steps[Any], then: Callable[[Any], None]) -> None:
         def ended(future: Any) -> None:
-            self.device.running -= 1
             try:
                 then(future.result())
             except BaseException as error:  # noqa: BLE001  # a future would only log it
-                self._failure = error
+                # At the end, answers and prompts are still under way.
+                self._failure = None if self._over else error
 
         self.engine.submit(EngineJob(work)).add_done_callback(ended)
 
 
-def _unit(conversation: DuplexConversation) -> Steps[UnitOutcome]:
-    yield from conversation.prefill(MEL)
+def _unit(conversation: DuplexConversation, *, pictures: bool) -> Steps[UnitOutcome]:
+    yield from conversation.prefill(MEL, [PICTURE] if pictures else [])
     return (yield from conversation.generate())
+
+
+def _spoken_answer(chat: TurnConversation, speech: AnswerSpeech) -> Steps[None]:
+    yield from chat.user(["hello"])
+    yield from chat.open_answer()
+    yield from chat.generate(SamplingSettings(), ANSWER_TOKENS, speech=speech)
 
 
 def simulate(scenario: Scenario, costs: dict[str, Cost] | None = None) -> Simulation:
@@ -408,13 +310,8 @@ def simulate(scenario: Scenario, costs: dict[str, Cost] | None = None) -> Simula
     return simulation
 
 
-def read_costs(path: Path) -> dict[str, Cost]:
-    """The assumed costs, with those of a JSON file in their place: {"Feed": {"floor": 4.9}}."""
-    return ASSUMED | {kind: Cost(**cost) for kind, cost in json.loads(path.read_text()).items()}
-
-
 def row(simulation: Simulation) -> str:
-    """A row of the table: percentiles, missed deadlines, mean batches, use of the device."""
+    """A row of the table: percentiles, missed deadlines, mean batches, and the other sessions."""
     scenario, device = simulation.scenario, simulation.device
     listen, speak = simulation.latencies(speak=False), simulation.latencies(speak=True)
     every = listen + speak
@@ -423,9 +320,18 @@ def row(simulation: Simulation) -> str:
         f"{np.mean(device.batches[kind]):.1f}" if device.batches[kind] else "–"
         for kind in ("Feed", "SampleToken", "DecodeCodes")
     )
-    used = sum(device.busy.values()) / simulation.clock.now
-    cells = [str(scenario.sessions), *map(percentiles, (listen, speak))]
-    return f"| {' | '.join(cells)} | {missed:.0f} | {sizes} | {used:.0%} |"
+    cells = [str(scenario.sessions), str(scenario.tokens), *map(percentiles, (listen, speak))]
+    late = max((late for one in simulation.speakers for late in one.late_ms), default=None)
+    others = [
+        "–" if late is None else f"{late:.0f}",
+        f"{np.percentile(simulation.prompt_ms, 50):.0f}" if simulation.prompt_ms else "–",
+    ]
+    return f"| {' | '.join(cells)} | {missed:.0f} | {sizes} | {' | '.join(others)} |"
+
+
+def percentile(simulation: Simulation, part: float) -> float:
+    """Of the latencies of SPEAK units."""
+    return float(np.percentile(simulation.latencies(speak=True), part))
 
 
 def percentiles(values: Sequence[float]) -> str:
@@ -440,44 +346,61 @@ def main() -> None:
     )
     parser.add_argument("--sessions", default="1,4,8,16,24,32,48,64")
     parser.add_argument("--units", type=int, default=20, help="units per session")
-    parser.add_argument("--tokens", type=int, default=19, help="tokens of a SPEAK unit")
+    parser.add_argument("--tokens", default="7,19", help="tokens of a SPEAK unit (19 is the limit)")
     parser.add_argument("--speaking", type=float, default=1.0, help="share of units that speak")
     parser.add_argument("--phases", choices=get_args(Phases), default="even")
     parser.add_argument("--ticks", type=int, default=2, help="starts per second, if aligned")
     parser.add_argument("--jitter-ms", type=float, default=0.0, help="of the due time of a unit")
+    parser.add_argument("--pictures", action="store_true", help="a picture in every unit")
+    parser.add_argument("--answers", type=int, default=0, help="chats that speak answers")
+    parser.add_argument(
+        "--prompts", type=int, default=0, help=f"chats of {CHAT_PROMPT_TOKENS} tokens per second"
+    )
+    parser.add_argument("--context", type=int, default=CONTEXT_TOKENS, help="tokens of a session")
     parser.add_argument(
         "--overlap",
         type=float,
-        help="ASSUMED share of the time of codes that a second CUDA stream hides; default: one stream",
+        default=0.5,
+        help="ASSUMED share of the work of a stream that others hide: of codes and of the vocoder",
     )
+    parser.add_argument("--host-ms", type=float, help="ASSUMED time of the host for each batch")
+    parser.add_argument("--one-stream", action="store_true", help="codes and tokens on one stream")
     parser.add_argument("--padded", action="store_true", help="as with --kernels torch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--costs", type=Path, help="JSON with measured costs, in ms")
     args = parser.parse_args()
-    costs = read_costs(args.costs) if args.costs else ASSUMED
-    source = args.costs or "ASSUMED, not measured"
+    costs = with_context(read_costs(args.costs) if args.costs else ASSUMED, args.context)
+    if args.host_ms is not None:
+        costs["Host"] = replace(costs["Host"], base=args.host_ms)
+    print(f"Simulated device, costs {args.costs or 'ASSUMED, not measured'}. ", end="")
+    print(f"{args.speaking:.0%} speak, phases {args.phases}.\n")
     print(
-        f"Simulated device, costs {source}. {args.tokens} tokens, {args.speaking:.0%} speak, ",
-        end="",
+        "| sessions | tokens | LISTEN p50 / p99, ms | SPEAK p50 / p99, ms | missed of 1000 ", end=""
     )
-    print(f"phases {args.phases}.\n")
-    print("| sessions | LISTEN p50 / p99, ms | SPEAK p50 / p99, ms | missed of 1000 ", end="")
-    print("| mean batch feed / draw / code | device used |")
-    print("|---|---|---|---|---|---|")
-    for count in map(int, args.sessions.split(",")):
+    print("| mean batch feed / draw / code | answers late, ms | prompts p50, ms |")
+    print("|---|---|---|---|---|---|---|---|")
+    for count, tokens in product(_numbers(args.sessions), _numbers(args.tokens)):
         scenario = Scenario(
             count,
             args.units,
-            args.tokens,
+            tokens,
             args.speaking,
             args.phases,
             args.ticks,
             args.jitter_ms,
             args.seed,
+            pictures=args.pictures,
+            answers=args.answers,
+            prompts=args.prompts,
             ragged=not args.padded,
+            speech_stream=not args.one_stream,
             overlap=args.overlap,
         )
         print(row(simulate(scenario, costs)), flush=True)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
 
 
 if __name__ == "__main__":

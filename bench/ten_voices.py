@@ -1,7 +1,5 @@
 """Speech of ten voices: the eight natural ones of the engine `local` and two of eSpeak NG."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +10,7 @@ from antiphon.inference_worker.engines.local.speech import Clause
 from antiphon.inference_worker.engines.local.voices.catalogue import NATURAL_VOICES
 from antiphon.inference_worker.engines.local.voices.kokoro import Kokoro
 from antiphon.inference_worker.engines.local.voices.queue import SynthesisQueue
+from antiphon.inference_worker.engines.local.voices.said_before import SaidBefore
 from antiphon.inference_worker.engines.local.voices.voice import EspeakVoice, KokoroVoice, Voice
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 
@@ -48,7 +47,8 @@ class TenVoices:
     def __init__(self) -> None:
         network, queue = Kokoro(), SynthesisQueue(0.05)
         self._voices: dict[str, Voice] = {
-            name: KokoroVoice(network, queue, voice) for name, voice in NATURAL_VOICES.items()
+            name: KokoroVoice(network, queue, voice, SaidBefore())
+            for name, voice in NATURAL_VOICES.items()
         }
         self._voices |= {name: EspeakVoice(name, 150) for name in ESPEAK_VOICES}
 

@@ -1,14 +1,12 @@
 """How well the voices of the local engine are understood, and what they cost.
 
     python bench/voice_accuracy.py                 # all voices
-    python bench/voice_accuracy.py --voices heart espeak
+    python bench/voice_accuracy.py --voices heart espeak --show
 
 Each voice speaks typical answers, clause by clause as in a conversation. The engine's own recogniser
 writes down what it hears. Printed are the word error rate, the CPU time for a second of speech, and the
 CPU time of the first clause, which the listener waits for.
 """
-
-from __future__ import annotations
 
 import argparse
 import logging
@@ -22,7 +20,7 @@ import structlog
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, words_of
-from antiphon.inference_worker.engines.local.transcription import Recogniser
+from antiphon.inference_worker.engines.local.hearing.transcription import Recogniser
 from antiphon.inference_worker.engines.local.voices.catalogue import DEFAULT_VOICE
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker, Voices
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE
@@ -47,8 +45,8 @@ ANSWERS = (
 )
 
 
-def measure(voices: Voices, recogniser: Recogniser, voice: str) -> str:
-    """One row of the table."""
+def measure(voices: Voices, recogniser: Recogniser, voice: str, *, shows: bool) -> str:
+    """One row of the table. With `shows`, prints what was not understood."""
     errors = spoken_words = 0
     sound_s = spent_s = 0.0
     firsts: list[float] = []
@@ -65,8 +63,12 @@ def measure(voices: Voices, recogniser: Recogniser, voice: str) -> str:
                 firsts.append(spent)
         sound = np.concatenate(audio)
         sound_s += len(sound) / OUTPUT_RATE
-        expected, heard = words(text), words(hear(recogniser, sound))
-        errors += distance(expected, heard)
+        heard = hear(recogniser, sound)
+        expected = words(text)
+        wrong = distance(expected, words(heard))
+        if wrong and shows:
+            print(f"> {text}\n  {heard}")
+        errors += wrong
         spoken_words += len(expected)
     rate = 100 * errors / spoken_words
     first = 1000 * statistics.median(firsts)
@@ -79,7 +81,7 @@ def hear(recogniser: Recogniser, sound: np.ndarray[tuple[int], np.dtype[np.float
     quiet = np.zeros(INPUT_RATE // 2, np.float32)
     return recogniser.transcribe(
         np.concatenate([quiet, soxr.resample(sound, OUTPUT_RATE, INPUT_RATE), quiet])
-    )
+    ).text
 
 
 _LONG_FORMS = (("i'm", "i am"), ("'re ", " are "), ("it's", "it is"), ("that's", "that is"))
@@ -93,12 +95,12 @@ def words(text: str) -> list[str]:
     return re.findall(r"[a-z']+", said)
 
 
-def distance(expected: list[str], heard: list[str]) -> int:
+def distance(expected: list[str], recognised: list[str]) -> int:
     """Words to insert, delete or replace."""
-    row = list(range(len(heard) + 1))
+    row = list(range(len(recognised) + 1))
     for word in expected:
         new = [row[0] + 1]
-        for (above_left, above), other in zip(pairwise(row), heard, strict=True):
+        for (above_left, above), other in zip(pairwise(row), recognised, strict=True):
             new.append(min(above + 1, new[-1] + 1, above_left + (word != other)))
         row = new
     return row[-1]
@@ -109,12 +111,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--voices", nargs="*", help="ids; all by default")
+    parser.add_argument("--show", action="store_true", help="print what was not understood")
     asked = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     voices, recogniser = Voices.load(DEFAULT_VOICE, 150), Recogniser()
     print(f"{'voice':<10} {'WER %':>8} {'CPU s per s':>12} {'first clause ms':>14}")
     for voice in asked.voices or voices.by_id:
-        print(measure(voices, recogniser, voice), flush=True)
+        print(measure(voices, recogniser, voice, shows=asked.show), flush=True)
 
 
 if __name__ == "__main__":

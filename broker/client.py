@@ -1,7 +1,5 @@
 """The broker as a service uses it: one object, opened at start-up and closed at the end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -10,7 +8,8 @@ from typing import NoReturn
 import structlog
 from prometheus_client import CollectorRegistry
 
-from antiphon.broker.connections.client import RedisClient, RedisClock, RedisNode
+from antiphon.broker.clock import RedisClock
+from antiphon.broker.connections.client import RedisClient, RedisNode
 from antiphon.broker.connections.connect import connect
 from antiphon.broker.errors import BrokerUnavailable, StoreFull
 from antiphon.broker.eta import EtaStore

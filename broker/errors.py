@@ -1,9 +1,6 @@
 """The errors of the broker, and what an operator can do about a Redis that cannot be used."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Sequence
 
 _URL = "ANTIPHON_REDIS_URL"
 _LOGIN_FILE = "ANTIPHON_REDIS_PASSWORD_FILE"
@@ -152,13 +149,6 @@ class StaleFence(BrokerError):
 
 class IncompatibleRedis(BrokerError):
     """This Redis cannot be used; the message says why and what to do."""
-
-
-class ServicesRunning(BrokerError):
-    """The keys cannot be migrated while services use them."""
-
-    def __init__(self, services: Sequence[str]) -> None:
-        super().__init__(f"these services use the keys, stop them first: {', '.join(services)}")
 
 
 class BadPasswordFile(BrokerError):

@@ -1,7 +1,5 @@
 """Queue wait estimates: expected session lengths per kind, and a simulation of the slots."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ BASELINES = {
     SessionKind.HALF_DUPLEX: 180.0,
     SessionKind.AUDIO_DUPLEX: 120.0,
     SessionKind.OMNI_DUPLEX: 90.0,
+    SessionKind.TURNS: 300.0,
 }
 """Expected seconds of a session until enough have been measured."""
 
@@ -34,7 +33,7 @@ class SessionLengths:
     alpha: float = DEFAULT_ALPHA
 
     @classmethod
-    def read(cls, reply: HashReply) -> SessionLengths:
+    def read(cls, reply: HashReply) -> "SessionLengths":
         """Parse the `eta` hash. Values that are no number are skipped."""
         pairs = field_pairs(reply)
         row = dict(read_rows("eta", pairs, lambda name, text: (name.decode(), _number(text))))

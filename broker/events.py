@@ -1,7 +1,5 @@
 """The stream of session transitions: watched by edges and workers, processed by recorders."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random
@@ -13,15 +11,11 @@ from typing import Any, TypeVar
 import structlog
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connections.client import (
-    BlockingConnection,
-    RedisClient,
-    StreamEntries,
-    retry_until_available,
-)
+from antiphon.broker.connections.client import BlockingConnection, RedisClient, StreamEntries
 from antiphon.broker.connections.pool import LONGEST_BLOCK_MS
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import Keys
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.service.logs import LogLimit
 from antiphon.shared_schemas.registry import SessionEvent, UnreadableEvent
 

@@ -8,8 +8,6 @@ of the shards are spread evenly over the slots, so masters with equal ranges of 
 of shards.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from typing import Generic, Self, TypeVar, get_args
@@ -17,10 +15,10 @@ from typing import Generic, Self, TypeVar, get_args
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
 from antiphon.shared_schemas.entries import (
-    CheckpointEntry,
     InEntry,
     OutEntry,
-    PastSteps,
+    PastEntry,
+    PastItems,
     StreamEntry,
 )
 
@@ -53,7 +51,7 @@ EntryT = TypeVar("EntryT", bound=StreamEntry, covariant=True)
 OPEN_SESSION_TTL_S = 30 * 86_400
 """Expiry of what a session needs until it ends. No likely jump of Redis' clock is as long."""
 
-STREAM_NAMES = ("in", "out", "told", "begun", "past")
+STREAM_NAMES = ("in", "out", "past")
 
 
 class StreamKey(str, Generic[EntryT]):
@@ -132,17 +130,13 @@ class Keys:
         """STREAM worker → edge; emptied once recorded, or expires after the session's end."""
         return StreamKey[OutEntry](self._stream("out", sid), get_args(OutEntry))
 
-    def checkpoints(self, sid: str) -> StreamKey[CheckpointEntry]:
-        """STREAM of checkpoints of a resumable session; same lifetime as the other two."""
-        return StreamKey[CheckpointEntry](self._stream("told", sid), get_args(CheckpointEntry))
+    def past(self, sid: str) -> StreamKey[PastEntry]:
+        """STREAM of the accepted `prepare` and the older units or turns; same lifetime as `outbound`."""
+        return StreamKey[PastEntry](self._stream("past", sid), get_args(PastEntry))
 
-    def prepare(self, sid: str) -> StreamKey[InEntry]:
-        """STREAM of one entry, the `prepare` that a worker accepted; same lifetime as `outbound`."""
-        return StreamKey[InEntry](self._stream("begun", sid), get_args(InEntry))
-
-    def past(self, sid: str) -> StreamKey[PastSteps]:
-        """STREAM of a session's older units or turns, for recovery; same lifetime as `outbound`."""
-        return StreamKey[PastSteps](self._stream("past", sid), (PastSteps,))
+    def past_items(self, sid: str) -> StreamKey[PastItems]:
+        """The same stream of a session of the kind `turns`: its items, of which the last entry has all."""
+        return StreamKey[PastItems](self._stream("past", sid), (PastItems,))
 
     def _stream(self, name: str, sid: str) -> str:
         return f"{self.prefix}:{name}:{{{shard_tag(sid)}}}:{sid}"
@@ -152,8 +146,6 @@ class Keys:
         return (
             self.inbound(sid),
             self.outbound(sid),
-            self.checkpoints(sid),
-            self.prepare(sid),
             self.past(sid),
         )
 

@@ -1,7 +1,5 @@
 """Keys that sessions leave in Redis when their processes die: found and removed by the cleanup job."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 

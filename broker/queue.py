@@ -1,7 +1,5 @@
 """The queue: join it, see it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial

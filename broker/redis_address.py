@@ -1,7 +1,5 @@
 """Addresses of Redis: the forms of `ANTIPHON_REDIS_URL`, and the options of TLS."""
 
-from __future__ import annotations
-
 import re
 import ssl
 from collections.abc import Iterator, Mapping
@@ -93,7 +91,7 @@ class RedisAddress:
 
 
 def _nearest(scheme: str) -> str:
-    """The scheme that a wrong one stands for. The text may be anything, also a password."""
+    """The right scheme in place of a wrong one. The text may be anything, also a password."""
     secure = "s" if scheme.startswith("rediss") else ""
     kinds = (kind for kind in ("sentinel", "cluster") if kind in scheme)
     if kind := next(kinds, None):

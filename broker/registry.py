@@ -1,7 +1,5 @@
 """The live workers and edges, and the upkeep that acts on missing heartbeats."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import chain
 from typing import Annotated, Any, NamedTuple

@@ -3,8 +3,6 @@
 Two versions of the keys never share a Redis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -82,11 +80,13 @@ def cluster_state(reply: bytes) -> dict[str, str]:
     return dict(line.split(":", 1) for line in reply.decode().split())
 
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Incremented when a key or a field is removed or changes its meaning; see docs/redis-keys.md."""
 
-MIGRATING = "1 to 2"
-"""The stored version while `antiphon migrate-keys` runs, and after it was interrupted."""
+ANOTHER_VERSION = (
+    "run one version only, or set another key prefix for this one (ANTIPHON_KEY_PREFIX)"
+)
+"""What to do about keys of another version."""
 
 _VERSION, _SHARDS = "contract", "shards"
 
@@ -100,7 +100,7 @@ async def check_schema_version(redis: RedisClient, keys: Keys) -> None:
     if found != str(SCHEMA_VERSION):
         raise IncompatibleRedis(
             f"this Redis holds version {found} of the keys under {keys.prefix!r}, this program "
-            f"uses version {SCHEMA_VERSION}: {remedy_for(found)}"
+            f"uses version {SCHEMA_VERSION}: {ANOTHER_VERSION}"
         )
     _, shards = await redis.call_all(
         ("HSETNX", keys.config, _SHARDS, STREAM_SHARDS), ("HGET", keys.config, _SHARDS)
@@ -112,24 +112,10 @@ async def check_schema_version(redis: RedisClient, keys: Keys) -> None:
         )
 
 
-def remedy_for(version: str) -> str:
-    """What to do about keys of another version."""
-    if version in ("1", MIGRATING):
-        return (
-            "stop all services and run `antiphon migrate-keys`, or set another key prefix "
-            "(ANTIPHON_KEY_PREFIX)"
-        )
-    return "run one version only, or set another key prefix for this one (ANTIPHON_KEY_PREFIX)"
-
-
 async def read_schema_version(redis: RedisClient, keys: Keys) -> str | None:
     """The stored version; None on a Redis that no service has used."""
     found = await redis.call("HGET", keys.config, _VERSION)
     return found.decode() if found else None
-
-
-async def store_schema_version(redis: RedisClient, keys: Keys, version: str) -> None:
-    await redis.call("HSET", keys.config, _VERSION, version)
 
 
 ON_A_ROW = (
@@ -138,7 +124,6 @@ ON_A_ROW = (
     "expire K 1",
     "persist K",
     "pexpireat K 1",
-    "renamenx K K",
     "ttl K",
     "type K",
     "get K",

@@ -1,7 +1,5 @@
 """Sessions that a client may resume: its token, its connection, and its absence."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from antiphon.broker.connections.client import RedisClient

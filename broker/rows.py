@@ -4,8 +4,6 @@ The services trust Redis, so this is not a check of input. A row that an operato
 a bug has changed must not end the processes that read it every second.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 

@@ -15,8 +15,6 @@ parameter names. The last parameter may be a collection: its values follow the o
 Lua local of its name is the index of the first one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import typing

@@ -1,7 +1,5 @@
 """A session's row and the worker's lease on it: read, command, claim, move, end."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

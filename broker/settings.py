@@ -1,14 +1,18 @@
 """Settings of every service: the address of Redis, and lifetimes of what is stored there."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -19,6 +23,7 @@ from pydantic_settings import (
 )
 
 from antiphon.broker.redis_address import RedisAddress
+from antiphon.shared_schemas.constant import CONSTANT, names_of
 
 ENV_PREFIX = "ANTIPHON_"
 TOML_FILE = "antiphon.toml"
@@ -49,7 +54,11 @@ class AntiphonSettings(BaseSettings):
         try:
             super().__init__(**flags)
         except ValidationError as error:
-            problems = [_problem(details, flags) for details in error.errors(include_url=False)]
+            problems = [
+                _problem(details, flags)
+                for details in error.errors(include_url=False)
+                if details["type"] != "default_factory_not_called"  # because of another problem
+            ]
             raise InvalidSettings("; ".join(problems)) from None
         except SettingsError as error:
             name = re.findall(r'"(\w+)"', str(error))[0]
@@ -81,7 +90,12 @@ class AntiphonSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base class names it
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, InitSettingsSource(settings_cls, read_toml())
+        sources = env_settings(), read_toml()
+        constants = set(settings_cls.model_fields) - set(names_of(settings_cls))
+        return init_settings, *(
+            InitSettingsSource(settings_cls, {k: v for k, v in found.items() if k not in constants})
+            for found in sources
+        )
 
 
 def _expanded(path: Path) -> Path:
@@ -152,50 +166,51 @@ def _redis_url(url: str) -> str:
 
 
 class BrokerSettings(AntiphonSettings):
-    """Settings of every service that uses Redis."""
+    """Settings of every service that uses Redis. Give all services the same values."""
 
     redis_url: Annotated[str, AfterValidator(_redis_url)] = "redis://127.0.0.1:6379/0"
     """address of Redis, 6.2 or newer: a server, the Sentinels of a service, or nodes of a cluster"""
     redis_password_file: Path | None = None
     """file with the Redis password, unless the URL has it"""
     redis_sentinel_user: str | None = None
-    """ACL user at the Sentinels of a `redis+sentinel://` URL; the user in the URL is that of Redis"""
+    """ACL user at the Sentinels; that in the URL is for Redis"""
     redis_sentinel_password_file: Path | None = None
-    """file with the password of the Sentinels, if they need one"""
+    """file with the password of the Sentinels"""
     key_prefix: str = Field(default="antiphon", pattern=r"^[A-Za-z0-9_.-]{1,32}$")
-    """prefix of every key; systems with different prefixes may share a Redis"""
+    """prefix of every key; change it for a second system on the same Redis"""
     max_queue_size: int = Field(default=1000, ge=1)
     """longest queue, in sessions"""
     lease_s: float = Field(default=5.0, gt=0)
     """a worker that does not renew for this long loses its sessions"""
-    heartbeat_ttl_s: float = Field(default=5.0, gt=0)
-    """a process without a heartbeat for this long counts as dead"""
-    max_attempts: int = Field(default=3, ge=1)
-    """workers that one session may lose before it ends"""
     recovery_timeout_s: float = Field(default=30.0, gt=0)
     """how long a session waits for another worker"""
     resume_grace_s: float = Field(default=15.0, gt=0)
     """how long a session waits for a client that may resume"""
     broker_patience_s: float = Field(default=30.0, gt=0)
-    """how long an edge and its sessions wait when the edge cannot reach Redis"""
-    stream_ttl_s: int = Field(default=900, ge=60)
-    """expiry of a session's streams after its end, if no recorder removes them"""
-    stream_max_entries: int = Field(default=4000, ge=100)
-    """entries kept per stream"""
-    stream_max_bytes: int = Field(default=64 * 2**20, ge=2**20)
-    """bytes kept per stream; the oldest entries are trimmed"""
-    max_redis_memory_share: float = Field(default=0.8, gt=0, le=1)
-    """share of Redis' `maxmemory` above which new sessions are refused; without one, of its machine's memory"""
-    session_row_ttl_s: int = Field(default=3600, ge=60)
-    """expiry of an ended session's row"""
+    """how long an edge and its sessions wait for Redis; longer than a failover"""
     redis_timeout_s: float = Field(default=5.0, gt=0)
     """timeout of one Redis call"""
-    redis_idle_s: float = Field(default=30.0, gt=0)
+
+    heartbeat_ttl_s: Annotated[float, CONSTANT] = 5.0
+    """a process without a heartbeat for this long counts as dead"""
+    max_attempts: Annotated[int, CONSTANT] = 3
+    """workers that one session may lose before it ends"""
+    max_redis_memory_share: Annotated[float, CONSTANT] = 0.8
+    """share of Redis' `maxmemory` above which new sessions are refused; without one, of its machine's memory"""
+    redis_idle_s: Annotated[float, CONSTANT] = 30.0
     """connections to Redis that a burst left unused for this long are closed"""
+    session_row_ttl_s: Annotated[int, CONSTANT] = 3600
+    """expiry of an ended session's row"""
+    stream_ttl_s: Annotated[int, CONSTANT] = 900
+    """expiry of a session's streams after its end, if no recorder removes them"""
+    stream_max_entries: Annotated[int, CONSTANT] = 4000
+    """entries kept per stream"""
+    stream_max_bytes: Annotated[int, CONSTANT] = 64 * 2**20
+    """bytes kept per stream; the oldest entries are trimmed"""
 
 
 class StatusSettings(BrokerSettings):
-    """Every service has a port of its own with /health, /ready and /metrics."""
+    """Every service has a separate port with /health, /ready and /metrics."""
 
     health_host: str = "127.0.0.1"
-    """address of the port with /health and /metrics; whoever can reach it may read them"""
+    """address of the port with /health and /metrics, which has no login"""

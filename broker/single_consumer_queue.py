@@ -1,7 +1,5 @@
 """A queue for one consumer."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from typing import Generic, TypeVar

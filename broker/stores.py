@@ -1,7 +1,5 @@
 """Small registries: uploaded voices, disabled pages, share links, and the progress of recorders."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +9,8 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter
 
-from antiphon.broker.connections.client import RedisClient, RedisClock
+from antiphon.broker.clock import RedisClock
+from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.errors import SharesFull, VoicesFull
 from antiphon.broker.keys import OPEN_SESSION_TTL_S, Keys
 from antiphon.broker.rows import call_on_row, read_row, read_rows, whole_number

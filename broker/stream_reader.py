@@ -4,8 +4,6 @@ One blocking XREAD serves the streams of a connection, so a thousand idle sessio
 connections and no polling. A new subscriber interrupts the read in progress with CLIENT UNBLOCK.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import AsyncIterator, Hashable
@@ -137,7 +135,7 @@ class StreamReader:
             self._retire(read)
         await asyncio.gather(*self._closing)
 
-    def _read_with_room(self, key: str) -> _SharedRead:
+    def _read_with_room(self, key: str) -> "_SharedRead":
         group = self._redis.group(key)
         for read in self._reads:
             if read.group == group and read.works and len(read.streams) < STREAMS_PER_READ:
@@ -146,7 +144,7 @@ class StreamReader:
         self._reads.append(read)
         return read
 
-    def _retire(self, read: _SharedRead) -> None:
+    def _retire(self, read: "_SharedRead") -> None:
         """Accept no further subscribers, and close in the background: the last subscriber does not wait."""
         self._reads.remove(read)
         task = asyncio.create_task(read.close(), name="stream-read-close")

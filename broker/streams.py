@@ -1,12 +1,10 @@
 """Writing a session's streams: fenced by stream id, retried without doubling."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +14,8 @@ from weakref import WeakSet
 import structlog
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connections.client import RedisClient, RedisClock
+from antiphon.broker.clock import RedisClock
+from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.connections.outages import is_redirection
 from antiphon.broker.errors import BrokerUnavailable, MasterChanged, StaleFence
 from antiphon.broker.keys import OPEN_SESSION_TTL_S, EntryT, Keys, StreamKey
@@ -111,7 +110,6 @@ class StreamWriter:
         """
         self._redis = redis
         self._clock = clock
-        self._first_offset_ms = clock.offset_ms
         self.key = key
         self._next = last.next()
         """Position of the next entry. `n` counts entries over the session's whole life."""
@@ -140,9 +138,9 @@ class StreamWriter:
         instead; it follows the first one if that was written after all.
         """
         began = time.perf_counter()
-        step_ms = self._clock.offset_ms - self._first_offset_ms
-        at = round(self._clock.now_ms(), 3)
-        fields = [*pack(entry, at=at, clock_step=round(step_ms, 3)), _WRITER, self._token]
+        at, host_at = self._clock.now_ms(), self._clock.host_ms()
+        stamps = {"at": round(at, 3), "host_at": round(host_at, 3)}
+        fields = [*pack(entry, **stamps), _WRITER, self._token]
         async with self._lock:
             while True:
                 position, found = self._next, None
@@ -236,6 +234,19 @@ def expire_stream(reply: int, stream: str, newer: int, ttl_s: int, dry_run: bool
     return reply
 
 
+def _readable(
+    key: StreamKey[EntryT], page: Iterable[tuple[bytes, dict[bytes, bytes]]]
+) -> Iterator[tuple[StreamPosition, EntryT]]:
+    """The entries of a page, without those that this version cannot read."""
+    for entry_id, data in page:
+        try:
+            entry = unpack(data, key.entries)
+        except UnreadableEntry:
+            log.exception("stream_entry_unreadable", key=key, id=entry_id.decode())
+            continue
+        yield StreamPosition.parse(entry_id), entry
+
+
 def _has_moved(error: Exception) -> bool:
     """Another server than before has the stream."""
     return isinstance(error, MasterChanged) or is_redirection(error.__cause__)
@@ -247,7 +258,7 @@ def _major(position: StreamPosition) -> str:
 
 def _same(one: StreamEntry, other: StreamEntry) -> bool:
     """Equal except for the time of the attempt."""
-    return pack(one, at=0.0, clock_step=0.0) == pack(other, at=0.0, clock_step=0.0)
+    return pack(one, at=0.0, host_at=0.0) == pack(other, at=0.0, host_at=0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -289,36 +300,15 @@ class SessionStreams:
     async def output_writer(self, sid: str, ticket: int, epoch: int) -> StreamWriter:
         """The worker's writer, under the epoch of its claim."""
         await self._clock.notice_jump()
-        writer = await self._writer(self._keys.outbound(sid), ticket, epoch, "out")
-        # A worker of an earlier version has given it a short expiry.
-        await self._redis.call("EXPIRE", self._keys.prepare(sid), OPEN_SESSION_TTL_S)
-        return writer
+        return await self._writer(self._keys.outbound(sid), ticket, epoch, "out")
 
-    async def past_writer(
-        self, sid: str, ticket: int, epoch: int, max_entries: int | None
-    ) -> StreamWriter:
-        """The worker's writer of older units or turns, of which the newest `max_entries` are kept."""
-        key = self._keys.past(sid)
-        return await self._writer(key, ticket, epoch, "past", max_entries=max_entries)
+    async def past_writer(self, sid: str, ticket: int, epoch: int) -> StreamWriter:
+        """The worker's writer of the accepted `prepare` and of older units or turns."""
+        return await self._writer(self._keys.past(sid), ticket, epoch, "past")
 
-    async def checkpoint_writer(self, sid: str, ticket: int, epoch: int = 1) -> StreamWriter:
-        """The edge's writer of checkpoints; `epoch` as for the input."""
-        return await self._writer(self._keys.checkpoints(sid), ticket, epoch, "told")
-
-    async def save_prepare(self, sid: str, position: StreamPosition, entry: StreamEntry) -> None:
-        """Store the `prepare` apart from the input stream, where trimming cannot remove it.
-
-        Safe to repeat. Raises StaleFence when a newer epoch has stored one.
-        """
-        key, at = self._keys.prepare(sid), position.id()
-        add = ("XADD", key, "MAXLEN", 1, at, *pack(entry))
-        try:
-            await self._redis.call_all(add, ("EXPIRE", key, OPEN_SESSION_TTL_S))
-        except ResponseError as error:
-            if _EXISTS not in str(error):
-                raise
-            if not await self._redis.call("XRANGE", key, at, at):
-                raise StaleFence(f"{key} has a newer writer") from error
+    async def delete_past(self, sid: str, *positions: StreamPosition) -> None:
+        """Delete units or turns that recovery no longer needs. The `prepare` before them stays."""
+        await self._redis.call("XDEL", self._keys.past(sid), *(p.id() for p in positions))
 
     async def _writer(
         self,
@@ -327,7 +317,6 @@ class SessionStreams:
         epoch: int,
         name: str,
         *,
-        max_entries: int | None = None,
         continues: bool = False,
     ) -> StreamWriter:
         """Open the stream and shut out older epochs. Raises StaleFence when a newer writer has it."""
@@ -337,7 +326,7 @@ class SessionStreams:
         start = StreamPosition(ticket, epoch, numbers.all)
         bytes_before = await self._redis.call("MEMORY", "USAGE", key) if start.n else 0
         limits = {
-            "max_entries": max_entries or settings.stream_max_entries,
+            "max_entries": settings.stream_max_entries,
             "max_bytes": settings.stream_max_bytes,
         }
         kept = KeptEntries(start, int(bytes_before or 0), **limits)
@@ -387,14 +376,30 @@ class SessionStreams:
         start = (after or StreamPosition.before(ticket)).id()
         end = StreamPosition.before(ticket + 1).id()
         while page := await self._redis.call("XRANGE", key, f"({start}", f"({end}", "COUNT", _PAGE):
-            for entry_id, data in page:
-                try:
-                    entry = unpack(data, key.entries)
-                except UnreadableEntry:
-                    log.exception("stream_entry_unreadable", key=key, id=entry_id.decode())
-                    continue
-                yield StreamPosition.parse(entry_id), entry
+            for found in _readable(key, page):
+                yield found
             start = page[-1][0].decode()
+
+    async def first(self, key: StreamKey[EntryT], ticket: int) -> EntryT | None:
+        """The oldest entry of this session that the stream still holds. Raises UnreadableEntry."""
+        bounds = (StreamPosition.before(each).id() for each in (ticket, ticket + 1))
+        found = await self._redis.call("XRANGE", key, *(f"({each}" for each in bounds), "COUNT", 1)
+        return unpack(found[0][1], key.entries) if found else None
+
+    async def newest(
+        self, key: StreamKey[EntryT], ticket: int
+    ) -> AsyncGenerator[tuple[StreamPosition, EntryT], None]:
+        """Every readable entry of this session that the stream still holds, newest first."""
+        start = StreamPosition.before(ticket).id()
+        end = StreamPosition.before(ticket + 1).id()
+        count = 1
+        while page := await self._redis.call(
+            "XREVRANGE", key, f"({end}", f"({start}", "COUNT", count
+        ):
+            for found in _readable(key, page):
+                yield found
+            end = page[-1][0].decode()
+            count = min(4 * count, _PAGE)
 
     async def seal_output(self, sid: str, ticket: int) -> None:
         """Shut out every worker: entries read after this are all that the session will have."""
@@ -440,7 +445,3 @@ class SessionStreams:
             except ResponseError:
                 log.exception("streams_not_expired")
             self._ended.popleft()
-
-    async def delete_pending(self, sid: str, *positions: StreamPosition) -> None:
-        """Delete inputs that waited for a worker and are in the input stream now."""
-        await self._redis.call("XDEL", self._keys.checkpoints(sid), *(p.id() for p in positions))

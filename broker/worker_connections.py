@@ -4,8 +4,6 @@ Redis learns of the end of a process at once, because the system closes its conn
 subscribes to the channel that has the name of its row. Nothing is published there.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from contextlib import suppress
 from functools import partial
@@ -14,13 +12,10 @@ from typing import NamedTuple
 import structlog
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connections.client import (
-    BlockingConnection,
-    RedisClient,
-    retry_until_available,
-)
+from antiphon.broker.connections.client import BlockingConnection, RedisClient
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import Keys
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.scripts import Scripts, control_script
 
 log = structlog.get_logger()

@@ -1,7 +1,5 @@
 """`python -m antiphon.cleanup_job`: the loop, settings from the environment and `antiphon.toml`."""
 
-from __future__ import annotations
-
 import sys
 
 from antiphon.interrupts import QuietInterrupts

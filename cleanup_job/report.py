@@ -1,7 +1,5 @@
 """The report of a sweep, and the metrics that count all sweeps."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Counter, Gauge

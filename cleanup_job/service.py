@@ -1,7 +1,5 @@
 """The cleanup process: sweeps recordings and orphaned keys at the start and once per interval."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable

@@ -1,12 +1,12 @@
 """Settings of the cleanup job."""
 
-from __future__ import annotations
-
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
 from antiphon.broker.settings import StatusSettings
+from antiphon.shared_schemas.constant import CONSTANT
 
 
 class CleanupSettings(StatusSettings):
@@ -21,12 +21,13 @@ class CleanupSettings(StatusSettings):
     max_storage_gb: float = Field(default=50, ge=-1)
     """above this the least recently used are deleted (GiB)"""
     min_free_disk_gb: float = Field(default=1.0, ge=0)
-    """free space that cleanup restores by deleting the least recently used, with a quarter more (GiB)"""
-    orphan_hours: float = Field(default=24, gt=0)
-    """a recording in progress without a write for this long may be deleted"""
-    interval_s: float = Field(default=86_400, gt=0)
-    """time between two sweeps"""
-    disk_check_s: float = Field(default=60.0, gt=0)
-    """how often free space is checked between two sweeps"""
+    """free space that cleanup restores, with a quarter more (GiB)"""
     dry_run: bool = False
     """only report what would be deleted"""
+
+    orphan_hours: Annotated[float, CONSTANT] = 24
+    """a recording in progress without a write for this long may be deleted"""
+    interval_s: Annotated[float, CONSTANT] = 86_400
+    """time between two sweeps"""
+    disk_check_s: Annotated[float, CONSTANT] = 60.0
+    """how often free space is checked between two sweeps"""

@@ -1,7 +1,5 @@
 """One sweep over the recordings on disk: read, decide by age and total size, delete, report."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import threading

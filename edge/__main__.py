@@ -1,7 +1,5 @@
 """`python -m antiphon.edge`: runs one edge, with settings from the environment and `antiphon.toml`."""
 
-from __future__ import annotations
-
 import sys
 
 from antiphon.interrupts import QuietInterrupts

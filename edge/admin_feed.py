@@ -1,9 +1,7 @@
-"""The live feed of the admin page: one snapshot of the system per second, sent as differences.
+"""The live feed of the admin page: a snapshot of the system, at most once per second.
 
 Tables are workers, queue, sessions and edges; rows are by id.
 """
-
-from __future__ import annotations
 
 import asyncio
 from collections import deque
@@ -37,7 +35,7 @@ Table = dict[str, JsonObject]
 
 @dataclass(frozen=True, slots=True)
 class FeedMessage:
-    """`snapshot`: everything, sent first. `change`: differences. `events`: session events.
+    """`snapshot`: all tables, first with the newest events. `events`: later session events.
 
     `alive`: keep-alive without data.
     """
@@ -57,23 +55,16 @@ class SystemSnapshot:
     def full(self) -> JsonObject:
         return {"at": self.at, "redis": self.redis, **self.tables}
 
-    def changes_since(self, before: SystemSnapshot) -> JsonObject | None:
-        """By table: rows that are new or different, and ids that are gone. None: no change."""
-        tables = {
-            name: change
-            for name, rows in self.tables.items()
-            if (change := _table_changes(before.tables.get(name, {}), rows))
-        }
-        if not tables and self.redis == before.redis:
-            return None
-        return {"at": self.at, "redis": self.redis, **tables}
+    def differs(self, before: "SystemSnapshot") -> bool:
+        """Apart from its time."""
+        return (self.redis, self.tables) != (before.redis, before.tables)
 
 
 class AdminFeed:
     """Takes snapshots while at least one client reads the feed.
 
-    Nothing is queued for a client: it gets the difference between the newest snapshot and the one it
-    has. A slow client gets fewer messages and misses only events older than the newest 300.
+    Nothing is queued for a client: it gets the newest snapshot. A slow client gets fewer messages and
+    misses only events older than the newest 300.
     """
 
     def __init__(self, broker: Broker, watch: SessionEvents) -> None:
@@ -177,8 +168,7 @@ class _FeedReader:
         new = self._new_events(events)
         if before is None:
             return [FeedMessage("snapshot", {**snapshot.full(), "events": new})]
-        change = snapshot.changes_since(before)
-        messages = [FeedMessage("change", change)] if change else []
+        messages = [FeedMessage("snapshot", snapshot.full())] if snapshot.differs(before) else []
         return [*messages, FeedMessage("events", {"events": new})] if new else messages
 
     def _new_events(self, events: deque[SessionEvent]) -> list[JsonObject]:
@@ -193,7 +183,7 @@ class _FeedReader:
 
 
 def take_snapshot(snapshot: QueueSnapshot, edges: EdgeSnapshot) -> SystemSnapshot:
-    """Rows contain no ages, so that an unchanged row is not sent again."""
+    """Rows contain no ages, so that an unchanged system is not sent again."""
     latency = {sid: one for worker in snapshot.workers for sid, one in worker.latency.items()}
     sessions = {job.sid: _session_row(job) for job in snapshot.running}
     for sid, row in sessions.items():
@@ -208,12 +198,6 @@ def take_snapshot(snapshot: QueueSnapshot, edges: EdgeSnapshot) -> SystemSnapsho
             "edges": {edge.id: {"sessions": edge.sessions} for edge in edges.edges},
         },
     )
-
-
-def _table_changes(before: Table, after: Table) -> JsonObject | None:
-    new = {name: row for name, row in after.items() if before.get(name) != row}
-    gone = [name for name in before if name not in after]
-    return {"set": new, "gone": gone} if new or gone else None
 
 
 def _row(source: object, *names: str) -> JsonObject:

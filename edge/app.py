@@ -1,9 +1,9 @@
 """The ASGI application of one edge."""
 
-from __future__ import annotations
-
+import pkgutil
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -17,10 +17,11 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.edge import routes
 from antiphon.edge.access.bodies import RequestBodies, body_routes
 from antiphon.edge.access.guards import ADMIN, CLIENT, READER
 from antiphon.edge.access.http_limits import RequestLimit
-from antiphon.edge.context import open_edge
+from antiphon.edge.edge_context import open_edge
 from antiphon.edge.errors import (
     HttpError,
     http_error_response,
@@ -28,18 +29,21 @@ from antiphon.edge.errors import (
     unavailable_response,
 )
 from antiphon.edge.media.presets import load_presets
+from antiphon.edge.openai_clients import CALLS
 from antiphon.edge.routes import (
     admin,
     chat,
+    openai,
+    openai_calls,
+    openai_realtime,
     pages,
-    realtime_schema,
     recordings,
     sockets,
     status,
-    upgrade,
     voices,
 )
 from antiphon.edge.routes.deps import problem_responses
+from antiphon.edge.routes.socket_routes import ROUTES
 from antiphon.edge.routes.stored import COMPRESSION_LEVEL, LARGE_BYTES, StoredBody
 from antiphon.edge.settings import EdgeSettings
 
@@ -54,6 +58,7 @@ _TAGS = [
         "talk": "Spoken conversations run over `/ws/duplex/{session_id}`, "
         "`/ws/half_duplex/{session_id}` and `/v1/realtime`. This route goes with them.",
         "chat": "Questions in text, audio, images and video, over HTTP. `/ws/chat` does the same.",
+        "openai": "The HTTP API of OpenAI, for its SDKs.",
         "realtime": "The messages of `/v1/realtime` as JSON Schema.",
         "recordings": "Read, share and comment recorded sessions.",
         "voices": "Reference voices, the presets that use them, and samples of the engine's voices.",
@@ -65,12 +70,14 @@ _TAGS = [
 ]
 """Groups of routes by task, in the order of the API page."""
 
-_OPEN = (status.public_router, upgrade.router, pages.router)
+_OPEN = (status.public_router, pages.router)
 _CLIENT = (
     status.router,
-    sockets.router,
     chat.router,
-    realtime_schema.router,
+    openai.router,
+    openai_realtime.router,
+    openai_calls.router,
+    sockets.router,
     voices.presets_router,
     voices.samples_router,
     voices.router,
@@ -78,7 +85,11 @@ _CLIENT = (
     voices.defaults_router,
     recordings.write_router,
 )
-_ADMIN = (status.admin_router, admin.admin_router, recordings.admin_router)
+_ADMIN = (admin.admin_router, recordings.admin_router)
+
+
+for _module in pkgutil.iter_modules(routes.__path__):
+    import_module(f"{routes.__name__}.{_module.name}")  # registers its WebSockets
 
 
 def create_app(settings: EdgeSettings) -> FastAPI:
@@ -94,11 +105,11 @@ def create_app(settings: EdgeSettings) -> FastAPI:
 
     app = FastAPI(
         lifespan=lifespan,
-        openapi_url=None,  # `_send_description` serves it; the pages have a viewer of their own
+        openapi_url=None,  # `_send_description` serves it; the pages have another viewer
         redirect_slashes=False,  # `pages.framework_error_response` redirects to relative addresses
     )
     app.add_route("/openapi.json", _send_description, include_in_schema=False)
-    app.router.routes.extend(_ROUTES.routes)
+    app.router.routes.extend([*ROUTES, *_ROUTES.routes])
     _prepare(app.router.routes)
     app.add_exception_handler(BrokerUnavailable, unavailable_response)
     app.add_exception_handler(HttpError, http_error_response)
@@ -110,16 +121,16 @@ def create_app(settings: EdgeSettings) -> FastAPI:
 
 def _guarded_routes() -> APIRouter:
     """Every router but the open ones requires a key or the admin token."""
-    routes = APIRouter()
+    guarded = APIRouter()
     refused = problem_responses(401, 403)
     for router in _OPEN:
-        routes.include_router(router)
+        guarded.include_router(router)
     for router in _CLIENT:
-        routes.include_router(router, dependencies=[Depends(CLIENT)], responses=refused)
-    routes.include_router(recordings.router, dependencies=[Depends(READER)], responses=refused)
+        guarded.include_router(router, dependencies=[Depends(CLIENT)], responses=refused)
+    guarded.include_router(recordings.router, dependencies=[Depends(READER)], responses=refused)
     for router in _ADMIN:
-        routes.include_router(router, dependencies=[Depends(ADMIN)], responses=refused)
-    return routes
+        guarded.include_router(router, dependencies=[Depends(ADMIN)], responses=refused)
+    return guarded
 
 
 def _prepare(routes: Iterable[BaseRoute]) -> None:
@@ -184,9 +195,11 @@ _BODY_ROUTES = body_routes(_CLIENT, CLIENT) + body_routes(_ADMIN, ADMIN)
 def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:
     more = settings.max_body_bytes
     limits = {
-        voices.UPLOAD_PATH: settings.max_voice_bytes * 4 // 3 + more,
+        voices.UPLOAD_PATH: voices.MAX_BYTES * 4 // 3 + more,
         recordings.UPLOAD_PATH: settings.max_upload_bytes + more,
         chat.PATH: None,
+        **dict.fromkeys(openai.PATHS),
+        **dict.fromkeys(CALLS, openai_calls.MAX_BODY_BYTES),
     }
     app.add_middleware(
         GZipMiddleware,
@@ -202,6 +215,7 @@ def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:
             CORSMiddleware,
             allow_origins=settings.allowed_origins,
             allow_methods=["GET", "POST", "PUT", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "X-Api-Key"],
+            allow_headers=["Authorization", "Content-Type", "X-Api-Key", "X-OpenAI-Agents-SDK"],
+            expose_headers=["Location"],
         )
     app.add_middleware(RequestLimit)  # the outermost: it also counts what CORS answers

@@ -1,9 +1,9 @@
 """Errors of the edge: close codes, exceptions, and what a client receives for each."""
 
-from __future__ import annotations
-
+import re
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
@@ -19,6 +19,7 @@ from antiphon.broker.errors import (
     StoreFull,
     TooManySessions,
 )
+from antiphon.edge.openai_clients import is_openai_socket
 from antiphon.shared_schemas.entries import ErrorOut
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, name_field
 from antiphon.shared_schemas.states import EndReason
@@ -35,6 +36,7 @@ class Close(IntEnum):
     INTERNAL = 1011
     RESTART = 1012
     TRY_LATER = 1013
+    BETA_API = 4000
     REPLACED = 4409
     RESUME_EXPIRED = 4410
 
@@ -57,10 +59,6 @@ class NotJson(Exception):
 
 class Draining(Exception):
     """This edge is shutting down and accepts no new session."""
-
-
-class Replaced(Exception):
-    """A newer connection of the same client has taken over the session."""
 
 
 class ChatRequested(Exception):
@@ -102,6 +100,15 @@ class Fault:
     expected: bool = True
 
 
+class ChatFailed(Exception):
+    """A chat that was admitted has no answer. `reason`: why its session ended."""
+
+    def __init__(self, fault: Fault, reason: EndReason = EndReason.ERROR) -> None:
+        super().__init__(fault.message.message)
+        self.fault = fault
+        self.reason = reason
+
+
 def error_message(
     code: ErrorCode | str, text: str, *, field: str | None = None, retryable: bool | None = None
 ) -> Error:
@@ -137,11 +144,13 @@ _EXPECTED: dict[type[Exception], tuple[ErrorCode, Close]] = {
     TooManyConnections: (ErrorCode.RATE_LIMITED, Close.TRY_LATER),
     Draining: (ErrorCode.SERVER_SHUTDOWN, Close.TRY_LATER),
     BrokerUnavailable: (ErrorCode.BROKER_UNAVAILABLE, Close.TRY_LATER),
+    SlowConsumer: (ErrorCode.INTERNAL, Close.TRY_LATER),
 }
 _TEXTS: dict[type[Exception], str] = {
     StaleFence: "the session was taken over or is over",
     Draining: "this server is shutting down; reconnect",
     BrokerUnavailable: "the server's store does not answer",
+    SlowConsumer: "the answer could not be delivered; try again",
 }
 """For clients. The text of every other expected error is its own."""
 
@@ -238,11 +247,54 @@ _FRAMEWORK_CODES = {
 }
 
 
+_OPENAI_PATH = re.compile(r"/openai/|/v1/(?!realtime(?:$|/schema))")
+"""Errors below it have the form of OpenAI's API, which its SDKs read.
+
+So have those of its WebSockets. HTTP requests to `/v1/realtime` come from pages and clients whose WebSocket was
+refused, and which read the other form.
+"""
+
+_OPENAI_STATUS: dict[str, int] = {
+    ErrorCode.MESSAGE_TOO_LARGE: 413,
+    ErrorCode.TOO_COMPLEX: 413,
+    ErrorCode.PAGE_OFF: 403,
+    ErrorCode.RATE_LIMITED: 429,
+    ErrorCode.SLOW_CONSUMER: 408,
+    ErrorCode.INFERENCE_ERROR: 500,
+    ErrorCode.INTERNAL: 500,
+    ErrorCode.QUEUE_FULL: 503,
+    ErrorCode.STORE_FULL: 503,
+    ErrorCode.NO_WORKER: 503,
+    ErrorCode.WORKER_LOST: 503,
+    ErrorCode.BROKER_UNAVAILABLE: 503,
+    ErrorCode.SERVER_SHUTDOWN: 503,
+}
+_OPENAI_NAMES: dict[str, str] = {
+    ErrorCode.UNAUTHORIZED: "invalid_api_key",
+    ErrorCode.CONTEXT_FULL: "context_length_exceeded",
+    ErrorCode.RATE_LIMITED: "rate_limit_exceeded",
+}
+
+
+def openai_status(code: str) -> int:
+    """What a client sends again, its SDK sends again by itself: 408, 409, 429 and 5xx. The rest is 400."""
+    return _OPENAI_STATUS.get(code, 400)
+
+
+def openai_error(status: int, code: str, text: str, field: str | None = None) -> dict[str, Any]:
+    """The body of an error in the form of OpenAI's API."""
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    name = _OPENAI_NAMES.get(code, str(code))
+    return {"error": {"message": text, "type": kind, "param": field, "code": name}}
+
+
 async def http_error_response(connection: HTTPConnection, error: Exception) -> Response:
     """Exception handler for HttpError."""
     assert isinstance(error, HttpError)
     connection.app.state.edge.metrics.rejected.labels(error.code).inc()
-    return _problem_response(error, error.code, retryable=error.retryable, field=error.field)
+    return _problem_response(
+        connection, error, error.code, retryable=error.retryable, field=error.field
+    )
 
 
 async def invalid_request_response(connection: HTTPConnection, error: Exception) -> Response:
@@ -254,23 +306,31 @@ async def invalid_request_response(connection: HTTPConnection, error: Exception)
     return await http_error_response(connection, refused)
 
 
-async def framework_error_response(_: HTTPConnection, error: Exception) -> Response:
+async def framework_error_response(connection: HTTPConnection, error: Exception) -> Response:
     """Exception handler for errors that the framework raises: unknown route, invalid JSON."""
     assert isinstance(error, HTTPException)
     code = _FRAMEWORK_CODES.get(error.status_code, ErrorCode.INVALID_FIELD)
-    return _problem_response(error, code, retryable=False)
+    return _problem_response(connection, error, code, retryable=False)
 
 
-async def unavailable_response(_: HTTPConnection, error: Exception) -> Response:
+async def unavailable_response(connection: HTTPConnection, error: Exception) -> Response:
     """Exception handler for BrokerUnavailable."""
     text = explain(error).message.message
     failure = HttpError(503, ErrorCode.BROKER_UNAVAILABLE, text, retry_after_s=1)
-    return _problem_response(failure, failure.code, retryable=True)
+    return _problem_response(connection, failure, failure.code, retryable=True)
 
 
 def _problem_response(
-    error: HTTPException, code: ErrorCode, *, retryable: bool, field: str | None = None
+    connection: HTTPConnection,
+    error: HTTPException,
+    code: ErrorCode,
+    *,
+    retryable: bool,
+    field: str | None = None,
 ) -> Response:
     text = error.detail
+    if _OPENAI_PATH.match(connection.url.path) or is_openai_socket(connection):
+        status = 400 if error.status_code == 422 else error.status_code
+        return JSONResponse(openai_error(status, code, text, field), status, error.headers)
     problem = Problem(error=text, message=text, code=code, retryable=retryable, field=field)
     return JSONResponse(problem.model_dump(exclude_none=True), error.status_code, error.headers)

@@ -3,8 +3,6 @@
 Long strings are cut out of a long text, so that the parser reads a short one: it stops all other threads.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -42,8 +40,8 @@ Of these strings, those of up to this length become `str`, and longer ones LongT
 _SOUND_BYTES = 16 * 1024
 """The `audio` of messages from this length is not parsed: most of what an edge receives."""
 
-_HEAD_BYTES = 1024
-"""Of a message with sound: all of it but the sound."""
+_MAX_BYTES_AROUND_SOUND = 1024
+"""Of a message: longer ones are parsed whole."""
 
 _SOUND = re.compile(rb'"(audio|audio_base64)"\s*:\s*"')
 _SOUND_NAME = secrets.token_hex(16)
@@ -56,8 +54,9 @@ MAX_OTHER_BYTES = 4 * 1024 * 1024
 _WINDOW_BYTES = 2048
 """A string of twice this length contains a whole window, whose only quotes would be its own."""
 
-_NOT_IN_FRONT = b" \t\r\n,:]}"
-"""One of these follows a string. A long string that begins with it is not cut out."""
+_AFTER_A_STRING = b" \t\r\n,:]}"
+"""A quote before one of these ends a string, as the second one of `{"a": "b", "c": 1}` does before `: `. So
+the text between two strings is not taken for one, and a long string that begins like this is not cut out."""
 
 _MAX_DEPTH = 1000
 """orjson refuses deeper texts. The standard library's parser does on Python 3.11 and 3.12 only."""
@@ -116,7 +115,7 @@ def _load_sound(
     If the text is JSON, the last quote of _SOUND opens a string. It ends at the next quote unless a
     backslash precedes that.
     """
-    found = _SOUND.search(text, 0, _HEAD_BYTES)
+    found = _SOUND.search(text, 0, _MAX_BYTES_AROUND_SOUND)
     if found is None:
         return None
     name, start = found[1].decode(), found.end()
@@ -124,7 +123,7 @@ def _load_sound(
     if end - start < _SOUND_BYTES // 2 or text[end - 1] == ord("\\"):
         return None
     rest = b"".join((text[:start], _SOUND_PLACE, text[end:]))
-    if len(rest) > _HEAD_BYTES:
+    if len(rest) > _MAX_BYTES_AROUND_SOUND:
         return None
     try:
         value = orjson.loads(rest)
@@ -226,7 +225,7 @@ def _is_string(text: bytes | bytearray, opening: int, closing: int) -> bool:
     return (
         text[opening - 1 : opening] != b"\\"
         and text[closing - 1] != backslash
-        and text[opening + 1] not in _NOT_IN_FRONT
+        and text[opening + 1] not in _AFTER_A_STRING
     )
 
 

@@ -1,7 +1,5 @@
 """Prometheus metrics of an edge, and of the whole system, of which every edge exports the same values."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -35,6 +33,7 @@ _NAME = "antiphon_edge_"
 _REJECTIONS = (
     *(ErrorCode.QUEUE_FULL, ErrorCode.STORE_FULL),
     *(ErrorCode.RATE_LIMITED, ErrorCode.UNAUTHORIZED),
+    *("edge_full", "no_udp_port", "not_connected"),
 )
 """Codes whose series begin at 0."""
 
@@ -52,6 +51,7 @@ class EdgeMetrics:
             return CounterMetric(_NAME + name, text, labels, registry=registry)
 
         self.started = counter("sessions_started", "Sessions queued, by kind.", "kind")
+        self.protocols = counter("protocol_sessions", "Sessions queued, by protocol.", "protocol")
         self.ended = counter(
             "sessions_ended", "Sessions whose connection ended them, by reason.", "reason"
         )
@@ -108,7 +108,7 @@ class EdgeMetrics:
             self.started.labels(kind)
         for end in EndReason:
             self.ended.labels(end)
-        for reason in (*_REJECTIONS, "edge_full"):
+        for reason in _REJECTIONS:
             self.rejected.labels(reason)
         for outcome in ("detached", "resumed", "expired"):
             self.resumes.labels(outcome)

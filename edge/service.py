@@ -1,7 +1,5 @@
 """One edge process: start, serve, drain."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging
@@ -24,7 +22,8 @@ from antiphon.broker.service.process import (
 from antiphon.broker.service.status_port import serve_http, status_port
 from antiphon.edge.access.http_limits import HttpConnectionLimiter
 from antiphon.edge.app import create_app
-from antiphon.edge.context import EdgeContext
+from antiphon.edge.edge_context import EdgeContext
+from antiphon.edge.routes.socket_routes import LONG_FRAMES
 from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.transport.fair_queue import FairQueue
 from antiphon.edge.transport.http_protocol import EdgeHttpProtocol
@@ -119,10 +118,9 @@ def _server(app: FastAPI, edge: EdgeContext) -> EdgeServer:
         edge.metrics.rejected,
     )
     shared = {"connection_limiter": limiter, "fair_queue": FairQueue()}
-    chats = ("/ws/chat", "/v1/realtime?mode=chat")
     ws = {
         **shared,
-        "long_frames": dict.fromkeys(chats, max(WS_MAX_BYTES, settings.max_chat_bytes)),
+        "long_frames": dict.fromkeys(LONG_FRAMES, max(WS_MAX_BYTES, settings.max_chat_bytes)),
         "bytes_per_s": settings.input_bytes_per_s,
         "budget": edge.chat_budget,
     }

@@ -1,7 +1,5 @@
 """Watches transitions and queue places for one edge and notifies the connections they concern."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -53,6 +51,8 @@ class Signal(Enum):
 
     GRANTED = auto()
     """A worker holds the session, for the first time or after the loss of its worker."""
+    EDGE_DRAINING = auto()
+    """This edge accepts no new sessions, and closes its connections soon."""
     EDGE_CLOSING = auto()
     """This edge closes its connections now."""
     REPLACED = auto()
@@ -238,10 +238,17 @@ class SessionEvents:
             self._stale.set()
         self._silent = sessions
 
+    def drain(self) -> None:
+        """Notify every connection that this edge shuts down soon."""
+        self._notify_all(Signal.EDGE_DRAINING)
+
     def close(self) -> None:
         """Notify every connection that this edge shuts down."""
+        self._notify_all(Signal.EDGE_CLOSING)
+
+    def _notify_all(self, signal: Signal) -> None:
         for subscription in self._all():
-            subscription.notify(Signal.EDGE_CLOSING)
+            subscription.notify(signal)
 
     def is_empty(self) -> bool:
         """True while no connection is left."""

@@ -1,7 +1,5 @@
 """Ends or detaches sessions after their connection closed, however long Redis takes to answer."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -9,8 +7,8 @@ from functools import partial
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.resume_registry import ResumeRecord
+from antiphon.broker.retry import retry_until_available
 from antiphon.edge.metrics import EdgeMetrics
 from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import EndReason

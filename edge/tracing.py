@@ -1,8 +1,6 @@
 """The spans that an edge adds to a session's trace."""
 
-from __future__ import annotations
-
-from antiphon.broker.connections.client import RedisClock
+from antiphon.broker.clock import RedisClock
 from antiphon.broker.service.tracing import OpenSpan, Tracing
 from antiphon.shared_schemas.entries import InEntry, OutEntry
 from antiphon.shared_schemas.states import SessionKind

@@ -7,7 +7,9 @@ function fail(text) {
 }
 
 if (!question) fail("usage: node examples/chat.mjs QUESTION [URL]");
-if (!globalThis.WebSocket) fail("needs Node.js 22 or newer; 20.10 or newer with: node --experimental-websocket");
+const { WebSocket } = globalThis.WebSocket
+  ? globalThis
+  : await import("ws").catch(() => fail("needs Node.js 22 or newer, or the package ws: npm install ws"));
 const socket = new WebSocket(`${url}/ws/chat`);
 
 socket.onerror = () => fail(`cannot connect to ${url}, or the connection broke`);

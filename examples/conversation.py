@@ -13,7 +13,7 @@ async def main(question: str, url: str = "ws://127.0.0.1:8006") -> None:
         await session.prepare("You are a helpful assistant.")
         async for unit in session.converse(load_wav(question)):  # silence follows the question
             seconds = unit.message.current_time / 1000
-            print(f"{seconds:.0f} s", "listening" if unit.is_listen else f"speaking: {unit.text}")
+            print(f"{seconds:.1f} s", "listening" if unit.is_listen else f"speaking: {unit.text}")
             if unit.end_of_turn:
                 break  # unit.audio is the speech: float32, 24 kHz
 

@@ -22,17 +22,18 @@ except (ImportError, OSError) as error:  # OSError: PortAudio is missing
     )
 
 SECOND = 16_000
+BLOCK = SECOND // 10
 
 
 async def microphone() -> AsyncIterator[np.ndarray]:
-    """Seconds of the microphone: float32, mono, 16 kHz."""
+    """Tenths of a second of the microphone: float32, mono, 16 kHz."""
     loop = asyncio.get_running_loop()
     captured: asyncio.Queue[np.ndarray] = asyncio.Queue()
 
     def capture(block: np.ndarray, *_: object) -> None:  # runs on the thread of the sound card
         loop.call_soon_threadsafe(captured.put_nowait, block[:, 0].copy())
 
-    options = {"samplerate": SECOND, "channels": 1, "dtype": "float32", "blocksize": SECOND}
+    options = {"samplerate": SECOND, "channels": 1, "dtype": "float32", "blocksize": BLOCK}
     with sounddevice.InputStream(callback=capture, **options):
         while True:
             yield await captured.get()

@@ -9,7 +9,9 @@ function fail(text) {
 }
 
 if (!file) fail("usage: node examples/realtime.mjs QUESTION.wav [URL]");
-if (!globalThis.WebSocket) fail("needs Node.js 22 or newer; 20.10 or newer with: node --experimental-websocket");
+const { WebSocket } = globalThis.WebSocket
+  ? globalThis
+  : await import("ws").catch(() => fail("needs Node.js 22 or newer, or the package ws: npm install ws"));
 const wav = readFileSync(file); // 16-bit mono at 16 kHz, with the usual header of 44 bytes
 const samples = new Int16Array(wav.buffer.slice(wav.byteOffset + 44, wav.byteOffset + wav.length));
 const question = Float32Array.from(samples, (sample) => sample / 32768);

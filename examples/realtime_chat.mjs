@@ -8,7 +8,9 @@ function fail(text) {
 }
 
 if (!questions.length) fail("usage: node examples/realtime_chat.mjs QUESTION ... [URL]");
-if (!globalThis.WebSocket) fail("needs Node.js 22 or newer; 20.10 or newer with: node --experimental-websocket");
+const { WebSocket } = globalThis.WebSocket
+  ? globalThis
+  : await import("ws").catch(() => fail("needs Node.js 22 or newer, or the package ws: npm install ws"));
 const socket = new WebSocket(`${url}/v1/realtime?mode=chat`);
 const messages = [];
 const send = (event) => socket.send(JSON.stringify(event));

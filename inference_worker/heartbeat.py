@@ -1,17 +1,15 @@
 """Once a second: report the worker's state, renew its leases, remove dead workers and edges."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
 
-from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.retry import retry_until_available
 from antiphon.inference_worker.pool import SessionPool
-from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.worker_context import WorkerContext
 from antiphon.shared_schemas.registry import Abilities, Memory, WorkerCommand, WorkerReport
 from antiphon.shared_schemas.states import WorkerState
 
@@ -116,9 +114,13 @@ class WorkerHeartbeat:
                 sees=info.sees_frames,
                 sees_in_words=info.sees_in_words,
                 clones_voices=info.clones_voice,
+                matches_voices=info.matches_voice,
                 calls_tools=info.calls_tools,
                 greets=info.greets,
                 interim_transcripts=self._context.interim_transcripts,
+                chunk_ms=info.chunk_ms,
+                transcribes=info.transcribes,
+                reads_aloud=info.reads_aloud,
                 voices=info.voices,
                 simulated=info.simulated,
             ),

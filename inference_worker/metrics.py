@@ -1,7 +1,5 @@
 """The worker's counters and Prometheus metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
@@ -18,7 +16,10 @@ _COSTS = ("llm", "tts_prep", "tts", "token2wav", "all")
 """Engine stages of a unit. The result has the duration of each in `cost_..._ms`."""
 
 _COUNTERS = {
-    "deadline_misses": ("deadline_misses", "Units later than the length of a chunk."),
+    "deadline_misses": (
+        "deadline_misses",
+        "Units with speech that took longer than their chunk, others than a second.",
+    ),
     "chunks_skipped": ("chunks_skipped", "Chunks dropped because newer ones waited."),
     "engine_errors": ("engine_errors", "Engine steps that failed. Refused input is not one."),
     "recovered_sessions": ("recovered", "Sessions recovered from a lost worker."),
@@ -69,7 +70,7 @@ class WorkerMetrics:
         self.first_piece = self._histogram("first_piece", text, ["kind"], SECONDS)
         text = "Tokens that the model read and generated, by kind."
         tokens = Counter("antiphon_worker_tokens", text, ["kind"], registry=registry)
-        self._tokens = {kind: tokens.labels(kind) for kind in TokenUsage.model_fields}
+        self._tokens = {kind: tokens.labels(kind) for kind in asdict(TokenUsage())}
         text = "Inputs that the engine refuses because of the client, by reason."
         self.refused = Counter("antiphon_worker_refused", text, ["reason"], registry=registry)
         for kind in SessionKind:
@@ -88,7 +89,7 @@ class WorkerMetrics:
         return Histogram(full, text, labels, buckets=buckets, registry=self.registry)
 
     def count_tokens(self, usage: TokenUsage) -> None:
-        for kind, count in usage:
+        for kind, count in asdict(usage).items():
             self._tokens[kind].inc(count)
 
     def show(self, counters: WorkerCounters, slots: int, used: Callable[[], int]) -> None:

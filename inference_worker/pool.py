@@ -1,7 +1,5 @@
 """The sessions that a worker serves: start, abort, hand over."""
 
-from __future__ import annotations
-
 import asyncio
 
 import structlog
@@ -9,13 +7,15 @@ from structlog.contextvars import bound_contextvars
 
 from antiphon.broker.errors import BrokerUnavailable, StaleFence
 from antiphon.inference_worker.engines.processor import SessionView
-from antiphon.inference_worker.engines.types import EngineLost
+from antiphon.inference_worker.engines.types import EngineBusy, EngineLost
 from antiphon.inference_worker.sessions.chat import ChatRunner
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
-from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.inference_worker.sessions.duplex import DuplexRunner
 from antiphon.inference_worker.sessions.half_duplex import HalfDuplexRunner
 from antiphon.inference_worker.sessions.recovery import Unrecoverable
+from antiphon.inference_worker.sessions.turns.responding import ChatViews
+from antiphon.inference_worker.sessions.turns.runner import TurnsRunner
+from antiphon.inference_worker.sessions.worker_context import WorkerContext
 from antiphon.shared_schemas.entries import ErrorOut
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.registry import Claim, Latency
@@ -24,7 +24,11 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState,
 log = structlog.get_logger()
 
 _W = WorkerState
-_BUSY = {SessionKind.CHAT: _W.BUSY_CHAT, SessionKind.HALF_DUPLEX: _W.BUSY_HALF_DUPLEX}
+_BUSY = {
+    SessionKind.CHAT: _W.BUSY_CHAT,
+    SessionKind.HALF_DUPLEX: _W.BUSY_HALF_DUPLEX,
+    SessionKind.TURNS: _W.BUSY_HALF_DUPLEX,
+}
 _BY_URGENCY = (_W.DUPLEX_ACTIVE, _W.BUSY_HALF_DUPLEX, _W.BUSY_CHAT, _W.DUPLEX_PAUSED, _W.IDLE)
 
 
@@ -142,6 +146,7 @@ class SessionPool:
     async def _run(self, session: ClaimedSession) -> None:
         view, runner = self._open(session)
         self._views[session.claim] = view
+        reason: EndReason | None
         try:
             # In a separate task, so that the steps of the conversation do not pass through these frames.
             # A cancellation of this task cancels that one.
@@ -155,6 +160,9 @@ class SessionPool:
             log.warning("session_input_unreadable", error=str(error))
             text = "the server's store does not answer; start a new conversation"
             reason = await self._fail(session, text, ErrorCode.BROKER_UNAVAILABLE)
+        except EngineBusy as busy:
+            log.info("session_returned", reason=str(busy))
+            reason = None
         except EngineLost as lost:
             self._context.counters.engine_errors += 1
             log.warning("session_lost_its_engine", error=str(lost))
@@ -166,6 +174,9 @@ class SessionPool:
             del self._views[session.claim]
             view.stop()
             await self._context.engine.call(view.cleanup)
+        if reason is None:
+            await self._give_back(session.claim)
+            return
         await session.end(reason)
         log.info("session_ended", reason=reason)
 
@@ -177,7 +188,7 @@ class SessionPool:
 
     def _open(
         self, session: ClaimedSession
-    ) -> tuple[SessionView, DuplexRunner | HalfDuplexRunner | ChatRunner]:
+    ) -> tuple[SessionView, DuplexRunner | HalfDuplexRunner | ChatRunner | TurnsRunner]:
         context, processor = self._context, self._context.processor
         match session.claim.kind:
             case SessionKind.CHAT:
@@ -186,6 +197,9 @@ class SessionPool:
             case SessionKind.HALF_DUPLEX:
                 half = processor.set_half_duplex_mode()
                 return half, HalfDuplexRunner(context, session, half)
+            case SessionKind.TURNS:
+                views = ChatViews(processor)
+                return views, TurnsRunner(context, session, views)
             case SessionKind.AUDIO_DUPLEX | SessionKind.OMNI_DUPLEX:
                 duplex = processor.set_duplex_mode()
                 return duplex, DuplexRunner(context, session, duplex)

@@ -1,7 +1,5 @@
 """A worker process: load the engine, claim and serve sessions, drain."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 
@@ -9,8 +7,8 @@ import structlog
 from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import open_broker
-from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.service.metrics import BrokerMetrics, new_registry
 from antiphon.broker.service.process import first_of, freeze_heap, stop_on_signals
 from antiphon.broker.service.status_port import status_port
@@ -19,13 +17,13 @@ from antiphon.inference_worker.engines.factory import build_processor
 from antiphon.inference_worker.heartbeat import WorkerHeartbeat
 from antiphon.inference_worker.metrics import WorkerMetrics
 from antiphon.inference_worker.pool import SessionPool
-from antiphon.inference_worker.sessions.context import (
+from antiphon.inference_worker.sessions.transcripts import UserTranscriber
+from antiphon.inference_worker.sessions.worker_context import (
     EngineExecutor,
     SessionTracer,
     WorkerContext,
     finish_despite_cancel,
 )
-from antiphon.inference_worker.sessions.transcripts import UserTranscriber
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.shared_schemas.ids import new_process_id
 from antiphon.shared_schemas.states import WAITING_STATES, SessionState, WorkerState
@@ -139,7 +137,7 @@ class _Worker:
         loops = claimer.listen(), self._claim(claimer), asyncio.shield(beating)
         await first_of(*loops, stop.wait(), self._heartbeat.drain_asked.wait())
 
-    async def _claim(self, claimer: Claimer) -> None:
+    async def _claim(self, claimer: "Claimer") -> None:
         """Claim only after the registry shows that the worker is ready."""
         await retry_until_available(self._heartbeat.beat, "report that the worker is ready")
         log.info("worker_ready", worker=self._context.worker_id, slots=self._context.settings.slots)

@@ -1,7 +1,5 @@
 """`python -m antiphon.recorder_service`: one recorder, settings from the environment and `antiphon.toml`."""
 
-from __future__ import annotations
-
 import sys
 
 from antiphon.interrupts import QuietInterrupts

@@ -1,7 +1,5 @@
 """Writes files that a reader never sees half-written: first a temporary name, then a rename."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Iterable, Iterator

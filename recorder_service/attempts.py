@@ -1,7 +1,5 @@
 """Counts in a recording's folder how often a recorder has failed on it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext

@@ -1,7 +1,5 @@
 """Writes the entries of all sessions on a thread that takes what has arrived."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """One recording's directory, as one recorder writes it: media, journal, and the two JSON files."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

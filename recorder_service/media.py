@@ -7,8 +7,6 @@ worker cut them out. The silence between them, and what the user said during an 
 fragments only, for the replay.
 """
 
-from __future__ import annotations
-
 import shutil
 import struct
 from collections import Counter
@@ -43,6 +41,7 @@ from antiphon.shared_schemas.entries import (
     HalfDuplexPrepareIn,
     PrepareIn,
     ResultOut,
+    SettingsIn,
     StreamEntry,
     StreamPosition,
 )
@@ -86,10 +85,8 @@ def save_media(
         case PrepareIn() if state.prepare is None:
             voices = {"ref_audio": entry.ref_audio, "tts_ref_audio": entry.tts_ref_audio}
             return SavedMedia(references=_save_references(folder, voices))
-        case HalfDuplexPrepareIn() if state.prepare is None:
-            return _save_request(folder, entry, _system_name)
-        case ChatIn() if state.prepare is None:
-            return _save_request(folder, entry, _user_name)
+        case HalfDuplexPrepareIn() | SettingsIn() | ChatIn() if state.prepare is None:
+            return _save_request(folder, entry)
     return NO_MEDIA
 
 
@@ -124,9 +121,10 @@ def _save_chunk(folder: Path, chunk: ChunkIn, index: int) -> SavedMedia:
     )
 
 
-def _save_request(
-    folder: Path, entry: HalfDuplexPrepareIn | ChatIn, naming: _PartNaming
-) -> SavedMedia:
+def _save_request(folder: Path, entry: HalfDuplexPrepareIn | SettingsIn | ChatIn) -> SavedMedia:
+    if isinstance(entry, SettingsIn):
+        return SavedMedia(references=_save_references(folder, {"ref_audio": entry.ref_audio}))
+    naming = _user_name if isinstance(entry, ChatIn) else _system_name
     return SavedMedia(
         parts=tuple(_save_parts(folder, entry.content, entry.blobs, naming)),
         references=_save_references(folder, {"ref_audio": entry.ref_audio}),

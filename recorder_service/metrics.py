@@ -1,7 +1,5 @@
 """The metrics of one recorder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram

@@ -1,7 +1,5 @@
 """A recorder process: start, run, stop. It learns of sessions from a consumer group's transitions."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc
@@ -14,9 +12,9 @@ import structlog
 from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.events import EventGroup, EventWatch, follow
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.service.metrics import BrokerMetrics, new_registry
 from antiphon.broker.service.process import freeze_heap, stop_on_signals, with_remedy
 from antiphon.broker.service.status_port import status_port

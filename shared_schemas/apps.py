@@ -1,7 +1,5 @@
 """What an operator can disable: the pages, and the realtime protocol."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pydantic import BaseModel, Field
@@ -33,6 +31,7 @@ APP_OF_KIND = {
     SessionKind.HALF_DUPLEX: HALF_DUPLEX,
     SessionKind.AUDIO_DUPLEX: AUDIO_DUPLEX,
     SessionKind.OMNI_DUPLEX: OMNI,
+    SessionKind.TURNS: REALTIME,
 }
 """The page of each kind of session; `/v1/realtime` has a separate switch."""
 

@@ -1,7 +1,5 @@
 """PCM audio: sample rates, formats, conversions between bytes and arrays, and the peaks of a waveform."""
 
-from __future__ import annotations
-
 import wave
 from enum import StrEnum
 from typing import BinaryIO, Self

@@ -1,12 +1,13 @@
 """Settings of one conversation, as a client sends them in `prepare`."""
 
-from __future__ import annotations
-
 import zoneinfo
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
+
+USUAL_CHUNK_MS = 1000
+"""Of the audio in a full-duplex session, for clients and engines that say nothing else."""
 
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
 Greeting = Annotated[str, Field(max_length=300)]
@@ -55,13 +56,17 @@ class DuplexConfig(_Options):
     text_repetition_window_size: int = Field(default=512, ge=1, le=4096)
     listen_top_k: int | None = Field(default=None, ge=1, le=1000)
     tts_temperature: float = Field(default=0.8, ge=0.0, le=2.0)
-    chunk_ms: int = Field(default=1000, ge=100, le=5000)
+    chunk_ms: int = Field(default=USUAL_CHUNK_MS, ge=100, le=5000)
     sample_rate: Literal[16000] = 16000
     max_slice_nums: int = Field(default=1, ge=1, le=9)
     greeting: Greeting = ""
     """What the model says before the user speaks. Empty: it waits for the user."""
     interim_transcripts: bool = False
     """Send the user's words while the user speaks, and the transcript at the end, if the worker can."""
+    barge_in: bool = True
+    """Stop the model for the user's speech, but not for a cough, "mm-hmm" or a voice in the background."""
+    check_in_s: float = Field(default=0.0, ge=0.0, le=600.0)
+    """Ask whether the user is still there after so much silence, if the engine can. 0: never."""
     end_on_goodbye: bool = False
     """Mark the result in which the answer to a goodbye ends, so that the client can hang up."""
     record: bool = True
@@ -111,6 +116,10 @@ class HalfDuplexConfig(_Options):
     """What the model says before the user speaks. Empty: it waits for the user."""
     interim_transcripts: bool = False
     """As in DuplexConfig."""
+    barge_in: bool = False
+    """As in DuplexConfig. Without it, speech of the user during an answer is ignored."""
+    end_on_goodbye: bool = False
+    """As in DuplexConfig."""
     time_zone: TimeZone = ""
     record: bool = True
 
@@ -127,8 +136,34 @@ class ChatOptions(_Options):
     use_tts_template: bool = False
     time_zone: TimeZone = ""
     record: bool = True
+    task: Literal["answer", "transcribe", "read_aloud"] = "answer"
+    """What becomes of the last message: an answer, its words, or the text itself as speech."""
+    language: str = ""
+    """The code of the language that is transcribed. Empty: not stated."""
     tools: list[dict[str, Any]] = []
     """Definitions in the form of OpenAI's API, as the model's template takes them."""
+    needs_tools: bool = True
+    """A model without tools refuses them. If false, it ignores them and those of the history."""
+    must_call: bool = False
+    """The answer is a call of a tool. For engines whose info has `forces_calls`."""
+
+
+class TurnsConfig(_Options):
+    """The settings of a session of the kind `turns`, and of one of its answers."""
+
+    instructions: str = ""
+    vad: VadConfig | None = VadConfig(threshold=0.5, min_silence_duration_ms=500, speech_pad_ms=300)
+    """None: the client says where an utterance ends."""
+    responds: bool = True
+    """Answer an utterance whose end was detected."""
+    interruptible: bool = True
+    """Speech of the user ends an answer."""
+    generation: GenerationConfig = GenerationConfig()
+    tts: TtsConfig = TtsConfig()
+    tools: list[dict[str, Any]] = []
+    shortens: bool = True
+    """Leave out the oldest items if the conversation is too long for the model."""
+    record: bool = True
 
 
 Recordable = TypeVar("Recordable", DuplexConfig, HalfDuplexConfig)

@@ -1,7 +1,5 @@
 """Multimodal content of turn-based conversations: messages of text, audio, images and video."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -70,8 +68,27 @@ class ToolCall:
         return {"id": self.id, "type": "function", "function": function}
 
     @classmethod
-    def of_wire(cls, call: Mapping[str, Any]) -> ToolCall:
+    def of_wire(cls, call: Mapping[str, Any]) -> "ToolCall":
         return cls(call["id"], call["function"]["name"], call["function"]["arguments"])
+
+
+@dataclass(frozen=True, slots=True)
+class TranscribedWord:
+    """A word of a transcript, in seconds of the sound. An engine may estimate the times."""
+
+    start: float
+    end: float
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class TranscribedSegment:
+    """A part of a transcript. `start` and `end` are seconds of the sound that it was made of."""
+
+    start: float
+    end: float
+    text: str
+    words: tuple[TranscribedWord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

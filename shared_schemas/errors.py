@@ -1,7 +1,5 @@
 """Errors that are reported to clients, and the texts for invalid input."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -17,6 +15,7 @@ class ErrorCode(StrEnum):
     UNKNOWN_TYPE = "unknown_type"
     MISSING_FIELD = "missing_field"
     INVALID_FIELD = "invalid_field"
+    UNKNOWN_FIELD = "unknown_field"
     MESSAGE_TOO_LARGE = "message_too_large"
     TOO_COMPLEX = "too_complex"
     NOT_READY = "not_ready"
@@ -90,6 +89,8 @@ def name_field(kind: str, text: str, location: Sequence[int | str]) -> InvalidIn
     if kind == "missing":
         text = f"{name or 'a body'} is required"
         return InvalidInput(text, field=name, code=ErrorCode.MISSING_FIELD)
+    if kind == "extra_forbidden":
+        return InvalidInput(f"{name}: unknown field", field=name, code=ErrorCode.UNKNOWN_FIELD)
     text = text[0].lower() + text[1:_MAX_TEXT_CHARS]
     return InvalidInput(f"{name or 'message'}: {text}", field=name)
 

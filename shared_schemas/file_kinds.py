@@ -1,7 +1,5 @@
 """What kind of file some bytes are, from its first bytes. Names and media types of files are often wrong."""
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 

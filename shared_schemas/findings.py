@@ -1,7 +1,5 @@
 """Results of system checks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -12,7 +10,6 @@ class FindingStatus(StrEnum):
     OK = "ok"
     WARNING = "warning"
     FAILURE = "failure"
-    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +32,3 @@ def warning(about: str, found: str, remedy: str) -> Finding:
 
 def failure(about: str, found: str, remedy: str) -> Finding:
     return Finding(about, FindingStatus.FAILURE, found, remedy)
-
-
-def skipped(about: str, why: str) -> Finding:
-    return Finding(about, FindingStatus.SKIPPED, why)

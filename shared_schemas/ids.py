@@ -1,7 +1,5 @@
 """Ids of sessions, recordings, workers and edges, and the token to resume a session."""
 
-from __future__ import annotations
-
 import hmac
 import os
 import platform

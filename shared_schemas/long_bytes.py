@@ -1,7 +1,5 @@
 """Long bytes in pieces: while one call copies or decodes 60 MiB, every other thread of the process waits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ Times named `*_ts_ms` are milliseconds since `start_ts`, from the Redis clock. F
 to the session directory. Fields that do not apply are left out of `recording.json`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum

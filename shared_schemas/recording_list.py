@@ -1,7 +1,5 @@
 """The list of recordings: what is asked for, and one page of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated

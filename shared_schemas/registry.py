@@ -1,7 +1,5 @@
 """Rows of the control plane: sessions, workers, edges, the queue, and the transitions of sessions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from antiphon.shared_schemas.named_voices import NamedVoice
+from antiphon.shared_schemas.config import USUAL_CHUNK_MS
 from antiphon.shared_schemas.states import (
     EndReason,
     SessionKind,
@@ -17,6 +15,7 @@ from antiphon.shared_schemas.states import (
     WaitReason,
     WorkerState,
 )
+from antiphon.shared_schemas.voices import NamedVoice
 
 LARGEST_NUMBER = 253_402_300_799_999
 """The last millisecond of the year 9999. Times, tickets and counts of rows are not larger."""
@@ -39,7 +38,10 @@ class SessionIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRow(SessionIdentity):
-    """`{antiphon}:session:<sid>`. Times are Redis-clock ms; None for what has not happened."""
+    """`{antiphon}:session:<sid>`. Times are Redis-clock ms; None for what has not happened.
+
+    `client`: the key or the address with whose sessions it is counted; empty if it is not counted.
+    """
 
     state: SessionState
     worker: str
@@ -50,6 +52,7 @@ class SessionRow(SessionIdentity):
     resumable: bool = False
     config: dict[str, Any] = field(default_factory=dict)
     trace: bytes = b""
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,13 @@ class Abilities:
     sees: bool = False
     sees_in_words: bool = False
     clones_voices: bool = False
+    matches_voices: bool = False
     calls_tools: bool = False
     greets: bool = False
     interim_transcripts: bool = False
+    chunk_ms: int = USUAL_CHUNK_MS
+    transcribes: bool = False
+    reads_aloud: bool = False
     voices: tuple[NamedVoice, ...] = ()
     simulated: bool = False
 
@@ -230,7 +237,7 @@ class SessionEvent(SessionIdentity):
     ask: SessionCommand | None = None
 
     @classmethod
-    def parse(cls, entry_id: bytes, data: Mapping[bytes, bytes]) -> SessionEvent:
+    def parse(cls, entry_id: bytes, data: Mapping[bytes, bytes]) -> "SessionEvent":
         """Read one stream entry. Raises UnreadableEvent on an unknown or incomplete one."""
         try:
             values: dict[str, Any] = {key.decode(): value.decode() for key, value in data.items()}

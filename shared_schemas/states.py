@@ -1,7 +1,5 @@
 """Kinds, states and end reasons of sessions, and the states of workers."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 
@@ -12,6 +10,8 @@ class SessionKind(StrEnum):
     HALF_DUPLEX = "half_duplex_audio"
     AUDIO_DUPLEX = "audio_duplex"
     OMNI_DUPLEX = "omni_duplex"
+    TURNS = "turns"
+    """Items and answers of OpenAI's Realtime API. Every worker that serves CHAT serves it."""
 
     @property
     def is_duplex(self) -> bool:

@@ -1,7 +1,5 @@
 """Tools of a chat request, in the form of OpenAI's API: their definitions, and the calls of them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import orjson

@@ -1,11 +1,13 @@
-"""What an engine reports: the result of a unit, and the tokens that it read and generated."""
+"""What an engine reports: the result of a unit with its memo, and the tokens that it read and generated."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+import operator
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field
+from typing import Annotated, Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt
+import msgspec
 
 from antiphon.shared_schemas.audio import SILENCE, Samples
 from antiphon.shared_schemas.states import SessionKind
@@ -49,38 +51,75 @@ class UnitResult:
     memo: dict[str, Any] = field(default_factory=dict)
 
 
-class FirstAudio(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstAudio:
     """Marks the entry with the first audio of an answer, so that the user's wait for it can be measured.
 
     `asked_at` is the Redis-clock ms at which the user stopped speaking, or a chat request was appended.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     asked_at: float
     kind: SessionKind
     engine: str
 
 
-class TokenUsage(BaseModel):
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
     """Tokens that a model read (`input_…`) and generated (`output_…`).
 
     An entry has the tokens since the last entry with a count. None in place of a count means that
     the engine does not count. A new worker reads finished units and turns again without counting.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    input_text: NonNegativeInt = 0
-    input_audio: NonNegativeInt = 0
-    input_vision: NonNegativeInt = 0
-    output_text: NonNegativeInt = 0
-    output_audio: NonNegativeInt = 0
+    input_text: Count = 0
+    input_audio: Count = 0
+    input_vision: Count = 0
+    output_text: Count = 0
+    output_audio: Count = 0
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        mine, theirs = self.model_dump(), other.model_dump()
-        return TokenUsage(**{kind: mine[kind] + theirs[kind] for kind in mine})
+        return TokenUsage(*map(operator.add, astuple(self), astuple(other)))
 
     def __sub__(self, earlier: TokenUsage) -> TokenUsage:
-        mine, theirs = self.model_dump(), earlier.model_dump()
-        return TokenUsage(**{kind: max(0, mine[kind] - theirs[kind]) for kind in mine})
+        return TokenUsage(
+            *(max(0, now - then) for now, then in zip(astuple(self), astuple(earlier), strict=True))
+        )
+
+
+class HasMemo(Protocol):
+    """A result: as the engine reports it, or as an entry of a stream."""
+
+    @property
+    def memo(self) -> Mapping[str, Any]: ...
+
+
+def user_transcript(entry: HasMemo) -> str | None:
+    """What the user said up to this unit or in this turn, if there is a transcript."""
+    text = entry.memo.get("user")
+    return text if isinstance(text, str) else None
+
+
+def spoken_ms(entry: HasMemo) -> tuple[float, float] | None:
+    """How long before the end of a unit the user's words in it began and ended, if the engine tells."""
+    match entry.memo.get("spoken_ms"):
+        case [int() | float() as began_ms, int() | float() as ended_ms]:
+            return float(began_ms), float(ended_ms)
+    return None
+
+
+def word_times(entry: HasMemo) -> list[TimedText] | None:
+    """The words of a unit's text, each with the millisecond of its audio at which it begins, if known."""
+    match entry.memo.get("word_times"):
+        case [_, *_] as words if all(map(_is_timed_text, words)):
+            return [(float(at_ms), text) for at_ms, text in words]
+    return None
+
+
+def _is_timed_text(word: object) -> bool:
+    match word:
+        case [int() | float(), str()]:
+            return True
+    return False

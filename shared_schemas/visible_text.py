@@ -1,13 +1,11 @@
-"""Text of clients as a terminal may get it: nothing that controls the terminal or that nobody sees."""
-
-from __future__ import annotations
+"""Text of clients as a terminal may get it: nothing that controls the terminal or that is invisible."""
 
 import re
 import unicodedata
 from collections.abc import Iterator
 
 MARK = "\N{REPLACEMENT CHARACTER}"
-"""Stands in place of what is not shown."""
+"""In place of what is not shown."""
 
 MAX_MARKS = 4
 """Combining characters on one letter. Vietnamese and Thai need two, Hebrew with its accents four."""

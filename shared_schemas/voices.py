@@ -1,6 +1,4 @@
-"""Reference voices: the stored record, and the messages of `/api/assets/ref_audio`."""
-
-from __future__ import annotations
+"""Voices that an engine has by name, and reference voices: their record, and `/api/assets/ref_audio`."""
 
 import secrets
 from dataclasses import dataclass
@@ -11,6 +9,20 @@ from pydantic import BaseModel, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from antiphon.shared_schemas.visible_text import is_visible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedVoice:
+    """A client chooses one, and needs no recording of it.
+
+    `id` is what `voice` takes in the settings of a session; `language` is a tag such as `en-GB`.
+    """
+
+    id: str
+    name: str
+    language: str
+    gender: Literal["female", "male"]
+
 
 UPLOADED = "uploaded:"
 """Prefix of an uploaded voice in `ref_audio_path`."""

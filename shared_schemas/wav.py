@@ -4,8 +4,6 @@ Sizes in the header are hints. A recorder that writes into a pipe, or that was k
 0xFFFFFFFF there; the sound then continues to the end of the file.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass, field
 from typing import Any

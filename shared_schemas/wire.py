@@ -5,15 +5,12 @@ little-endian header length, the header, and the payload. The header is the mess
 `{"at", "bytes", "format"}` instead of base64; `at` is an offset in the payload.
 """
 
-from __future__ import annotations
-
-import functools
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
+import msgspec
 import orjson
 import pybase64
 from pydantic import (
@@ -31,10 +28,14 @@ from pydantic_core import PydanticCustomError, core_schema
 from antiphon.shared_schemas.audio import PcmFormat, samples_from_bytes, to_pcm16
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, from_validation
 from antiphon.shared_schemas.long_bytes import LongText, copy_bytes
-from antiphon.shared_schemas.tagged import TaggedDataclass
+from antiphon.shared_schemas.tagged import TaggedStruct, plain
 
 BINARY_PROTOCOL = "antiphon.binary.v1"
 PLAIN_PROTOCOL = "antiphon.v1"
+MAP_PROTOCOL = "map.realtime"
+"""The subprotocol that the model makers' SDKs offer; a browser fails if none of its offers is chosen."""
+OPENAI_PROTOCOL = "realtime"
+"""The subprotocol that OpenAI's clients offer beside their key."""
 
 _LENGTH_BYTES = 4
 _ALIGNMENT = 4
@@ -168,9 +169,6 @@ def encode_media(value: object) -> str:
     return pybase64.b64encode_as_string(data)
 
 
-NULLABLE = {"nullable": True}
-"""Field metadata: None is sent as null instead of being left out."""
-
 Message = TypeVar("Message")
 
 
@@ -182,8 +180,8 @@ class ClientMessage(BaseModel):
     )
 
 
-class ServerMessage(metaclass=TaggedDataclass):
-    """Base of what the edge sends; None-valued fields are left out, `bytes` are float32 audio.
+class ServerMessage(TaggedStruct, tag_field="type"):
+    """Base of what the edge sends. Fields with their default are left out, `bytes` are float32 audio.
 
     The fields here are sent only to clients that request them in the URL (`resume`, `capabilities`).
     """
@@ -197,21 +195,9 @@ class ServerMessage(metaclass=TaggedDataclass):
 
     def wire(self) -> dict[str, Any]:
         """The message as a dict; everything but its audio is ready for JSON."""
-        names, values_of, nullable = _layout(type(self))
-        values = zip(names, values_of(self), strict=True)
-        message: dict[str, Any] = {"type": self.type}
-        message |= {name: value for name, value in values if value is not None or name in nullable}
+        message: dict[str, Any]
+        message = msgspec.to_builtins(self, builtin_types=(bytes,), enc_hook=plain)
         return message
-
-
-@functools.cache
-def _layout(
-    kind: type[ServerMessage],
-) -> tuple[tuple[str, ...], Callable[[ServerMessage], tuple[Any, ...]], frozenset[str]]:
-    """The names of the fields, their values, and the names whose None is sent as null."""
-    names = tuple(item.name for item in fields(kind))
-    nullable = frozenset(item.name for item in fields(kind) if item.metadata.get("nullable"))
-    return names, attrgetter(*names), nullable
 
 
 class Queued(ServerMessage, type="queued", bears_token=True):

@@ -1,7 +1,5 @@
 """Fixtures for all folders of tests: a real Redis, and a broker with a separate key prefix."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import os
@@ -24,8 +22,12 @@ from support.longest_files import sort_longest_first
 from support.redis_server import RedisServer, redis_binary
 from support.stack import Stack, new_stack
 
-hypothesis.settings.register_profile("suite", deadline=None, print_blob=True)
-hypothesis.settings.load_profile("suite")  # a busy machine is no failure
+# A busy machine is no failure. In CI, more examples are tried.
+_EXAMPLES = 50 if os.environ.get("CI") == "true" else 20
+hypothesis.settings.register_profile(
+    "suite", deadline=None, print_blob=True, max_examples=_EXAMPLES
+)
+hypothesis.settings.load_profile("suite")
 
 # httpx loads all CA certificates for every client, which takes longer than most requests.
 httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_context)  # type: ignore[attr-defined]

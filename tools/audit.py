@@ -4,8 +4,6 @@ Usage: audit.py [--optional]. Exit status: 0 without a finding, 1 with one, 2 if
 data; with `--optional` that is only reported. Uses only the standard library.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ A build that cannot build the pages fails, unless ANTIPHON_WITHOUT_PAGES=1 is se
 installation builds no pages; `make web` does.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

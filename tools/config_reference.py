@@ -1,7 +1,5 @@
 """Writes docs/configuration.md from the settings classes: `python tools/config_reference.py`."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import sys
@@ -26,6 +24,7 @@ from antiphon.edge.settings import AccessSettings, EdgeSettings
 from antiphon.inference_worker.engines.registry import BUILT_IN, find_engine
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.constant import names_of
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "configuration.md"
@@ -48,7 +47,7 @@ _INTRODUCTION = """# Settings
 
 Flags override `ANTIPHON_*` variables, which override `antiphon.toml` in the working directory. In that file a
 setting has its name without `ANTIPHON_`, in lower case (`port = 8006`), without tables. Paths may begin with
-`~`.
+`~`. Items of a list are separated by commas.
 
 An invalid value and a misspelled name prevent the start: the process names the flag, variable or file, and ends
 with status 78. `antiphon up` does not start a service again that ended with this status.
@@ -56,7 +55,7 @@ with status 78. `antiphon up` does not start a service again that ended with thi
 
 _ENGINES = """## Engine options
 
-Keys of the JSON object in `ANTIPHON_ENGINE_OPTIONS`. `slots` and `model_path` are settings of the worker. An
+Keys of the JSON object in `ANTIPHON_ENGINE_OPTIONS`. Options that are settings of the worker are left out. An
 engine of another package has its own options ([write an engine](write-an-engine.md)).
 """
 
@@ -81,7 +80,7 @@ def _engine_section(name: str) -> str:
     rows = [
         f"| `{option}` | {_default(field)} | {_meaning(cls, option)} |"
         for option, field in own_fields(cls)
-        if option not in ("slots", "model_path")
+        if option not in WorkerSettings.model_fields
     ]
     return _section(f"### `{name}`", inspect.cleandoc(cls.__doc__ or ""), rows)
 
@@ -92,10 +91,10 @@ def _section(head: str, text: str, rows: list[str]) -> str:
 
 
 def own_fields(cls: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
-    """The fields without those of the parent classes."""
+    """The fields that an operator can set, without those of the parent classes."""
     parents = [parent for parent in cls.__bases__ if issubclass(parent, BaseModel)]
     inherited = {name for parent in parents for name in parent.model_fields}
-    return [(name, field) for name, field in cls.model_fields.items() if name not in inherited]
+    return [(name, cls.model_fields[name]) for name in names_of(cls) if name not in inherited]
 
 
 def _default(field: FieldInfo) -> str:
@@ -130,15 +129,18 @@ def _meaning(cls: type[BaseModel], name: str) -> str:
 
 
 def _limits(field: FieldInfo) -> Iterator[str]:
-    yield from _kind(field.annotation)
-    for limit in field.metadata:
-        match limit:
-            case annotated_types.Ge(ge=bound):
-                yield f"≥ {bound}"
-            case annotated_types.Gt(gt=bound):
-                yield f"> {bound}"
-            case annotated_types.Le(le=bound):
-                yield f"≤ {bound}"
+    if not isinstance(field.default, bool):
+        yield from _kind(field.annotation)
+    bounds = {type(limit): limit for limit in field.metadata}
+    match bounds.get(annotated_types.Ge), bounds.get(annotated_types.Le):
+        case annotated_types.Ge(ge=low), annotated_types.Le(le=high):
+            yield f"{low}–{high}"
+        case annotated_types.Ge(ge=low), None:
+            yield f"≥ {low}"
+        case None, annotated_types.Le(le=high):
+            yield f"≤ {high}"
+    if isinstance(above := bounds.get(annotated_types.Gt), annotated_types.Gt):
+        yield f"> {above.gt}"
 
 
 def _kind(annotation: Any) -> Iterator[str]:
@@ -155,7 +157,7 @@ def _kind(annotation: Any) -> Iterator[str]:
     elif annotation is SecretStr:
         yield "secret"
     elif get_origin(annotation) is tuple:
-        yield "a list, separated by commas"
+        yield "list"
 
 
 def main() -> None:

@@ -6,8 +6,6 @@ any broken link or anchor. It uses the standard library only, and uv installs mk
 .venv-docs. With `--optional`, a missing package index is only reported.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -41,7 +39,8 @@ def main(words: list[str]) -> int:
 def published() -> dict[str, str]:
     """Files of the website, as paths in the repository and paths below `docs_dir`."""
     root = [*ROOT.glob("*.md"), ROOT / "LICENSE"]
-    files = [*root, *ROOT.glob("examples/*.*"), *(ROOT / "docs").rglob("*.*")]
+    engines = ROOT.glob("inference_worker/engines/*/README.md")
+    files = [*root, *ROOT.glob("examples/*.*"), *engines, *(ROOT / "docs").rglob("*.*")]
     names = [path.relative_to(ROOT).as_posix() for path in files]
     places = {name: name.removeprefix("docs/").replace("README", "index") for name in names}
     return places | {"README.zh.md": "zh/index.md"}

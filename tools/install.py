@@ -3,8 +3,6 @@
 Uses only the standard library. Usage: install.py FOLDER EXTRA...
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os
@@ -21,7 +19,7 @@ LOCK = ROOT / "uv.lock"
 GROUPS = {
     "local": ["--group", "weights"],
     "token2wav": ["--group", "vocoder"],
-    "test": ["--group", "helm"],
+    "test": ["--group", "helm", "--group", "published"],
 }
 """Options of `uv export` for the groups that belong to an extra."""
 
@@ -32,8 +30,8 @@ OPENMP = "libgomp.so.1"
 
 DISK_GB = {"token2wav": 6.0, "minicpmo": 3.2, "local": 0.7}
 """The packages of an installation with this extra need at least this much. `token2wav` is for a GPU,
-where most of it is torch with CUDA. The tests use `minicpmo` alone: 3.2 GB if the package index has
-torch for the CPU, and 6.6 GB from PyPI, where it contains CUDA.
+where most of it is torch with CUDA. `make test-all` uses `minicpmo` alone: 3.2 GB if the package index
+has torch for the CPU, and 6.6 GB from PyPI, where it contains CUDA. `make test` needs neither.
 """
 _WHEELS = ("--only-binary", ":all:")
 _SOURCES = ("--no-binary", "minicpmo-utils")  # has no wheel
@@ -89,7 +87,7 @@ def _install(folder: Path, extras: list[str]) -> None:
     torch = re.search(r"^torch==\S+", pins.read_text(), re.MULTILINE)
     if torch:
         uv.install(*_WHEELS, "--constraint", str(pins), torch[0])
-    if "test" in extras:
+    if "test-minicpmo" in extras:
         vocoder = uv.export("vocoder", "--only-group", "vocoder")
         uv.install("--target", str(folder / VOCODER_FOLDER), "--requirement", str(vocoder))
 

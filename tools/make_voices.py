@@ -3,8 +3,7 @@
 The repository contains the results; this script documents how they were made with eSpeak NG and Kokoro.
 """
 
-from __future__ import annotations
-
+import argparse
 import sys
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ import soxr
 from antiphon.inference_worker.engines.local.clauses import words_of
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.speech import Clause
+from antiphon.inference_worker.engines.local.voices.catalogue import DEFAULT_VOICES, ESPEAK
 from antiphon.inference_worker.engines.local.voices.espeak import espeak
 from antiphon.inference_worker.engines.local.voices.speaker import Voices
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
@@ -39,8 +39,11 @@ VOICES = {
 """By file name: eSpeak's voice, words per minute, text."""
 
 
-SAMPLE = ("Hello, I am {name}.", "How can I help you?")
-"""The sentences of a sample."""
+SAMPLES = {
+    "en": ("Hello, I am {name}.", "How can I help you?"),
+    "zh": ("你好，很高兴认识你。", "有什么可以帮你的吗？"),
+}
+"""The sentences of a sample, by language."""
 
 PAUSE_S = 0.3
 """Between its sentences."""
@@ -50,6 +53,7 @@ QUALITY = 0.7
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     make_reference_voices(ASSETS / "ref_audio")
     make_samples(ASSETS / "voice_samples")
 
@@ -69,17 +73,20 @@ def make_samples(folder: Path) -> None:
     All browsers play MP3.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    options = LocalOptions()
-    voices = Voices.load(options.voice, options.words_per_minute)
+    pace = LocalOptions().words_per_minute
     pause = np.zeros(round(PAUSE_S * OUTPUT_RATE), np.float32)
-    for entry in voices.entries:
-        voice = voices.by_id[entry.id]  # not a `Speaker`, which takes eSpeak on a busy machine
-        clauses = [clause(text.format(name=entry.name)) for text in SAMPLE]
-        first, second = (voice.speak(one, time.perf_counter()).audio for one in clauses)
-        samples = loud(np.concatenate([first, pause, second]))
-        file = folder / f"{entry.id}.mp3"
-        soundfile.write(file, samples, OUTPUT_RATE, format="MP3", compression_level=QUALITY)
-        report(entry.id, samples, OUTPUT_RATE)
+    for language, default in DEFAULT_VOICES.items():
+        voices = Voices.load(default, pace, language)
+        for entry in voices.entries:
+            if entry.id == ESPEAK and language != "en":
+                continue
+            voice = voices.by_id[entry.id]  # not a `Speaker`, which takes eSpeak on a busy machine
+            clauses = [clause(text.format(name=entry.name), language) for text in SAMPLES[language]]
+            first, second = (voice.speak(one, time.perf_counter()).audio for one in clauses)
+            samples = loud(np.concatenate([first, pause, second]))
+            file = folder / f"{entry.id}.mp3"
+            soundfile.write(file, samples, OUTPUT_RATE, format="MP3", compression_level=QUALITY)
+            report(entry.id, samples, OUTPUT_RATE)
 
 
 def speak(text: str, voice: str, pace: int) -> Samples:
@@ -89,8 +96,8 @@ def speak(text: str, voice: str, pace: int) -> Samples:
     return loud(soxr.resample(pcm, engine.sample_rate, INPUT_RATE).astype(np.float32))
 
 
-def clause(text: str) -> Clause:
-    return Clause(words_of(text), ends_sentence=True)
+def clause(text: str, language: str) -> Clause:
+    return Clause(words_of(text, language), ends_sentence=True)
 
 
 def loud(sound: Samples) -> Samples:

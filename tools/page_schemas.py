@@ -8,17 +8,15 @@ The types of the pages follow from the schemas. A field with a default may be mi
 what an older edge has sent or recorded.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, Field, fields
 from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from fastapi.routing import APIRoute
+from msgspec.structs import fields
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
@@ -68,7 +66,6 @@ _ROUTERS = (
     admin.router,
     admin.admin_router,
     status.router,
-    status.admin_router,
     voices.router,
     voices.presets_router,
     voices.defaults_router,
@@ -137,11 +134,7 @@ def _fields(kinds: Kinds) -> Iterator[str]:
     for name, (kind, item) in items.items():
         if name not in _CONNECTION:
             hint = get_type_hints(kind)[name]
-            yield f"{name}: {_field(hint, required=name in shared and _is_required(item))}"
-
-
-def _is_required(item: Field[Any]) -> bool:
-    return item.default is MISSING and item.default_factory is MISSING
+            yield f"{name}: {_field(hint, required=name in shared and item.required)}"
 
 
 def _field(hint: Any, *, required: bool) -> str:

@@ -10,8 +10,6 @@ Batch normalisation is folded into the convolutions. Weights are stored as int8 
 output channel; ONNX Runtime turns them into float32 when it loads a network.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -4,8 +4,6 @@ MODEL is `silero_vad_v6.onnx` of the npm package @ricky0123/vad-web 0.0.31. The 
 result; this script documents how it was made. `web/src/audio/silero-network.ts` reads it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 `python tools/uv_program.py WORDS` runs `uv WORDS`. Uses only the standard library.
 """
 
-from __future__ import annotations
-
 import configparser
 import hashlib
 import importlib.util

@@ -4,8 +4,6 @@
 its packages installed. Uses only the standard library.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -44,7 +42,7 @@ def build_pages() -> None:
     if stamp.exists() and stamp.read_text() == wanted:
         return
     node = find_node() or _download_node()
-    require_packages(node, WEB, development=False)
+    require_packages(node, development=False)
     _print("building the pages")
     _build(node, wanted)
 
@@ -52,7 +50,7 @@ def build_pages() -> None:
 def run_script(words: list[str]) -> None:
     """`npm run` with the development packages installed. Raises NodeError."""
     node = find_node() or _download_node()
-    require_packages(node, WEB, development=True)
+    require_packages(node, development=True)
     if not node.run([*node.npm, "run", "--silent", *words], WEB):
         raise NodeError(f"npm run {' '.join(words)} failed; its messages are above")
 
@@ -83,15 +81,15 @@ def _build(node: Node, wanted: str) -> None:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def require_packages(node: Node, web: Path, *, development: bool) -> None:
+def require_packages(node: Node, *, development: bool) -> None:
     """`npm ci`, unless every package of the lock file is installed. Raises NodeError."""
-    if installed(web, development=development):
+    if installed(WEB, development=development):
         return
     _print("downloading the packages for the pages (npm)")
     command = [*node.npm, "ci", "--ignore-scripts", "--prefer-offline", "--fetch-retries=1"]
     if not development:
         command.append("--omit=dev")
-    if not node.run(command, web, quiet=True):
+    if not node.run(command, WEB, quiet=True):
         raise NodeError(
             f"npm could not download the packages; its messages are above. Check the network. {_LATER}"
         )

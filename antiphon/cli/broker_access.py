@@ -1,7 +1,5 @@
 """Access to a running system: the stack of this folder, its Redis, one call over a connection."""
 
-from __future__ import annotations
-
 import asyncio
 import shlex
 from collections.abc import Awaitable, Callable

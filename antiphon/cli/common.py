@@ -1,7 +1,5 @@
 """What several commands share: options, failing with a message, tables on the terminal."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """What `--help` shows beyond typer's defaults: examples, and no type for flags."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -43,6 +41,12 @@ EXAMPLES = {
     "bench": {
         "antiphon bench -n 8 -s 60 -e local": "a temporary stack",
         "antiphon bench -n 50 -u ws://127.0.0.1:8006": "a running one",
+    },
+    "evaluate": {
+        "antiphon evaluate --quick": "a temporary stack",
+        "antiphon evaluate -u wss://voice.example.org": "an edge elsewhere",
+        "antiphon evaluate -e minicpmo -m MiniCPM-o-4_5": "the model on a GPU",
+        "antiphon evaluate --only pause,interruption": "some kinds of cases",
     },
     "queue": {
         "antiphon queue --watch": "until Ctrl-C",

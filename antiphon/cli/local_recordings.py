@@ -1,7 +1,5 @@
 """Finds and reads the recordings on this machine's disk."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import zipfile

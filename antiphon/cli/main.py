@@ -1,7 +1,5 @@
 """The `antiphon` command. The module of a command is imported only when that command runs."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys
@@ -39,6 +37,8 @@ _COMMANDS = {
         "replay.replay": "Send a recorded session to an edge again; compare decisions, words and latency.",
         "bench.bench": "Simulate many users in real time; print latency, lost and late answers, and "
         "resource use.",
+        "evaluate.evaluate": "Measure how an edge takes turns, in scripted calls with interruptions, pauses, "
+        "noises.",
     },
     "Look inside": {
         "live.queue": "Show waiting sessions; `cancel` removes one.",
@@ -54,7 +54,6 @@ _COMMANDS = {
         "serve.cleanup": "Keep recordings within their age and size limits, as a loop or once.",
     },
     "Maintenance": {
-        "admin.migrate_keys": "Move the keys of version 1 in Redis to version 2, while no service runs.",
         "admin.make_secrets": "Create the passwords that a stack needs and that are missing. "
         "Prints none of them.",
     },

@@ -3,8 +3,6 @@
 A name that no service reads is an error, not a default.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
@@ -14,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from pydantic_settings import BaseSettings
 
+from antiphon.broker.removed_settings import REMOVED_SETTINGS
 from antiphon.broker.service.logs import LogSettings
 from antiphon.broker.service.tracing import TracingSettings
 from antiphon.broker.settings import (
@@ -28,6 +27,7 @@ from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.registry import engine_names
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.constant import names_of
 
 
 def setting_option(
@@ -76,6 +76,15 @@ ModelPath = Annotated[
 Quantize = Annotated[
     str | None,
     setting_option(WorkerSettings, "quantize", "int8 or fp8: the engine minicpmo in less memory."),
+]
+Language = Annotated[
+    str | None,
+    setting_option(
+        WorkerSettings,
+        "language",
+        "The engine local: the language of the conversations.",
+        metavar="<en|zh>",
+    ),
 ]
 Voice = Annotated[
     str | None,
@@ -141,7 +150,7 @@ _TESTS = ENV_PREFIX + "TEST_"
 
 def setting_names() -> set[str]:
     """The settings of all services, as `antiphon.toml` spells them."""
-    return {name for cls in _CLASSES for name in cls.model_fields}
+    return {name for cls in _CLASSES for name in names_of(cls)}
 
 
 def check_setting_names() -> None:
@@ -163,7 +172,7 @@ def _unknown_variables() -> Iterator[str]:
     known = {ENV_PREFIX + name.upper() for name in setting_names()} | OTHER_PROGRAMS | _OF_CLIENTS
     for name in sorted(map(str.upper, os.environ)):
         if name.startswith(ENV_PREFIX) and name not in known and not name.startswith(_TESTS):
-            yield f"{name} is not a setting{_suggestion(name, known)}"
+            yield f"{name} {_advice(name.removeprefix(ENV_PREFIX).lower(), name, known)}"
 
 
 def _unknown_keys(path: Path) -> Iterator[str]:
@@ -175,9 +184,12 @@ def _unknown_keys(path: Path) -> Iterator[str]:
             yield f"{path} has a table [{name}]: settings belong at the top level, without tables"
         else:
             spelled = name.lower().removeprefix(ENV_PREFIX.lower())
-            yield f"{name} in {path} is not a setting{_suggestion(spelled, known)}"
+            yield f"{name} in {path} {_advice(spelled, spelled, known)}"
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
+def _advice(setting: str, name: str, known: Iterable[str]) -> str:
+    if advice := REMOVED_SETTINGS.get(setting):
+        return f"is no longer a setting: {advice}"
     matches = get_close_matches(name, sorted(known), n=1)
-    return f"; did you mean {matches[0]}?" if matches else " (docs/configuration.md lists them)"
+    remedy = f"; did you mean {matches[0]}?" if matches else " (docs/configuration.md lists them)"
+    return "is not a setting" + remedy

@@ -3,8 +3,6 @@
 `Terminal` and `echo` replace what is not shown, `echo_json` escapes it, also where the output is no terminal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """Questions to an edge in one call: `Client(url).ask("question.wav")`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing

@@ -6,8 +6,6 @@ async with ask("ws://127.0.0.1:8006", "Who are you?") as answer:
     print(answer.done.generated_tokens)
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial

@@ -7,8 +7,6 @@ async with connect_duplex("ws://127.0.0.1:8006") as session:
         play(unit.audio)                           # float32, 24 kHz
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import (
     AsyncGenerator,
@@ -40,7 +38,7 @@ from antiphon.client.sound import (
 )
 from antiphon.client.turns import TurnCounter
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
-from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.config import USUAL_CHUNK_MS, DuplexConfig
 from antiphon.shared_schemas.messages.duplex import (
     DEFAULT_SYSTEM_PROMPT,
     DuplexServerMessage,
@@ -62,12 +60,24 @@ class DuplexSession(Session[Queued, Unit]):
         super().__init__(link, PARSER)
         self.session_id = session_id
         self.prepared: Prepared | None = None
+        self._chunk_ms: int | None = None
         self._turns = TurnCounter()
 
     @property
     def recording_id(self) -> str | None:
         """Id of the server's recording, after `prepare`; None if the session is not recorded."""
         return self.prepared.recording_session_id if self.prepared else None
+
+    @property
+    def chunk_s(self) -> float:
+        """The length of the chunks that `converse` sends, in seconds.
+
+        It is `chunk_ms` of the settings given to `prepare`; without it, what suits the engine best.
+        """
+        if self._chunk_ms is None:
+            asked = self.prepared.chunk_ms if self.prepared else None
+            return (asked or USUAL_CHUNK_MS) / 1000
+        return self._chunk_ms / 1000
 
     async def prepare(
         self,
@@ -98,6 +108,7 @@ class DuplexSession(Session[Queued, Unit]):
         if ref_audio_path is not None:
             message["ref_audio_path"] = ref_audio_path
         self.prepared = await self._request(message, Prepared)
+        self._chunk_ms = fields["chunk_ms"] if _names(config, "chunk_ms") else None
         return self.prepared
 
     async def send_audio(
@@ -139,16 +150,17 @@ class DuplexSession(Session[Queued, Unit]):
         """Send audio in real time and yield the results, until the session ends.
 
         `source` is a recording (a sound file or an array), or pieces of any length as a microphone
-        yields them. A recording is sent second by second. Silence follows the end of either. `frames`
-        returns the JPEG pictures of each second. Leave the loop to stop sending. Raises InvalidAudio,
+        yields them. Both are sent in chunks of `chunk_s`. Silence follows the end of either. `frames` returns
+        the JPEG pictures of each second. Leave the loop to stop sending. Raises InvalidAudio,
         or TypeError for frames that are not bytes.
         """
+        chunk_s = self.chunk_s
         if isinstance(source, AsyncIterable):
-            chunks = with_silence(whole_chunks(source, rate))
+            chunks = with_silence(whole_chunks(source, chunk_s, rate), chunk_s)
         else:
             samples = load_wav(source) if isinstance(source, str | Path) else source
-            recording = padded_chunks(check_samples(samples, rate))
-            chunks = paced(chain(recording, silence()), time.monotonic())
+            recording = padded_chunks(check_samples(samples, rate), chunk_s)
+            chunks = paced(chain(recording, silence(chunk_s)), time.monotonic(), chunk_s)
         async with aclosing(self._events_while(self._send_all(chunks, frames))) as units:
             async for unit in units:
                 yield unit
@@ -157,9 +169,11 @@ class DuplexSession(Session[Queued, Unit]):
         self, chunks: AsyncIterator[Samples], frames: Callable[[], Sequence[bytes]]
     ) -> None:
         """`results` reports the end of the session, so it is no error here."""
+        unseen = INPUT_RATE
         with suppress(SessionOver):
             async for chunk in chunks:
-                await self.send_audio(chunk, frames=frames())
+                sees, unseen = unseen >= INPUT_RATE, unseen % INPUT_RATE + len(chunk)
+                await self.send_audio(chunk, frames=frames() if sees else ())
 
     def _item(self, message: Any) -> Unit | None:
         if isinstance(message, Result):
@@ -184,6 +198,13 @@ class DuplexSession(Session[Queued, Unit]):
     async def stop(self) -> Stopped:
         """End the session; `results` still yields the remaining units."""
         return await self._request({"type": "stop"}, Stopped)
+
+
+def _names(config: DuplexConfig | Mapping[str, Any] | None, setting: str) -> bool:
+    """Whether the caller has chosen the setting."""
+    return setting in (
+        config.model_fields_set if isinstance(config, DuplexConfig) else config or ()
+    )
 
 
 @with_options

@@ -1,7 +1,5 @@
 """The errors that the client raises, and why no WebSocket could be opened."""
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl

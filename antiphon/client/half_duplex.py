@@ -6,10 +6,9 @@ async with connect_half_duplex("ws://127.0.0.1:8006") as session:
     async for event in session.converse(question):  # float32, 16 kHz
         match event:
             case Piece(): play(event.audio)         # float32, 24 kHz
+            case Interrupted(): drop_unplayed()
             case TurnDone(): print(event.text)
 """
-
-from __future__ import annotations
 
 import asyncio
 import time
@@ -47,6 +46,7 @@ from antiphon.shared_schemas.messages.half_duplex import (
     Generating,
     HalfDuplexPrepared,
     HalfDuplexServerMessage,
+    Interrupted,
     TurnDone,
     VadState,
 )
@@ -56,17 +56,20 @@ __all__ = [
     "Event",
     "Generating",
     "HalfDuplexSession",
+    "Interrupted",
     "Piece",
     "TurnDone",
     "VadState",
     "connect_half_duplex",
 ]
 
-Event = VadState | Generating | Piece | TurnDone
+Event = VadState | Generating | Piece | TurnDone | Interrupted
 
 PARSER = Parser(HalfDuplexServerMessage)
 
 _CHUNK_S = 0.5
+_SHORT_CHUNK_S = 0.2
+"""Of a microphone that may interrupt: the end of a chunk decides."""
 
 
 class HalfDuplexSession(Session[Queued, Event]):
@@ -76,6 +79,7 @@ class HalfDuplexSession(Session[Queued, Event]):
         super().__init__(link, PARSER)
         self.session_id = session_id
         self.prepared: HalfDuplexPrepared | None = None
+        self._barge_in = True
 
     @property
     def recording_id(self) -> str | None:
@@ -89,16 +93,22 @@ class HalfDuplexSession(Session[Queued, Event]):
         *,
         greeting: str = "",
         ref_audio: Samples | None = None,
+        barge_in: bool = True,
     ) -> HalfDuplexPrepared:
         """Initialise the session; also possible while it waits in the queue.
 
         `config` has the settings of the protocol. `greeting` is what the model says before the user
         speaks. `system` is a text, or texts and sounds in a row. Sounds are float32 mono at 16 kHz. The
-        first one is the voice to speak with, unless `ref_audio` is.
+        first one is the voice to speak with, unless `ref_audio` is. With `barge_in`, unless `config` has
+        it, the user's speech ends an answer; set it to False if the microphone hears the loudspeakers.
         """
         fields = config_fields(config, HalfDuplexConfig)
         if greeting:
             fields["greeting"] = greeting
+        named = config.model_fields_set if isinstance(config, HalfDuplexConfig) else config or ()
+        if "barge_in" not in named:
+            fields["barge_in"] = barge_in
+        self._barge_in = bool(fields["barge_in"])
         message: dict[str, Any] = {"type": "prepare", "config": fields}
         if isinstance(system, str):
             message["system_prompt"] = system
@@ -122,14 +132,17 @@ class HalfDuplexSession(Session[Queued, Event]):
         """Send audio in real time and yield the events, until the session ends.
 
         `source` is a recording (a sound file or an array), or pieces of any length as a microphone
-        yields them. Silence follows its end. While an answer is generated and played, a recording pauses,
-        and what a microphone yields is dropped: it may contain the answer. Playback begins with the first
-        piece of an answer. Leave the loop to stop sending. Raises InvalidAudio.
+        yields them. Silence follows its end. While an answer is generated and played, a recording pauses.
+        Without `barge_in`, what a microphone yields during playback is dropped: it may contain the answer.
+        Playback begins with the first piece of an answer, and ends with `Interrupted`. Leave the loop to
+        stop sending. Raises InvalidAudio.
         """
         playback = _Playback()
         if isinstance(source, AsyncIterable):
-            pieces = with_silence(whole_chunks(source, rate, _CHUNK_S), _CHUNK_S)
-            chunks = playback.drop_during_answers(pieces)
+            chunk_s = _SHORT_CHUNK_S if self._barge_in else _CHUNK_S
+            chunks = with_silence(whole_chunks(source, chunk_s, rate), chunk_s)
+            if not self._barge_in:
+                chunks = playback.drop_during_answers(chunks)
         else:
             samples = load_wav(source) if isinstance(source, str | Path) else source
             recording = padded_chunks(check_samples(samples, rate), _CHUNK_S)
@@ -174,6 +187,8 @@ class _Playback:
             self._ends_at = max(self._ends_at, time.monotonic()) + len(event.audio) / OUTPUT_RATE
         elif isinstance(event, TurnDone):
             self._complete.set()
+        elif isinstance(event, Interrupted):
+            self._ends_at = time.monotonic()
 
     async def drop_during_answers(self, chunks: AsyncIterable[Samples]) -> AsyncIterator[Samples]:
         async for chunk in chunks:

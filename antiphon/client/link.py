@@ -1,7 +1,5 @@
 """The socket to an edge: its address, text or binary frames, and resume after a broken connection."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import secrets

@@ -1,13 +1,11 @@
 """The options of a connection that every `connect_...` accepts, and their checks."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import ssl
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Any, ForwardRef, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from antiphon.client.errors import Unauthorized
 from antiphon.shared_schemas.audio import PcmFormat
@@ -64,9 +62,7 @@ def with_options(function: Function) -> Function:
     signature = inspect.signature(function)
     own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     options = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=_written(kind)
-        )
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
         for (name, (default, _, _)), kind in zip(
             _OPTIONS.items(), ClientOptions.__annotations__.values(), strict=True
         )
@@ -74,11 +70,6 @@ def with_options(function: Function) -> Function:
     shown = signature.replace(parameters=[*own, *options])
     function.__signature__ = shown  # type: ignore[attr-defined]
     return function
-
-
-def _written(kind: object) -> object:
-    """The annotation as it is in the code, as those of the other parameters are."""
-    return kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
 
 
 def check_options(how: ClientOptions) -> None:

@@ -14,8 +14,6 @@ async with connect_realtime_chat("ws://127.0.0.1:8006") as chat:
     print(chat.done.usage)
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial

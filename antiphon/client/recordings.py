@@ -1,7 +1,5 @@
 """The recordings of an edge over HTTP: list, read and save them."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Iterator
 from http.client import HTTPException, HTTPMessage, HTTPResponse

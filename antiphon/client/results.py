@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, get_args, get_type_hints
+from dataclasses import dataclass, field
+from typing import Any, get_args
 
+import msgspec
 import numpy as np
 import orjson
 import pybase64
-from pydantic import TypeAdapter, ValidationError
+from msgspec import structs
 
 from antiphon.client.errors import UnreadableMessage
 from antiphon.shared_schemas.audio import Samples, float_bytes, samples_from_bytes
-from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.messages.chat import ChatChunk
 from antiphon.shared_schemas.messages.duplex import Result
 from antiphon.shared_schemas.messages.half_duplex import TurnChunk
@@ -53,6 +53,11 @@ class Unit:
     @property
     def end_of_turn(self) -> bool:
         return self.message.end_of_turn
+
+    @property
+    def interrupted(self) -> bool:
+        """The answer before was cut: drop its audio that has not been played."""
+        return bool(self.message.interrupted)
 
     @property
     def user_text(self) -> str | None:
@@ -126,7 +131,7 @@ def _output(message: OutputDelta) -> Spoken | Listen:
         "interim_user_text": message.interim_user_text,
     }
     if message.kind == "listen":
-        return Listen(kv_cache_length=tokens, **said)
+        return Listen(kv_cache_length=tokens, interrupted=message.interrupted, **said)
     return Spoken(
         text=message.text or "",
         audio=_samples(message.audio or b""),
@@ -158,17 +163,15 @@ _SOUND = (bytes, bytes | None)
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    adapter: TypeAdapter[Any]
+    cls: type[ServerMessage]
     blanks: dict[str, Any]
     sounds: tuple[str, ...]
 
     @classmethod
     def of(cls, kind: type[ServerMessage]) -> _Kind:
-        hints = get_type_hints(kind)
-        names = [item.name for item in fields(kind)]
-        required = [item.name for item in fields(kind) if item.default is MISSING]
-        blanks = {name: _BLANKS.get(hints[name]) for name in required}
-        return cls(TypeAdapter(kind), blanks, tuple(n for n in names if hints[n] in _SOUND))
+        items = structs.fields(kind)
+        blanks = {item.name: _BLANKS.get(item.type) for item in items if item.required}
+        return cls(kind, blanks, tuple(item.name for item in items if item.type in _SOUND))
 
 
 class Parser:
@@ -189,8 +192,8 @@ class Parser:
             if kind is None:
                 return None
             sounds = {n: _sound(data[n], payload) for n in kind.sounds if data.get(n) is not None}
-            message: ServerMessage = kind.adapter.validate_python(kind.blanks | data | sounds)
-        except (KeyError, TypeError, ValueError, InvalidInput, ValidationError) as error:
+            message = msgspec.convert(kind.blanks | data | sounds, kind.cls, builtin_types=(bytes,))
+        except (KeyError, TypeError, ValueError) as error:
             raise UnreadableMessage(f"the server sent something unreadable: {error}") from error
         return message
 

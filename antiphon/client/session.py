@@ -1,7 +1,5 @@
 """The base of all client sessions: sorts received messages, sends requests, closes."""
 
-from __future__ import annotations
-
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -27,6 +25,7 @@ from antiphon.shared_schemas.messages.duplex import Timeout
 from antiphon.shared_schemas.messages.half_duplex import (
     Generating,
     HalfDuplexTimeout,
+    Interrupted,
     TurnDone,
     VadState,
 )
@@ -56,7 +55,7 @@ _LOADING = WaitReason.WORKER_LOADING
 _PLACES: tuple[type[Any], ...] = (Queued, SessionQueued, SessionQueueUpdate)
 _GRANTED = (QueueDone, SessionQueueDone, PrefillProgress, PrefillDone)
 _ENDINGS: tuple[type[Any], ...] = (Stopped, Timeout, HalfDuplexTimeout, UnstreamedChatDone)
-_UNCHANGED = (VadState, Generating, TurnDone, Listen, PrefillProgress, PrefillDone)
+_UNCHANGED = (VadState, Generating, TurnDone, Interrupted, Listen, PrefillProgress, PrefillDone)
 _ITEMS = CONVERSIONS | dict.fromkeys(
     (*_UNCHANGED, UnstreamedChatDone, ResponseDone), lambda message: message
 )

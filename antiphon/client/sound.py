@@ -1,7 +1,5 @@
 """Audio of programs: checks, sound files, and chunks at the times of a microphone."""
 
-from __future__ import annotations
-
 import asyncio
 import shlex
 import stat
@@ -14,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from antiphon.client.errors import InvalidAudio, MissingFile
-from antiphon.client.sound_decoder import LONGEST_S, decode_sound
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples, to_pcm16
 from antiphon.shared_schemas.file_kinds import FileKind, file_kind, find_mpeg_audio
+from antiphon.shared_schemas.sound_decoder import LONGEST_S, UnreadableSound, decode_sound
 from antiphon.shared_schemas.wav import CompressedWav, UnreadableWav, is_wav, open_wav
 
 _LOUDEST = 1.5
@@ -132,12 +130,12 @@ def _decode(data: bytes) -> Samples:
     if not data:
         raise InvalidAudio("it is empty")
     if not is_wav(data):
-        return decode_sound(data, file_kind(data) or find_mpeg_audio(data))
+        return _decode_file(data, file_kind(data) or find_mpeg_audio(data))
     try:
         sound = open_wav(data)
     except CompressedWav as error:
         try:
-            return decode_sound(data, FileKind.WAV)
+            return _decode_file(data, FileKind.WAV)
         except InvalidAudio:
             raise InvalidAudio(str(error)) from None
     except UnreadableWav as error:
@@ -153,6 +151,14 @@ def _decode(data: bytes) -> Samples:
     return resampled.astype(np.float32, copy=False)
 
 
+def _decode_file(data: bytes, kind: FileKind | None) -> Samples:
+    """Raises InvalidAudio or ImportError."""
+    try:
+        return decode_sound(data, kind)
+    except UnreadableSound as error:
+        raise InvalidAudio(str(error)) from error
+
+
 def save_wav(path: Path, samples: Samples) -> None:
     """Write 24 kHz speech as a 16-bit WAV file. Raises OSError."""
     with path.open("wb") as raw, wave.open(raw, "wb") as file:
@@ -162,41 +168,37 @@ def save_wav(path: Path, samples: Samples) -> None:
         file.writeframes(to_pcm16(samples).tobytes())
 
 
-CHUNK_S = 1.0
-"""Length of a chunk of a full-duplex session."""
-
-
-def padded_chunks(samples: Samples, chunk_s: float = CHUNK_S) -> Iterator[Samples]:
+def padded_chunks(samples: Samples, chunk_s: float = 1.0) -> Iterator[Samples]:
     """Equal chunks of a recording; silence fills up the last one."""
-    size = int(INPUT_RATE * chunk_s)
+    size = round(INPUT_RATE * chunk_s)
     for start in range(0, len(samples), size):
         chunk = samples[start : start + size]
         yield np.pad(chunk, (0, size - len(chunk)))
 
 
-def silence(chunk_s: float = CHUNK_S) -> Iterator[Samples]:
+def silence(chunk_s: float = 1.0) -> Iterator[Samples]:
     """Endless chunks of silence."""
     while True:
-        yield np.zeros(int(INPUT_RATE * chunk_s), dtype=np.float32)
+        yield np.zeros(round(INPUT_RATE * chunk_s), dtype=np.float32)
 
 
 async def paced(
-    chunks: Iterable[Samples], start: float, chunk_s: float | None = None
+    chunks: Iterable[Samples], start: float, chunk_s: float = 1.0
 ) -> AsyncIterator[Samples]:
     """Yield each chunk at the time of a microphone that opened at `start` (`time.monotonic()`)."""
     for number, chunk in enumerate(chunks, start=1):
-        await asyncio.sleep(start + number * (chunk_s or CHUNK_S) - time.monotonic())
+        await asyncio.sleep(start + number * chunk_s - time.monotonic())
         yield chunk
 
 
 async def whole_chunks(
-    pieces: AsyncIterable[Samples], rate: int = INPUT_RATE, chunk_s: float | None = None
+    pieces: AsyncIterable[Samples], chunk_s: float, rate: int = INPUT_RATE
 ) -> AsyncIterator[Samples]:
-    """Chunks, by default of one second, of pieces of any length; silence fills up the last one.
+    """Chunks of pieces of any length; silence fills up the last one.
 
     Raises InvalidAudio.
     """
-    size, kept = int(INPUT_RATE * (chunk_s or CHUNK_S)), SILENCE
+    size, kept = round(INPUT_RATE * chunk_s), SILENCE
     async for piece in pieces:
         check_samples(piece, rate)
         kept = np.concatenate([kept, piece])
@@ -207,11 +209,9 @@ async def whole_chunks(
         yield np.pad(kept, (0, size - len(kept)))
 
 
-async def with_silence(
-    chunks: AsyncIterable[Samples], chunk_s: float | None = None
-) -> AsyncIterator[Samples]:
+async def with_silence(chunks: AsyncIterable[Samples], chunk_s: float) -> AsyncIterator[Samples]:
     """The chunks, and after the last one endless silence in real time."""
     async for chunk in chunks:
         yield chunk
-    async for chunk in paced(silence(chunk_s or CHUNK_S), time.monotonic(), chunk_s):
+    async for chunk in paced(silence(chunk_s), time.monotonic(), chunk_s):
         yield chunk

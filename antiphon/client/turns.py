@@ -1,7 +1,5 @@
 """The turns of the model in a full-duplex conversation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +16,7 @@ FOLLOWED_S = 3.0
 class Turn:
     """What the model said without listening in between.
 
-    `start_s` and `end_s` are positions in the audio of the user: what the model had heard when the first
+    `start_s` and `end_s` are positions in the audio of the user: what the model had received when the first
     and the last second of the turn arrived.
     """
 
@@ -55,11 +53,11 @@ class TurnLog:
     def __init__(self) -> None:
         self._counter = TurnCounter()
         self._turns: list[list[tuple[Result, Samples]]] = []
-        self._heard_s = 0.0
+        self._input_s = 0.0
 
     def add(self, result: Result, audio: Samples) -> None:
         """Add a unit with its audio as float32."""
-        self._heard_s = result.current_time / 1000
+        self._input_s = result.current_time / 1000
         number = self._counter.take(result)
         if number is None:
             return
@@ -96,7 +94,7 @@ class TurnLog:
         if not self.is_complete:
             return False
         last = self.turns[-1]
-        followed = last.start_s > asked_s or self._heard_s >= last.end_s + followed_s
+        followed = last.start_s > asked_s or self._input_s >= last.end_s + followed_s
         return last.end_s > asked_s and followed
 
 

@@ -1,16 +1,13 @@
-"""The client that the broker holds: calls and their retries, connections that block, the clock."""
-
-from __future__ import annotations
+"""The client that the broker holds: calls, connections that block, and the client of a single server."""
 
 import asyncio
-import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
-import structlog
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError, ResponseError
@@ -21,40 +18,13 @@ from antiphon.broker.connections.pool import (
     LONGEST_BLOCK_MS,
     LocateServer,
     ShrinkingPool,
+    blocking_pool,
     require_master,
+    shared_pool,
 )
-from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.redis_address import Endpoint
-
-log = structlog.get_logger()
-
-T = TypeVar("T")
-
-_RETRY_DELAY_S = (0.05, 1.0)
-"""The first and the longest pause between two attempts of a call that is retried."""
-
-
-async def retry_until_available(
-    attempt: Callable[[], Awaitable[T]], what: str, *, patience_s: float = float("inf")
-) -> T:
-    """Retry a call until Redis answers, with exponential backoff and jitter.
-
-    Raises BrokerUnavailable after `patience_s`. The call must be safe to repeat.
-    """
-    loop = asyncio.get_running_loop()
-    give_up_at = loop.time() + patience_s
-    delay = _RETRY_DELAY_S[0]
-    while True:
-        try:
-            return await attempt()
-        except BrokerUnavailable as error:
-            left = give_up_at - loop.time()
-            if left <= 0:
-                raise
-            log.warning("redis_away", waiting_to=what, error=str(error), retry_s=round(delay, 2))
-        await asyncio.sleep(min(left, delay * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
-        delay = min(delay * 2, _RETRY_DELAY_S[1])
-
+from antiphon.broker.errors import BadPasswordFile, BrokerUnavailable
+from antiphon.broker.redis_address import Endpoint, RedisAddress
+from antiphon.broker.settings import BrokerSettings, read_utf8
 
 _PING_S = LONGEST_BLOCK_MS / 1000
 """A connection that waits sends a command at this interval, so that both sides notice its loss."""
@@ -318,49 +288,46 @@ class RedisClient(ABC):
         """Close every connection but those of `connect_blocking`."""
 
 
-_JUMP_MS = 250.0
-"""Less than this is an error of one measurement on a busy machine."""
+def read_password(setting: str, path: Path | None) -> str | None:
+    """The text of the file that a setting names, None without one. Raises BadPasswordFile."""
+    if path is None:
+        return None
+    try:
+        password = read_utf8(path).strip()
+    except OSError as error:
+        raise BadPasswordFile(f"{setting} {path} cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise BadPasswordFile(f"{setting} {error}") from None
+    if not password:
+        raise BadPasswordFile(f"{setting} {path} is empty")
+    return password
 
-_SYNC_EVERY = 5
-"""Calls of `refresh` between two exact measurements."""
 
+class SingleServer(RedisNode, RedisClient):
+    """One server, or the one that is the master now if `locate` is given."""
 
-class RedisClock:
-    """The clock that all processes share: the process's monotonic clock plus a measured offset."""
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        address: RedisAddress,
+        *,
+        only_master: bool = True,
+        locate: LocateServer | None = None,
+    ) -> None:
+        super().__init__(shared_pool(settings, address, locate=locate, only_master=only_master))
+        self._settings = settings
+        self._address = address
+        self._locate = locate
 
-    def __init__(self, redis: RedisClient) -> None:
-        self._redis = redis
-        self._refreshes = 0
-        self.offset_ms = 0.0
+    async def master_id(self, key: str) -> bytes:  # noqa: ARG002
+        return await self.server_id()
 
-    async def sync(self, tries: int = 3) -> None:
-        """Measure the offset by the fastest of a few round trips."""
-        measured = [await self._measure() for _ in range(tries)]
-        _, self.offset_ms = min(measured)
+    def group(self, key: str) -> Hashable:  # noqa: ARG002
+        return None
 
-    async def notice_jump(self) -> None:
-        """Measure the offset again if Redis' clock has jumped. One round trip otherwise."""
-        round_trip_ms, offset_ms = await self._measure()
-        if abs(offset_ms - self.offset_ms) > _JUMP_MS + round_trip_ms:
-            await self.sync()
+    def connect_blocking(self, key: str) -> BlockingConnection:  # noqa: ARG002
+        pool = blocking_pool(self._settings, self._address, locate=self._locate)
+        return BlockingConnection(pool, lambda _: self)
 
-    async def refresh(self) -> None:
-        """To be called with each heartbeat: an exact measurement now and then, else one round trip."""
-        self._refreshes += 1
-        if self._refreshes % _SYNC_EVERY == 0:
-            await self.sync()
-        else:
-            await self.notice_jump()
-
-    async def _measure(self) -> tuple[float, float]:
-        """The length of a round trip and the offset, in ms."""
-        before = time.monotonic()
-        seconds, micros = await self._redis.call("TIME")
-        after = time.monotonic()
-        middle_ms = (before + after) * 500.0
-        offset_ms = int(seconds) * 1000.0 + int(micros) / 1000.0 - middle_ms
-        return (after - before) * 1000.0, offset_ms
-
-    def now_ms(self) -> float:
-        """Redis-clock milliseconds; the error is about half a round trip."""
-        return time.monotonic() * 1000.0 + self.offset_ms
+    async def masters(self) -> Sequence[RedisNode]:
+        return (self,)

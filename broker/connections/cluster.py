@@ -4,8 +4,6 @@ redis-py's cluster client is not used: it repeats commands whose reply was lost,
 not notice resets.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

@@ -1,14 +1,11 @@
 """Clients for the Redis that the settings name."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from antiphon.broker.connections.client import RedisClient, RedisNode
+from antiphon.broker.connections.client import RedisClient, RedisNode, SingleServer, read_password
 from antiphon.broker.connections.cluster import ClusterClient
 from antiphon.broker.connections.pool import shared_pool
 from antiphon.broker.connections.sentinel import SentinelClient
-from antiphon.broker.connections.single import SingleServer, read_password
 from antiphon.broker.redis_address import Endpoint, RedisAddress, RedisKind
 from antiphon.broker.settings import BrokerSettings
 

@@ -1,7 +1,5 @@
 """What an error of a call means: an outage, a server that is no longer the master, or a redirection."""
 
-from __future__ import annotations
-
 import re
 
 from redis.exceptions import (

@@ -4,8 +4,6 @@ redis-py opens the connection: address, TLS, user, database, role. Then this mod
 over, because redis-py needs several times as much CPU for each command.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import deque
@@ -143,7 +141,7 @@ class Pipeline:
         await self._open.aclose()
         self.disconnect()
 
-    async def _connect(self) -> _Link:
+    async def _connect(self) -> "_Link":
         connection = self._opening = self._new_connection()
         try:
             async with asyncio.timeout(self._timeout_s):

@@ -1,11 +1,20 @@
-"""Pools of connections to one server, which notice resets and refuse a replica."""
+"""Pools of connections to one server, which notice resets and refuse a replica.
+
+A name server that does not answer delays neither other lookups of host names nor the exit. `loop.getaddrinfo`
+uses few threads for all hosts, and the process waits for them when it ends. uvloop has two, so that two names
+without an answer delay all others.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
+import socket
 import ssl
+import threading
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
@@ -17,7 +26,6 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ReadOnlyError
 
-from antiphon.broker.connections.host_lookup import addresses_of
 from antiphon.broker.errors import IncompatibleRedis
 from antiphon.broker.redis_address import Endpoint, RedisAddress
 from antiphon.broker.settings import BrokerSettings
@@ -314,3 +322,44 @@ async def _identify(connection: AbstractConnection) -> None:
     await connection.send_command("CLIENT", "ID")
     assert isinstance(connection, RedisConnection)
     connection.client_id = int(await connection.read_response())
+
+
+_lookups: dict[str, Future[list[str]]] = {}
+"""By host: the lookup in progress, or the last one."""
+
+
+async def addresses_of(host: str) -> list[str]:
+    """In the order in which to try them. Callers that come during a lookup of the host share it.
+
+    Raises OSError.
+    """
+    if _is_address(host):
+        return [host]
+    lookup = _lookups.get(host)
+    if lookup is None or lookup.done():
+        lookup = _lookups[host] = _begin_lookup(host)
+    return await asyncio.wrap_future(lookup)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _begin_lookup(host: str) -> Future[list[str]]:
+    lookup: Future[list[str]] = Future()
+    lookup.set_running_or_notify_cancel()  # a caller that gives up cannot cancel it for the others
+
+    def look_up() -> None:
+        try:
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except Exception as error:  # noqa: BLE001 - the callers get it
+            lookup.set_exception(error)
+        else:
+            lookup.set_result([str(place[0]) for *_, place in found])
+
+    threading.Thread(target=look_up, name="host-lookup", daemon=True).start()
+    return lookup

@@ -1,7 +1,5 @@
 """A Redis whose master Sentinel elects: each new connection asks the Sentinels where it is."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,10 +9,14 @@ from weakref import WeakSet
 
 from redis.exceptions import ResponseError
 
-from antiphon.broker.connections.client import BlockingConnection, RedisNode
+from antiphon.broker.connections.client import (
+    BlockingConnection,
+    RedisNode,
+    SingleServer,
+    read_password,
+)
 from antiphon.broker.connections.pool import shared_pool
 from antiphon.broker.connections.shared_call import SharedCall
-from antiphon.broker.connections.single import SingleServer, read_password
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.redis_address import Endpoint, RedisAddress
 from antiphon.broker.settings import BrokerSettings

@@ -1,7 +1,5 @@
 """A call that several callers need at the same time is made once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar

@@ -13,11 +13,10 @@ from typing import Any
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from antiphon.broker.connections.client import RedisClient, RedisNode
+from antiphon.broker.connections.client import RedisClient, RedisNode, SingleServer
 from antiphon.broker.connections.cluster import ClusterClient
 from antiphon.broker.connections.connect import connect, connect_to
 from antiphon.broker.connections.sentinel import SentinelClient
-from antiphon.broker.connections.single import SingleServer
 from antiphon.broker.errors import (
     BadPasswordFile,
     BrokerError,
@@ -27,6 +26,7 @@ from antiphon.broker.errors import (
 from antiphon.broker.keys import Keys
 from antiphon.broker.redis_address import Endpoint
 from antiphon.broker.requirements import (
+    ANOTHER_VERSION,
     SCHEMA_VERSION,
     check_rights,
     cluster_state,
@@ -34,7 +34,6 @@ from antiphon.broker.requirements import (
     is_supported,
     outage_at,
     read_schema_version,
-    remedy_for,
 )
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok, warning
@@ -280,7 +279,7 @@ async def _contract(redis: RedisClient, settings: BrokerSettings) -> Finding:
     found = await read_schema_version(redis, Keys(settings.key_prefix))
     if found is not None and found != str(SCHEMA_VERSION):
         text = f"contract version {found}, this program uses {SCHEMA_VERSION}"
-        return failure(about, text, remedy_for(found))
+        return failure(about, text, ANOTHER_VERSION)
     return ok(about, f"contract version {found}" if found else "none yet")
 
 

@@ -1,7 +1,5 @@
 """A private redis-server for one machine, which only its user can reach, and the program that runs it."""
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import importlib.util

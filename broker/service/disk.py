@@ -1,7 +1,5 @@
 """The disk of recordings: a reserve of free space, and deletion while other processes read."""
 
-from __future__ import annotations
-
 import errno
 import secrets
 import shutil

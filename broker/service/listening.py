@@ -1,7 +1,5 @@
 """Listening sockets, and errors that say why an address cannot be used."""
 
-from __future__ import annotations
-
 import errno
 import re
 import socket

@@ -4,8 +4,6 @@ JSON in containers, coloured lines on a terminal. Every line has the service's n
 variables: `instance` for the whole process, `session` within a session.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """Metrics that all services share, and the registry of a process."""
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -123,7 +121,7 @@ class BrokerMetrics:
         )
         self.append = HopHistogram(
             "antiphon_stream_append_seconds",
-            "Time to append one entry to a session's stream, by stream: in, out or told.",
+            "Time to append one entry to a session's stream, by stream: in, out or past.",
             "stream",
             registry,
         )

@@ -1,14 +1,12 @@
 """The process of a service: its start, the signals that stop it, and its exit status."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc
 import resource
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 import uvloop
@@ -22,6 +20,8 @@ from antiphon.broker.errors import (
 from antiphon.broker.service.logs import configure_logging
 from antiphon.broker.settings import CONFIG_STATUS, InvalidSettings
 from antiphon.interrupts import INTERRUPTED
+
+T = TypeVar("T")
 
 
 def run_service(
@@ -123,13 +123,13 @@ def stop_on_signals(again: asyncio.Event | None = None) -> asyncio.Event:
     return stop
 
 
-async def first_of(*works: Awaitable[object]) -> None:
-    """Wait for the first to end and cancel the others. Raises what the first one raises."""
+async def first_of(*works: Awaitable[T]) -> T:
+    """The result of the first to end, or what it raises; the others are cancelled."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        results = [task.result() for task in tasks if task in done]
+        return results[0]
     finally:
         for task in tasks:
             task.cancel()

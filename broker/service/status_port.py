@@ -1,7 +1,5 @@
 """The HTTP port of a service: `/health` and `/ready` for containers, `/metrics` for Prometheus."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

@@ -1,7 +1,5 @@
 """Client addresses, trusted proxies and allowed web origins."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network

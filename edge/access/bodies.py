@@ -1,7 +1,5 @@
 """Request bodies: the key first, then size and structure, then the framework parses them."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -152,7 +150,7 @@ def _check_length(size: int, limit: int) -> None:
         raise HttpError(413, ErrorCode.MESSAGE_TOO_LARGE, f"the body is longer than {limit} bytes")
 
 
-async def _read(body: _LimitedBody, held: Reservation) -> bytes:
+async def _read(body: "_LimitedBody", held: Reservation) -> bytes:
     """Raises ClientDisconnect, HttpError or BudgetExceeded."""
     data, more = bytearray(), True
     while more:

@@ -4,13 +4,12 @@ Cookies let a browser stop its own answers by HTTP, and give no other access. Pa
 neither read them nor send them.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
+import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 
@@ -29,7 +28,9 @@ from antiphon.edge.access.addresses import (
     peer_address,
     rate_limit_key,
 )
+from antiphon.edge.access.client_secrets import ClientSecret, read_secret
 from antiphon.edge.errors import HttpError
+from antiphon.edge.openai_clients import OPENAI_KEY_PROTOCOL, opens_realtime
 from antiphon.edge.settings import AccessSettings
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.ids import (
@@ -86,6 +87,8 @@ class AccessPolicy:
             keys = settings.client_keys()
         with _naming("admin_token_file"):
             token = settings.admin_key()
+        with _naming("twilio_auth_token_file"):
+            self._twilio_token = settings.twilio_auth_token()
         with _naming("allowed_origins"):
             self._origins = AllowedOrigins(settings.allowed_origins)
         with _naming("trusted_proxies"):
@@ -110,10 +113,25 @@ class AccessPolicy:
     def check_client(self, connection: HTTPConnection) -> None:
         """Raises HttpError: 403 for a foreign web page, 401 for a missing or unknown key."""
         self.check_origin(connection)
-        if self._keys and not _has_key(connection, self._keys + self._admin):
+        if not self._keys or _has_key(connection, self._keys + self._admin):
+            return
+        if not (opens_realtime(connection) and self.client_secret(connection)):
             given = any(presented_keys(connection))
             said = "the API key is unknown" if given else "an API key is required"
             raise HttpError(401, ErrorCode.UNAUTHORIZED, said)
+
+    def check_twilio(self, connection: HTTPConnection) -> None:
+        """Raises HttpError: 403 if no token is set, or if the signature is not that of Twilio."""
+        self.check_origin(connection)
+        if self._twilio_token is None:
+            text = f"calls are closed: set {ENV_PREFIX}TWILIO_AUTH_TOKEN_FILE on the server"
+            raise HttpError(403, ErrorCode.FORBIDDEN, text)
+        host = self._proxies.requested_host(connection) or ""
+        urls = signed_urls(host, connection.url.path, secure=self.is_secure(connection))
+        signature = connection.headers.get("x-twilio-signature", "")
+        if not is_signed(signature, self._twilio_token, urls):
+            text = "X-Twilio-Signature does not match this address and the token of the server"
+            raise HttpError(403, ErrorCode.FORBIDDEN, text)
 
     def check_reader(self, connection: HTTPConnection) -> None:
         """Accepts the token of a share link as a key; the route looks the token up."""
@@ -162,8 +180,27 @@ class AccessPolicy:
         client = self._proxies.client_address(connection)
         return None if client is None or client.is_loopback else rate_limit_key(client)
 
+    def client_secret(self, connection: HTTPConnection) -> ClientSecret | None:
+        """The secret that a connection presents instead of a key, if it is valid."""
+        keys = self._signing_keys()
+        found = (read_secret(key, keys) for key in presented_keys(connection))
+        return next((secret for secret in found if secret is not None), None)
+
+    def sign(self, connection: HTTPConnection, secret: ClientSecret) -> str:
+        """The text of a secret, signed with the key of this request. Raises ValueError."""
+        presented = [_digest(key) for key in presented_keys(connection)]
+        keys = self._signing_keys()
+        return secret.signed(next((key for key in keys if key in presented), keys[0]))
+
+    def _signing_keys(self) -> list[bytes]:
+        """Without keys everyone may connect, so a secret needs no protection."""
+        return [*self._keys, *self._admin] or [_digest("")]
+
     def client_id(self, connection: HTTPConnection) -> str:
         """Whose sessions are counted together: a key's, or an address's. '' for loopback and admins."""
+        secret = self.client_secret(connection)
+        if secret is not None and (self._keys or self._admin):  # else everyone can make one
+            return secret.client
         keys = [_digest(key) for key in presented_keys(connection)]
         for digest in self._keys:
             if digest in keys:
@@ -201,6 +238,7 @@ class Guard(SecurityBase):
 _KEY_TEXT = "An API key, if the server requires one. Or: `X-Api-Key`."
 _ADMIN_TEXT = "The admin token. Or: `X-Api-Key`."
 CLIENT = Guard("key", _KEY_TEXT, AccessPolicy.check_client)
+TWILIO = Guard("twilio", "The signature of Twilio.", AccessPolicy.check_twilio)
 READER = Guard("key", _KEY_TEXT, AccessPolicy.check_reader)
 ADMIN = Guard("admin", _ADMIN_TEXT, AccessPolicy.check_admin)
 
@@ -215,6 +253,8 @@ def presented_keys(connection: HTTPConnection) -> Iterator[str]:
     for name in connection.scope.get("subprotocols", ()):
         if name.startswith(KEY_PROTOCOL):
             yield _from_base64url(name.removeprefix(KEY_PROTOCOL))
+        elif name.startswith(OPENAI_KEY_PROTOCOL):
+            yield name.removeprefix(OPENAI_KEY_PROTOCOL)
 
 
 def _from_base64url(text: str) -> str:
@@ -307,3 +347,25 @@ def _header(socket: HTTPConnection, name: str, value: str) -> Headers:
     secure = "; Secure" if access.is_secure(socket) else ""
     cookie = f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}"
     return [(b"set-cookie", cookie.encode())]
+
+
+def signature_of(token: str, url: str) -> str:
+    """What Twilio sends as `X-Twilio-Signature` for a request without a body."""
+    digest = hmac.new(token.encode(), url.encode(), hashlib.sha1).digest()
+    return base64.b64encode(digest).decode()
+
+
+def is_signed(signature: str, token: str, urls: Iterable[str]) -> bool:
+    """Whether it is the signature of one of these addresses."""
+    given = signature.encode()
+    matches = [hmac.compare_digest(signature_of(token, url).encode(), given) for url in urls]
+    return any(matches)
+
+
+def signed_urls(host: str, path: str, *, secure: bool) -> Iterator[str]:
+    """The addresses that Twilio may have signed: its documents and its requests differ in the details."""
+    schemes = ("wss", "https") if secure else ("ws", "http")
+    bare = path.rstrip("/")
+    for scheme in schemes:
+        yield f"{scheme}://{host}{bare}"
+        yield f"{scheme}://{host}{bare}/"

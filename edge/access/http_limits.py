@@ -1,9 +1,10 @@
-"""Limits on the connections and requests of one address over HTTP."""
-
-from __future__ import annotations
+"""Limits on the connections, requests and slow reading of one address over HTTP."""
 
 import asyncio
+import fcntl
 import resource
+import struct
+import termios
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from prometheus_client import Counter as CounterMetric
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from antiphon.edge.access.limits import MINUTE_S, SWEEP_EVERY, TokenBucket
+from antiphon.edge.access.limits import RecentClient, RecentClients, TokenBucket
 from antiphon.edge.errors import HttpError, TooManyConnections, http_error_response
 from antiphon.shared_schemas.errors import ErrorCode
 
@@ -47,41 +48,36 @@ _SPARE_DESCRIPTORS = 64
 """Kept for connections to Redis and for files."""
 
 
+class _PacedClient(RecentClient):
+    def __init__(self, now: float) -> None:
+        super().__init__()
+        self.bucket = TokenBucket(REQUEST_BURST, REQUESTS_PER_S, now)
+
+
 class RequestPace:
-    """Tells how long each request of an address must wait, so that it starts no more than its rate.
+    """Computes how long each request of an address must wait, so that its rate stays within the limit.
 
     Clients with the key None do not wait.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._buckets: dict[str, tuple[TokenBucket, float]] = {}
-        self._sweep_at = SWEEP_EVERY
+        self._clients = RecentClients(_PacedClient)
 
     def __len__(self) -> int:
-        return len(self._buckets)
+        return len(self._clients)
 
     def delay(self, key: str | None) -> float:
         """Count a request: the seconds that it must wait. Raises TooManyConnections."""
         if key is None:
             return 0.0
         now = self._clock()
-        bucket, _ = self._buckets.get(key) or (self._create(now), now)
-        self._buckets[key] = bucket, now
-        wait = bucket.wait_for(1, now, _LONGEST_WAIT_S)
+        wait = self._clients.see(key, now).bucket.wait_for(1, now, _LONGEST_WAIT_S)
         if wait is None:
             raise TooManyConnections(
                 f"more than {REQUESTS_PER_S:g} requests a second from your address; wait"
             )
         return wait
-
-    def _create(self, now: float) -> TokenBucket:
-        if len(self._buckets) >= self._sweep_at:
-            self._buckets = {
-                key: entry for key, entry in self._buckets.items() if now - entry[1] < MINUTE_S
-            }
-            self._sweep_at = len(self._buckets) + SWEEP_EVERY
-        return TokenBucket(REQUEST_BURST, REQUESTS_PER_S, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +107,13 @@ class RequestLimit:
             await response(scope, receive, send)
 
 
-@dataclass(slots=True)
-class _Address:
-    connects: TokenBucket
-    chunks: TokenBucket
-    open_now: int = 0
-    last_seen: float = 0.0
+class _Address(RecentClient):
+    def __init__(self, now: float) -> None:
+        super().__init__()
+        self.connects = TokenBucket(CONNECTION_BURST, CONNECTIONS_PER_S, now)
+        self.chunks = TokenBucket(
+            _ADDRESS_CHUNKS * CHUNK_BURST, _ADDRESS_CHUNKS * CHUNKS_PER_S, now
+        )
 
 
 class ConnectionShare:
@@ -165,20 +162,19 @@ class HttpConnectionLimiter:
         self._key_of = key_of
         self._rejected = rejected
         self._clock = clock
-        self._addresses: dict[str, _Address] = {}
-        self._sweep_at = SWEEP_EVERY
+        self._addresses = RecentClients(_Address)
         self._unreported = Counter[str]()
         self._reported_at = self._warned_at = float("-inf")
 
     def __len__(self) -> int:
-        return sum(address.open_now for address in self._addresses.values())
+        return sum(address.open_now for address in self._addresses)
 
     def admit(self, host: str) -> bool:
         """Count a new connection before it is served. False: close it, its address opens too many."""
         key = self._key_of(host)
         if key is None or not self._at_once:
             return True
-        address = self._address(key)
+        address = self._addresses.see(key, self._clock())
         if address.open_now >= self._at_once or not address.connects.take(1, self._clock()):
             self.report("rate_limited")
             return False
@@ -189,35 +185,12 @@ class HttpConnectionLimiter:
         key = self._key_of(host)
         if key is None:
             return ConnectionShare(None, self._clock)
-        address = self._address(key)
+        address = self._addresses.see(key, self._clock())
         if self._at_once and address.open_now >= self._at_once:
             self.report("rate_limited")
             raise OverflowError(key)
         address.open_now += 1
         return ConnectionShare(address, self._clock)
-
-    def _address(self, key: str) -> _Address:
-        now = self._clock()
-        address = self._addresses.get(key)
-        if address is None:
-            self._sweep(now)
-            address = self._addresses[key] = _Address(
-                TokenBucket(CONNECTION_BURST, CONNECTIONS_PER_S, now),
-                TokenBucket(_ADDRESS_CHUNKS * CHUNK_BURST, _ADDRESS_CHUNKS * CHUNKS_PER_S, now),
-            )
-        address.last_seen = now
-        return address
-
-    def _sweep(self, now: float) -> None:
-        """Remove addresses that left over a minute ago: their buckets are full again."""
-        if len(self._addresses) < self._sweep_at:
-            return
-        self._addresses = {
-            key: address
-            for key, address in self._addresses.items()
-            if address.open_now or now - address.last_seen < MINUTE_S
-        }
-        self._sweep_at = len(self._addresses) + SWEEP_EVERY
 
     def has_room(self, descriptor: int) -> bool:
         """False if few file descriptors are left beside that of a new connection; reports it then.
@@ -243,3 +216,89 @@ class HttpConnectionLimiter:
             log.info("connections_cut_off", **self._unreported)
             self._unreported.clear()
             self._reported_at = now
+
+
+class ReaderWatch:
+    """Aborts a connection whose client reads its responses too slowly, or not at all.
+
+    Measures while the transport waits for the client; the time of the application does not count.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        transport: asyncio.Transport,
+        limiter: HttpConnectionLimiter,
+    ) -> None:
+        self.sent = 0
+        """Bytes of this response so far; the sender counts them."""
+        self.descriptor = int(transport.get_extra_info("socket").fileno())
+        self._loop = loop
+        self._transport = transport
+        self._limiter = limiter
+        self._check: asyncio.TimerHandle | None = None
+        self._unread = 0
+        self._since = 0.0
+        self._waited = 0.0
+
+    @property
+    def waits(self) -> bool:
+        """True while the client must read before more can be sent."""
+        return self._check is not None
+
+    def begin(self) -> None:
+        """Another response begins."""
+        if not self.waits:
+            self.sent, self._waited = 0, 0.0
+
+    def pause(self) -> None:
+        if not self.waits:
+            self._since = self._loop.time()
+            self._unread = self._unread_bytes()
+            self._check_later()
+
+    def resume(self) -> None:
+        if self._check is None:
+            return
+        if self._too_slow():
+            self._abort()
+        self._waited += self._loop.time() - self._since
+        self.stop()
+
+    def stop(self) -> None:
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None
+
+    def moved(self) -> bool:
+        """True if the client has read anything since the last call."""
+        before, self._unread = self._unread, self._unread_bytes()
+        return self._unread != before
+
+    def _check_later(self) -> None:
+        self._check = self._loop.call_later(self._limiter.send_stall_s, self._check_progress)
+
+    def _check_progress(self) -> None:
+        if self.moved() and not self._too_slow():
+            self._check_later()
+        else:
+            self._abort()
+
+    def _too_slow(self) -> bool:
+        waited = self._waited + self._loop.time() - self._since
+        read = max(0, self.sent - self._unread_bytes())
+        return waited > self._limiter.send_stall_s + read / MIN_DOWNLOAD_RATE
+
+    def _abort(self) -> None:
+        self.stop()
+        if not self._transport.is_closing() or self._transport.get_write_buffer_size():
+            self._limiter.report("slow_consumer")
+            self._transport.abort()
+
+    def _unread_bytes(self) -> int:
+        """Bytes that the client has not acknowledged, in this process and in the kernel.
+
+        This process alone sees no progress for long, because the kernel takes data in large steps.
+        """
+        queued = fcntl.ioctl(self.descriptor, termios.TIOCOUTQ, bytes(4))
+        return self._transport.get_write_buffer_size() + int(struct.unpack("i", queued)[0])

@@ -1,11 +1,10 @@
 """Limits on what one client, one address and one edge may take."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from antiphon.edge.errors import BudgetExceeded, TooManyConnections
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
@@ -132,7 +131,7 @@ class ByteBudget:
         self.held = 0
 
     @contextmanager
-    def reserve(self) -> Iterator[Reservation]:
+    def reserve(self) -> "Iterator[Reservation]":
         """A request's share of the budget, empty at first; released at the end."""
         reservation = Reservation(self)
         try:
@@ -165,11 +164,54 @@ class Reservation:
         budget.held = others + size
 
 
-@dataclass(slots=True)
-class _Client:
-    opened: TokenBucket | None
+@dataclass(slots=True, kw_only=True)
+class RecentClient:
+    """Base of what is counted of one client."""
+
     open_now: int = 0
     last_seen: float = 0.0
+
+
+ClientT = TypeVar("ClientT", bound=RecentClient)
+
+
+class RecentClients(Generic[ClientT]):
+    """The clients by key, until a minute after they left: their buckets are full again then."""
+
+    def __init__(self, new: Callable[[float], ClientT]) -> None:
+        self._new = new
+        self._clients: dict[str, ClientT] = {}
+        self._sweep_at = SWEEP_EVERY
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def __iter__(self) -> Iterator[ClientT]:
+        return iter(self._clients.values())
+
+    def see(self, key: str, now: float) -> ClientT:
+        """The client, which is here `now`."""
+        client = self._clients.get(key)
+        if client is None:
+            self._sweep(now)
+            client = self._clients[key] = self._new(now)
+        client.last_seen = now
+        return client
+
+    def _sweep(self, now: float) -> None:
+        if len(self._clients) < self._sweep_at:
+            return
+        self._clients = {
+            key: client
+            for key, client in self._clients.items()
+            if client.open_now or now - client.last_seen < MINUTE_S
+        }
+        self._sweep_at = len(self._clients) + SWEEP_EVERY
+
+
+@dataclass(slots=True)
+class _Client(RecentClient):
+    opened: TokenBucket | None
 
 
 class ConnectionLimiter:
@@ -184,8 +226,7 @@ class ConnectionLimiter:
         self._at_once = at_once
         self._per_minute = per_minute
         self._clock = clock
-        self._clients: dict[str, _Client] = {}
-        self._sweep_at = SWEEP_EVERY
+        self._clients = RecentClients(self._new_client)
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -195,8 +236,7 @@ class ConnectionLimiter:
         if key is None:
             return
         now = self._clock()
-        client = self._client(key, now)
-        client.last_seen = now
+        client = self._clients.see(key, now)
         if client.opened is not None and not client.opened.take(1, now):
             text = f"more than {self._per_minute} connections a minute from your address; wait"
             raise TooManyConnections(text)
@@ -208,7 +248,7 @@ class ConnectionLimiter:
         if key is None:
             yield
             return
-        client = self._clients[key]
+        client = self._clients.see(key, self._clock())
         if self._at_once and client.open_now >= self._at_once:
             raise TooManyConnections(
                 f"more than {self._at_once} connections at once from your address; close one"
@@ -219,22 +259,6 @@ class ConnectionLimiter:
         finally:
             client.open_now -= 1
 
-    def _client(self, key: str, now: float) -> _Client:
-        client = self._clients.get(key)
-        if client is None:
-            self._sweep(now)
-            rate = self._per_minute / MINUTE_S
-            bucket = TokenBucket(self._per_minute, rate, now) if self._per_minute else None
-            client = self._clients[key] = _Client(bucket)
-        return client
-
-    def _sweep(self, now: float) -> None:
-        """Remove clients that left over a minute ago: their buckets are full again."""
-        if len(self._clients) < self._sweep_at:
-            return
-        self._clients = {
-            key: client
-            for key, client in self._clients.items()
-            if client.open_now or now - client.last_seen < MINUTE_S
-        }
-        self._sweep_at = len(self._clients) + SWEEP_EVERY
+    def _new_client(self, now: float) -> _Client:
+        rate = self._per_minute / MINUTE_S
+        return _Client(TokenBucket(self._per_minute, rate, now) if self._per_minute else None)

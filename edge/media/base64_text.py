@@ -4,8 +4,6 @@ The variants are data URLs (`data:image/png;base64,…`), line breaks, the alpha
 padding. Long text is decoded in pieces: a single call would stop all other threads.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import suppress

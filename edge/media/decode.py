@@ -1,22 +1,18 @@
 """Frames of clients and the audio, images and videos in them: decoded and checked against limits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 
 from antiphon.edge.access.limits import InputBudget
 from antiphon.edge.json_text import ClientFrame, Utf8Text, load_json
 from antiphon.edge.media.base64_text import decode_base64
-from antiphon.edge.media.file_types import HEAD_BYTES, image_size, is_video
-from antiphon.edge.media.sample_hints import is_base64, is_float32, name_samples
+from antiphon.edge.media.file_types import HEAD_BYTES, image_size, is_cut_off, is_video
+from antiphon.edge.media.sample_hints import USE_UNIT_SCALE, check_peak, is_base64, is_float32
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     PcmFormat,
-    Samples,
     float_bytes,
     samples_from_bytes,
 )
@@ -26,16 +22,9 @@ from antiphon.shared_schemas.file_kinds import TEXT_BYTES, file_kind
 from antiphon.shared_schemas.long_bytes import pieces
 from antiphon.shared_schemas.wire import Media, MediaBytes, Payload, split_frame
 
-MAX_PEAK = 8.0
-"""Largest float32 sample; full scale is 1. 16-bit numbers and other data have far larger ones."""
-
 _MIN_TEXT_BYTES = 64
 """Sound of this length has other bytes than those of text: zeros, or the sign of a negative sample."""
 
-_HINT_SAMPLES = 8192
-"""The beginning of wrong audio tells what it is."""
-
-_USE_UNIT_SCALE = ": use values between -1 and 1"
 _SAMPLE_NAMES = {PcmFormat.F32: "float32", PcmFormat.S16: "16-bit"}
 
 
@@ -87,7 +76,7 @@ def _refuse_text(audio: MediaBytes, field: str) -> None:
     if is_base64(data):
         text += "; this is base64 of base64: encode the sound once"
     elif audio.pcm is PcmFormat.F32:
-        text += _USE_UNIT_SCALE
+        text += USE_UNIT_SCALE
     raise InvalidInput(text, field=field)
 
 
@@ -96,19 +85,6 @@ def as_float32(audio: MediaBytes) -> bytes:
     if audio.pcm is PcmFormat.F32:
         return audio.data
     return float_bytes(samples_from_bytes(audio.data, audio.pcm))
-
-
-def check_peak(samples: Samples, field: str) -> None:
-    """Raises InvalidInput for samples that are not sound: NaN, infinite, or beyond MAX_PEAK."""
-    if samples.min() >= -MAX_PEAK and samples.max() <= MAX_PEAK:  # false for NaN
-        return
-    hint = name_samples(samples[:_HINT_SAMPLES].tobytes())
-    if not np.isfinite(samples).all():
-        text = f"{field}: holds NaN or infinite samples{hint}"
-        raise InvalidInput(text, field=field)
-    peak = max(float(samples.max()), -float(samples.min()))
-    text = f"{field}: a sample of {peak:g} is not float32 audio{hint or _USE_UNIT_SCALE}"
-    raise InvalidInput(text, field=field)
 
 
 def read_image(media: Media, field: str, *, max_bytes: int, max_pixels: int) -> bytes:
@@ -121,6 +97,12 @@ def read_image(media: Media, field: str, *, max_bytes: int, max_pixels: int) -> 
             f"{field}: {width}x{height} pixels, the limit is {max_pixels}", field=field
         )
     return data
+
+
+def check_complete(data: bytes, field: str) -> None:
+    """Raises InvalidInput for an image of `read_image` without its end."""
+    if is_cut_off(data):
+        raise InvalidInput(f"{field}: the end of the image is missing", field=field)
 
 
 def read_video(media: Media, field: str, max_bytes: int) -> bytes:
@@ -196,10 +178,20 @@ class InputReader:
             settings.input_bytes_per_s,
             settings.max_message_bytes,
         )
-        self.charge_message = self._budget.charge_message
-        self.read_frame = partial(
-            decode_frame, max_bytes=settings.max_message_bytes, charge=self._budget.charge_bytes
-        )
+
+    def charge_message(self) -> None:
+        """Charge a message without sound. Raises InvalidInput if there are too many."""
+        self._budget.charge_message()
+
+    def charge_sound(self, seconds: float, field: str) -> None:
+        """Charge sound that is decoded elsewhere. Raises InvalidInput if it is ahead of real time."""
+        self._budget.charge_chunk(seconds, 0)
+        self._budget.charge_audio(seconds, field)
+
+    def read_frame(self, frame: ClientFrame) -> tuple[object, Payload | None]:
+        """The message in a frame, and its payload. Raises InvalidInput."""
+        most, charge = self._settings.max_message_bytes, self._budget.charge_bytes
+        return decode_frame(frame, max_bytes=most, charge=charge)
 
     def read_chunk(
         self,

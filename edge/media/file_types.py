@@ -4,8 +4,6 @@ Pillow is not used: it reads and unpacks everything before the pixels, which tak
 a crafted frame of 2 MiB.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterator
@@ -24,8 +22,10 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_HEADER = struct.Struct(">I4sII")
 """Length and name of the first chunk, width, height."""
 _IHDR_BYTES = 13
+_PNG_END = b"IEND\xaeB`\x82"
 
 _JPEG = b"\xff\xd8\xff"
+_JPEG_END = b"\xff\xd9"
 _MAX_SEGMENTS = 1024
 """Segments before the pixels. A colour profile, or a phone's depth map, takes some hundred."""
 _MAX_FILL = 256
@@ -86,6 +86,16 @@ def image_size(data: bytes) -> ImageSize | None:
     if not all(size):
         raise ValueError("the image has no pixels")
     return size
+
+
+def is_cut_off(data: bytes) -> bool:
+    """Whether the end of an image is missing whose header is complete."""
+    if data.startswith(_JPEG):
+        scan = next((at for marker, at in _segments(data) if marker == _SCAN_MARKER), len(data))
+        return data.find(_JPEG_END, scan) < 0
+    if data.startswith(_PNG):
+        return data.rfind(_PNG_END) < 0
+    return 8 + _little_endian(data[4:8]) > len(data)
 
 
 def _png_size(data: bytes) -> ImageSize:

@@ -1,7 +1,5 @@
 """Presets of the pages, from `presets/<page>/*.yaml`. Every call blocks: call it in a thread."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -45,8 +43,8 @@ class Preset(BaseModel):
     """`system_prompt` and `ref_audio` for duplex pages, `system_content` for the other two. All pages of
     spoken sessions use `greeting`.
 
-    `lang`: the language of its user. `needs`: what else the engine must do: `sight`, or understand a
-    language.
+    `check_in_s`: as in `DuplexConfig`. `lang`: the language of its user. `needs`: what else the engine must
+    do: `sight`, or understand a language.
     """
 
     id: str
@@ -57,6 +55,7 @@ class Preset(BaseModel):
     needs: list[Literal["sight", "en", "zh"]] | None = None
     system_prompt: str | None = None
     greeting: str | None = None
+    check_in_s: float | None = None
     system_content: list[PresetItem] | None = None
     ref_audio: VoiceRef | None = None
 
@@ -108,6 +107,7 @@ class _File(BaseModel):
     needs: list[Literal["sight", "en", "zh"]] | None = None
     system_prompt: str | None = None
     greeting: Greeting | None = None
+    check_in_s: float | None = Field(default=None, ge=0, le=600)
     system_content: list[_Text | _Voice] | None = None
     ref_audio_path: str | None = None
 

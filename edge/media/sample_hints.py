@@ -1,19 +1,20 @@
 """What was sent instead of PCM at 16 kHz: the message of an error says it, and what to send."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pybase64
 from numpy.typing import NDArray
 
-from antiphon.shared_schemas.audio import PcmFormat
+from antiphon.shared_schemas.audio import PcmFormat, Samples
+from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.file_kinds import file_kind
 
 _LOOK_AT_BYTES = 32_768
 """The beginning of the sound, which has enough samples to tell."""
-_LOUDEST = 8.0
+MAX_PEAK = 8.0
+"""Largest float32 sample; full scale is 1. 16-bit numbers and other data have far larger ones."""
+USE_UNIT_SCALE = ": use values between -1 and 1"
 _LOUDEST_16_BITS = 32768.0
 _AUDIBLE = 1e-6
 _SPREAD = 64
@@ -24,6 +25,19 @@ _TOP_BYTES = bytes([0, 0x80, *range(0x33, 0x40), *range(0xB3, 0xC0)])
 """The highest bytes of floats within -1 and 1, and of zero."""
 _SMOOTH = 1.0
 """Speech changes from sample to sample by less than its level; noise, or other data, by 1.2 times of it."""
+
+
+def check_peak(samples: Samples, field: str) -> None:
+    """Raises InvalidInput for samples that are not sound: NaN, infinite, or beyond MAX_PEAK."""
+    if samples.min() >= -MAX_PEAK and samples.max() <= MAX_PEAK:  # false for NaN
+        return
+    hint = name_samples(samples[: _LOOK_AT_BYTES // PcmFormat.F32.width].tobytes())
+    if not np.isfinite(samples).all():
+        text = f"{field}: holds NaN or infinite samples{hint}"
+        raise InvalidInput(text, field=field)
+    peak = max(float(samples.max()), -float(samples.min()))
+    text = f"{field}: a sample of {peak:g} is not float32 audio{hint or USE_UNIT_SCALE}"
+    raise InvalidInput(text, field=field)
 
 
 def name_samples(data: bytes) -> str:
@@ -69,7 +83,7 @@ def is_base64(data: bytes) -> bool:
         decoded = pybase64.b64decode(text[: len(text) // 16 * 16], validate=True)
     except ValueError:
         return False
-    return file_kind(decoded) is not None or _peak(np.frombuffer(decoded, "<f4")) <= _LOUDEST
+    return file_kind(decoded) is not None or _peak(np.frombuffer(decoded, "<f4")) <= MAX_PEAK
 
 
 def _peak(samples: NDArray[Any]) -> float:
@@ -80,7 +94,7 @@ def _peak(samples: NDArray[Any]) -> float:
 
 
 def _is_sound(samples: NDArray[Any]) -> bool:
-    return _AUDIBLE < _peak(samples) <= _LOUDEST
+    return _AUDIBLE < _peak(samples) <= MAX_PEAK
 
 
 def _is_smooth(samples: NDArray[Any]) -> bool:

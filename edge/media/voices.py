@@ -4,8 +4,6 @@ Engines take them as float32 mono PCM at 16 kHz. Except for the coroutines, all 
 the disk or decode audio: call them in a thread.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -17,7 +15,8 @@ import pybase64
 import soxr
 import structlog
 
-from antiphon.edge.media.decode import as_float32, check_peak, read_audio, read_media
+from antiphon.edge.media.decode import as_float32, read_audio, read_media
+from antiphon.edge.media.sample_hints import check_peak
 from antiphon.edge.settings import MIB, SHIPPED_ASSETS, EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, float_bytes
 from antiphon.shared_schemas.errors import InvalidInput

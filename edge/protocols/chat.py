@@ -1,26 +1,20 @@
 """`/ws/chat` and `POST /api/chat`: decoding of a request, its state machine, and what it answers."""
 
-from __future__ import annotations
-
 import asyncio
-import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import pybase64
+from msgspec.structs import replace
 
-from antiphon.edge.errors import Close, Fault, error_message, worker_error
+from antiphon.edge.errors import Close, Fault, worker_error
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.decode import InputReader, decode_frame, read_audio, read_image, read_video
 from antiphon.edge.media.voices import UploadedVoices, decode_voice, load_named_voice
 from antiphon.edge.protocols.machine import (
     Action,
-    Deadline,
+    Actions,
     Finish,
-    Forward,
     Phase,
     QueuePlace,
     Send,
@@ -41,6 +35,7 @@ from antiphon.shared_schemas.content import (
     flatten,
 )
 from antiphon.shared_schemas.entries import (
+    BreakIn,
     ChatDoneOut,
     ChatIn,
     DeltaOut,
@@ -58,22 +53,18 @@ from antiphon.shared_schemas.messages.chat import (
     ChatDone,
     ChatGeneration,
     ChatImage,
-    ChatProblem,
     ChatRequest,
-    ChatResponse,
     ChatTts,
     ContentItem,
-    HttpBody,
     ImageItem,
     PrefillDone,
     PrefillProgress,
     TextItem,
-    TokenStats,
     UnstreamedChatDone,
     parse_chat_request,
 )
 from antiphon.shared_schemas.registry import SessionCommand
-from antiphon.shared_schemas.states import EndReason, WaitReason, wait_reason_text
+from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.wire import Payload, QueueDone, ServerMessage
 
 _BYTES_PER_MS = 4 * INPUT_RATE // 1000
@@ -219,93 +210,65 @@ class ChatMachine(SessionMachine[StopIn]):
     """
 
     LEGAL: ClassVar = LEGAL
-    LEADS_TO: ClassVar = {StopIn: Phase.STOPPING}
+    LEADS_TO: ClassVar = {StopIn: Phase.STOPPING, BreakIn: Phase.STOPPING}
     WIRE_NAMES: ClassVar = {StopIn: "stop"}
     PHASE_TEXT: ClassVar = PHASE_TEXT
     SUBJECT: ClassVar = "request"
 
     def __init__(self, request: ChatIn | None, recording: str, *, resumable: bool = False) -> None:
         super().__init__()
-        self._held = [request] if request else []
         self._streaming = request is None or request.options.streaming
         self._recording = recording
         self._resumable = resumable
         self._queue_sent = False
-        self._prefill_sent = False
-        self._progress = 0.0
 
-    def snapshot(self) -> dict[str, Any]:
-        return {
-            **super().snapshot(),
-            "streaming": self._streaming,
-            "told_of_queue": self._queue_sent,
-            "told_of_prefill": self._prefill_sent,
-            "progress": self._progress,
-        }
-
-    def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
-        super().restore(snapshot, held)
-        self._streaming = snapshot["streaming"]
-        self._queue_sent = snapshot["told_of_queue"]
-        self._prefill_sent = snapshot["told_of_prefill"]
-        self._progress = snapshot["progress"]
+    def apply_input(self, entry: InEntry) -> None:
+        super().apply_input(entry)
+        if isinstance(entry, ChatIn):
+            self._streaming = entry.options.streaming
 
     def _handle(self, command: StopIn) -> list[Action]:
         if self.phase is Phase.QUEUED:
             empty = ChatDoneOut(
-                text="", generated_tokens=0, input_tokens=0, duration_ms=0.0, stopped=True
+                text="",
+                generated_tokens=0,
+                input_tokens=0,
+                duration_ms=0.0,
+                streaming=self._streaming,
+                stopped=True,
             )
             return self._done(empty)
-        return self._enter(Phase.STOPPING, command)
+        return self._forward(command)
 
     def placed(self, place: QueuePlace) -> Sequence[Action]:
         self._queue_sent = True
         return super().placed(place)
 
-    def granted(self) -> list[Action]:
-        held, self._held = self._held, []
+    def granted(self) -> Actions:
         self.phase = Phase.ACTIVE
-        return [*self._grant_messages(), *(Forward(entry) for entry in held)]
+        return self._grant_messages()
 
     def _grant_messages(self) -> list[Action]:
         return [Send(QueueDone())] if self._queue_sent or self._resumable else []
 
     def commanded(self, command: SessionCommand) -> list[Action]:
         interrupts = command is SessionCommand.INTERRUPT and self.phase is Phase.ACTIVE
-        return self._enter(Phase.STOPPING, StopIn()) if interrupts else []
+        return self._forward(BreakIn()) if interrupts else []
 
     def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:  # noqa: ARG002 - unused here
         match entry:
             case DeltaOut():
                 return self._delta(entry)
             case ProgressOut(done=done):
-                return self._progressed(done)
+                return [Send(PrefillProgress(done=done))]
             case PrefillDoneOut(input_tokens=input_tokens):
-                return self._prefilled(input_tokens)
+                return [Send(PrefillDone(input_tokens=input_tokens))]
             case ChatDoneOut():
                 return self._done(entry)
             case ErrorOut():
                 return self._failed(entry)
             case _:
                 raise TypeError(f"{entry.tag} does not belong in a chat")
-
-    def client_gone(self) -> EndReason:
-        self._held = []
-        return super().client_gone()
-
-    def _progressed(self, done: float) -> list[Action]:
-        """Never goes back: a worker that takes over the request starts to read it again."""
-        if self._prefill_sent or done <= self._progress:
-            return []
-        self._progress = done
-        return [Send(PrefillProgress(done=done))]
-
-    def _prefilled(self, input_tokens: int) -> list[Action]:
-        """Sent once: a worker that takes over the request reads it again, which is not shown."""
-        if self._prefill_sent:
-            return []
-        self._prefill_sent = True
-        return [Send(PrefillDone(input_tokens=input_tokens))]
 
     def _delta(self, entry: DeltaOut) -> list[Action]:
         if not (entry.text_delta or entry.audio):
@@ -319,7 +282,7 @@ class ChatMachine(SessionMachine[StopIn]):
 
     def _answer(self, entry: ChatDoneOut) -> ServerMessage:
         unstreamed = partial(UnstreamedChatDone, audio_data=entry.audio or None)
-        kind: Callable[..., ChatDone] = ChatDone if self._streaming else unstreamed
+        kind: Callable[..., ChatDone] = ChatDone if entry.streaming else unstreamed
         return kind(
             text=entry.text,
             generated_tokens=entry.generated_tokens,
@@ -331,103 +294,14 @@ class ChatMachine(SessionMachine[StopIn]):
 
     def _failed(self, entry: ErrorOut) -> list[Action]:
         self.phase = Phase.OVER
-        fault = Fault(worker_error(entry))
+        fault, reason = explain_failure(entry)
         messages = [Send(message) for message in self._error_messages(fault)]
-        if entry.code == ErrorCode.CONTEXT_FULL:
-            return [*messages, Finish(Close.POLICY, EndReason.CONTEXT_FULL)]
-        invalid = entry.code == ErrorCode.INVALID_FIELD
-        return [*messages, Finish(Close.POLICY if invalid else Close.INTERNAL, EndReason.ERROR)]
+        return [*messages, Finish(fault.close or Close.INTERNAL, reason)]
 
 
-class ChatHttpMachine(ChatMachine):
-    """Sends one message, the body of the HTTP response, which includes the time in the queue.
-
-    A request is refused if no worker could take it for `grace_s`, and none was loading: its client
-    sees no place in the queue. `clock` is the time of the event loop.
-    """
-
-    def __init__(
-        self,
-        request: ChatIn | None,
-        recording: str,
-        clock: Callable[[], float] = time.monotonic,
-        grace_s: float = math.inf,
-    ) -> None:
-        super().__init__(request, recording)
-        self._clock = clock
-        self._grace_s = grace_s
-        self._joined_at = clock()
-        self._waited_s = 0.0
-        self._estimate_s: float | None = 0.0
-        self._without_worker: WaitReason | None = None
-        self._without_worker_since = 0.0
-
-    def placed(self, place: QueuePlace) -> list[Action]:
-        if place.first:
-            self._estimate_s = place.eta_s
-        reason = None if place.reason is WaitReason.WORKER_LOADING else place.reason
-        if reason and not self._without_worker:
-            self._without_worker_since = self._clock()
-        self._without_worker = reason
-        return []
-
-    def deadlines(self) -> Iterator[Deadline]:
-        """The next time at which the request could have waited too long for a worker."""
-        while self.waiting:
-            since = self._without_worker_since if self._without_worker else self._clock()
-            yield Deadline(since + self._grace_s, self.refuse_without_worker)
-
-    def refuse_without_worker(self) -> list[Action]:
-        """End the request if no worker could take it for `grace_s`."""
-        waited_s = self._clock() - self._without_worker_since
-        if not (self.waiting and self._without_worker) or waited_s < self._grace_s:
-            return []
-        text = f"{wait_reason_text(self._without_worker)}; try again later"
-        fault = Fault(error_message(ErrorCode.NO_WORKER, text, retryable=True))
-        messages = [Send(message) for message in encode_http_error(fault)]
-        self.phase = Phase.OVER
-        return [*messages, Finish(Close.TRY_LATER, EndReason.ERROR)]
-
-    def granted(self) -> list[Action]:
-        self._waited_s = self._clock() - self._joined_at
-        return super().granted()
-
-    def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:
-        """Sends the whole answer only: nothing is streamed."""
-        if isinstance(entry, DeltaOut | ProgressOut | PrefillDoneOut):
-            return []
-        return super().deliver(entry, now_ms)
-
-    def _answer(self, entry: ChatDoneOut) -> ServerMessage:
-        read, made = entry.input_tokens, entry.generated_tokens
-        body = ChatResponse(
-            text=entry.text,
-            audio_data=pybase64.b64encode_as_string(entry.audio) if entry.audio else None,
-            tokens_generated=made,
-            duration_ms=entry.duration_ms,
-            token_stats=TokenStats(
-                input_tokens=read, generated_tokens=made, total_tokens=read + made
-            ),
-            recording_session_id=self._recording,
-            tool_calls=entry.tool_calls or None,
-            queue_wait_ms=round(self._waited_s * 1000),
-            estimated_queue_wait_s=self._estimate_s,
-        )
-        return HttpBody(body=body)
-
-    def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
-        return encode_http_error(fault)
-
-
-def encode_http_error(fault: Fault) -> Sequence[HttpBody]:
-    """The body of an HTTP error."""
-    error = fault.message
-    body = ChatProblem(
-        error=error.error,
-        message=error.message,
-        detail=error.message,
-        code=error.code,
-        field=error.field,
-        retryable=error.retryable,
-    )
-    return [HttpBody(body=body)]
+def explain_failure(entry: ErrorOut) -> tuple[Fault, EndReason]:
+    """What a worker's error means for the client of a chat, and why its session ends."""
+    full = entry.code == ErrorCode.CONTEXT_FULL
+    refused = full or entry.code == ErrorCode.INVALID_FIELD
+    fault = Fault(worker_error(entry), Close.POLICY if refused else Close.INTERNAL)
+    return fault, EndReason.CONTEXT_FULL if full else EndReason.ERROR

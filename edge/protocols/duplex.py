@@ -1,12 +1,10 @@
 """`/ws/duplex`: decoding of its messages, the table of legal commands, and the messages it sends."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import orjson
+from msgspec.structs import replace
 
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.decode import InputReader
@@ -14,19 +12,16 @@ from antiphon.edge.media.voices import UploadedVoices, decode_voice, load_named_
 from antiphon.edge.protocols.machine import (
     Action,
     Actions,
-    ContextForecast,
     ConversationMachine,
-    Forward,
     Phase,
     Send,
 )
 from antiphon.edge.settings import EdgeSettings
-from antiphon.shared_schemas.config import with_consent
+from antiphon.shared_schemas.config import USUAL_CHUNK_MS, with_consent
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     DiagnosticIn,
     ErrorOut,
-    InEntry,
     OutEntry,
     PausedOut,
     PauseIn,
@@ -39,8 +34,6 @@ from antiphon.shared_schemas.entries import (
     StopIn,
     StoppedOut,
     TimeoutOut,
-    user_transcript,
-    word_times,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.messages.duplex import (
@@ -61,6 +54,7 @@ from antiphon.shared_schemas.messages.duplex import (
 )
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.tools import MAX_JSON_DEPTH, is_usable_object
+from antiphon.shared_schemas.unit_result import user_transcript, word_times
 from antiphon.shared_schemas.wire import Media, Notice, Resumed
 
 _MAX_DIAGNOSTIC_BYTES = 64 * 1024
@@ -225,7 +219,7 @@ class DuplexMachine(ConversationMachine[DuplexCommand]):
     ) -> None:
         super().__init__(sid, recording)
         self._extras = ResultExtras(timing, transcript, word_times)
-        self._forecast = ContextForecast(wanted=notices)
+        self._notices = notices
         self._frames: tuple[bytes, ...] = ()
 
     def _handle(self, command: DuplexCommand) -> list[Action]:
@@ -234,35 +228,32 @@ class DuplexMachine(ConversationMachine[DuplexCommand]):
                 if self._frames:
                     frames = (*self._frames, *command.frames)[-MAX_FRAMES:]
                     command, self._frames = replace(command, frames=frames), ()
-                return [Forward(command)]
+                return self._forward(command)
             case CameraFrame(data=data):
                 self._frames = (*self._frames, data)[-MAX_FRAMES:]
                 return []
-            case PrepareIn():
-                return self._prepare(command)
             case PauseIn():
                 self._frames = ()
-                return self._enter(Phase.PAUSED, command)
-            case ResumeIn():
-                return self._enter(Phase.ACTIVE, command)
-            case PlaybackIn():
-                return [Forward(command)]
+                return self._forward(command)
             case StopIn():
                 return self._stop(command)
-            case DiagnosticIn():
-                return self._forward_or_hold(command)
+            case PrepareIn() | ResumeIn() | PlaybackIn() | DiagnosticIn():
+                return self._forward(command)
 
     def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:
         match entry:
             case ResultOut():
                 result = result_message(entry, now_ms, self._extras)
-                if self._forecast.off or (left_s := self._forecast.seconds_left(entry)) is None:
+                left_s = entry.context_left_s
+                if left_s is None or not self._notices:
                     return [Send(result)]
                 return [Send(result), Send(Notice(limit="context", seconds_left=left_s))]
-            case PreparedOut(prompt_length=length):
+            case PreparedOut(prompt_length=length, chunk_ms=chunk_ms):
+                # Clients of the demo, which may refuse unknown fields, send seconds anyway.
+                unusual = None if chunk_ms == USUAL_CHUNK_MS else chunk_ms
                 recording = self._recording
                 return self._prepared(
-                    Prepared(prompt_length=length, recording_session_id=recording)
+                    Prepared(prompt_length=length, recording_session_id=recording, chunk_ms=unusual)
                 )
             case PausedOut(timeout_s=timeout_s):
                 return [Send(Paused(timeout=timeout_s))]
@@ -282,41 +273,28 @@ class DuplexMachine(ConversationMachine[DuplexCommand]):
             return self._timed_out(Timeout(reason="the pause lasted too long"))
         return super().ended(reason)
 
-    def snapshot(self) -> dict[str, Any]:
-        return {**super().snapshot(), "forecast": self._forecast.snapshot()}
 
-    def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
-        super().restore(snapshot, held)
-        self._forecast.restore(snapshot["forecast"])
+_SAME = tuple(
+    name
+    for name in Result.__struct_fields__
+    if name in ResultOut.__struct_fields__ and name not in ("simulated", "interrupted")
+)
+"""Fields of a result that are sent as the worker reports them."""
 
 
 def result_message(entry: ResultOut, now_ms: float, extras: ResultExtras) -> Result:
     """The result of a unit; `now_ms` is the time of the Redis clock."""
-    interim = entry.interim_user_text
+    interim = entry.interim_user_text is not None
     return Result(
-        is_listen=entry.is_listen,
-        text=entry.text,
+        **{name: getattr(entry, name) for name in _SAME},
         audio_data=entry.audio,
-        end_of_turn=entry.end_of_turn,
-        current_time=entry.current_time,
-        cost_llm_ms=entry.cost_llm_ms,
-        cost_tts_prep_ms=entry.cost_tts_prep_ms,
-        cost_tts_ms=entry.cost_tts_ms,
-        cost_token2wav_ms=entry.cost_token2wav_ms,
-        cost_all_ms=entry.cost_all_ms,
-        n_tokens=entry.n_tokens,
-        n_tts_tokens=entry.n_tts_tokens,
         server_send_ts=round(now_ms / 1000, 3),
-        wall_clock_ms=entry.wall_clock_ms,
-        kv_cache_length=entry.kv_cache_length,
-        vision_slices=entry.vision_slices,
-        vision_tokens=entry.vision_tokens,
         simulated=entry.simulated or None,
         timing=hop_times(entry, now_ms) if extras.timing else None,
-        user_text=user_transcript(entry) if extras.transcript or interim is not None else None,
-        interim_user_text=interim,
+        user_text=user_transcript(entry) if extras.transcript or interim else None,
         words=word_times(entry) if extras.word_times else None,
         goodbye=entry.memo.get("goodbye"),
+        interrupted=entry.interrupted or None,
     )
 
 

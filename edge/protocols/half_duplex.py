@@ -1,9 +1,6 @@
 """`/ws/half_duplex`: decoding of its messages, the table of legal commands, and what it sends."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.decode import InputReader
@@ -17,7 +14,7 @@ from antiphon.edge.protocols.machine import (
     Send,
 )
 from antiphon.edge.settings import EdgeSettings
-from antiphon.shared_schemas.config import HalfDuplexConfig, with_consent
+from antiphon.shared_schemas.config import with_consent
 from antiphon.shared_schemas.content import (
     AudioPart,
     ConversationMessage,
@@ -34,6 +31,7 @@ from antiphon.shared_schemas.entries import (
     GeneratingOut,
     HalfDuplexPrepareIn,
     InEntry,
+    InterruptedOut,
     OutEntry,
     PreparedOut,
     StopIn,
@@ -41,7 +39,6 @@ from antiphon.shared_schemas.entries import (
     TimeoutOut,
     TurnDoneOut,
     VadOut,
-    user_transcript,
 )
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT, Stop
 from antiphon.shared_schemas.messages.half_duplex import (
@@ -50,6 +47,7 @@ from antiphon.shared_schemas.messages.half_duplex import (
     HalfDuplexPrepare,
     HalfDuplexPrepared,
     HalfDuplexTimeout,
+    Interrupted,
     SystemItem,
     SystemText,
     TurnChunk,
@@ -59,6 +57,7 @@ from antiphon.shared_schemas.messages.half_duplex import (
 )
 from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.unit_result import user_transcript
 from antiphon.shared_schemas.wire import Media
 
 HalfDuplexCommand = HalfDuplexPrepareIn | ChunkIn | StopIn
@@ -151,31 +150,16 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
 
     def _handle(self, command: HalfDuplexCommand) -> list[Action]:
         match command:
-            case ChunkIn():
-                return [Forward(command)]
-            case HalfDuplexPrepareIn(config=config):
-                self._configure(config)
-                return self._prepare(command)
+            case ChunkIn() | HalfDuplexPrepareIn():
+                return self._forward(command)
             case StopIn():
                 return self._stop(command)
-
-    def snapshot(self) -> dict[str, Any]:
-        shown = {"timeout_s": self._timeout_s, "transcript": self._transcript}
-        return {**super().snapshot(), **shown}
-
-    def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
-        super().restore(snapshot, held)
-        self._timeout_s = snapshot["timeout_s"]
-        self._transcript |= snapshot.get("transcript", False)
 
     def apply_input(self, entry: InEntry) -> None:
         super().apply_input(entry)
         if isinstance(entry, HalfDuplexPrepareIn):
-            self._configure(entry.config)
-
-    def _configure(self, config: HalfDuplexConfig) -> None:
-        self._timeout_s = config.session.timeout_s
-        self._transcript |= config.interim_transcripts
+            self._timeout_s = entry.config.session.timeout_s
+            self._transcript |= entry.config.interim_transcripts
 
     def commanded(self, command: SessionCommand) -> list[Action]:
         interrupts = command is SessionCommand.INTERRUPT and self.phase is Phase.ACTIVE
@@ -191,7 +175,11 @@ class HalfDuplexMachine(ConversationMachine[HalfDuplexCommand]):
                 return [Send(Generating(speech_duration_ms=duration))]
             case TurnDoneOut(turn_index=index, text=text):
                 user_text = user_transcript(entry) if self._transcript else None
-                return [Send(TurnDone(turn_index=index, text=text, user_text=user_text))]
+                goodbye = entry.memo.get("goodbye")
+                done = TurnDone(turn_index=index, text=text, user_text=user_text, goodbye=goodbye)
+                return [Send(done)]
+            case InterruptedOut(turn_index=index, played_ms=played_ms, text=text):
+                return [Send(Interrupted(turn_index=index, played_ms=played_ms, text=text))]
             case PreparedOut(prompt_length=length):
                 return self._prepared(self._prepared_message(length))
             case StoppedOut():

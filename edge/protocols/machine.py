@@ -1,7 +1,5 @@
 """The state machine that all protocols share: actions, phases, the queue, and the end of a session."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,30 +9,20 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from antiphon.edge.errors import Close, Fault, explain_end, worker_error
 from antiphon.edge.json_text import ClientFrame
 from antiphon.shared_schemas.entries import (
+    ChunkIn,
     ErrorOut,
     HalfDuplexPrepareIn,
     InEntry,
     OutEntry,
     PauseIn,
     PrepareIn,
-    ResultOut,
     ResumeIn,
     StopIn,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.messages.realtime import CONTEXT_TOKENS
 from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason, WaitReason
 from antiphon.shared_schemas.wire import Queued, QueueDone, QueueUpdate, ServerMessage, Stopped
-
-MAX_HELD = 16
-"""Inputs held for a session that still waits for its worker."""
-
-NOTICE_S = 30.0
-"""How long before a limit a client is notified."""
-
-_MIN_SAMPLES, _MAX_SAMPLES = 6, 11
-"""Units from which the growth of a context is estimated: at least 5 seconds, at most 10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +118,8 @@ class SessionMachine(ABC, Generic[Command]):
     Phases follow the client's commands, not the worker's answers: the streams keep the order, so
     audio right after a `resume` reaches the worker after it.
 
-    The messages of `deliver` depend on its entry and on `snapshot` only: a resuming edge restores a
-    snapshot and delivers the entries after it again. The time is sent but decides nothing.
+    The messages of `deliver` depend on its entry and on what the client prepared: an edge that resumes the
+    session restores its inputs and delivers the entries again. The time is sent but decides nothing.
     """
 
     LEGAL: ClassVar[Mapping[Phase, frozenset[type[Any]]]]
@@ -141,26 +129,18 @@ class SessionMachine(ABC, Generic[Command]):
     WIRE_NAMES: ClassVar[Mapping[type[Any], str]]
     """The `type` of each command's message."""
     PHASE_TEXT: ClassVar[Mapping[Phase, str]]
-    """Phases in error messages and in stored snapshots, which other versions of an edge read."""
-    PHASE_KEY: ClassVar[str] = "phase"
-    """The name of the phase in snapshots."""
+    """Phases in error messages."""
     SUBJECT: ClassVar[str] = "session"
 
     def __init__(self) -> None:
         self.phase = Phase.QUEUED
         self.recovering = False
-        """The client has been notified that its worker was lost."""
-        self._held: list[InEntry] = []
+        """The client may have been notified that its worker was lost."""
 
     @property
     def waiting(self) -> bool:
         """No worker has been granted yet."""
         return self.phase in WAITING
-
-    @property
-    def held(self) -> Sequence[InEntry]:
-        """Inputs that are forwarded when a worker is granted."""
-        return self._held
 
     @property
     def phase_text(self) -> str:
@@ -176,21 +156,26 @@ class SessionMachine(ABC, Generic[Command]):
     def wire_names(self) -> Mapping[type[Any], str]:
         return self.WIRE_NAMES
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as JSON, without `held` and without media."""
-        recovering = {"recovering": True} if self.recovering else {}
-        return {self.PHASE_KEY: self.PHASE_TEXT[self.phase], **recovering}
+    def restore(
+        self, prepared: InEntry | None, recent: Iterable[InEntry], *, granted: bool
+    ) -> Actions:
+        """Enter the state that the client's inputs led to. Returns the report of the grant, if any.
 
-    def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
-        """Return to the state of a snapshot, perhaps in another process."""
-        text = snapshot[self.PHASE_KEY]
-        self.phase = next(phase for phase, each in self.PHASE_TEXT.items() if each == text)
-        self.recovering = snapshot.get("recovering", False)
-        self._held = list(held)
+        `prepared`: the `prepare` that a worker accepted, if it is older than `recent`.
+        """
+        actions = self.granted() if granted else []
+        if prepared is not None:
+            self.apply_input(prepared)
+            self.phase = Phase.ACTIVE
+        for entry in recent:
+            self.apply_input(entry)
+        return actions
 
     def apply_input(self, entry: InEntry) -> None:
-        """Enter the phase that this input, found in the stream, led to."""
-        self.phase = self.LEADS_TO.get(type(entry), self.phase)
+        """Enter the phase that this input leads to."""
+        phase = self.LEADS_TO.get(type(entry), self.phase)
+        waits = self.waiting and phase is Phase.PREPARING
+        self.phase = Phase.QUEUED_PREPARED if waits else phase
 
     def receive(self, command: Command) -> Actions:
         """Handle a command. Raises InvalidInput, with the legal commands, if it is not legal now."""
@@ -233,17 +218,20 @@ class SessionMachine(ABC, Generic[Command]):
         return self.placed(QueuePlace(ticket_id, 0, 0, 0.0))
 
     def granted(self) -> Actions:
-        """A worker holds the session: forward the held inputs."""
-        held, self._held = self._held, []
+        """A worker holds the session."""
         prepared = self.phase is Phase.QUEUED_PREPARED
         self.phase = Phase.PREPARING if prepared else Phase.ASSIGNED
-        return [*self._grant_messages(), *(Forward(entry) for entry in held)]
+        return self._grant_messages()
 
     def _grant_messages(self) -> list[Action]:
         return [Send(QueueDone())]
 
     def commanded(self, command: SessionCommand) -> Actions:  # noqa: ARG002 - most ignore them
         """Handle a command that came by HTTP instead of the session's connection."""
+        return []
+
+    def draining(self, left_s: float) -> Actions:  # noqa: ARG002 - most protocols have no word for it
+        """The edge closes the connection in `left_s` seconds, unless the session ends before."""
         return []
 
     def ended(self, reason: EndReason | None) -> Actions:
@@ -278,31 +266,14 @@ class SessionMachine(ABC, Generic[Command]):
         code = ErrorCode.PAUSED if self.phase is Phase.PAUSED else ErrorCode.NOT_READY
         return InvalidInput(text, field="type", code=code)
 
-    def _forward_or_hold(self, entry: InEntry) -> list[Action]:
-        """Raises InvalidInput when too many inputs are held."""
-        if not self.waiting:
-            return [Forward(entry)]
-        if len(self._held) >= MAX_HELD:
-            text = f"at most {MAX_HELD} messages are kept while the session waits"
-            raise InvalidInput(text, field="type", code=ErrorCode.INPUT_BACKPRESSURE)
-        self._held.append(entry)
-        return []
-
-    def _prepare(self, command: InEntry) -> list[Action]:
-        actions = self._forward_or_hold(command)
-        self.phase = Phase.QUEUED_PREPARED if self.waiting else Phase.PREPARING
-        return actions
+    def _forward(self, entry: InEntry) -> list[Action]:
+        self.apply_input(entry)
+        return [Forward(entry)]
 
     def _prepared(self, message: ServerMessage) -> list[Action]:
-        """Sent once: a worker that takes over the session prepares it again, which is not shown."""
-        if self.phase is not Phase.PREPARING:
-            return []
-        self.phase = Phase.ACTIVE
+        if self.phase in (Phase.ASSIGNED, Phase.PREPARING):
+            self.phase = Phase.ACTIVE
         return [Send(message)]
-
-    def _enter(self, phase: Phase, entry: InEntry) -> list[Action]:
-        self.phase = phase
-        return [Forward(entry)]
 
     def _finish(self, message: ServerMessage, close: Close, reason: EndReason) -> list[Action]:
         self.phase = Phase.OVER
@@ -315,6 +286,7 @@ class ConversationMachine(SessionMachine[Command]):
     LEADS_TO: ClassVar = {
         PrepareIn: Phase.PREPARING,
         HalfDuplexPrepareIn: Phase.PREPARING,
+        ChunkIn: Phase.ACTIVE,
         PauseIn: Phase.PAUSED,
         ResumeIn: Phase.ACTIVE,
         StopIn: Phase.STOPPING,
@@ -341,7 +313,7 @@ class ConversationMachine(SessionMachine[Command]):
         return super().ended(reason)
 
     def _stop(self, command: StopIn) -> list[Action]:
-        return self._stopped() if self.waiting else self._enter(Phase.STOPPING, command)
+        return self._stopped() if self.waiting else self._forward(command)
 
     def _stopped(self) -> list[Action]:
         return self._finish(Stopped(session_id=self._sid), Close.NORMAL, EndReason.STOPPED)
@@ -358,36 +330,3 @@ class ConversationMachine(SessionMachine[Command]):
         full = entry.code == ErrorCode.CONTEXT_FULL
         reason = EndReason.CONTEXT_FULL if full else EndReason.ERROR
         return self._finish(message, Close.INTERNAL, reason)
-
-
-class ContextForecast:
-    """Predicts when a context is full, from its growth in the last seconds. It notifies once.
-
-    A context that shrinks is a sliding one, which is never full.
-    """
-
-    def __init__(self, *, wanted: bool) -> None:
-        self.off = not wanted
-        """No notification is wanted, or none is wanted any more."""
-        self._samples: list[tuple[int, int]] = []
-
-    def seconds_left(self, unit: ResultOut) -> float | None:
-        """How long the context lasts; None unless the client must be notified now. Not if `off`."""
-        self._samples = [*self._samples, (unit.current_time, unit.kv_cache_length)][-_MAX_SAMPLES:]
-        (begin_ms, begin), (end_ms, end) = self._samples[0], self._samples[-1]
-        if len(self._samples) > 1 and end < self._samples[-2][1]:
-            self.off = True
-            return None
-        if len(self._samples) < _MIN_SAMPLES or end <= begin or end_ms <= begin_ms:
-            return None
-        left_s = (CONTEXT_TOKENS - end) * (end_ms - begin_ms) / 1000 / (end - begin)
-        self.off = left_s <= NOTICE_S
-        return round(max(0.0, left_s), 1) if self.off else None
-
-    def snapshot(self) -> dict[str, Any]:
-        """The state as JSON."""
-        return {"silent": self.off, "seen": [list(pair) for pair in self._samples]}
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        self.off = snapshot["silent"]
-        self._samples = [(at_ms, tokens) for at_ms, tokens in snapshot["seen"]]

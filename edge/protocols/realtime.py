@@ -1,45 +1,39 @@
-"""`/v1/realtime`: decoding of its events, the table of legal commands, and the events it sends.
+"""`/v1/realtime`: decoding of its events, and the life of a session in both versions.
 
-The tables and events of version 2 are in `realtime_v2`, errors and ends in `realtime_reports`.
+The legal commands and the events of each version are in `realtime_v1` and `realtime_v2`.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from antiphon.edge.errors import Close, Fault
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.decode import InputReader
 from antiphon.edge.media.voices import decode_voice
-from antiphon.edge.protocols import realtime_v2
 from antiphon.edge.protocols.machine import (
-    NOTICE_S,
     Action,
     Actions,
-    ContextForecast,
     Deadline,
     Finish,
-    Forward,
     Phase,
     QueuePlace,
     Send,
     SessionMachine,
 )
-from antiphon.edge.protocols.realtime_reports import (
+from antiphon.edge.protocols.realtime_codec import (
     CLOSED_AS,
-    CLOSED_AS_V2,
-    encode_realtime_error,
-    encode_v2_error,
+    RealtimeCodec,
+    SessionNames,
     error_event,
     report_place,
 )
-from antiphon.edge.protocols.realtime_v2 import Negotiation, ResponseDeltas, read_init, read_input
+from antiphon.edge.protocols.realtime_v1 import LEGAL, PHASE_TEXT, WIRE_NAMES, RealtimeV1
+from antiphon.edge.protocols.realtime_v2 import Negotiation, RealtimeV2, read_init, read_input
 from antiphon.edge.settings import EdgeSettings
-from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig, with_consent
 from antiphon.shared_schemas.entries import (
     ChunkIn,
@@ -53,20 +47,16 @@ from antiphon.shared_schemas.entries import (
     StopIn,
     StoppedOut,
     TimeoutOut,
-    user_transcript,
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.messages.realtime import (
     CONTEXT_TOKENS,
     MIN_SAMPLES,
     Append,
-    AudioDelta,
     Listen,
     PlaybackEvent,
     RealtimeClientEvent,
     SessionClose,
-    SessionClosed,
-    SessionCreated,
     SessionNotice,
     SessionQueueDone,
     SessionUpdate,
@@ -77,41 +67,20 @@ from antiphon.shared_schemas.messages.realtime_v2 import (
     InputAppend,
     OutputDelta,
     RealtimeV2Event,
-    SessionClosedV2,
-    SessionCreatedV2,
     SessionInit,
     parse_v2_event,
     parse_v2_event_or_playback,
 )
 from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.unit_result import TokenUsage
 from antiphon.shared_schemas.wire import ServerMessage
 
 RealtimeCommand = PrepareIn | ChunkIn | PlaybackIn | StopIn
-Delta = AudioDelta | Listen | OutputDelta
-
-WIRE_NAMES: dict[type[RealtimeCommand], str] = {
-    PrepareIn: "session.update",
-    ChunkIn: "input_audio_buffer.append",
-    PlaybackIn: "output_audio_buffer.playback_ack",
-    StopIn: "session.close",
-}
-
-LEGAL: dict[Phase, frozenset[type[RealtimeCommand]]] = {
-    Phase.QUEUED: frozenset({PrepareIn}),
-    Phase.QUEUED_PREPARED: frozenset(),
-    Phase.ASSIGNED: frozenset({PrepareIn}),
-    Phase.PREPARING: frozenset(),
-    Phase.ACTIVE: frozenset({ChunkIn, PlaybackIn, StopIn}),
-    Phase.STOPPING: frozenset(),
-    Phase.OVER: frozenset(),
-}
-
-PHASE_TEXT = realtime_v2.phase_text(WIRE_NAMES[PrepareIn])
 
 _DEFAULTS = DuplexConfig()
 
-SILENCE_10MS = bytes(4 * OUTPUT_RATE // 100)
-"""Audio for text at the end of a turn that has none."""
+_NOTICE_S = 30.0
+"""How long before the end of its time a client is notified."""
 
 
 class RealtimeDecoder:
@@ -160,7 +129,10 @@ class RealtimeDecoder:
         """Audio sessions ignore video frames; the document leaves them undefined."""
         images = event.video_frames if self._video else None
         return self._reader.read_chunk(
-            *(event.audio, "audio", images, "video_frames"),
+            event.audio,
+            "audio",
+            images=images,
+            images_field="video_frames",
             min_samples=MIN_SAMPLES,
             force_listen=event.force_listen,
             max_slice_nums=event.max_slice_nums,
@@ -168,7 +140,7 @@ class RealtimeDecoder:
 
     async def _update(self, event: SessionUpdate) -> PrepareIn:
         asked, limit = event.session, self._max_reference_s
-        names = ("voice", "interim_transcripts")
+        names = ("voice", "interim_transcripts", "barge_in")
         stated: dict[str, Any] = {name: getattr(asked, name) for name in names}
         if asked.max_slice_nums:
             stated["max_slice_nums"] = asked.max_slice_nums
@@ -181,16 +153,19 @@ class RealtimeDecoder:
 
 
 class RealtimeMachine(SessionMachine[RealtimeCommand]):
-    """A session of at most `limit_s` seconds since `began_at`, a time of the event loop.
+    """A session of at most `limit_s` seconds since `began_at`, a time of the event loop, `age_s` ago.
 
-    The `session_id` of version 2 is the id of the recording: pages of the public demo share recordings by it.
+    Its events are those of the codec of the client's version.
     """
 
     LEGAL: ClassVar = LEGAL
-    LEADS_TO: ClassVar = {PrepareIn: Phase.PREPARING, StopIn: Phase.STOPPING}
+    LEADS_TO: ClassVar = {
+        PrepareIn: Phase.PREPARING,
+        ChunkIn: Phase.ACTIVE,
+        StopIn: Phase.STOPPING,
+    }
     WIRE_NAMES: ClassVar = WIRE_NAMES
     PHASE_TEXT: ClassVar = PHASE_TEXT
-    PHASE_KEY: ClassVar = "stage"
 
     def __init__(
         self,
@@ -199,66 +174,47 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         *,
         notices: bool = False,
         transcript: bool = False,
+        transcript_events: bool = False,
         resumable: bool = False,
         began_at: float = 0.0,
+        age_s: float = 0.0,
         limit_s: float = math.inf,
         negotiation: Negotiation | None = None,
     ) -> None:
         super().__init__()
         self._negotiation = negotiation or Negotiation()
-        self._responses = ResponseDeltas(sid, recording)
-        self._sid = sid
-        self._recording = recording
+        session = SessionNames(sid, recording, notices, transcript, transcript_events)
+        self._v1, self._v2 = RealtimeV1(session), RealtimeV2(session)
         self._notices = notices
-        self._transcript = transcript
-        self._user_text = ""
+        self._usage: TokenUsage | None = None
+        """Of the session so far: the end of version 2 has it, which may have no entry."""
         self._resumable = resumable
         self._began_at = began_at
+        self._age_s = age_s
         self._limit_s = limit_s
-        self._deltas = DeltaBuffer()
-        self._forecast = ContextForecast(wanted=notices)
-        self._warned = False
 
     @property
-    def _is_v2(self) -> bool:
-        return self._negotiation.version == 2
+    def _codec(self) -> RealtimeCodec:
+        return self._v2 if self._negotiation.version == 2 else self._v1
 
     @property
     def phase_text(self) -> str:
-        return realtime_v2.PHASE_TEXT[self.phase] if self._is_v2 else super().phase_text
+        return self._codec.PHASE_TEXT[self.phase]
 
     @property
     def legal(self) -> frozenset[type[Any]]:
-        if not self._is_v2:
-            return super().legal
-        legal = realtime_v2.LEGAL[self.phase]
-        return legal | {PrepareIn} if self._resumable and legal else legal
+        legal = self._codec.LEGAL[self.phase]
+        repeats = self._resumable and self._codec.ERRORS_END
+        return legal | {PrepareIn} if legal and repeats else legal
 
     @property
     def wire_names(self) -> Mapping[type[Any], str]:
-        return realtime_v2.WIRE_NAMES if self._is_v2 else super().wire_names
+        return self._codec.WIRE_NAMES
 
-    def snapshot(self) -> dict[str, Any]:
-        version_2 = {"version": 2, "response": self._responses.snapshot()} if self._is_v2 else {}
-        said = {"user_text": self._user_text} if self._user_text else {}
-        return {
-            **super().snapshot(),
-            "words": self._deltas.text,
-            "forecast": self._forecast.snapshot(),
-            "warned": self._warned,
-            **said,
-            **version_2,
-        }
-
-    def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
-        super().restore(snapshot, held)
-        self._deltas.text = snapshot["words"]
-        self._forecast.restore(snapshot["forecast"])
-        self._warned = snapshot["warned"]
-        self._user_text = snapshot.get("user_text", "")
-        if "version" in snapshot:
-            self._negotiation.version = snapshot["version"]
-            self._responses.restore(snapshot["response"])
+    def apply_input(self, entry: InEntry) -> None:
+        super().apply_input(entry)
+        if isinstance(entry, PrepareIn):
+            self._negotiation.version = entry.version
 
     def _handle(self, command: RealtimeCommand) -> list[Action]:
         """A page may send `session.update` at once, although the document tells it to wait.
@@ -266,14 +222,13 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         A client that resumes repeats an unanswered `session.init`, which may have arrived.
         """
         if isinstance(command, PrepareIn):
-            repeated = self._is_v2 and PrepareIn not in realtime_v2.LEGAL[self.phase]
-            return [] if repeated else self._prepare(command)
+            repeated = PrepareIn not in self._codec.LEGAL[self.phase]
+            return [] if repeated else self._forward(command)
         if self.waiting:
             return self._close(EndReason.STOPPED)
         if self.phase is Phase.STOPPING:
             return []
-        self.apply_input(command)
-        return [Forward(command)]
+        return self._forward(command)
 
     def placed(self, place: QueuePlace) -> list[Action]:
         return report_place(place, notices=self._notices)
@@ -286,15 +241,15 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         if math.isinf(self._limit_s):
             return []
         over_at = self._began_at + self._limit_s
-        notice_s = min(NOTICE_S, self._limit_s)
+        notice_s = max(0.0, min(_NOTICE_S, self._limit_s - self._age_s))
         notice = Deadline(over_at - notice_s, partial(self.nearly_over, notice_s))
         over = Deadline(over_at, self.overdue)
         return [notice, over] if self._notices else [over]
 
     def nearly_over(self, seconds_left: float) -> list[Action]:
-        """Notify the client, once, that its time is nearly over."""
-        warned, self._warned = self._warned, True
-        return [] if warned else [Send(SessionNotice(limit="duration", seconds_left=seconds_left))]
+        """Notify the client that its time is nearly over; one that resumes after that, once more."""
+        notice = SessionNotice(limit="duration", seconds_left=round(seconds_left, 1))
+        return [Send(notice)]
 
     def overdue(self) -> list[Action]:
         return self._close(EndReason.PAUSE_TIMEOUT, f"the limit of {self._limit_s:g} s is over")
@@ -302,9 +257,11 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
     def deliver(self, entry: OutEntry, now_ms: float) -> list[Action]:
         match entry:
             case ResultOut():
+                self._usage = entry.total_usage
                 return self._result(entry, now_ms)
             case PreparedOut():
-                return self._prepared(self._created(entry))
+                self._usage = entry.usage
+                return self._prepared(self._codec.created(entry))
             case StoppedOut():
                 return self._close(EndReason.STOPPED)
             case TimeoutOut(reason=reason):
@@ -317,22 +274,9 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
     def ended(self, reason: EndReason | None) -> Actions:
         return self._close(reason) if reason in CLOSED_AS else super().ended(reason)
 
-    def _created(self, entry: PreparedOut) -> ServerMessage:
-        length, recording = entry.prompt_length, self._recording if self._notices else None
-        if not self._is_v2:
-            return SessionCreated(
-                session_id=self._sid, prompt_length=length, recording_session_id=recording
-            )
-        return SessionCreatedV2(
-            session_id=self._recording,
-            prompt_length=length,
-            recording_session_id=recording,
-            usage=self._responses.count(entry.usage),
-        )
-
     def report(self, fault: Fault) -> Actions:
         """Every error ends a session of version 2; audio that comes too fast is dropped in both."""
-        if not self._is_v2:
+        if not self._codec.ERRORS_END:
             return super().report(fault)
         if fault.message.code == ErrorCode.INPUT_BACKPRESSURE:
             return []
@@ -343,78 +287,38 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         return [*actions, Finish(fault.close or Close.POLICY, reason)]
 
     def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
-        if not self._is_v2:
-            return encode_realtime_error(fault)
-        return encode_v2_error(fault, self._recording)
+        return self._codec.errors(fault)
 
     def _result(self, entry: ResultOut, now_ms: float) -> list[Action]:
-        messages: Sequence[Delta] = (
-            self._responses.messages(entry, now_ms) if self._is_v2 else self._deltas.messages(entry)
-        )
-        actions: list[Action] = [
-            Send(message) for message in self._with_transcript(entry, messages)
-        ]
-        left_s = None if self._forecast.off else self._forecast.seconds_left(entry)
-        if left_s is not None:
-            actions.append(Send(SessionNotice(limit="context", seconds_left=left_s)))
+        messages = self._codec.unit(entry, now_ms)
+        if entry.interrupted and self._notices:
+            messages = [_interrupted(message) for message in messages]
+        actions: list[Action] = [Send(message) for message in messages]
+        if self._notices and entry.context_left_s is not None:
+            notice = SessionNotice(limit="context", seconds_left=entry.context_left_s)
+            actions.append(Send(notice))
         if entry.kv_cache_length >= CONTEXT_TOKENS:
             actions += self._close(EndReason.CONTEXT_FULL)
         return actions
-
-    def _with_transcript(self, entry: ResultOut, messages: Sequence[Delta]) -> Sequence[Delta]:
-        """What the user said is in the first event after it was recognised.
-
-        A session that asks for interim transcripts also has what the user has said so far.
-        """
-        interim = entry.interim_user_text
-        if not self._transcript and interim is None:
-            return messages
-        self._user_text = " ".join(filter(None, (self._user_text, user_transcript(entry))))
-        if not messages:
-            return messages
-        first, *others = messages
-        if self._user_text:
-            first, self._user_text = replace(first, user_text=self._user_text), ""
-        return [replace(first, interim_user_text=interim), *others]
 
     def _failed(self, entry: ErrorOut) -> list[Action]:
         if entry.code == ErrorCode.CONTEXT_FULL:
             return self._close(EndReason.CONTEXT_FULL)
         error = Send(error_event(entry.code, entry.message))
-        if entry.fatal or self._is_v2:
+        if entry.fatal or self._codec.ERRORS_END:
             return [error, *self._close(EndReason.ERROR, entry.message)]
         if self.phase is Phase.PREPARING:
             self.phase = Phase.ASSIGNED
         return [error]
 
     def _close(self, reason: EndReason, diagnostic: str = "") -> list[Action]:
-        closed, code = CLOSED_AS[reason]
-        message: ServerMessage = SessionClosed(reason=closed)
-        if self._is_v2:
-            why, text = CLOSED_AS_V2[reason]
-            used = self._responses.count(None)
-            message = SessionClosedV2.of(why, diagnostic or text, self._recording, used)
-        return self._finish(message, code, reason)
+        message = self._codec.closed(reason, diagnostic, self._usage)
+        return self._finish(message, CLOSED_AS[reason][1], reason)
 
 
-class DeltaBuffer:
-    """Holds text without audio until the next audio or the end of the turn: a delta needs audio."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def messages(self, entry: ResultOut) -> list[AudioDelta | Listen]:
-        """The events of one unit; none if it has text only and the turn continues."""
-        if entry.is_listen:
-            rest = [self._delta(entry, SILENCE_10MS, ends=True)] if self.text else []
-            return [*rest, Listen(kv_cache_length=entry.kv_cache_length)]
-        self.text += entry.text
-        if entry.audio or entry.end_of_turn:
-            return [self._delta(entry, entry.audio or SILENCE_10MS, ends=entry.end_of_turn)]
-        return []
-
-    def _delta(self, entry: ResultOut, audio: bytes, *, ends: bool) -> AudioDelta:
-        text, self.text = self.text, ""
-        return AudioDelta(
-            text=text, audio=audio, end_of_turn=ends, kv_cache_length=entry.kv_cache_length
-        )
+def _interrupted(message: ServerMessage) -> ServerMessage:
+    """The event that ends the answer says that it was cut."""
+    match message:
+        case Listen() | OutputDelta(kind="listen"):
+            return replace(message, interrupted=True)
+    return message

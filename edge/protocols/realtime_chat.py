@@ -1,19 +1,17 @@
 """`/v1/realtime?mode=chat`: decoding of its events, and the state machine of each request."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from antiphon.edge.errors import Close, Fault, worker_error
+from antiphon.edge.errors import Close, Fault
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.decode import InputReader, decode_frame
 from antiphon.edge.media.voices import UploadedVoices
 from antiphon.edge.protocols import chat
 from antiphon.edge.protocols.chat import ChatMachine, decode_input
 from antiphon.edge.protocols.machine import Action, Actions, Finish, Phase, QueuePlace, Send
-from antiphon.edge.protocols.realtime_reports import encode_v2_error, report_place
+from antiphon.edge.protocols.realtime_codec import encode_v2_error, report_place
 from antiphon.edge.protocols.realtime_v2 import usage_fields
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.entries import (
@@ -111,18 +109,15 @@ class RealtimeChatMachine(ChatMachine):
             "session_id": sid,
         }
 
-    def snapshot(self) -> dict[str, Any]:
-        return {**super().snapshot(), "closing": self.closing}
-
-    def restore(self, snapshot: Mapping[str, Any], held: Sequence[InEntry]) -> None:
-        super().restore(snapshot, held)
-        self.closing = snapshot["closing"]
+    def apply_input(self, entry: InEntry) -> None:
+        super().apply_input(entry)
+        self.closing |= isinstance(entry, StopIn)
 
     def _handle(self, command: StopIn) -> list[Action]:
         self.closing = True
         if self.phase is Phase.QUEUED:
             return self._closed()
-        return [] if self.phase is Phase.STOPPING else self._enter(Phase.STOPPING, command)
+        return [] if self.phase is Phase.STOPPING else self._forward(command)
 
     def placed(self, place: QueuePlace) -> Sequence[Action]:
         """`session.queue_done` was sent before the first request; a client that may resume needs a token."""
@@ -182,10 +177,8 @@ class RealtimeChatMachine(ChatMachine):
             self.closing = True
             full = SessionClosedV2.of(ClosedReasonV2.CONTEXT_FULL, entry.message, self._sid)
             return self._finish(full, Close.NORMAL, EndReason.CONTEXT_FULL)
-        invalid = entry.code == ErrorCode.INVALID_FIELD
-        close = Close.POLICY if invalid else Close.INTERNAL
-        message = worker_error(entry)
-        return [*self.report(Fault(message, close))]
+        fault, _ = chat.explain_failure(entry)
+        return [*self.report(fault)]
 
     def _closed(self) -> list[Action]:
         return self._finish(closed_by_client(self._sid), Close.NORMAL, EndReason.STOPPED)

@@ -1,26 +1,40 @@
 """Version 2 of `/v1/realtime`: its legal commands, its input, and the events of a unit."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
-from collections.abc import Mapping
-from typing import Any, Literal
-
-from antiphon.edge.errors import ChatRequested
+from antiphon.edge.errors import ChatRequested, Fault
 from antiphon.edge.media.decode import InputReader
 from antiphon.edge.media.voices import decode_voice
 from antiphon.edge.protocols.machine import Phase
+from antiphon.edge.protocols.realtime_codec import (
+    CLOSED_AS_V2,
+    RealtimeCodec,
+    encode_v2_error,
+    phase_text,
+)
 from antiphon.shared_schemas.config import with_consent
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     InEntry,
     PlaybackIn,
+    PreparedOut,
     PrepareIn,
     ResultOut,
     StopIn,
 )
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT
-from antiphon.shared_schemas.messages.realtime_v2 import DuplexInput, InitPayload, OutputDelta
-from antiphon.shared_schemas.unit_result import TokenUsage
+from antiphon.shared_schemas.messages.realtime_v2 import (
+    DuplexInput,
+    InitPayload,
+    OutputDelta,
+    SessionClosedV2,
+    SessionCreatedV2,
+    UserTranscribed,
+)
+from antiphon.shared_schemas.states import EndReason
+from antiphon.shared_schemas.unit_result import TokenUsage, user_transcript
+from antiphon.shared_schemas.wire import ServerMessage
 
 WIRE_NAMES: Mapping[type[InEntry], str] = {
     PrepareIn: "session.init",
@@ -39,19 +53,6 @@ LEGAL: Mapping[Phase, frozenset[type[InEntry]]] = {
     Phase.OVER: frozenset(),
 }
 """While it is stopping, a session ignores them: input in flight must not become a fatal error."""
-
-
-def phase_text(prepare: str) -> Mapping[Phase, str]:
-    """Phases in the words of a version whose first message is `prepare`."""
-    return {
-        Phase.QUEUED: "queued",
-        Phase.QUEUED_PREPARED: f"queued and its {prepare} is kept",
-        Phase.ASSIGNED: "connected",
-        Phase.PREPARING: f"connected and its {prepare} is being carried out",
-        Phase.ACTIVE: "active",
-        Phase.STOPPING: "closing",
-        Phase.OVER: "closed",
-    }
 
 
 PHASE_TEXT = phase_text(WIRE_NAMES[PrepareIn])
@@ -97,7 +98,7 @@ async def read_init(
         stated["max_slice_nums"] = payload.max_slice_nums
     if not payload.use_tts:
         stated["generate_audio"] = False
-    config = with_consent(payload.config.model_copy(update=stated), given=payload.record)
+    config = with_consent(payload.config.duplex().model_copy(update=stated), given=payload.record)
     prompt = payload.instructions if payload.system_prompt is None else payload.system_prompt
     return PrepareIn(
         system_prompt=DEFAULT_SYSTEM_PROMPT if prompt is None else prompt,
@@ -105,6 +106,7 @@ async def read_init(
         ref_audio=await _voice(payload, "ref_audio_base64", max_reference_s),
         tts_ref_audio=await _voice(payload, "tts_ref_audio_base64", max_reference_s),
         deferred_finalize=payload.deferred_finalize,
+        version=2,
     )
 
 
@@ -119,7 +121,10 @@ async def _voice(payload: InitPayload, name: str, max_reference_s: float) -> byt
 def read_input(reader: InputReader, asked: DuplexInput, *, video: bool) -> ChunkIn:
     """A chunk of a session. Audio sessions ignore video frames. Raises InvalidInput."""
     return reader.read_chunk(
-        *(asked.audio, "input.audio", asked.video_frames if video else None, "input.video_frames"),
+        asked.audio,
+        "input.audio",
+        images=asked.video_frames if video else None,
+        images_field="input.video_frames",
         force_listen=asked.force_listen or asked.hints.force_listen,
         max_slice_nums=asked.max_slice_nums or asked.hints.max_slice_nums,
     )
@@ -142,6 +147,7 @@ def usage_fields(usage: TokenUsage | None, *, video: bool = True) -> dict[str, A
             "text_tokens": usage.input_text,
             "audio_tokens": usage.input_audio,
             "image_tokens": 0 if video else usage.input_vision,
+            "vision_tokens": usage.input_vision,
             "video_tokens": usage.input_vision if video else 0,
             "cached_tokens": 0,
         },
@@ -152,61 +158,68 @@ def usage_fields(usage: TokenUsage | None, *, video: bool = True) -> dict[str, A
     }
 
 
-class ResponseDeltas:
-    """The events of each unit. An answer ends with the end of its turn or with a `listen`.
+class RealtimeV2(RealtimeCodec):
+    """An answer ends with the end of its turn or with a `listen`.
 
-    `shown_id` is the `session_id` that the client knows.
+    The `session_id` is the id of the recording: pages of the public demo share recordings by it.
     """
 
-    def __init__(self, sid: str, shown_id: str) -> None:
-        self._sid = sid
-        self._shown_id = shown_id
-        self._number = 0
-        self._speaking = False
-        self._units = 0
-        self._usage: TokenUsage | None = None
+    LEGAL: ClassVar = LEGAL
+    WIRE_NAMES: ClassVar = WIRE_NAMES
+    PHASE_TEXT: ClassVar = PHASE_TEXT
+    ERRORS_END: ClassVar = True
 
-    def snapshot(self) -> list[Any]:
-        """The state as JSON."""
-        usage = self._usage.model_dump() if self._usage else None
-        return [self._number, self._speaking, self._units, usage]
+    def created(self, entry: PreparedOut) -> ServerMessage:
+        return SessionCreatedV2(
+            mode="full_duplex",
+            session_id=self._session.recording,
+            prompt_length=entry.prompt_length,
+            recording_session_id=self._recording,
+            usage=usage_fields(entry.usage),
+        )
 
-    def restore(self, snapshot: list[Any]) -> None:
-        self._number, self._speaking, self._units, usage = snapshot
-        self._usage = None if usage is None else TokenUsage.model_validate(usage)
+    def unit(self, entry: ResultOut, now_ms: float) -> Sequence[ServerMessage]:
+        messages = self._with_transcript(entry, self._deltas(entry, now_ms))
+        if self._session.transcript_events and (said := user_transcript(entry)):
+            return [UserTranscribed(text=said, session_id=self._session.recording), *messages]
+        return messages
 
-    def count(self, usage: TokenUsage | None) -> dict[str, Any] | None:
-        """The usage of the session, including this."""
-        if usage is not None:
-            self._usage = self._usage + usage if self._usage else usage
-        return usage_fields(self._usage)
+    def closed(self, reason: EndReason, diagnostic: str, usage: TokenUsage | None) -> ServerMessage:
+        why, text = CLOSED_AS_V2[reason]
+        sid = self._session.recording
+        return SessionClosedV2.of(why, diagnostic or text, sid, usage_fields(usage))
 
-    def messages(self, entry: ResultOut, now_ms: float) -> list[OutputDelta]:
+    def errors(self, fault: Fault) -> Sequence[ServerMessage]:
+        return encode_v2_error(fault, self._session.recording)
+
+    def _deltas(self, entry: ResultOut, now_ms: float) -> list[OutputDelta]:
         """At least one event: clients wait for the output of each input.
 
         A unit with text and audio is two events, and one with neither is an empty text. `listen` ends a
-        turn, as in the demo. The first event of a unit has its counts.
+        turn, as in the demo. The first event of a unit has its counts; its audio repeats the sum, because
+        the SDK of the model makers reads it there only.
         """
         outputs: list[tuple[OutputKind, dict[str, Any]]] = []
         if not entry.is_listen:
-            self._number += not self._speaking
             if entry.text or not entry.audio:
                 outputs.append(("text", {"text": entry.text}))
             if entry.audio:
                 outputs.append(("audio", {"audio": entry.audio}))
         if entry.is_listen or entry.end_of_turn:
-            outputs.append(("listen", {}))
-        self._speaking = not (entry.is_listen or entry.end_of_turn)
+            outputs.append(("listen", {"text": ""}))
+        total = usage_fields(entry.total_usage)
         counts = {
-            "chunk_index": self._units,
+            "chunk_index": entry.unit,
             "chunk_usage": usage_fields(entry.usage),
-            "usage": self.count(entry.usage),
+            "usage": total,
         }
-        self._units += 1
         (first, output), *others = outputs
         return [
             self._delta(entry, now_ms, first, **output, **counts),
-            *(self._delta(entry, now_ms, kind, **fields) for kind, fields in others),
+            *(
+                self._delta(entry, now_ms, kind, usage=total if kind == "audio" else None, **fields)
+                for kind, fields in others
+            ),
         ]
 
     def _delta(
@@ -221,8 +234,8 @@ class ResponseDeltas:
         }
         return OutputDelta(
             kind=kind,
-            response_id=f"resp_{self._sid.removeprefix('rt_')}_{self._number}",
-            session_id=self._shown_id,
+            response_id=f"resp_{self._session.sid.removeprefix('rt_')}_{entry.turn}",
+            session_id=self._session.recording,
             metrics=metrics,
             server_send_ts=round(now_ms / 1000, 3),
             **fields,

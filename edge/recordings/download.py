@@ -1,7 +1,5 @@
 """Downloads of a recording: one file with ranges, the whole recording as a ZIP, copies without its id."""
 
-from __future__ import annotations
-
 import io
 import os
 import zipfile

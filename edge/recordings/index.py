@@ -1,7 +1,5 @@
 """Search over all recordings, newest first. Every call blocks: call it in a thread."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from functools import cache

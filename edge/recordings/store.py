@@ -4,8 +4,6 @@ Each name is opened relative to its parent's descriptor (`openat`), so that a fo
 between check and open leads nowhere. Every call blocks on the disk: call it in a thread.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re
@@ -185,7 +183,7 @@ class RecordingStore:
         try:
             root = os.open(self.root, _FOLDER)
         except OSError as error:
-            text = "the recordings are not on this server (setting `recordings_dir`)"
+            text = "the recordings are not on this server (setting `data_dir`)"
             raise StoreUnavailable(f"{text}: {error.strerror}") from error
         try:
             yield root

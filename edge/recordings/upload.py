@@ -1,7 +1,5 @@
 """Uploads a client's own recording: checked while it arrives, then moved into its recording at once."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import AsyncIterator, Callable

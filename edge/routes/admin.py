@@ -1,6 +1,4 @@
-"""Administration: pages switched on and off, worker drain, the live feed of the whole system."""
-
-from __future__ import annotations
+"""Administration: pages, workers, the queue, estimates, and the live feed of the whole system."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -16,7 +14,8 @@ from starlette.types import Receive, Scope, Send
 from antiphon.edge.admin_feed import FeedMessage
 from antiphon.edge.errors import HttpError
 from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, problem_responses
-from antiphon.edge.routes.models import ActionResult
+from antiphon.edge.routes.models import ActionResult, EtaConfig, EtaReport
+from antiphon.edge.routes.status import ETA_NAMES, TicketId, eta_report, find_ticket
 from antiphon.shared_schemas.apps import (
     APPS,
     App,
@@ -37,7 +36,7 @@ _FEED_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 WorkerId = Annotated[str, Path(max_length=128, description="`worker_id` of `/workers`")]
 
 router = APIRouter(prefix="/api", tags=["pages"], responses=NEEDS_REDIS)
-admin_router = APIRouter(prefix="/api/admin", tags=["administration"])
+admin_router = APIRouter(prefix="/api", tags=["administration"])
 
 
 @router.get("/apps")
@@ -48,14 +47,16 @@ async def pages(edge: EdgeDep) -> Pages:
     return Pages(apps=[PageInfo(**asdict(app)) for app in shown])
 
 
-@admin_router.get("/apps", responses=NEEDS_REDIS)
+@admin_router.get("/admin/apps", responses=NEEDS_REDIS)
 async def apps(edge: EdgeDep) -> AppList:
     """Every page and protocol that can be switched off."""
     off = await edge.broker.apps.disabled()
     return AppList(apps=[_info(app, app.app_id not in off) for app in APPS.values()])
 
 
-@admin_router.put("/apps/{app_id}", responses=NEEDS_REDIS | TAKES_BODY | problem_responses(404))
+@admin_router.put(
+    "/admin/apps/{app_id}", responses=NEEDS_REDIS | TAKES_BODY | problem_responses(404)
+)
 async def switch(edge: EdgeDep, app_id: str, change: AppSwitch) -> AppSwitched:
     """Enable or disable a page on every edge. Open connections stay."""
     app = APPS.get(app_id)
@@ -66,7 +67,9 @@ async def switch(edge: EdgeDep, app_id: str, change: AppSwitch) -> AppSwitched:
     return AppSwitched(success=True, app=_info(app, change.enabled))
 
 
-@admin_router.post("/workers/{worker_id}/drain", responses=NEEDS_REDIS | problem_responses(404))
+@admin_router.post(
+    "/admin/workers/{worker_id}/drain", responses=NEEDS_REDIS | problem_responses(404)
+)
 async def drain(edge: EdgeDep, worker_id: WorkerId) -> ActionResult:
     """Drain: claim no new session, finish or hand over current sessions, then exit (as on SIGTERM)."""
     if not await edge.broker.registry.command_worker(worker_id, WorkerCommand.DRAIN):
@@ -75,7 +78,23 @@ async def drain(edge: EdgeDep, worker_id: WorkerId) -> ActionResult:
     return ActionResult(success=True)
 
 
-@admin_router.get("/live", include_in_schema=False)  # the response never ends
+@admin_router.delete("/queue/{ticket_id}", responses=NEEDS_REDIS)
+async def cancel(edge: EdgeDep, ticket_id: TicketId) -> ActionResult:
+    """Remove a waiting session from the queue and notify its client. Running sessions stay."""
+    row = find_ticket(await edge.broker.queue.snapshot(), ticket_id)
+    cancelled = row is not None and await edge.broker.sessions.cancel(row.sid, row.ticket)
+    return ActionResult(success=cancelled)
+
+
+@admin_router.put("/config/eta", responses=NEEDS_REDIS | TAKES_BODY)
+async def set_eta(edge: EdgeDep, config: EtaConfig) -> EtaReport:
+    """Change the baselines on every edge."""
+    baselines = {kind: getattr(config, f"eta_{name}_s") for name, kind in ETA_NAMES.items()}
+    await edge.broker.eta.configure(baselines, config.ema_alpha)
+    return eta_report(await edge.broker.eta.lengths())
+
+
+@admin_router.get("/admin/live", include_in_schema=False)  # the response never ends
 async def live(edge: EdgeDep) -> StreamingResponse:
     """A snapshot, then changes and events as Server-Sent Events, until the client disconnects."""
     return _EventStream(edge.admin_feed.messages())

@@ -1,44 +1,41 @@
 """`POST /api/chat`, one request with its history and one answer, and the two stop buttons."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
+import orjson
+import pybase64
 import structlog
 from fastapi import APIRouter, Request, Response
 from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
 
+from antiphon.broker.service.process import first_of
 from antiphon.edge.access.guards import client_owner, remembered_chat
 from antiphon.edge.access.limits import Reservation
-from antiphon.edge.context import EdgeContext
-from antiphon.edge.errors import ClientGone, Close, Fault, error_message
+from antiphon.edge.edge_context import EdgeContext
+from antiphon.edge.errors import ChatFailed, ClientGone, Close, Fault
 from antiphon.edge.json_text import Utf8Text
 from antiphon.edge.media.decode import too_large
-from antiphon.edge.protocols.chat import (
-    ChatDecoder,
-    ChatHttpMachine,
-    decode_request,
-    encode_http_error,
-)
-from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep
+from antiphon.edge.protocols.chat import decode_request
+from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, error_responses
 from antiphon.edge.routes.models import StopAnswer, StopRequest
-from antiphon.edge.routes.sockets import new_chat
-from antiphon.edge.session.admission import AdmittedSession, ConnectOptions
-from antiphon.edge.session.handshake import limit_connections, reject
-from antiphon.edge.session.session import ProtocolSpec, serve_session
+from antiphon.edge.session.chat import ChatAnswer, OnDelta, new_chat, run_chat
+from antiphon.edge.session.handshake import limit_connections, refuse
 from antiphon.edge.settings import EdgeSettings
-from antiphon.edge.transport.connection import Encoding, ServerFrame
 from antiphon.shared_schemas.apps import TURNBASED
-from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
+from antiphon.shared_schemas.entries import ChatIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.messages.chat import ChatProblem, ChatRequest, ChatResponse, HttpBody
+from antiphon.shared_schemas.messages.chat import (
+    ChatProblem,
+    ChatRequest,
+    ChatResponse,
+    TokenStats,
+)
 from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import SessionKind
-from antiphon.shared_schemas.wire import ServerMessage, TextParts, encode_text
 
 log = structlog.get_logger()
 
@@ -47,9 +44,9 @@ _REQUEST = ChatRequest.model_json_schema(ref_template=f"{_HERE}/$defs/{{model}}"
 _BODY: dict[str, Any] = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": _REQUEST}}}
 }
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ChatProblem, "description": text}
-    for status, text in {
+_PROBLEMS = error_responses(
+    ChatProblem,
+    {
         400: "The body is not JSON",
         403: "The page is switched off",
         408: "The body took too long",
@@ -59,11 +56,10 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
         429: "Too many requests from this address",
         500: "The engine failed",
         503: "No capacity or no worker just now, or Redis does not answer",
-    }.items()
-}
+    },
+)
 
 _STATUS_OF_CLOSE = {
-    Close.NORMAL: 200,
     Close.UNSUPPORTED: 400,
     Close.POLICY: 422,
     Close.INTERNAL: 500,
@@ -84,69 +80,8 @@ PATH = "/api/chat"
 router = APIRouter()
 
 
-class HttpExchange:
-    """An HTTP request as a connection without further input. The message it is sent is the body."""
-
-    def __init__(self, request: Request) -> None:
-        self.encoding = Encoding(encode=self._encode)
-        self._request = request
-        self._body: str | bytes = b""
-        self._code: str | None = None
-        self._close: Close | None = None
-
-    async def receive(self) -> str | bytes:
-        """Waits until the client leaves. Raises ClientGone."""
-        while (await self._request.receive())["type"] != "http.disconnect":
-            pass
-        raise ClientGone
-
-    async def send(self, frame: ServerFrame) -> None:
-        self.send_now(frame)
-
-    def send_now(self, frame: ServerFrame) -> bool:
-        self._body = frame.text() if isinstance(frame, TextParts) else frame
-        return True
-
-    async def close(self, code: Close) -> None:
-        self._close = code
-
-    def force_close(self, code: Close, reason: str) -> None:
-        """Without a body, the response is an error: the answer cannot be delivered."""
-        self._close = code
-        if not self._body:
-            text = f"the answer could not be delivered ({reason}); try again"
-            fault = Fault(error_message(ErrorCode.INTERNAL, text, retryable=True))
-            self._body = "".join(map(self._encode, encode_http_error(fault)))
-
-    def probe(self, answered: Callable[[], None]) -> None:
-        """A request cannot be resumed, so there is no token to confirm."""
-
-    def response(self) -> Response:
-        """The response, once the session is over."""
-        if self._close is None:
-            return Response(status_code=_CLIENT_GONE)
-        status = _STATUS_OF_CLOSE[self._close]
-        if self._code is not None:
-            status = _STATUS_OF_CODE.get(self._code, status)
-        retry = {"Retry-After": "1"} if self._close in (Close.TRY_LATER, Close.RESTART) else None
-        return Response(self._body, status, retry, media_type="application/json")
-
-    def _encode(self, message: ServerMessage) -> str:
-        body = message.body if isinstance(message, HttpBody) else None
-        self._code = body.code if isinstance(body, ChatProblem) else None
-        return encode_text(message).text()
-
-
-def _start(
-    context: EdgeContext, admitted: AdmittedSession, first: InEntry | None
-) -> tuple[ChatDecoder, ChatHttpMachine]:
-    assert isinstance(first, ChatIn)
-    clock, settings = asyncio.get_running_loop().time, context.settings
-    machine = ChatHttpMachine(first, admitted.recording, clock, settings.no_worker_grace_s)
-    return ChatDecoder(settings), machine
-
-
-CHAT_HTTP: ProtocolSpec[StopIn] = ProtocolSpec(_start, encode_http_error, turns=True)
+Read = Callable[[Reservation], Awaitable[ChatIn]]
+"""Reads a request and counts its bytes. Raises InvalidInput, NotJson or BudgetExceeded."""
 
 
 @router.post(
@@ -158,18 +93,81 @@ CHAT_HTTP: ProtocolSpec[StopIn] = ProtocolSpec(_start, encode_http_error, turns=
 )
 async def chat(edge: EdgeDep, request: Request) -> Response:
     """Answer in one piece. If the client disconnects, the worker is freed."""
-    exchange = HttpExchange(request)
+    try:
+        answer = await answer_request(edge, request, "chat", partial(_read_request, request, edge))
+    except ClientGone:
+        return Response(status_code=_CLIENT_GONE)
+    except ChatFailed as failed:
+        return problem_response(failed.fault)
+    return chat_response(answer)
+
+
+async def answer_request(
+    edge: EdgeContext,
+    request: Request,
+    protocol: str,
+    read: Read,
+    on_delta: OnDelta | None = None,
+) -> ChatAnswer:
+    """Serve an HTTP request as one chat. Raises ClientGone or ChatFailed."""
     try:
         async with limit_connections(edge, request, TURNBASED):
             with edge.chat_budget.reserve() as reservation:
-                read_first = partial(_read_request, request, edge, reservation)
-                asked = replace(new_chat(), client=edge.access.client_id(request))
-                await serve_session(edge, exchange, CHAT_HTTP, asked, ConnectOptions(), read_first)
+                asked = new_chat(protocol, edge.access.client_id(request))
+                return await first_of(
+                    run_chat(edge, asked, await read(reservation), on_delta),
+                    _client_left(request),
+                )
     except (ClientGone, ClientDisconnect):
-        log.info("client_gone_early", path=PATH)
-    except Exception as error:  # noqa: BLE001 - last resort: report and log
-        await reject(edge, exchange, encode_http_error, error)
-    return exchange.response()
+        log.info("client_gone_early", path=request.url.path)
+        raise ClientGone from None
+    except ChatFailed:
+        raise
+    except Exception as error:
+        raise ChatFailed(refuse(edge, error)) from error
+
+
+async def _client_left(request: Request) -> NoReturn:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    raise ClientGone
+
+
+def chat_response(answer: ChatAnswer) -> Response:
+    done = answer.done
+    body = ChatResponse(
+        text=done.text,
+        audio_data=pybase64.b64encode_as_string(done.audio) if done.audio else None,
+        tokens_generated=done.generated_tokens,
+        duration_ms=done.duration_ms,
+        token_stats=TokenStats(
+            input_tokens=done.input_tokens,
+            generated_tokens=done.generated_tokens,
+            total_tokens=done.input_tokens + done.generated_tokens,
+        ),
+        recording_session_id=answer.recording,
+        tool_calls=done.tool_calls or None,
+        queue_wait_ms=round(answer.waited_s * 1000),
+        estimated_queue_wait_s=answer.estimate_s,
+    ).model_dump(mode="json", exclude=None if done.tool_calls else {"tool_calls"})
+    return Response(orjson.dumps(body), media_type="application/json")
+
+
+def problem_response(fault: Fault) -> Response:
+    """The error of a request that has no answer."""
+    error = fault.message
+    problem = ChatProblem(
+        error=error.error,
+        message=error.message,
+        detail=error.message,
+        code=error.code,
+        field=error.field,
+        retryable=error.retryable,
+    )
+    close = fault.close or Close.POLICY
+    status = _STATUS_OF_CODE.get(error.code, _STATUS_OF_CLOSE[close])
+    retry = {"Retry-After": "1"} if close in (Close.TRY_LATER, Close.RESTART) else None
+    return JSONResponse(problem.model_dump(), status, retry)
 
 
 @router.post("/api/streaming/stop", responses=NEEDS_REDIS, name="stop", tags=["chat"])
@@ -204,13 +202,12 @@ async def stop_half_duplex(edge: EdgeDep, stop: StopRequest, request: Request) -
 
 
 async def _read_request(request: Request, edge: EdgeContext, reservation: Reservation) -> ChatIn:
-    """Raises InvalidInput, NotJson or BudgetExceeded."""
-    body = await _read_body(request, edge.settings, reservation)
+    body = await read_body(request, edge.settings, reservation)
     uploads = edge.broker.voices.sound
     return await decode_request(Utf8Text(body), edge.settings, uploads, streaming=False)
 
 
-async def _read_body(request: Request, limits: EdgeSettings, reservation: Reservation) -> bytearray:
+async def read_body(request: Request, limits: EdgeSettings, reservation: Reservation) -> bytearray:
     """Raises InvalidInput as soon as it is too long or too late, or BudgetExceeded."""
     body, timeout_s = bytearray(), limits.chat_request_s
     try:

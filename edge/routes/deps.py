@@ -1,13 +1,13 @@
 """Dependencies and helpers that the HTTP routes share."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
+from pydantic import BaseModel
 
-from antiphon.edge.context import EdgeContext
+from antiphon.edge.edge_context import EdgeContext
 from antiphon.edge.errors import HttpError, Problem, TooManyConnections
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.registry import QueueSnapshot
@@ -15,9 +15,16 @@ from antiphon.shared_schemas.registry import QueueSnapshot
 HIDDEN_ID = "hidden"
 """Replaces the id of a session in what clients may read."""
 
-NEEDS_REDIS: dict[int | str, dict[str, Any]] = {
-    503: {"model": Problem, "description": "Redis is not available"}
-}
+Responses = dict[int | str, dict[str, Any]]
+"""Of a route, for OpenAPI."""
+
+
+def error_responses(model: type[BaseModel], texts: Mapping[int, str]) -> Responses:
+    """The errors of a route: their body, and what each status means."""
+    return {status: {"model": model, "description": text} for status, text in texts.items()}
+
+
+NEEDS_REDIS = error_responses(Problem, {503: "Redis is not available"})
 
 _DESCRIPTIONS = {
     400: "The input is invalid",
@@ -33,9 +40,9 @@ _DESCRIPTIONS = {
 }
 
 
-def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The errors of a route, for OpenAPI."""
-    return {status: {"model": Problem, "description": _DESCRIPTIONS[status]} for status in statuses}
+def problem_responses(*statuses: int) -> Responses:
+    """Errors with their usual meaning."""
+    return error_responses(Problem, {status: _DESCRIPTIONS[status] for status in statuses})
 
 
 TAKES_BODY = problem_responses(400, 408, 413, 422)

@@ -1,15 +1,13 @@
 """Bodies of HTTP requests and responses. Existing dashboards read these field names."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
 
-from antiphon.shared_schemas.named_voices import NamedVoice
 from antiphon.shared_schemas.recording import DuplexRecording, TurnRecording
 from antiphon.shared_schemas.states import SessionKind, WaitReason, WorkerState
+from antiphon.shared_schemas.voices import NamedVoice
 
 WEEK_S = 7 * 86_400
 MAX_COMMENT_CHARS = 2000
@@ -70,6 +68,37 @@ class ServiceStatus(BaseModel):
     running_tasks: list[RunningTask]
 
 
+class OpenAiFault(BaseModel):
+    """What went wrong. `param` names the field."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class OpenAiProblem(BaseModel):
+    """The body of an error in the form of OpenAI's API."""
+
+    error: OpenAiFault
+
+
+class ServedModel(BaseModel):
+    """A model that runs, in the form of OpenAI's API."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = 0
+    owned_by: str = "antiphon"
+
+
+class ServedModels(BaseModel):
+    """Every model that runs."""
+
+    object: Literal["list"] = "list"
+    data: list[ServedModel]
+
+
 class EngineCapabilities(BaseModel):
     """One engine with one model, on one or more workers."""
 
@@ -84,9 +113,15 @@ class EngineCapabilities(BaseModel):
         description="of pictures, it recognises everyday objects, colours and text only"
     )
     clones_voices: bool = Field(description="speaks with a reference voice")
+    matches_voices: bool = Field(
+        description="chooses the nearest of its voices for a reference voice, which it does not imitate"
+    )
     calls_tools: bool
     greets: bool = Field(description="speaks the `greeting` of a session first")
     interim_transcripts: bool = Field(description="sends the user's words while the user speaks")
+    chunk_ms: int = Field(description="the length of a full-duplex chunk that suits it best")
+    transcribes: bool = Field(description="makes transcripts of sound files")
+    reads_aloud: bool = Field(description="speaks texts as they stand")
     voices: list[NamedVoice] = Field(description="what `voice` of a session may name")
     simulated: bool = Field(description="no model: its answers have no meaning")
 
@@ -102,9 +137,13 @@ class Capabilities(BaseModel):
     sees: bool
     sees_in_words: bool = Field(description="true if all engines that see do so in words")
     clones_voices: bool
+    matches_voices: bool
     calls_tools: bool
     greets: bool = Field(description="true if all engines with spoken sessions greet")
     interim_transcripts: bool = Field(description="true if all engines with spoken sessions do")
+    chunk_ms: int = Field(description="the longest that an engine with spoken sessions asks for")
+    transcribes: bool
+    reads_aloud: bool
     voices: list[NamedVoice] = Field(description="those that all engines with speech have")
     simulated: bool = Field(description="true if all engines are simulated")
 
@@ -198,6 +237,7 @@ class EtaConfig(BaseModel):
     eta_half_duplex_s: float = Field(default=180.0, gt=0, le=86_400)
     eta_audio_duplex_s: float = Field(default=120.0, gt=0, le=86_400)
     eta_omni_duplex_s: float = Field(default=90.0, gt=0, le=86_400)
+    eta_turns_s: float = Field(default=300.0, gt=0, le=86_400)
     ema_alpha: float | None = Field(
         default=None,
         gt=0,
@@ -215,10 +255,12 @@ class EtaReport(BaseModel):
     ema_half_duplex_s: float | None
     ema_audio_duplex_s: float | None
     ema_omni_duplex_s: float | None
+    ema_turns_s: float | None
     ema_chat_samples: int
     ema_half_duplex_samples: int
     ema_audio_duplex_samples: int
     ema_omni_duplex_samples: int
+    ema_turns_samples: int
 
 
 class FrontendDefaults(BaseModel):

@@ -1,7 +1,5 @@
 """The built web pages, sent from memory and open to everyone. Their data comes from guarded routes."""
 
-from __future__ import annotations
-
 import hashlib
 import mimetypes
 from collections.abc import Mapping
@@ -18,7 +16,7 @@ from starlette.routing import Match
 
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.edge import errors
-from antiphon.edge.context import EdgeContext
+from antiphon.edge.edge_context import EdgeContext
 from antiphon.edge.routes.deps import EdgeDep
 from antiphon.edge.routes.stored import StoredBody, listed
 from antiphon.shared_schemas.apps import APPS

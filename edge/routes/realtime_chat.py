@@ -1,7 +1,5 @@
 """`/v1/realtime?mode=chat`: several requests on one connection; each is a session."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from dataclasses import replace
@@ -9,8 +7,9 @@ from itertools import count
 from typing import NoReturn
 
 from fastapi import WebSocket
+from msgspec import structs
 
-from antiphon.edge.context import EdgeContext
+from antiphon.edge.edge_context import EdgeContext
 from antiphon.edge.errors import SHUTDOWN, ClientGone, Close, Draining, ResumeExpired
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.protocols.machine import Phase
@@ -21,7 +20,7 @@ from antiphon.edge.protocols.realtime_chat import (
     closed_by_client,
     decode_chat_event,
 )
-from antiphon.edge.protocols.realtime_reports import encode_v2_error
+from antiphon.edge.protocols.realtime_codec import encode_v2_error
 from antiphon.edge.session.admission import (
     AdmittedSession,
     ConnectOptions,
@@ -98,6 +97,7 @@ class RealtimeChat:
         self._options = options or ConnectOptions()
         self._sid = f"chat_{secrets.token_hex(8)}"
         self._requests = 0
+        self._request: ChatIn | None = None
         self._unread: ClientFrame | None = None
         self._created = False
 
@@ -116,7 +116,7 @@ class RealtimeChat:
     async def greet(self) -> None:
         """Allow the client to send its `session.init`."""
         offer = capabilities(self._context.settings) if self._options.capabilities else None
-        await self._send(replace(SessionQueueDone(), capabilities=offer))
+        await self._send(structs.replace(SessionQueueDone(), capabilities=offer))
 
     async def create(self) -> None:
         """Answer the `session.init`."""
@@ -151,7 +151,8 @@ class RealtimeChat:
                     continue
                 self._requests += 1
                 machine = self._machine(event)
-                del event  # its media: the machine frees them with the grant
+                self._request = event
+                del event  # its media: the session frees them when they are written
                 if not await self._answer(machine, options):
                     return None
 
@@ -178,7 +179,7 @@ class RealtimeChat:
         spec: ProtocolSpec[StopIn] = ProtocolSpec(start, encode_v2_error, turns=True)
         ids = (f"{self._sid}-{number}" for number in count(self._requests))
         asked = SessionRequest(SessionKind.CHAT, "realtime chat", ids, client=self._client)
-        await serve_session(self._context, exchange, spec, asked, options)
+        await serve_session(self._context, exchange, spec, asked, options, self._take_request)
         if exchange.gone or exchange.code is None:
             raise ClientGone
         if machine.closing or exchange.code is not Close.NORMAL:
@@ -186,6 +187,10 @@ class RealtimeChat:
             return False
         self._unread = exchange.unread
         return True
+
+    async def _take_request(self) -> ChatIn | None:
+        request, self._request = self._request, None
+        return request
 
     @property
     def _idle_s(self) -> float:

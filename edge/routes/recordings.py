@@ -1,7 +1,5 @@
 """`/api/sessions`: recordings to read, change, share and list."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from antiphon.broker.errors import SharesFull
 from antiphon.broker.stores import Share
-from antiphon.edge.context import EdgeContext
+from antiphon.edge.edge_context import EdgeContext
 from antiphon.edge.errors import HttpError
 from antiphon.edge.recordings.download import (
     FILES_WITH_ID,

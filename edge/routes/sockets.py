@@ -1,35 +1,39 @@
-"""The WebSockets: `/ws/duplex`, `/ws/half_duplex`, `/ws/chat` and `/v1/realtime`."""
-
-from __future__ import annotations
+"""The WebSockets of this server's own protocols and of the public demo, with the options on their URLs."""
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from importlib.resources import files
 from itertools import count
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, WebSocket
+from fastapi import APIRouter, Query, Request, Response, WebSocket
+from msgspec import structs
 
 from antiphon.edge.access.guards import identify_client, remember_chat
 from antiphon.edge.access.limits import Reservation
-from antiphon.edge.context import EdgeContext
+from antiphon.edge.edge_context import EdgeContext
 from antiphon.edge.errors import ChatRequested
+from antiphon.edge.openai_clients import is_openai_socket
 from antiphon.edge.protocols.chat import ChatDecoder, ChatMachine, decode_request
 from antiphon.edge.protocols.duplex import DuplexDecoder, DuplexMachine
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder, HalfDuplexMachine
 from antiphon.edge.protocols.machine import Command
 from antiphon.edge.protocols.realtime import RealtimeDecoder, RealtimeMachine
-from antiphon.edge.protocols.realtime_reports import encode_realtime_error
+from antiphon.edge.protocols.realtime_codec import encode_realtime_error
 from antiphon.edge.protocols.realtime_v2 import Negotiation
+from antiphon.edge.routes.openai_realtime import serve_openai_realtime
 from antiphon.edge.routes.realtime_chat import continue_as_chat, serve_chat_mode
+from antiphon.edge.routes.socket_routes import add_socket
+from antiphon.edge.routes.stored import StoredBody
 from antiphon.edge.session.admission import (
     AdmittedSession,
     ConnectOptions,
     SessionRequest,
     read_connect_options,
 )
+from antiphon.edge.session.chat import new_chat
 from antiphon.edge.session.handshake import accept, limit_connections
 from antiphon.edge.session.session import ProtocolSpec, serve_session
 from antiphon.edge.transport.connection import ClientConnection
@@ -38,10 +42,17 @@ from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.ids import duplex_kind, is_session_id
 from antiphon.shared_schemas.states import SessionKind
-
-router = APIRouter()
+from antiphon.shared_schemas.wire import MAP_PROTOCOL
 
 _MODES = {"video": SessionKind.OMNI_DUPLEX, "audio": SessionKind.AUDIO_DUPLEX}
+
+SCHEMAS = {1: "realtime-schema.json", 2: "realtime-schema-v2.json"}
+"""The events of both directions of `/v1/realtime`, for each version.
+
+`x-option` names the connect option that a field or an event needs.
+"""
+
+router = APIRouter(tags=["realtime"])
 
 ReadFirst = Callable[
     [EdgeContext, ClientConnection, ConnectOptions, Reservation], Awaitable[InEntry | None]
@@ -74,14 +85,12 @@ async def serve_socket(
                 await continue_as_chat(context, connection, client, queue_done=chat.queue_done)
 
 
-@router.websocket("/ws/duplex/{session_id:path}")
 async def duplex(socket: WebSocket, session_id: str) -> None:
     kind = duplex_kind(session_id)
     request = partial(_with_client_id, session_id, kind, "duplex")
     await serve_socket(socket, DUPLEX, APP_OF_KIND[kind], request)
 
 
-@router.websocket("/ws/half_duplex/{session_id:path}")
 async def half_duplex(socket: WebSocket, session_id: str) -> None:
     kind = SessionKind.HALF_DUPLEX
     owner, headers = identify_client(socket)
@@ -89,31 +98,27 @@ async def half_duplex(socket: WebSocket, session_id: str) -> None:
     await serve_socket(socket, HALF_DUPLEX_SPEC, HALF_DUPLEX, request, headers=headers)
 
 
-@router.websocket("/v1/realtime")
 async def realtime(socket: WebSocket) -> None:
+    if is_openai_socket(socket):
+        return await serve_openai_realtime(socket)
     mode = socket.query_params.get("mode")
+    sdk = MAP_PROTOCOL in socket.scope.get("subprotocols", ())
     if mode == "chat":
         return await serve_chat_mode(socket)
     spec: ProtocolSpec[Any] = ProtocolSpec(
-        partial(_start_realtime, may_chat=mode is None), encode_realtime_error
+        partial(_start_realtime, may_chat=mode is None, sdk=sdk), encode_realtime_error
     )
     request = partial(_realtime_request, mode or "video")
     return await serve_socket(socket, spec, REALTIME, request)
 
 
-@router.websocket("/ws/chat")
 async def chat(socket: WebSocket) -> None:
     """The first frame is the request."""
-    request = new_chat()
+    request = new_chat("chat")
     headers = remember_chat(socket, *request.ids)
     await serve_socket(
         socket, CHAT, TURNBASED, lambda _: request, headers=headers, read_first=_chat_request
     )
-
-
-def new_chat() -> SessionRequest:
-    """A chat has one candidate for its id, which the response's cookie already names."""
-    return SessionRequest(SessionKind.CHAT, "chat", [f"chat_{secrets.token_hex(8)}"])
 
 
 def _with_client_id(
@@ -152,7 +157,7 @@ async def _chat_request(
         raise InvalidInput(text, code=ErrorCode.NOT_READY) from None
     reservation.add(len(frame))
     request = await decode_request(frame, context.settings, context.broker.voices.sound)
-    return replace(request, progress=options.progress)
+    return structs.replace(request, progress=options.progress)
 
 
 def _start_duplex(
@@ -179,7 +184,12 @@ def _start_half_duplex(
 
 
 def _start_realtime(
-    context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None, *, may_chat: bool
+    context: EdgeContext,
+    admitted: AdmittedSession,
+    _first: InEntry | None,
+    *,
+    may_chat: bool,
+    sdk: bool,
 ) -> tuple[RealtimeDecoder, RealtimeMachine]:
     limits, options, video = context.settings, admitted.options, admitted.kind is _MODES["video"]
     negotiation = Negotiation(may_chat=may_chat)
@@ -188,8 +198,10 @@ def _start_realtime(
         admitted.recording,
         notices=options.notices,
         transcript=options.transcript,
+        transcript_events=sdk,
         resumable=options.resume,
         began_at=asyncio.get_running_loop().time() - admitted.age_s,
+        age_s=admitted.age_s,
         limit_s=limits.realtime_video_s if video else limits.realtime_audio_s,
         negotiation=negotiation,
     )
@@ -210,3 +222,31 @@ def _start_chat(
 DUPLEX: ProtocolSpec[Any] = ProtocolSpec(_start_duplex)
 HALF_DUPLEX_SPEC: ProtocolSpec[Any] = ProtocolSpec(_start_half_duplex, turns=True)
 CHAT: ProtocolSpec[StopIn] = ProtocolSpec(_start_chat, turns=True)
+
+
+@cache
+def _stored_schema(version: int) -> StoredBody:
+    return StoredBody.compressed(
+        files("antiphon.edge").joinpath("assets", SCHEMAS[version]).read_bytes()
+    )
+
+
+class SchemaResponse(Response):
+    """A JSON Schema, with its own media type."""
+
+    media_type = "application/schema+json"
+
+
+_OBJECT = {"content": {SchemaResponse.media_type: {"schema": {"type": "object"}}}}
+
+
+@router.get("/v1/realtime/schema.json", response_class=SchemaResponse, responses={200: _OBJECT})
+async def schema(request: Request, version: Annotated[int, Query(ge=1, le=2)] = 1) -> Response:
+    """Return every event of a version as a JSON Schema."""
+    return _stored_schema(version).response(request, SchemaResponse.media_type)
+
+
+add_socket("/ws/duplex/{session_id:path}", serve=duplex)
+add_socket("/ws/half_duplex/{session_id:path}", serve=half_duplex)
+add_socket("/ws/chat", serve=chat, long_frames=["/ws/chat"])
+add_socket("/v1/realtime", serve=realtime, long_frames=["/v1/realtime?mode=chat"])

@@ -1,7 +1,5 @@
 """Health, workers, queue and running sessions: `/health`, `/status`, `/workers`, `/api/queue`, …"""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,10 +12,9 @@ from fastapi import APIRouter, Path
 
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.eta import SessionLengths
-from antiphon.edge.context import EdgeContext
-from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, SnapshotDep
+from antiphon.edge.edge_context import EdgeContext
+from antiphon.edge.routes.deps import NEEDS_REDIS, EdgeDep, SnapshotDep
 from antiphon.edge.routes.models import (
-    ActionResult,
     ActiveSession,
     ActiveSessions,
     CacheHolder,
@@ -36,15 +33,16 @@ from antiphon.edge.routes.models import (
     WorkersResponse,
     to_datetime,
 )
-from antiphon.shared_schemas.named_voices import NamedVoice
+from antiphon.shared_schemas.config import USUAL_CHUNK_MS
 from antiphon.shared_schemas.registry import QueuedSession, QueueSnapshot, WorkerRow
 from antiphon.shared_schemas.states import SessionKind, WorkerState
+from antiphon.shared_schemas.voices import NamedVoice
 
 _PING_S = 1.0
 _CPU = -1
 _NO_ADDRESS = ("", 0)
 
-_ETA_NAMES = {kind.removesuffix("_audio"): kind for kind in SessionKind}
+ETA_NAMES = {kind.removesuffix("_audio"): kind for kind in SessionKind}
 """Names of the kinds in the fields `eta_<name>_s` and `ema_<name>_s`."""
 
 _STATE_GROUPS = {
@@ -63,7 +61,6 @@ TicketId = Annotated[str, Path(max_length=32, description="`ticket_id` of a `que
 
 public_router = APIRouter(tags=["status"])
 router = APIRouter(responses=NEEDS_REDIS)
-admin_router = APIRouter(prefix="/api", tags=["administration"], responses=NEEDS_REDIS)
 
 
 @public_router.get("/health")
@@ -157,32 +154,16 @@ async def queue(edge: EdgeDep, snapshot: SnapshotDep) -> QueueStatus:
 @router.get("/api/queue/{ticket_id}", tags=["queue"])
 async def ticket(snapshot: SnapshotDep, ticket_id: TicketId) -> QueueTicket:
     """One waiting session; `found` is false once it was assigned, cancelled or left."""
-    row = _find_ticket(snapshot, ticket_id)
+    row = find_ticket(snapshot, ticket_id)
     if row is None:
         return QueueTicket(found=False, message="not in the queue: assigned, cancelled or gone")
     return QueueTicket(found=True, ticket=_queue_item(row, snapshot.at))
 
 
-@admin_router.delete("/queue/{ticket_id}")
-async def cancel(edge: EdgeDep, ticket_id: TicketId) -> ActionResult:
-    """Remove a waiting session from the queue and notify its client. Running sessions stay."""
-    row = _find_ticket(await edge.broker.queue.snapshot(), ticket_id)
-    cancelled = row is not None and await edge.broker.sessions.cancel(row.sid, row.ticket)
-    return ActionResult(success=cancelled)
-
-
 @router.get("/api/config/eta", tags=["queue"])
 async def eta(edge: EdgeDep) -> EtaReport:
     """The values that waiting times are estimated from."""
-    return _eta_report(await edge.broker.eta.lengths())
-
-
-@admin_router.put("/config/eta", responses=TAKES_BODY)
-async def set_eta(edge: EdgeDep, config: EtaConfig) -> EtaReport:
-    """Change the baselines on every edge."""
-    baselines = {kind: getattr(config, f"eta_{name}_s") for name, kind in _ETA_NAMES.items()}
-    await edge.broker.eta.configure(baselines, config.ema_alpha)
-    return _eta_report(await edge.broker.eta.lengths())
+    return eta_report(await edge.broker.eta.lengths())
 
 
 async def _redis_answers(edge: EdgeContext) -> bool:
@@ -194,7 +175,7 @@ async def _redis_answers(edge: EdgeContext) -> bool:
     return True
 
 
-def _find_ticket(snapshot: QueueSnapshot, ticket_id: str) -> QueuedSession | None:
+def find_ticket(snapshot: QueueSnapshot, ticket_id: str) -> QueuedSession | None:
     return next((row for row in snapshot.waiting if str(row.ticket) == ticket_id), None)
 
 
@@ -242,10 +223,10 @@ def _worker_info(worker: WorkerRow, snapshot: QueueSnapshot, ttl_ms: float) -> W
     )
 
 
-def _eta_report(eta: SessionLengths) -> EtaReport:
-    baselines = {f"eta_{n}_s": eta.baselines[k] for n, k in _ETA_NAMES.items()}
-    averages = {f"ema_{n}_s": eta.averages.get(k) for n, k in _ETA_NAMES.items()}
-    counts = {f"ema_{n}_samples": eta.counts.get(k, 0) for n, k in _ETA_NAMES.items()}
+def eta_report(eta: SessionLengths) -> EtaReport:
+    baselines = {f"eta_{n}_s": eta.baselines[k] for n, k in ETA_NAMES.items()}
+    averages = {f"ema_{n}_s": eta.averages.get(k) for n, k in ETA_NAMES.items()}
+    counts = {f"ema_{n}_samples": eta.counts.get(k, 0) for n, k in ETA_NAMES.items()}
     config = EtaConfig.model_validate({**baselines, "ema_alpha": eta.alpha})
     return EtaReport.model_validate(
         {"config": config, "ema_alpha": eta.alpha, **averages, **counts}
@@ -292,9 +273,13 @@ def capabilities_of(workers: Iterable[WorkerRow]) -> Capabilities:
         sees_in_words=any(one.sees for one in engines)
         and all(one.sees_in_words for one in engines if one.sees),
         clones_voices=any(one.clones_voices for one in engines),
+        matches_voices=any(one.matches_voices for one in engines),
         calls_tools=any(one.calls_tools for one in engines),
         greets=bool(talking) and all(one.greets for one in talking),
         interim_transcripts=bool(talking) and all(one.interim_transcripts for one in talking),
+        chunk_ms=max((one.chunk_ms for one in talking), default=USUAL_CHUNK_MS),
+        transcribes=any(one.transcribes for one in engines),
+        reads_aloud=any(one.reads_aloud for one in engines),
         voices=_common_voices([one.abilities.voices for one in workers if _may_speak(one)]),
         simulated=bool(engines) and all(one.simulated for one in engines),
     )

@@ -1,7 +1,5 @@
 """Responses that many requests get: their bodies and each encoding of them are kept."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +22,7 @@ class StoredBody:
     brotli: bytes | None = None
 
     @classmethod
-    def compressed(cls, body: bytes) -> StoredBody:
+    def compressed(cls, body: bytes) -> "StoredBody":
         """Takes 15 ms for each megabyte."""
         small = (
             gzip.compress(body, COMPRESSION_LEVEL, mtime=0) if len(body) >= LARGE_BYTES else body

@@ -1,7 +1,5 @@
 """What pages offer at the start: reference voices, samples of named voices, presets, defaults."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from pathlib import PurePosixPath
@@ -49,7 +47,11 @@ from antiphon.shared_schemas.voices import (
     new_voice_id,
 )
 
-_MIN_VOICE_S = 0.5
+MAX_BYTES = 4 * 2**20
+"""Of an uploaded file."""
+
+_MIN_S = 0.5
+_MAX_S = 30.0
 _FIELD = "audio_base64"
 
 VoiceId = Annotated[str, Path(max_length=64, description="`id` of a listed voice")]
@@ -80,7 +82,7 @@ async def voices(edge: EdgeDep) -> VoiceList:
 async def upload(edge: EdgeDep, request: VoiceUpload) -> VoiceChange:
     """Save a voice for every edge and worker. Its content decides the format, not its name."""
     try:
-        samples = await asyncio.to_thread(_samples, edge.settings, request.audio_base64)
+        samples = await asyncio.to_thread(_samples, request.audio_base64)
     except InvalidInput as error:
         status = 413 if error.code is ErrorCode.MESSAGE_TOO_LARGE else 400
         raise HttpError(status, error.code, error.message) from None
@@ -175,14 +177,14 @@ def _bundled_sound(settings: EdgeSettings, voice_id: str) -> VoiceSound | None:
     return bundled_sound(settings.assets_dir, voice.path) if voice is not None else None
 
 
-def _samples(limits: EdgeSettings, text: str) -> Samples:
+def _samples(text: str) -> Samples:
     """Raises InvalidInput; blocks, so call it in a thread."""
-    if len(text) * 3 // 4 > limits.max_voice_bytes:
-        too_long = f"{_FIELD}: more than {limits.max_voice_bytes} bytes"
+    if len(text) * 3 // 4 > MAX_BYTES:
+        too_long = f"{_FIELD}: more than {MAX_BYTES} bytes"
         raise InvalidInput(too_long, field=_FIELD, code=ErrorCode.MESSAGE_TOO_LARGE)
-    samples = np.frombuffer(read_voice(text, _FIELD, limits.max_voice_s), "<f4")
-    if len(samples) < _MIN_VOICE_S * INPUT_RATE:
-        raise InvalidInput(f"{_FIELD}: shorter than {_MIN_VOICE_S:g} s", field=_FIELD)
+    samples = np.frombuffer(read_voice(text, _FIELD, _MAX_S), "<f4")
+    if len(samples) < _MIN_S * INPUT_RATE:
+        raise InvalidInput(f"{_FIELD}: shorter than {_MIN_S:g} s", field=_FIELD)
     return samples
 
 

@@ -1,7 +1,5 @@
 """Admits a connection: a new session joins the queue, or the client resumes an existing one."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -13,7 +11,7 @@ from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.errors import BrokerUnavailable, SessionExists
 from antiphon.broker.resume_registry import ResumeRecord
-from antiphon.edge.context import EdgeContext
+from antiphon.edge.edge_context import EdgeContext
 from antiphon.edge.errors import Draining, ResumeExpired
 from antiphon.edge.protocols.machine import QueuePlace
 from antiphon.edge.session.resume import MissedMessages, load_missed_messages
@@ -113,11 +111,16 @@ class SessionRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResumeState:
-    """The client's next resume token; `missed` is set if this connection resumed the session."""
+    """The client's next resume token; the other fields are set if this connection resumed the session.
+
+    `granted`: a worker has had the session. `over`: it has ended.
+    """
 
     token: ResumeToken
     connection: int = 1
     missed: MissedMessages | None = None
+    granted: bool = False
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,7 @@ async def _join_or_resume(
     state = ResumeState(token) if token else None
     subscription.bind(ticket.number, state.connection if state else 0)
     context.metrics.started.labels(request.kind).inc()
+    context.metrics.protocols.labels(request.protocol).inc()
     log.info("session_joined", kind=request.kind, ticket=ticket.number)
     return AdmittedSession(
         subscription, ticket, request.kind, recording, options, state, trace=trace
@@ -253,7 +257,7 @@ async def _resume(
         request.kind,
         attached.recording,
         options,
-        ResumeState(token, connection, missed),
+        ResumeState(token, connection, missed, attached.assigned, attached.over),
         (broker.clock.now_ms() - attached.queued_at) / 1000,
         context.trace(sid, request.kind, row.trace if row else b""),
     )

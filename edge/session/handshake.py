@@ -1,7 +1,5 @@
 """The beginning of a connection, for all protocols: accept it, count it, or reject it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
@@ -9,10 +7,11 @@ import structlog
 from fastapi import WebSocket
 from starlette.requests import HTTPConnection
 
-from antiphon.edge.context import EdgeContext
+from antiphon.edge.edge_context import EdgeContext
 from antiphon.edge.errors import (
     ClientGone,
     Close,
+    Fault,
     PageDisabled,
     ResumeExpired,
     TooManyConnections,
@@ -31,11 +30,17 @@ log = structlog.get_logger()
 
 @asynccontextmanager
 async def accept(
-    socket: WebSocket, encode_error: ErrorEncoder, headers: Sequence[tuple[bytes, bytes]] = ()
+    socket: WebSocket,
+    encode_error: ErrorEncoder,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+    subprotocols: Sequence[str] = (),
 ) -> AsyncIterator[tuple[EdgeContext, SocketConnection]]:
-    """An accepted connection that encodes JSON. An exception inside is reported and closes it."""
+    """An accepted connection that encodes JSON. An exception inside is reported and closes it.
+
+    `subprotocols`: those of the protocol, in addition to the shared ones.
+    """
     context: EdgeContext = socket.app.state.edge
-    subprotocol = choose_subprotocol(socket.scope.get("subprotocols", ()))
+    subprotocol = choose_subprotocol(socket.scope.get("subprotocols", ()), subprotocols)
     await socket.accept(subprotocol=subprotocol, headers=headers)
     connection = SocketConnection(socket)
     try:
@@ -65,14 +70,20 @@ async def limit_connections(
         yield
 
 
-async def reject(
-    context: EdgeContext, connection: ClientConnection, encode_error: ErrorEncoder, error: Exception
-) -> None:
-    """Report why there is no session, and close."""
+def refuse(context: EdgeContext, error: Exception) -> Fault:
+    """Count and log why there is no session. Returns what its client receives."""
     fault = explain(error)
     context.metrics.rejected.labels(fault.message.code).inc()
     if not fault.expected:
         log.error("connection_crashed", exc_info=error)
+    return fault
+
+
+async def reject(
+    context: EdgeContext, connection: ClientConnection, encode_error: ErrorEncoder, error: Exception
+) -> None:
+    """Report why there is no session, and close."""
+    fault = refuse(context, error)
     try:
         for message in encode_error(fault):
             await connection.send(connection.encoding.encode(message))

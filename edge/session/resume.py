@@ -1,192 +1,202 @@
-"""Restores a session's connection from Redis, when its client resumes at this edge or another one."""
+"""What the edge of a resuming client reads from Redis: the state of the session, and the missed messages."""
 
-from __future__ import annotations
-
-from collections import deque
-from collections.abc import AsyncIterator
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-import structlog
+from msgspec import structs
 
 from antiphon.broker.client import Broker
 from antiphon.broker.streams import StreamWriter
 from antiphon.edge.errors import ResumeExpired
-from antiphon.edge.protocols.machine import Finish, Send, SessionMachine
+from antiphon.edge.protocols.machine import Action, Send, SessionMachine
 from antiphon.shared_schemas.entries import (
-    Checkpoint,
+    EPOCHS_PER_TICKET,
+    ChatIn,
     ChunkIn,
     DiagnosticIn,
+    HalfDuplexPrepareIn,
     InEntry,
     OutEntry,
+    PastSteps,
+    PauseIn,
+    PlaybackIn,
+    PrepareIn,
+    ResumeIn,
     StreamPosition,
 )
-from antiphon.shared_schemas.wire import ServerMessage
 
-log = structlog.get_logger()
+GRANT_SEQ = 1
+"""The message that a worker holds the session precedes all output."""
+
+_MESSAGES_PER_ENTRY = 16
+_ENTRIES_PER_EPOCH = 2**28
+
+_RESTORED_WITHIN_S = 1.0
+"""After a failover, a worker writes the entries that the new master lacks again."""
+
+_SAY_NO_PHASE = (DiagnosticIn, PlaybackIn)
+_SAY_ALL = (PrepareIn, HalfDuplexPrepareIn, ChatIn, ChunkIn, PauseIn, ResumeIn)
+"""No input before one of these changes the phase of its session."""
 
 
-class StoredMessage(ServerMessage, type="stored"):
-    """A message from a checkpoint."""
+def first_seq(position: StreamPosition) -> int:
+    """The `seq` of the first message of an output entry.
 
-    body: dict[str, Any]
+    It grows with the position, also after the worker was replaced, and stays below 2⁵³.
+    """
+    entry = (position.epoch - 1) * _ENTRIES_PER_EPOCH + position.n
+    return entry * _MESSAGES_PER_ENTRY
+
+
+def number_messages(position: StreamPosition, actions: Iterable[Action]) -> Iterator[Action]:
+    """Give the messages of an output entry their `seq`: that of the entry, and their index."""
+    seq = first_seq(position)
+    for action in actions:
+        if isinstance(action, Send):
+            yield Send(structs.replace(action.message, seq=seq))
+            seq += 1
+        else:
+            yield action
+
+
+def number_grant(actions: Iterable[Action]) -> Iterator[Action]:
+    """Give the report that a worker holds the session its `seq`."""
+    for action in actions:
+        if isinstance(action, Send):
+            yield Send(structs.replace(action.message, seq=GRANT_SEQ))
+        else:
+            yield action
+
+
+def _entry_of(ticket: int, seq: int) -> StreamPosition:
+    """The output entry that message `seq` was made of. Raises ResumeExpired if there can be none."""
+    epoch, n = divmod(seq // _MESSAGES_PER_ENTRY, _ENTRIES_PER_EPOCH)
+    if epoch + 1 >= EPOCHS_PER_TICKET or (n == 0 and seq > GRANT_SEQ):
+        raise ResumeExpired
+    return StreamPosition(ticket, epoch + 1, n)
+
+
+@dataclass(frozen=True, slots=True)
+class LastInputs:
+    """What the client asked for. `prepared`: the `prepare` that a worker accepted, if it is older.
+
+    `recent`: the newest inputs, oldest first, up to one that determines the phase.
+    """
+
+    recent: Sequence[InEntry] = ()
+    prepared: InEntry | None = None
 
     @property
-    def bears_token(self) -> bool:  # type: ignore[override]
-        """A checkpoint stores that a message has a token, but not the token."""
-        return "resume_token" in self.body
-
-    def wire(self) -> dict[str, Any]:
-        """The stored body with the current token."""
-        token = {"resume_token": self.resume_token} if self.bears_token else {}
-        return {**self.body, **token}
+    def preparing(self) -> bool:
+        """The newest inputs begin with a `prepare`: only the output says whether it was accepted."""
+        return bool(self.recent) and isinstance(self.recent[0], PrepareIn | HalfDuplexPrepareIn)
 
 
 async def load_missed_messages(
     broker: Broker, sid: str, ticket: int, connection: int, last: int
-) -> MissedMessages:
-    """Fence off the previous connection and read its checkpoints.
+) -> "MissedMessages":
+    """Shut out the previous connection and read the last inputs of the client.
 
-    Raises ResumeExpired when message `last` is older than the checkpoints.
+    Raises ResumeExpired if no message can have the number `last`.
     """
+    known = _entry_of(ticket, last)
     inputs = await broker.streams.input_writer(sid, ticket, connection)
-    checkpoints = await broker.streams.checkpoint_writer(sid, ticket, connection)
-    missed = MissedMessages(broker, sid, last, inputs, checkpoints)
-    async for position, entry in broker.streams.history(broker.keys.checkpoints(sid), ticket):
-        missed.add(position, entry)
-    if not missed.checkpoints:
-        raise ResumeExpired
-    return missed
+    return MissedMessages(broker, sid, last, known, inputs, await _last_inputs(broker, sid, ticket))
+
+
+async def _last_inputs(broker: Broker, sid: str, ticket: int) -> LastInputs:
+    recent: list[InEntry] = []
+    async with aclosing(broker.streams.newest(broker.keys.inbound(sid), ticket)) as newest:
+        async for _, entry in newest:
+            if not isinstance(entry, _SAY_NO_PHASE):
+                recent.insert(0, entry)
+            if isinstance(entry, _SAY_ALL):
+                break
+    found = LastInputs(recent)
+    if found.preparing:
+        return found
+    accepted = await broker.streams.first(broker.keys.past(sid), ticket)
+    return replace(found, prepared=None if isinstance(accepted, PastSteps) else accepted)
 
 
 class MissedMessages:
-    """What came after message `last`, and where to continue: `seq`, `delivered`, `finish`.
+    """What came after message `last`, which was made of the output entry at `known`.
 
-    The order of events determines the numbers: each checkpoint states how far the output stream had
-    been delivered when it was written, and which other messages were sent.
+    `delivered` is the last entry that `actions` has delivered.
     """
 
     def __init__(
-        self, broker: Broker, sid: str, last: int, inputs: StreamWriter, writer: StreamWriter
+        self,
+        broker: Broker,
+        sid: str,
+        last: int,
+        known: StreamPosition,
+        inputs: StreamWriter,
+        last_inputs: LastInputs,
     ) -> None:
         self.last = last
         self.inputs = inputs
-        self.writer = writer
-        self.checkpoints: deque[Checkpoint] = deque()
-        self.pending: list[StreamPosition] = []
-        self.seq = 0
-        self.delivered = StreamPosition.before(inputs.last.ticket)
-        self.finish: Finish | None = None
+        self.last_inputs = last_inputs
         self._broker = broker
         self._sid = sid
-        self._held: list[InEntry] = []
+        self._known = known
+        # The entry itself is delivered again: it may have more messages, or end the session.
+        from_start = last_inputs.preparing or known.n == 0
+        ticket = known.ticket
+        self.delivered = (
+            StreamPosition.before(ticket) if from_start else known._replace(n=known.n - 1)
+        )
 
-    def add(self, position: StreamPosition, entry: Checkpoint | InEntry) -> None:
-        """Add an entry of the checkpoint stream. Drops checkpoints that the client has passed."""
-        if isinstance(entry, Checkpoint):
-            if entry.seq <= self.last:
-                self.checkpoints.clear()
-            if self.checkpoints or entry.seq <= self.last:
-                self.checkpoints.append(entry)
-        else:
-            self.pending.append(position)
-            if len(self.pending) > self.inputs.last.n:  # those before are in the input stream
-                self._held.append(entry)
+    async def actions(
+        self, machine: SessionMachine[Any], *, granted: bool = True
+    ) -> AsyncIterator[Action]:
+        """What the machine does after message `last`: nothing while the session waits for a worker.
 
-    async def messages(self, machine: SessionMachine[Any]) -> AsyncIterator[ServerMessage]:
-        """The messages that the client has missed, in order. The machine is up to date afterwards.
-
-        Raises ResumeExpired, before the first message, when message `last` was never sent, or when
-        the output stream no longer holds what comes after it.
+        Raises ResumeExpired, before the first action, when message `last` was never sent, or when the
+        output stream no longer holds what comes after it.
         """
-        inputs = await self._unconfirmed_inputs()
-        first = self.checkpoints.popleft()
-        machine.restore(first.snapshot, self._held)
-        self.seq, self.delivered = first.seq, StreamPosition.parse(first.last_output)
+        gives_up_at = time.monotonic() + _RESTORED_WITHIN_S
+        while granted:
+            async for position, entry in self._entries():
+                now_ms = self._broker.clock.now_ms()
+                found = number_messages(position, machine.deliver(entry, now_ms))
+                for action in self._after_last(position, list(found)):
+                    yield action
+            if self.delivered.n >= self._known.n:
+                return
+            if time.monotonic() > gives_up_at:
+                raise ResumeExpired
+            await asyncio.sleep(0.1)
+
+    async def _entries(self) -> AsyncIterator[tuple[StreamPosition, OutEntry]]:
         outputs = self._broker.keys.outbound(self._sid)
         history = self._broker.streams.history(outputs, self.delivered.ticket, self.delivered)
         async with aclosing(history) as entries:
             async for position, entry in entries:
                 if position.n > self.delivered.n + 1:
                     raise ResumeExpired  # trimmed, or lost in a failover
-                if not position.follows(self.delivered):
-                    continue
-                for message in self._apply_checkpoints(machine, position):
-                    yield message
-                caught_up = not self.checkpoints and self.seq >= self.last
-                if caught_up and self._apply_inputs(machine, inputs):
-                    await self._write_checkpoint(machine)
-                if machine.waiting or self.finish:
-                    break
-                for message in self._deliver(machine, position, entry):
-                    yield message
-        for message in self._apply_checkpoints(machine, None):
-            yield message
-        self._apply_inputs(machine, inputs)
-        if self.seq < self.last:
+                if position.follows(self.delivered):
+                    self.delivered = position
+                    yield position, entry
+
+    def _after_last(self, position: StreamPosition, actions: list[Action]) -> list[Action]:
+        """Without the messages that the client has.
+
+        A failover may have lost its last entries. Those that have their places now are not sent.
+        """
+        if position.n > self._known.n:
+            return actions
+        sent = [action.message.seq for action in actions if isinstance(action, Send)]
+        if position == self._known and self.last not in sent:
             raise ResumeExpired
-
-    def _apply_checkpoints(
-        self, machine: SessionMachine[Any], position: StreamPosition | None
-    ) -> list[ServerMessage]:
-        """Those before the output entry at `position`, or all that are left if it is None."""
-        messages: list[ServerMessage] = []
-        while self.checkpoints:
-            checkpoint = self.checkpoints[0]
-            if position is not None and StreamPosition.parse(checkpoint.last_output) >= position:
-                break
-            self.checkpoints.popleft()
-            self.seq += len(checkpoint.messages)
-            if self.seq != checkpoint.seq:
-                log.error("resume_misnumbered", seq=self.seq, marked=checkpoint.seq)
-                raise ResumeExpired
-            machine.restore(checkpoint.snapshot, self._held)
-            messages += [
-                StoredMessage(body=body) for body in checkpoint.messages if body["seq"] > self.last
-            ]
-        return messages
-
-    def _deliver(
-        self, machine: SessionMachine[Any], position: StreamPosition, entry: OutEntry
-    ) -> list[ServerMessage]:
-        self.delivered = position
-        messages: list[ServerMessage] = []
-        for action in machine.deliver(entry, self._broker.clock.now_ms()):
-            if isinstance(action, Finish):
-                self.finish = action
-            elif isinstance(action, Send):
-                self.seq += 1
-                if self.seq > self.last:
-                    messages.append(replace(action.message, seq=self.seq))
-        return messages
-
-    async def _unconfirmed_inputs(self) -> list[InEntry]:
-        """Inputs in the stream that no checkpoint includes; their effects were not sent yet."""
-        key = self._broker.keys.inbound(self._sid)
-        after = StreamPosition.parse(self.checkpoints[-1].last_input)
+        is_new = position == self._known
         return [
-            entry
-            async for _, entry in self._broker.streams.history(key, after.ticket, after)
-            if isinstance(entry, InEntry) and not isinstance(entry, ChunkIn | DiagnosticIn)
+            action
+            for action in actions
+            if not isinstance(action, Send)
+            or (is_new and action.message.seq is not None and action.message.seq > self.last)
         ]
-
-    def _apply_inputs(self, machine: SessionMachine[Any], inputs: list[InEntry]) -> bool:
-        """They came after everything that the client has. False if none was applied."""
-        if machine.waiting or not inputs:
-            return False
-        for entry in inputs:
-            machine.apply_input(entry)
-        inputs.clear()
-        return True
-
-    async def _write_checkpoint(self, machine: SessionMachine[Any]) -> None:
-        """Later messages depend on it, so every future resume must apply it at the same point."""
-        checkpoint = Checkpoint(
-            seq=self.seq,
-            last_output=self.delivered.id(),
-            last_input=self.inputs.last.id(),
-            snapshot=machine.snapshot(),
-            messages=[],
-        )
-        await self.writer.append(checkpoint)

@@ -1,11 +1,9 @@
 """A client's connection as sessions use it, and the encoding of its frames."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -15,6 +13,8 @@ from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.wire import (
     BINARY_PROTOCOL,
+    MAP_PROTOCOL,
+    OPENAI_PROTOCOL,
     PLAIN_PROTOCOL,
     ServerMessage,
     TextParts,
@@ -37,9 +37,10 @@ class Encoding:
 JSON = Encoding()
 
 
-def choose_subprotocol(offered: Sequence[str]) -> str | None:
+def choose_subprotocol(offered: Sequence[str], own: Sequence[str] = ()) -> str | None:
     """The subprotocol to accept; never the one that carries the client's key."""
-    return next((name for name in (BINARY_PROTOCOL, PLAIN_PROTOCOL) if name in offered), None)
+    known = (*own, BINARY_PROTOCOL, PLAIN_PROTOCOL, MAP_PROTOCOL, OPENAI_PROTOCOL)
+    return next((name for name in known if name in offered), None)
 
 
 def choose_encoding(subprotocol: str | None, pcm: str | None) -> Encoding:
@@ -77,30 +78,43 @@ class ClientConnection(Protocol):
         ...
 
 
+class SocketControls(Protocol):
+    """What ASGI lacks: the methods of `EdgeWebSocketProtocol`, which is `scope["state"]["controls"]`."""
+
+    async def receive_frame(self, *, binary: bool) -> ClientFrame: ...
+
+    def send_now(self, frame: ServerFrame) -> bool: ...
+
+    def force_close(self, code: int, reason: str) -> None: ...
+
+    def probe(self, answered: Callable[[], None]) -> None: ...
+
+
 class SocketConnection:
     """An accepted WebSocket. Every coroutine raises ClientGone once the client has left."""
 
     def __init__(self, socket: WebSocket) -> None:
+        self.encoding = JSON
         self._socket = socket
-        state = socket.scope["state"]
-        self._receive_frame: Callable[..., Coroutine[Any, Any, ClientFrame]] = state[
-            "receive_frame"
-        ]
-        self.send_now: Callable[[ServerFrame], bool] = state["send_now"]
-        self.force_close: Callable[[Close, str], None] = state["force_close"]
-        self.probe: Callable[[Callable[[], None]], None] = state["probe"]
-        self._use(JSON)
+        self._controls: SocketControls = socket.scope["state"]["controls"]
 
     def choose_encoding(self) -> None:
         """Use the encoding that the client asks for in its URL and by its subprotocol. Raises InvalidInput."""
         offered = self._socket.scope.get("subprotocols", ())
         pcm = self._socket.query_params.get("pcm")
-        self._use(choose_encoding(choose_subprotocol(offered), pcm))
+        self.encoding = choose_encoding(choose_subprotocol(offered), pcm)
 
-    def _use(self, encoding: Encoding) -> None:
-        self.encoding = encoding
-        self.receive = partial(self._receive_frame, binary=encoding.binary)
-        """See `EdgeWebSocketProtocol.receive_frame`."""
+    async def receive(self) -> ClientFrame:
+        return await self._controls.receive_frame(binary=self.encoding.binary)
+
+    def send_now(self, frame: ServerFrame) -> bool:
+        return self._controls.send_now(frame)
+
+    def force_close(self, code: Close, reason: str) -> None:
+        self._controls.force_close(code, reason)
+
+    def probe(self, answered: Callable[[], None]) -> None:
+        self._controls.probe(answered)
 
     async def send(self, frame: ServerFrame) -> None:
         """Returns once the socket's buffer has space again; a slow client delays it no longer."""

@@ -1,7 +1,5 @@
 """Lets connections that have much to do at once do it one after another."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable

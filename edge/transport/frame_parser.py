@@ -1,7 +1,5 @@
 """Parses WebSocket frames in bounded steps, so that a long or fragmented message delays no other socket."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Generator
 

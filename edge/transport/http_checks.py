@@ -1,7 +1,5 @@
 """What the edge refuses in an HTTP request before the application sees it, and how it answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from http import HTTPStatus
 from math import inf

@@ -1,7 +1,5 @@
 """uvicorn's HTTP protocol with limits for clients that send too much, too little, or do not read."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -10,7 +8,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from antiphon.edge.access.http_limits import ConnectionShare, HttpConnectionLimiter
+from antiphon.edge.access.http_limits import ConnectionShare, HttpConnectionLimiter, ReaderWatch
 from antiphon.edge.transport.fair_queue import BULK_BYTES, FairQueue, QueuedFlowControl
 from antiphon.edge.transport.http_checks import (
     CHUNK_FRAMING_BYTES,
@@ -26,7 +24,6 @@ from antiphon.edge.transport.http_checks import (
     not_http,
     too_long_a_head,
 )
-from antiphon.edge.transport.reader_watch import ReaderWatch
 
 PIECE_BYTES = 2048
 """Input for one call of the parser: at most 400 events, 0.2 ms."""
@@ -284,7 +281,7 @@ class EdgeHttpProtocol(HttpToolsProtocol):
     # --- answers ---
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
-        """The application of each request, which begins in a turn of its own."""
+        """The application of each request, which begins in a separate turn."""
         await self.fair_queue.wait(request=True)
         self._watch.begin()
 

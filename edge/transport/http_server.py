@@ -1,6 +1,4 @@
-"""uvicorn's server with an accept loop of its own."""
-
-from __future__ import annotations
+"""uvicorn's server with another accept loop."""
 
 import asyncio
 import errno
@@ -52,7 +50,7 @@ class Acceptor:
         self._read()
 
     def close(self) -> None:
-        """Accept no more; who is not accepted yet is turned away when the listener closes."""
+        """Stop accepting; a client that is not accepted yet is turned away when the listener closes."""
         if self._pause is not None:
             self._pause.cancel()
         self._loop.remove_reader(self._listener)

@@ -1,7 +1,5 @@
 """uvicorn's WebSocket protocol with limits on frames, bytes, memory, and the time of a message."""
 
-from __future__ import annotations
-
 import asyncio
 import codecs
 import struct
@@ -92,9 +90,9 @@ def read_message(parser: FrameParser, data: bytes) -> tuple[str, bytes] | None:
 
 
 class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
-    """Aborts clients that answer no ping, and adds methods to `scope["state"]`.
+    """Aborts clients that answer no ping. Sessions reach it as `SocketControls`.
 
-    They are `receive_frame`, `send_now`, `force_close` and `probe`. ASGI's `receive` is for the handshake only.
+    ASGI's `receive` is for the handshake only.
     An orderly close waits until the client has read everything before it; a stuck client never does.
     Closes with 1008 a client that sends too many frames or bytes, or a message too slowly.
     """
@@ -114,8 +112,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self.conn = FrameParser(self.config.ws_max_size, self.logger)
         self._on_pong: Callable[[], None] | None = None
-        own = (self.force_close, self.probe, self.receive_frame, self.send_now)
-        self.app_state = {**self.app_state, **{method.__name__: method for method in own}}
+        self.app_state = {**self.app_state, "controls": self}
         self.app = self._serve
         now = self.loop.time()
         self._frame_rate = TokenBucket(FRAME_BURST, FRAMES_PER_S, now)

@@ -13,8 +13,6 @@
 A test of a kind that the engine does not serve is skipped. The module imports no test library.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +32,7 @@ from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
+from antiphon.shared_schemas.entries import ResultOut, TextKind, check_readable
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.unit_result import UnitResult
 
@@ -140,6 +139,25 @@ class EngineConformance:
             said.append(self._unit(view, _QUIET, force_listen=True))
             said += [self._unit(view, _QUIET) for _ in range(self.units)]
             assert self.greeting.split()[-1] not in "".join(result.text for result in said)
+
+    def test_duplex_texts(self, engine: UnifiedProcessor) -> None:
+        """A commentary is said, also by a second view that takes over before or while it is said."""
+        if not engine.info.takes_texts:
+            raise SkipTest(f"{engine.info.name} takes no texts")
+        history = [(TextKind.USER, "Hello."), (TextKind.ASSISTANT, "Hi.")]
+        results: list[UnitResult] = []
+        while not (results and results[-1].end_of_turn):
+            with self._duplex(engine) as view:
+                view.add_history(history)
+                view.replay([self._past(engine, result, _QUIET) for result in results])
+                if not results:
+                    view.add_text(TextKind.THINKING, "It rains.")
+                    view.add_text(TextKind.COMMENTARY, self.greeting)
+                results.append(self._unit(view, _QUIET))
+                if len(results) > 2 and not results[-1].end_of_turn:
+                    results += self._speak(view)
+            assert len(results) < _MAX_UNITS, "it does not say the commentary"
+        assert "".join(result.text for result in results).split() == self.greeting.split()
 
     def test_duplex_stop_ends_a_unit(self, engine: UnifiedProcessor) -> None:
         with self._duplex(engine) as view:
@@ -320,6 +338,7 @@ class EngineConformance:
     def _check_unit(self, result: UnitResult) -> None:
         _check_audio(result.audio)
         _check_json(result.memo)
+        _check_figures(result)
         assert len(result.audio) <= 2 * OUTPUT_RATE
         if result.is_listen:
             assert (result.text, len(result.audio)) == ("", 0)
@@ -390,6 +409,12 @@ def _check_json(memo: dict[str, Any]) -> dict[str, Any]:
     """The memo as another worker reads it."""
     read: dict[str, Any] = json.loads(json.dumps(memo))
     return read
+
+
+def _check_figures(result: UnitResult) -> None:
+    """Raises UnreadableEntry, as a worker does, for a figure of another type than declared."""
+    times = dict.fromkeys(("received_at", "read_at", "prefill_ms", "wall_clock_ms"), 0.0)
+    check_readable(ResultOut.of(result, input_n=1, **times))
 
 
 def _ends_after_stop(view: SessionView, step: Callable[[], object]) -> None:

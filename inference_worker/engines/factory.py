@@ -1,7 +1,5 @@
 """Creates or checks an engine by name. Imports only the libraries of that engine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from antiphon.inference_worker.engines.plugin import EnginePlugin
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.engines.registry import find_engine
 from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.constant import names_of
 from antiphon.shared_schemas.findings import Finding, failure
 
 
@@ -52,11 +51,16 @@ def check_engine(
 
 
 def examine_engine(
-    name: str, slots: int, model_path: Path | None, options: Mapping[str, Any]
+    name: str,
+    slots: int,
+    model_path: Path | None,
+    options: Mapping[str, Any],
+    *,
+    card: str | None = None,
 ) -> list[Finding]:
     """Checks libraries, weights and device, without loading the weights.
 
-    The arguments are those of `build_processor`.
+    The arguments are those of `build_processor`. `card` is the name of a GPU that is not present.
     """
     try:
         plugin = find_engine(name)
@@ -64,7 +68,11 @@ def examine_engine(
     except EngineLoadError as error:
         return [failure("engine", str(error), "ANTIPHON_ENGINE and ANTIPHON_ENGINE_OPTIONS")]
     try:
+        if card is not None:
+            return list(plugin.examine_for(card, values, model_path))
         return list(plugin.examine(values, model_path))
+    except EngineLoadError as error:
+        return [failure("card", str(error), "name another --card, or none")]
     except ImportError as error:
         return [failure(str(error.name), "not installed", plugin.install)]
 
@@ -81,6 +89,6 @@ def _options(engine: str, plugin: EnginePlugin[Any], values: Mapping[str, Any]) 
 def _fault(kind: type[BaseModel], details: ErrorDetails) -> str:
     option = ".".join(map(str, details["loc"]))
     if details["type"] == "extra_forbidden":
-        return f"there is no option {option}; the options are: {', '.join(kind.model_fields)}"
+        return f"there is no option {option}; the options are: {', '.join(names_of(kind))}"
     said = details["msg"].removeprefix("Value error, ").replace("Input should", "must")
     return f"option {option}: {said}" if option else said

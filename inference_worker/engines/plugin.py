@@ -1,7 +1,5 @@
 """How a package offers an engine: an entry point of the group `antiphon.engines` names its plugin."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -40,6 +38,18 @@ class EnginePlugin(ABC, Generic[OptionsT]):
     def examine(self, options: OptionsT, model_path: Path | None) -> Iterable[Finding]:  # noqa: ARG002
         """For `antiphon doctor`: check libraries, weights and device, without loading the weights."""
         return [ok("engine", "nothing to check")]
+
+    def examine_for(
+        self,
+        card: str,  # noqa: ARG002
+        options: OptionsT,  # noqa: ARG002
+        model_path: Path | None,  # noqa: ARG002
+    ) -> Iterable[Finding]:
+        """The same for a GPU that is not present: `antiphon doctor --card`.
+
+        Raises EngineLoadError if the engine knows no such card.
+        """
+        raise EngineLoadError("this engine knows no cards: leave --card out")
 
 
 def run_check(about: str, step: Callable[[], str], remedy: str) -> Finding:

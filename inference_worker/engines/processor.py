@@ -5,14 +5,14 @@ All methods block and are called on engine threads. Calls on one view never over
 different sessions may be called from different threads at the same time.
 """
 
-from __future__ import annotations
-
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import psutil
 
+from antiphon.inference_worker.engines.common.barge_in import Words
 from antiphon.inference_worker.engines.types import (
     Delta,
     EngineError,
@@ -26,8 +26,9 @@ from antiphon.inference_worker.engines.types import (
     no_progress,
 )
 from antiphon.shared_schemas.audio import Samples
-from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
+from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig, TtsConfig
 from antiphon.shared_schemas.content import ConversationMessage
+from antiphon.shared_schemas.entries import TextKind
 from antiphon.shared_schemas.registry import Memory
 from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
 
@@ -66,6 +67,10 @@ class AnsweringView(SessionView):
 
 class DuplexView(SessionView):
     """One full-duplex conversation: prepare once, then prefill, generate, finalize per unit."""
+
+    detects_barge_in = False
+    """True if the engine stops for the user's speech by `DuplexConfig.barge_in`; otherwise the worker makes it
+    listen."""
 
     _break = False
     """Between `set_break` and `clear_break`: `generate` listens, as with `force_listen`."""
@@ -109,6 +114,21 @@ class DuplexView(SessionView):
         did not play.
         """
 
+    def add_history(self, history: Sequence[tuple[TextKind, str]]) -> None:  # noqa: ARG002
+        """Take what was said before the session, on engines whose info has `takes_texts`.
+
+        Called after each `prepare` whose session has a history, before `replay` and the first unit.
+        """
+        raise EngineError("the engine takes no history")
+
+    def add_text(self, kind: TextKind, text: str) -> None:  # noqa: ARG002
+        """Take a text between two units, on engines whose info has `takes_texts`.
+
+        The memo of the next result must contain what `replay` needs of it. Raises InputRefused if it
+        cannot be used.
+        """
+        raise EngineError("the engine takes no texts")
+
     def set_break(self) -> None:
         """Stop speaking and listen from the next step on."""
         self._break = True
@@ -135,6 +155,10 @@ class HalfDuplexView(AnsweringView):
 
     longest_patience = 1.0
     """The highest result of `patience`; it is not called if this is 1."""
+
+    words_in: Callable[[Samples], Words] | None = None
+    """A method of engines that can tell what is said in a piece of speech (float32 mono 16 kHz), also while
+    they answer. Safe to call from any thread."""
 
     @abstractmethod
     def prepare(
@@ -172,6 +196,12 @@ class HalfDuplexView(AnsweringView):
     def prefill(self, utterance: Samples) -> None:
         """Append one whole utterance (float32 mono 16 kHz) as the user's turn."""
 
+    def interrupted(self, played_ms: float) -> None:
+        """The user interrupted the answer after `played_ms` of its audio were played.
+
+        Called after its last piece. An engine that can edit its context drops the rest.
+        """
+
     @abstractmethod
     def memo(self) -> dict[str, Any]:
         """Engine data about the turn that just ended, passed to `replay` on another worker."""
@@ -197,6 +227,9 @@ class HalfDuplexView(AnsweringView):
 class ChatView(AnsweringView):
     """One request: prefill the whole history, then generate the answer once."""
 
+    transcript: str | None = None
+    """The words of the last message, once `prefill` has transcribed its sound; None: it makes no transcript."""
+
     @abstractmethod
     def prefill(
         self,
@@ -209,6 +242,20 @@ class ChatView(AnsweringView):
 
         Raises UnsupportedContent with the field that the engine cannot process.
         """
+
+    def transcribe(self, speech: Samples) -> Iterator[Delta]:  # noqa: ARG002
+        """The words of `speech` (float32 mono 16 kHz), on engines whose info has `transcribes`.
+
+        Called in place of `prefill` and `generate`. Each piece has its `segment`.
+        """
+        raise EngineError("the engine does not transcribe")
+
+    def read_aloud(self, text: str, tts: TtsConfig, said: str) -> Iterator[Delta]:  # noqa: ARG002
+        """The speech of `text` without the part `said`, on engines whose info has `reads_aloud`.
+
+        Called in place of `prefill` and `generate`. The pieces' texts together are the rest of `text`.
+        """
+        raise EngineError("the engine does not read texts aloud")
 
 
 class UnifiedProcessor(ABC):
@@ -247,3 +294,24 @@ class UnifiedProcessor(ABC):
 
     def close(self) -> None:  # noqa: B027
         """Release weights and threads."""
+
+
+class SlotPool:
+    """Allocates the numbers 0 to size - 1. Safe to use from any thread."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._free = list(range(size))
+        self._lock = threading.Lock()
+
+    def acquire(self) -> int:
+        """Take the lowest free slot. Raises EngineError if none is free."""
+        with self._lock:
+            if not self._free:
+                raise EngineError(f"all {self._size} slots of this engine are in use")
+            return self._free.pop(0)
+
+    def release(self, slot: int) -> None:
+        """Free `slot`. Safe to call twice."""
+        with self._lock:
+            self._free = sorted({*self._free, slot})

@@ -1,8 +1,7 @@
 """An engine without a model, for load tests: it sleeps instead of computing and answers with a tone."""
 
-from __future__ import annotations
-
 import functools
+import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.plugin import EnginePlugin
 from antiphon.inference_worker.engines.processor import (
     AnsweringView,
@@ -21,6 +19,7 @@ from antiphon.inference_worker.engines.processor import (
     DuplexView,
     HalfDuplexView,
     SessionView,
+    SlotPool,
     UnifiedProcessor,
 )
 from antiphon.inference_worker.engines.types import (
@@ -34,8 +33,9 @@ from antiphon.inference_worker.engines.types import (
     no_progress,
 )
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
-from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
+from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig, TtsConfig
 from antiphon.shared_schemas.content import ConversationMessage
+from antiphon.shared_schemas.entries import TextKind
 from antiphon.shared_schemas.findings import Finding, ok
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.unit_result import UnitResult
@@ -43,7 +43,7 @@ from antiphon.shared_schemas.unit_result import UnitResult
 _TONE_HZ = 220.0
 _TONE_LEVEL = 0.05
 _OPENING = "This is simulated."
-_GREETING_WORDS = 3
+_SAID_WORDS = 3
 """Of one unit."""
 _TOKENS_PER_TURN = 50
 _PREFILL_STEPS = 10
@@ -53,9 +53,8 @@ _PIECE_SAMPLES = OUTPUT_RATE // 2
 class SimulatedOptions(BaseModel):
     """The duration of each step in milliseconds, and the share of time that a session speaks.
 
-    A duplex session listens and speaks in cycles of `cycle_units` units, and speaks in
-    `speak_ratio` of each. An answer to a turn or a chat has `answer_pieces` words, each of which
-    takes `speak_ms`.
+    A duplex session speaks in `speak_ratio` of each `cycle_units` units. An answer has `answer_pieces`
+    words of `speak_ms` each.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -120,8 +119,9 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
         self._total_samples = 0
         self._units = 0
         self._phase = 0
-        self._greeting: list[str] = []
-        """The words of it that are not spoken yet."""
+        self._to_say: list[str] = []
+        """The words of the greeting and of the client's texts that are not spoken yet."""
+        self._saying = False
 
     def prepare(
         self,
@@ -134,7 +134,7 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
         self._ended.wait(self._options.prepare_ms / 1000)
         self._config = config
         self._units = self._phase = self._total_samples = 0
-        self._greeting = config.greeting.split()
+        self._to_say, self._saying = config.greeting.split(), False
         return len(system_prompt.split())
 
     def prefill(
@@ -151,9 +151,9 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
     def generate(self, force_listen: bool = False) -> UnitResult:
         silenced = force_listen or self._break or self._stopped.is_set()
         if silenced:
-            self._greeting = []
-        elif self._greeting:
-            return self._greet()
+            self._to_say, self._saying = [], False
+        elif self._to_say and self._phase <= self._listen_units:
+            return self._say()
         must_listen = silenced or self._units < self._config.force_listen_count
         cycle, listen_units = self._options.cycle_units, self._listen_units
         speaks = not must_listen and listen_units <= self._phase < cycle
@@ -179,20 +179,27 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
         self._total_samples = sum(len(u.audio) for u in units if u.audio is not None)
         if units:
             self._phase = int(units[-1].memo.get("phase", 0))
-            left = int(units[-1].memo.get("greeting", 0))
-            self._greeting = self._greeting[len(self._greeting) - left :]
+            self._to_say = list(units[-1].memo.get("to_say", ()))
+            self._saying = not units[-1].is_listen and not units[-1].end_of_turn
+
+    def add_history(self, history: Sequence[tuple[TextKind, str]]) -> None:
+        """Has no effect: the answers are always the same."""
+
+    def add_text(self, kind: TextKind, text: str) -> None:
+        """Says a commentary after the current turn. Other texts have no effect."""
+        if kind is TextKind.COMMENTARY:
+            self._to_say += text.split()
 
     @property
     def kv_cache_length(self) -> int:
         return min(self._options.context_tokens, self._units * self._options.unit_tokens)
 
-    def _greet(self) -> UnitResult:
+    def _say(self) -> UnitResult:
         self._units += 1
-        count = min(_GREETING_WORDS, self._config.max_new_speak_tokens_per_chunk)
-        words, rest = self._greeting[:count], self._greeting[count:]
-        continues = len(self._greeting) < len(self._config.greeting.split())
-        self._greeting = rest
-        return self._speech(words, continues=continues, last=not rest)
+        count = min(_SAID_WORDS, self._config.max_new_speak_tokens_per_chunk)
+        words, self._to_say = self._to_say[:count], self._to_say[count:]
+        continues, self._saying = self._saying, bool(self._to_say)
+        return self._speech(words, continues=continues, last=not self._to_say)
 
     def _result(self, cost_ms: float) -> UnitResult:
         self._ended.wait(cost_ms / 1000)
@@ -202,7 +209,7 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
             cost_all_ms=self._options.prefill_ms + cost_ms,
             kv_cache_length=self.kv_cache_length,
             simulated=True,
-            memo={"phase": self._phase, "greeting": len(self._greeting)},
+            memo={"phase": self._phase, "to_say": self._to_say},
         )
 
     def _speech(self, words: list[str], *, continues: bool, last: bool) -> UnitResult:
@@ -309,6 +316,10 @@ class SimulatedChatView(_SimulatedAnsweringView, ChatView):
         self._config = options
         return sum(len(message.text.split()) for message in messages)
 
+    def read_aloud(self, text: str, tts: TtsConfig, said: str) -> Iterator[Delta]:
+        self._config = ChatOptions(tts=tts)
+        return self._say(re.findall(r"\s*\S+\s*", text), said)
+
 
 class SimulatedProcessor(UnifiedProcessor):
     """An engine without a model. Its name and every result contain `simulated`."""
@@ -328,6 +339,8 @@ class SimulatedProcessor(UnifiedProcessor):
             sees_frames=False,
             clones_voice=False,
             greets=True,
+            takes_texts=True,
+            reads_aloud=True,
             simulated=True,
         )
 

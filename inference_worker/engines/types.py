@@ -1,16 +1,15 @@
 """What the worker and an engine exchange. Plain values: no torch, no Redis, no asyncio."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from antiphon.shared_schemas.audio import SILENCE, Samples
-from antiphon.shared_schemas.content import ToolCall
-from antiphon.shared_schemas.named_voices import NamedVoice
+from antiphon.shared_schemas.config import USUAL_CHUNK_MS
+from antiphon.shared_schemas.content import ToolCall, TranscribedSegment
 from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.voices import NamedVoice
 
 LoadProgress = Callable[[str], None]
 """Receives one short line for each stage of loading ("speech recogniser", "language model", ...)."""
@@ -66,6 +65,14 @@ class EngineLost(Exception):
     """
 
 
+class UnusableResult(EngineLost):
+    """An engine has returned a value that is not of its declared type. Another step would do the same."""
+
+
+class EngineBusy(EngineLost):
+    """Nothing has room for this session now. It returns to the queue, and a worker with room continues it."""
+
+
 class ContextFull(InputRefused):
     """The session's context window has no space for another unit."""
 
@@ -85,16 +92,28 @@ class EngineInfo:
     sees_in_words: bool = False
     """Of pictures, it recognises everyday objects, colours and text, and nothing else."""
     clones_voice: bool = False
+    matches_voice: bool = False
+    """Speaks with the one of its voices that is nearest to a reference voice, which it does not imitate."""
     hears: tuple[str, ...] = ()
     """Codes of the languages that it understands, such as `en`. Empty: not known."""
     speaks: tuple[str, ...] = ()
     """Codes of the languages that it speaks. Empty: not known."""
     calls_tools: bool = False
     """The model's template has tools. If not, requests with tools are refused."""
+    forces_calls: bool = False
+    """Can make a model call a tool. If not, requests for that are refused."""
     greets: bool = False
     """Speaks the `greeting` of a full-duplex or half-duplex session as its first turn."""
+    takes_texts: bool = False
+    """Has `DuplexView.add_text` and `add_history`. If not, texts during a session are refused."""
     interim_transcripts: bool = False
     """Reports the user's words while the user speaks, to sessions that ask for them."""
+    chunk_ms: int = USUAL_CHUNK_MS
+    """The length of a full-duplex chunk that suits it best. Clients that do not ask send seconds."""
+    transcribes: bool = False
+    """Has `ChatView.transcribe`. If not, requests for a transcript are refused."""
+    reads_aloud: bool = False
+    """Has `ChatView.read_aloud`. If not, requests for the speech of a text are refused."""
     voices: tuple[NamedVoice, ...] = ()
     """The voices that a session chooses by name."""
     simulated: bool = False
@@ -143,12 +162,16 @@ class PastUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Delta:
-    """A piece of an answer: text, audio (float32 mono 24 kHz) that may lag behind it, calls of tools."""
+    """A piece of an answer: text, audio (float32 mono 24 kHz) that may lag behind it, calls of tools.
+
+    A piece of a transcript has the `segment` that its text is.
+    """
 
     text: str = ""
     audio: Samples = field(default_factory=lambda: SILENCE, repr=False)
     n_tokens: int = 0
     tool_calls: tuple[ToolCall, ...] = ()
+    segment: TranscribedSegment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -156,8 +179,10 @@ class PastTurn:
     """One half-duplex turn that another worker already ran.
 
     `audio` is the utterance (float32 mono 16 kHz), or None if it is no longer stored. A greeting has none.
+    `cut`: the user interrupted the answer, and `text` is the part that was played.
     """
 
     audio: Samples | None = field(repr=False)
     text: str
     memo: dict[str, Any] = field(default_factory=dict)
+    cut: bool = False

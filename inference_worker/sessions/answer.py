@@ -1,25 +1,38 @@
 """Streams one answer to the client. Half-duplex turns and chats share this."""
 
-from __future__ import annotations
-
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
-from antiphon.inference_worker.sessions.context import TraceContext, WorkerContext
 from antiphon.inference_worker.sessions.mailbox import InterruptWatcher
+from antiphon.inference_worker.sessions.worker_context import TraceContext, WorkerContext
 from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples, float_bytes
-from antiphon.shared_schemas.content import ToolCall
-from antiphon.shared_schemas.entries import DeltaOut
+from antiphon.shared_schemas.content import ToolCall, TranscribedSegment
+from antiphon.shared_schemas.entries import DeltaOut, InterruptedOut
 from antiphon.shared_schemas.unit_result import FirstAudio
 
 _NO_TRACE = TraceContext()
+
+
+class PlayedPart(NamedTuple):
+    """The part of an answer that a client has played."""
+
+    ms: int
+    text: str
+
+
+def _begin_of(text: str, share: float) -> str:
+    """The words in this share of `text`."""
+    cut = text[: round(len(text) * share)]
+    return text if len(cut) == len(text) else cut[: max(0, cut.rfind(" "))]
 
 
 class AnswerStream:
@@ -38,6 +51,7 @@ class AnswerStream:
         self.text = ""
         self.tokens = 0
         self.tool_calls: list[ToolCall] = []
+        self.segments: list[TranscribedSegment] = []
         self.played_at = 0.0
         """When a client that plays the answer as it arrives has played it (monotonic)."""
         self._context = context
@@ -46,7 +60,11 @@ class AnswerStream:
         self._began = time.perf_counter()
         self._is_answer = True
         self._unsent: list[Samples] = []
+        self._pieces: list[tuple[str, float]] = []
+        """The text and the audio in ms of each piece."""
         self._asked_at = asked_at
+        self._publishing = asyncio.Lock()
+        """Nothing of an answer follows its interruption."""
 
     async def publish(self, said: str, interrupts: InterruptWatcher, *, streaming: bool) -> None:
         """Publish the answer in pieces until it is complete or interrupted.
@@ -56,6 +74,18 @@ class AnswerStream:
         """
         generate = await self._continue_or_generate(said)
         await self._publish(generate, interrupts, streaming=streaming)
+
+    async def publish_made(
+        self,
+        make: Callable[[], Iterator[Delta]],
+        said: str,
+        interrupts: InterruptWatcher,
+        *,
+        streaming: bool,
+    ) -> None:
+        """Publish what no model writes: a transcript, or the speech of a text without the part `said`."""
+        self.text = said
+        await self._publish(make, interrupts, streaming=streaming)
 
     async def publish_greeting(
         self,
@@ -77,17 +107,32 @@ class AnswerStream:
         async with aclosing(self._context.engine.stream(generate)) as pieces:
             async for delta in pieces:
                 interrupts.resend()
-                if interrupts.stopped:
-                    return
-                self._count(delta)
-                if not streaming:
-                    self._unsent.append(delta.audio)
-                elif delta.text or len(delta.audio):
-                    audio = float_bytes(delta.audio)
-                    first = self.take_first_audio() if audio else None
-                    await self._session.publish(
-                        DeltaOut(text_delta=delta.text, audio=audio, first_audio=first)
-                    )
+                async with self._publishing:
+                    if interrupts.stopped or interrupts.taken.is_set():
+                        return
+                    await self._publish_piece(delta, streaming=streaming)
+
+    async def _publish_piece(self, delta: Delta, *, streaming: bool) -> None:
+        self._count(delta)
+        if not streaming:
+            self._unsent.append(delta.audio)
+        elif delta.text or len(delta.audio):
+            audio = float_bytes(delta.audio)
+            first = self.take_first_audio() if audio else None
+            out = DeltaOut(text_delta=delta.text, audio=audio, first_audio=first)
+            await self._session.publish(out)
+
+    async def cut(self, input_n: int, turn_index: int) -> PlayedPart:
+        """The user interrupts the answer in this input: what was played is all of it."""
+        async with self._publishing:
+            part = self._played()
+            self.text, self.played_at = part.text, time.monotonic()
+            await self._session.publish(
+                InterruptedOut(
+                    input_n=input_n, turn_index=turn_index, played_ms=part.ms, text=part.text
+                )
+            )
+        return part
 
     async def _continue_or_generate(self, said: str) -> Callable[[], Iterator[Delta]]:
         if said:
@@ -108,7 +153,20 @@ class AnswerStream:
         self.text += delta.text
         self.tokens += delta.n_tokens
         self.tool_calls += delta.tool_calls
+        if delta.segment is not None:
+            self.segments.append(delta.segment)
+        self._pieces.append((delta.text, len(delta.audio) * 1000 / OUTPUT_RATE))
         self.played_at = max(self.played_at, time.monotonic()) + len(delta.audio) / OUTPUT_RATE
+
+    def _played(self) -> PlayedPart:
+        """What a client that plays the answer as it arrives has played by now."""
+        sent_ms = sum(ms for _, ms in self._pieces)
+        left_ms = max(0.0, sent_ms - max(0.0, self.played_at - time.monotonic()) * 1000)
+        played_ms, text = round(left_ms), ""
+        for piece, ms in self._pieces:
+            text += piece if left_ms >= ms else _begin_of(piece, left_ms / ms)
+            left_ms = max(0.0, left_ms - ms)
+        return PlayedPart(played_ms, text)
 
     def take_first_audio(self) -> FirstAudio | None:
         """For the entry with the first audio of the answer; None for every other."""

@@ -1,21 +1,22 @@
 """Runs one chat request: prefills the history, publishes the answer, ends."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
+from functools import partial
 
 from antiphon.inference_worker.engines.processor import ChatView
 from antiphon.inference_worker.engines.types import (
     ContextFull,
+    Delta,
     EngineError,
+    EngineInfo,
     UnsupportedContent,
     no_progress,
 )
 from antiphon.inference_worker.sessions.answer import AnswerStream
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
-from antiphon.inference_worker.sessions.context import TraceContext, WorkerContext
 from antiphon.inference_worker.sessions.mailbox import (
     InterruptWatcher,
     QueuedInput,
@@ -24,6 +25,9 @@ from antiphon.inference_worker.sessions.mailbox import (
 )
 from antiphon.inference_worker.sessions.recovery import RecoveredChat, read_history, recover_chat
 from antiphon.inference_worker.sessions.runner import publish_error, reference_voice
+from antiphon.inference_worker.sessions.turns.conversation import without_tools
+from antiphon.inference_worker.sessions.worker_context import TraceContext, WorkerContext
+from antiphon.shared_schemas.content import AudioPart, ConversationMessage, TextPart
 from antiphon.shared_schemas.entries import (
     BreakIn,
     ChatDoneOut,
@@ -42,10 +46,14 @@ _PROGRESS_INTERVAL_S = 1.0
 
 
 class ProgressPublisher:
-    """Publishes the progress of a long prefill at an interval. Published values only increase."""
+    """Publishes the progress of a long prefill at an interval. Published values only increase.
 
-    def __init__(self, interval_s: float = _PROGRESS_INTERVAL_S) -> None:
+    `published`: what an earlier worker has published.
+    """
+
+    def __init__(self, published: float = 0.0, interval_s: float = _PROGRESS_INTERVAL_S) -> None:
         self._interval_s = interval_s
+        self._published = published
         self._done = 0.0
 
     def __call__(self, done: float) -> None:
@@ -68,16 +76,16 @@ class ProgressPublisher:
         publishing.result()
 
     async def _publish(self, session: ClaimedSession, over: asyncio.Event) -> None:
-        published = 0.0
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._interval_s):
                     await over.wait()
             if over.is_set():
                 return
-            if self._done > published:
-                published = self._done
-                await session.publish(ProgressOut(done=round(published, 3)))
+            done = round(self._done, 3)
+            if done > self._published:
+                self._published = done
+                await session.publish(ProgressOut(done=done))
 
 
 class ChatRunner:
@@ -90,6 +98,7 @@ class ChatRunner:
         self._recovered = RecoveredChat()
         self._answer = AnswerStream(context, session, view)
         self._input_tokens = 0
+        self._streaming = True
 
     async def run(self) -> EndReason:
         """Serve the request; returns the reason of the end.
@@ -115,6 +124,7 @@ class ChatRunner:
     async def _serve(
         self, item: QueuedInput, request: ChatIn, mailbox: SessionMailbox
     ) -> EndReason:
+        self._streaming = request.options.streaming
         trace = TraceContext(request.trace, request.at)
         self._answer = AnswerStream(
             self._context, self._session, self._view, trace, asked_at=request.at
@@ -140,6 +150,9 @@ class ChatRunner:
         return reason
 
     async def _publish_answer(self, request: ChatIn, interrupts: InterruptWatcher) -> None:
+        if request.options.task != "answer":
+            await self._publish_made(request, interrupts)
+            return
         self._input_tokens = await self._prefill(request)
         if not self._recovered.prefill_done:
             await self._session.publish(PrefillDoneOut(input_tokens=self._input_tokens))
@@ -148,18 +161,53 @@ class ChatRunner:
             streaming = request.options.streaming
             await self._answer.publish(self._recovered.said, interrupts, streaming=streaming)
 
+    async def _publish_made(self, request: ChatIn, interrupts: InterruptWatcher) -> None:
+        """A transcript, or the speech of a text."""
+        info, view, options = self._context.processor.info, self._view, request.options
+        said = self._recovered.said
+        [part] = request.messages()[-1].parts
+        make: Callable[[], Iterator[Delta]]
+        if isinstance(part, AudioPart):
+            make = partial(view.transcribe, part.samples())
+            _check(info, info.transcribes, "file", "does not transcribe")
+            if options.language and info.hears and options.language not in info.hears:
+                text = f"language: the engine {info.name} hears {', '.join(info.hears)} only"
+                raise UnsupportedContent(text, "language")
+        else:
+            assert isinstance(part, TextPart)
+            make = partial(view.read_aloud, part.text, options.tts, said)
+            _check(
+                info,
+                info.reads_aloud,
+                "input",
+                "cannot read a text aloud; it speaks only its own answers",
+            )
+            info.check_voice(options.tts.voice, "voice")
+        await self._session.move(SessionState.ACTIVE)
+        await self._answer.publish_made(make, said, interrupts, streaming=options.streaming)
+
     async def _prefill(self, request: ChatIn) -> int:
         call, prefill = self._context.engine.call, self._view.prefill
-        arguments = request.messages(), request.options, reference_voice(request.ref_audio)
+        options = request.options
+        messages: Sequence[ConversationMessage] = request.messages()
         field = _field_of_tools(request)
         info = self._context.processor.info
         if field and not info.calls_tools:
-            text = f"{field}: the model {info.model} of the engine {info.name} does not know tools"
-            raise UnsupportedContent(f"{text}; leave them out, or use a model that does", field)
+            if options.needs_tools:
+                who = f"the model {info.model} of the engine {info.name}"
+                text = (
+                    f"{field}: {who} does not know tools; leave them out, or use a model that does"
+                )
+                raise UnsupportedContent(text, field)
+            messages = without_tools(messages)
+            options = options.model_copy(update={"tools": []})
+        arguments = messages, options, reference_voice(request.ref_audio)
+        if options.must_call:
+            _check(info, info.forces_calls, "tool_choice", "cannot make its model call a tool")
         info.check_voice(request.options.tts.voice, "tts.voice")
         if not request.progress or self._recovered.prefill_done:
             return await call(prefill, *arguments, no_progress)
-        progress = ProgressPublisher()
+        progress = ProgressPublisher(self._recovered.progress)
         async with progress.publish_to(self._session):
             return await call(prefill, *arguments, progress)
 
@@ -178,14 +226,22 @@ class ChatRunner:
                 generated_tokens=answer.tokens,
                 input_tokens=self._input_tokens,
                 duration_ms=round(took_s * 1000, 3),
+                streaming=self._streaming,
                 stopped=stopped,
                 tool_calls=[] if stopped else [call.wire() for call in answer.tool_calls],
+                segments=[asdict(segment) for segment in answer.segments],
                 usage=usage,
                 first_audio=answer.take_first_audio() if audio else None,
             )
         )
         answer.record_trace(took_s)
         return EndReason.STOPPED
+
+
+def _check(info: EngineInfo, able: bool, field: str, what: str) -> None:
+    """Raises UnsupportedContent."""
+    if not able:
+        raise UnsupportedContent(f"{field}: the engine {info.name} {what}", field)
 
 
 def _field_of_tools(request: ChatIn) -> str | None:

@@ -1,15 +1,19 @@
 """A session that this worker has claimed: its registry row and its output stream."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import StaleFence
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.streams import StreamWriter
-from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
+from antiphon.inference_worker.engines.types import UnusableResult
+from antiphon.shared_schemas.entries import (
+    OutEntry,
+    StreamPosition,
+    UnreadableEntry,
+    check_readable,
+)
 from antiphon.shared_schemas.registry import Claim, Latency
 from antiphon.shared_schemas.states import EndReason, SessionState
 
@@ -31,7 +35,7 @@ class ClaimedSession:
         self._writer = writer
 
     @classmethod
-    async def open(cls, broker: Broker, worker_id: str, claim: Claim) -> ClaimedSession:
+    async def open(cls, broker: Broker, worker_id: str, claim: Claim) -> "ClaimedSession":
         """Become the only writer of the output stream."""
         writer = await retry_until_available(
             lambda: broker.streams.output_writer(claim.sid, claim.ticket, claim.epoch),
@@ -48,16 +52,12 @@ class ClaimedSession:
         self.latency = Latency(count + 1, round(ms, 1))
 
     async def publish(self, entry: OutEntry) -> StreamPosition:
-        """Append an entry to the output."""
+        """Append an entry to the output. Raises UnusableResult for one that no edge could read."""
+        try:
+            check_readable(entry)
+        except UnreadableEntry as error:
+            raise UnusableResult(f"the engine's values cannot be used: {error}") from error
         return await retry_until_available(partial(self._writer.append, entry), "publish")
-
-    async def save_prepare(self, n: int, prepare: InEntry) -> None:
-        """Store the accepted `prepare`, input `n`, until the session ends."""
-        position = StreamPosition(self.claim.ticket, self.claim.epoch, n)
-        await retry_until_available(
-            lambda: self._broker.streams.save_prepare(self.claim.sid, position, prepare),
-            "store a session's `prepare`",
-        )
 
     async def move(self, state: SessionState, summary: dict[str, Any] | None = None) -> None:
         sid, epoch = self.claim.sid, self.claim.epoch

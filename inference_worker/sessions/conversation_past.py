@@ -3,12 +3,10 @@
 A session's share of Redis does not grow with its length, except by what recovery needs of each unit.
 """
 
-from __future__ import annotations
-
 import io
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -17,12 +15,12 @@ import numpy as np
 import soundfile
 import structlog
 
-from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.streams import StreamWriter
 from antiphon.inference_worker.engines.types import PastTurn, PastUnit
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
-from antiphon.inference_worker.sessions.context import WorkerContext
+from antiphon.inference_worker.sessions.worker_context import WorkerContext
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     PcmFormat,
@@ -32,6 +30,8 @@ from antiphon.shared_schemas.audio import (
 )
 from antiphon.shared_schemas.entries import (
     ChunkIn,
+    PastEntry,
+    PastItems,
     PastSteps,
     ResultOut,
     StreamEntry,
@@ -41,8 +41,7 @@ from antiphon.shared_schemas.entries import (
 log = structlog.get_logger()
 
 KEPT_OUTPUTS = 64
-"""Outputs that are never trimmed. More than an edge may deliver between two checkpoints (50 events): a
-client resumes from the last checkpoint before the message that it has."""
+"""Outputs that are never trimmed: a client that resumes needs the entry of the last message it has."""
 
 _ADVANCES = 9
 """How often input without a finished turn is trimmed in `stream_kept_s`."""
@@ -86,7 +85,7 @@ class TrimBounds(NamedTuple):
     inputs: StreamPosition
     outputs: StreamPosition
 
-    def up_to(self, inputs: StreamPosition, outputs: StreamPosition) -> TrimBounds:
+    def up_to(self, inputs: StreamPosition, outputs: StreamPosition) -> "TrimBounds":
         """The earlier of both, for each stream."""
         return TrimBounds(min(self.inputs, inputs), min(self.outputs, outputs))
 
@@ -142,7 +141,8 @@ class ConversationPast(Generic[StepT]):
         self._lag = lag
         self._batch = batch
         steps = context.processor.info.replayed_audio
-        self._max_entries = -(-steps // batch) + 1 if steps else None
+        self._max_stored = -(-steps // batch) + 1 if steps else None
+        self._stored: deque[StreamPosition] = deque()
         self._writer: StreamWriter | None = None
         self._recent: deque[FinishedStep[StepT]] = deque()
         self._points = TrimPoints(session.claim.ticket, context.settings.stream_kept_s)
@@ -155,11 +155,24 @@ class ConversationPast(Generic[StepT]):
         streams, claim = self._broker.streams, self._session.claim
         key = claim.sid, claim.ticket, claim.epoch
         self._writer = await retry_until_available(
-            lambda: streams.past_writer(*key, self._max_entries), "open a session's past"
+            lambda: streams.past_writer(*key), "open a session's past"
         )
 
-    def restore(self, covered: TrimBounds | None, recent: Sequence[FinishedStep[StepT]]) -> None:
-        """Continue after another worker, which has stored the steps up to `covered`."""
+    async def append(self, entry: PastEntry | PastItems) -> StreamPosition:
+        if self._writer is None:
+            await self.open()
+        assert self._writer is not None
+        append = partial(self._writer.append, entry)
+        return await retry_until_available(append, "store a session's past")
+
+    def restore(
+        self,
+        covered: TrimBounds | None,
+        recent: Sequence[FinishedStep[StepT]],
+        stored: Sequence[StreamPosition],
+    ) -> None:
+        """Continue after another worker, which has stored the steps up to `covered` at `stored`."""
+        self._stored.extend(stored)
         if covered is not None:
             self._points.add(time.monotonic(), covered)
         self._recent.extend(recent if self.keeps_audio else map(_without_media, recent))
@@ -171,6 +184,12 @@ class ConversationPast(Generic[StepT]):
         if due >= self._batch:
             await self._store(due)
 
+    def amend(self, change: Callable[[StepT], StepT]) -> None:
+        """Change the newest step, which `lag` keeps from being stored."""
+        newest = self._recent.pop()
+        step = None if newest.step is None else change(newest.step)
+        self._recent.append(replace(newest, step=step))
+
     async def advance(self, position: StreamPosition) -> None:
         """No utterance is open at this input: recovery does not need anything before it."""
         now_s = time.monotonic()
@@ -180,15 +199,21 @@ class ConversationPast(Generic[StepT]):
             await self._trim()
 
     async def _store(self, count: int) -> None:
-        if self._writer is None:
-            await self.open()
-        assert self._writer is not None
         steps = [self._recent.popleft() for _ in range(count)]
         entry = encode_steps(steps, with_audio=self.keeps_audio)
-        await retry_until_available(partial(self._writer.append, entry), "store a session's past")
+        self._stored.append(await self.append(entry))
         last = steps[-1]
         self._points.add(last.at_s, TrimBounds(last.last_input, last.last_output))
+        await self._delete_oldest()
         await self._trim()
+
+    async def _delete_oldest(self) -> None:
+        """An engine that reads the audio of its past again reads the newest steps only."""
+        if self._max_stored is None or len(self._stored) <= self._max_stored:
+            return
+        oldest = [self._stored.popleft() for _ in range(len(self._stored) - self._max_stored)]
+        delete = partial(self._broker.streams.delete_past, self._session.claim.sid, *oldest)
+        await retry_until_available(delete, "delete a session's past")
 
     async def _trim(self) -> None:
         """A failure delays it until the next step is stored."""

@@ -1,13 +1,17 @@
 """Runs one half-duplex session: greets, detects an utterance, answers it, listens again."""
 
-from __future__ import annotations
-
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import structlog
+from msgspec import structs
 
+from antiphon.inference_worker.engines.common.barge_in import is_question
 from antiphon.inference_worker.engines.common.endpointing import (
     Endpoint,
     SpeechEnded,
@@ -16,19 +20,25 @@ from antiphon.inference_worker.engines.common.endpointing import (
 )
 from antiphon.inference_worker.engines.processor import HalfDuplexView
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, PastTurn
-from antiphon.inference_worker.sessions.answer import AnswerStream
+from antiphon.inference_worker.sessions.answer import AnswerStream, PlayedPart
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
-from antiphon.inference_worker.sessions.context import TraceContext, WorkerContext
 from antiphon.inference_worker.sessions.conversation_past import ConversationPast, FinishedStep
 from antiphon.inference_worker.sessions.mailbox import InterruptWatcher, QueuedInput, SessionMailbox
 from antiphon.inference_worker.sessions.recovery import (
     GUARD_SAMPLES,
+    CutTurn,
     PendingTurn,
     RecoveredHalfDuplex,
     recover_half_duplex,
 )
 from antiphon.inference_worker.sessions.runner import SessionRunner, publish_error, reference_voice
 from antiphon.inference_worker.sessions.transcripts import utterance_text
+from antiphon.inference_worker.sessions.turn_listener import TurnListener
+from antiphon.inference_worker.sessions.worker_context import (
+    TraceContext,
+    WorkerContext,
+    finish_despite_cancel,
+)
 from antiphon.shared_schemas.audio import Samples, float_bytes, samples_from_bytes
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.entries import (
@@ -59,7 +69,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
     def __init__(
         self, context: WorkerContext, session: ClaimedSession, view: HalfDuplexView
     ) -> None:
-        past = ConversationPast[PastTurn](context, session, lag=0, batch=1)
+        past = ConversationPast[PastTurn](context, session, lag=1, batch=1)
         super().__init__(context, session, recover_half_duplex, past, view, _BACKLOG_CHUNKS)
         self._config = HalfDuplexConfig()
         self._vad = StreamingVAD(self._config.vad)
@@ -69,12 +79,19 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         self._words_so_far: Callable[[int, Samples], str] | None = None
         self._said = ""
         self._next_index = 0
+        self._listener: TurnListener | None = None
+        """Hears the user during answers, if the session asks for that."""
+        self._cut_in = 0
+        """The input in which the user interrupted an answer of another worker."""
+        self._played: AnswerStream | None = None
+        """The last answer, until it was interrupted."""
         self._trace = TraceContext()
 
     async def _load(self, entry: HalfDuplexPrepareIn) -> int:
         self._config = entry.config
         self._vad = StreamingVAD(entry.config.vad, longest=self._view.longest_patience)
         self._words_so_far = self._find_recogniser()
+        self._listener = self._find_listener()
         voice = reference_voice(entry.ref_audio)
         prepare = self._view.prepare
         return await self._context.engine.call(prepare, entry.system(), entry.config, voice)
@@ -87,6 +104,9 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         await self._session.move(SessionState.ACTIVE)
         self._guard, self._speaking = state.guard, state.speaking
         self._next_index = state.next_index
+        if state.cut and self._listener:
+            self._listener.open(state.cut.question)
+            self._cut_in = state.cut.at.n
         log.info(
             "session_recovered",
             turns=len(state.turns),
@@ -97,6 +117,9 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
     async def _complete_open_turn(
         self, state: RecoveredHalfDuplex, mailbox: SessionMailbox
     ) -> EndReason | None:
+        if state.open_turn and state.cut:
+            await self._end_cut(state.open_turn, state.cut)
+            return None
         if state.open_turn:
             return await self._answer(state.open_turn, mailbox)
         return await self._greet(state.prepared_at, mailbox) if state.prepared_at else None
@@ -127,7 +150,15 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         ignored = min(self._guard, len(samples))
         self._guard -= ignored
         call = self._context.engine.call
-        events = await call(self._vad.feed, samples[ignored:])
+        samples = samples[ignored:]
+        if self._listener is not None and self._listener.is_open:
+            taken = await asyncio.to_thread(self._listener.feed, samples)
+            if taken and self._played is not None:
+                await self._cut_played(position.n, self._played)
+            elif not taken and (self._listener.is_playing or position.n < self._cut_in):
+                return None
+            samples = self._listener.said()
+        events = await call(self._vad.feed, samples)
         if self._view.longest_patience > 1.0 and (ended := await call(self._end_early)):
             events.append(ended)
         for event in events:
@@ -146,6 +177,37 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         elif self._words_so_far is not None:
             await self._publish_words(position, self._words_so_far)
         return None
+
+    def _find_listener(self) -> TurnListener | None:
+        if not self._config.barge_in:
+            return None
+        transcriber = self._context.transcriber
+        return TurnListener(transcriber.words_in if transcriber else self._view.words_in)
+
+    async def _cut_played(self, input_n: int, answer: AnswerStream) -> None:
+        """The user interrupts an answer that is complete and still played."""
+        self._played = None
+        part = await answer.cut(input_n, self._next_index - 1)
+        self._past.amend(lambda turn: replace(turn, text=part.text, cut=True))
+        self._answer_played_at = answer.played_at
+        await self._context.engine.call(self._view.interrupted, part.ms)
+
+    async def _cut_made(
+        self, interrupts: InterruptWatcher, answer: AnswerStream, turn_index: int
+    ) -> PlayedPart:
+        """The user interrupts an answer that is made."""
+        await interrupts.taken.wait()
+        return await answer.cut(interrupts.last.n, turn_index)
+
+    async def _takes_turn(self, chunk: ChunkIn) -> bool:
+        """Whether the user takes the turn in this audio. The engine's threads are busy with the answer.
+
+        Audio that was taken from the mailbox is always processed, also at the end of the answer.
+        """
+        assert self._listener is not None
+        samples = samples_from_bytes(chunk.audio, chunk.pcm)
+        hearing = asyncio.ensure_future(asyncio.to_thread(self._listener.feed, samples))
+        return await finish_despite_cancel(hearing)
 
     def _find_recogniser(self) -> Callable[[int, Samples], str] | None:
         """What transcribes an utterance that continues; None unless the session asks for it."""
@@ -201,66 +263,116 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         )
 
     async def _answer(self, turn: PendingTurn, mailbox: SessionMailbox) -> EndReason | None:
-        """Speak one turn: an answer or the greeting. Audio that arrives until it ends is discarded."""
-        context, session = self._context, self._session
-        interrupts = InterruptWatcher(turn.last_input, self._view.set_break, self._view)
-        answer = AnswerStream(context, session, self._view, self._trace, turn.asked_at)
-        transcriber, utterance, failed, words = context.transcriber, turn.utterance, False, None
-        if transcriber and utterance is not None:
-            words = transcriber.transcribe(utterance)
-        async with interrupts.watch(mailbox):
-            try:
-                if utterance is None:
-                    await answer.publish_greeting(self._view.greet, turn.said, interrupts)
-                else:
-                    await context.engine.call(self._view.prefill, utterance)
-                    if not interrupts.stopped:
-                        await answer.publish(turn.said, interrupts, streaming=True)
-            except ContextFull as error:
-                return await self._fail(turn.last_input.n, error)
-            except EngineError as error:
-                failed = not interrupts.stopped
-                if failed:
-                    await context.engine.call(self._view.rollback)
-                    await publish_error(context, session, turn.last_input.n, error)
+        """Speak one turn: an answer or the greeting.
+
+        Audio that arrives until it ends is discarded, unless the user takes the turn in it.
+        """
+        context, listener = self._context, self._listener
+        self._played, takes_turn = None, None
+        if listener is not None:
+            takes_turn = self._takes_turn
+            listener.open(turn.utterance)
+        interrupts = InterruptWatcher(turn.last_input, self._view.set_break, self._view, takes_turn)
+        answer = AnswerStream(context, self._session, self._view, self._trace, turn.asked_at)
+        words = self._transcribe(turn.utterance)
+        cutting = asyncio.create_task(self._cut_made(interrupts, answer, turn.index))
+        try:
+            async with stopped(cutting, unless=interrupts.taken), interrupts.watch(mailbox):
+                failed = not await self._speak(turn, answer, interrupts)
+        except ContextFull as error:
+            return await self._fail(turn.last_input.n, error)
         self._answer_played_at = answer.played_at
         if interrupts.stopped:
             return await self._stop()
+        if interrupts.taken.is_set():
+            await context.engine.call(self._view.interrupted, cutting.result().ms)
+        elif listener is not None:
+            self._played = answer
+            listener.answer_ends_at(answer.played_at, asks=is_question(answer.text))
         memo = {} if failed else await context.engine.call(self._view.memo)
-        if words is not None and (text := await utterance_text(words)):
-            memo = {**memo, "user": text}
-        await self._publish_turn_done(turn, answer, interrupts, memo, failed=failed)
+        took_s = answer.elapsed_s
+        end = TurnDoneOut(
+            trace=answer.trace.trace,
+            input_n=interrupts.last.n,
+            turn_index=turn.index,
+            text=answer.text,
+            stopped=interrupts.broken,
+            failed=failed,
+            n_tokens=answer.tokens,
+            cost_all_ms=round(took_s * 1000, 3),
+            memo={**memo, **await self._user_text(words)},
+        )
+        await self._end_turn(turn, end, interrupts.last, cut=interrupts.taken.is_set())
+        answer.record_trace(took_s)
         self._vad.reset()
         self._words_so_far = self._find_recogniser()
         self._patience = None
         return None
 
-    async def _publish_turn_done(
-        self,
-        turn: PendingTurn,
-        answer: AnswerStream,
-        interrupts: InterruptWatcher,
-        memo: dict[str, Any],
-        *,
-        failed: bool,
+    async def _end_cut(self, turn: PendingTurn, cut: CutTurn) -> None:
+        """Another worker published that the user interrupted this answer, but not its end."""
+        end = TurnDoneOut(
+            input_n=cut.at.n,
+            turn_index=turn.index,
+            text=cut.text,
+            stopped=True,
+            memo=await self._user_text(self._transcribe(turn.utterance)),
+        )
+        await self._end_turn(turn, end, cut.at, cut=True)
+
+    async def _speak(
+        self, turn: PendingTurn, answer: AnswerStream, interrupts: InterruptWatcher
+    ) -> bool:
+        """Publish the answer. False if the engine fails. Raises ContextFull."""
+        call, view = self._context.engine.call, self._view
+        try:
+            if turn.utterance is None:
+                await answer.publish_greeting(view.greet, turn.said, interrupts)
+            else:
+                await call(view.prefill, turn.utterance)
+                if not interrupts.stopped:
+                    await answer.publish(turn.said, interrupts, streaming=True)
+        except ContextFull:
+            raise
+        except EngineError as error:
+            if not interrupts.stopped:
+                await call(view.rollback)
+                await publish_error(self._context, self._session, turn.last_input.n, error)
+                return False
+        return True
+
+    def _transcribe(self, utterance: Samples | None) -> Future[str] | None:
+        """Begin to recognise what the user said, if the worker does beside the engine."""
+        transcriber = self._context.transcriber
+        if transcriber is None or utterance is None:
+            return None
+        return transcriber.transcribe(utterance)
+
+    async def _user_text(self, words: Future[str] | None) -> dict[str, str]:
+        """What a result's memo says of it."""
+        text = await utterance_text(words) if words is not None else None
+        return {"user": text} if text else {}
+
+    async def _end_turn(
+        self, turn: PendingTurn, end: TurnDoneOut, last_input: StreamPosition, *, cut: bool
     ) -> None:
         self._context.counters.turns += 1
-        took_s = answer.elapsed_s
+        length, usage = self._view.kv_cache_length, self._take_usage()
         last_output = await self._session.publish(
-            TurnDoneOut(
-                trace=answer.trace.trace,
-                input_n=interrupts.last.n,
-                turn_index=turn.index,
-                text=answer.text,
-                stopped=interrupts.broken,
-                failed=failed,
-                n_tokens=answer.tokens,
-                cost_all_ms=round(took_s * 1000, 3),
-                kv_cache_length=self._view.kv_cache_length,
-                memo=memo,
-                usage=self._take_usage(),
-            )
+            structs.replace(end, kv_cache_length=length, usage=usage)
         )
-        answer.record_trace(took_s)
-        past = None if failed else PastTurn(audio=turn.utterance, text=answer.text, memo=memo)
-        await self._past.add(FinishedStep(past, interrupts.last, last_output, self._next_index))
+        past = None
+        if not end.failed:
+            past = PastTurn(audio=turn.utterance, text=end.text, memo=end.memo, cut=cut)
+        await self._past.add(FinishedStep(past, last_input, last_output, self._next_index))
+
+
+@asynccontextmanager
+async def stopped(task: asyncio.Task[Any], *, unless: asyncio.Event) -> AsyncIterator[None]:
+    """At the end, `task` is complete if the event is set, and cancelled otherwise."""
+    try:
+        yield
+    finally:
+        if not unless.is_set():
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=not unless.is_set())

@@ -4,15 +4,15 @@ When a client is faster than the engine, the oldest audio is dropped. During an 
 `break` act at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+
+from msgspec import structs
 
 from antiphon.broker.client import Broker
 from antiphon.broker.stream_reader import Subscription
@@ -93,7 +93,7 @@ class SessionMailbox:
         assert isinstance(following.entry, ChunkIn)
         entry = following.entry
         if dropped.entry.force_listen and not entry.force_listen:
-            entry = replace(entry, force_listen=True)
+            entry = structs.replace(entry, force_listen=True)
         skipped = (*dropped.skipped, dropped.position.n, *following.skipped)
         self._items[places[1]] = replace(following, entry=entry, skipped=skipped)
         del self._items[places[0]]
@@ -128,13 +128,20 @@ async def open_mailbox(
 class InterruptWatcher:
     """Forwards `stop` and `break` to the engine and discards all other input.
 
-    `last` is the position of the last input read.
+    `last` is the position of the last input read. `taken` is set when the user takes the turn.
     """
 
     def __init__(
-        self, last: StreamPosition, on_break: Callable[[], None], view: SessionView
+        self,
+        last: StreamPosition,
+        on_break: Callable[[], None],
+        view: SessionView,
+        takes_turn: Callable[[ChunkIn], Awaitable[bool]] | None = None,
     ) -> None:
+        """`takes_turn` is asked with each chunk of audio, also after it has returned True."""
         self.last = last
+        self.taken = asyncio.Event()
+        self._takes_turn = takes_turn
         self.stopped = False
         self.broken = False
         self._on_break = on_break
@@ -165,7 +172,13 @@ class InterruptWatcher:
             self.last = item.position
             self.stopped = isinstance(item.entry, StopIn)
             self.broken = self.broken or isinstance(item.entry, BreakIn)
+            if isinstance(item.entry, ChunkIn) and await self._is_taken(item.entry):
+                self.broken = True
+                self.taken.set()
             self.resend()
+
+    async def _is_taken(self, chunk: ChunkIn) -> bool:
+        return self._takes_turn is not None and await self._takes_turn(chunk)
 
     def resend(self) -> None:
         """Repeat the request: an engine ignores one that arrives before generation begins."""

@@ -1,14 +1,12 @@
 """Rebuilds a session's state from its streams when a worker takes it over from another worker."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.client import retry_until_available
+from antiphon.broker.retry import retry_until_available
 from antiphon.inference_worker.engines.common.endpointing import MAX_UTTERANCE_S
 from antiphon.inference_worker.engines.types import PastTurn, PastUnit
 from antiphon.inference_worker.sessions.conversation_past import (
@@ -18,18 +16,21 @@ from antiphon.inference_worker.sessions.conversation_past import (
     decode_steps,
     past_unit,
 )
+from antiphon.inference_worker.sessions.unit_sequence import RESULTS_KNOWN
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     DeltaOut,
     GeneratingOut,
     HalfDuplexPrepareIn,
+    InterruptedOut,
     PastSteps,
     PausedOut,
     PlaybackIn,
     PrefillDoneOut,
     PreparedOut,
     PrepareIn,
+    ProgressOut,
     ResultOut,
     ResumedOut,
     StreamEntry,
@@ -38,6 +39,7 @@ from antiphon.shared_schemas.entries import (
     VadOut,
 )
 from antiphon.shared_schemas.registry import Claim
+from antiphon.shared_schemas.unit_result import TokenUsage
 
 GUARD_SAMPLES = INPUT_RATE // 2
 """Audio after `prepared` that is ignored: microphones start with a noise."""
@@ -54,11 +56,14 @@ class Unrecoverable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StreamHistory:
-    """The accepted `prepare` and the past that were stored separately, and the entries after that past."""
+    """The accepted `prepare` and the past that were stored, and the entries of the session after that past.
+
+    `stored_prepare` has its place in `past`, where the units or turns follow it.
+    """
 
     inputs: Sequence[StreamRecord] = ()
     outputs: Sequence[StreamRecord] = ()
-    stored_prepare: StreamRecord | None = None
+    stored_prepare: tuple[StreamPosition, PrepareIn | HalfDuplexPrepareIn] | None = None
     past: Sequence[tuple[StreamPosition, PastSteps]] = ()
 
     @property
@@ -82,7 +87,8 @@ class StreamHistory:
     @property
     def shortened(self) -> bool:
         """True if a part of the stored past, or outputs that are not in it, are gone."""
-        if self.past and self.past[-1][0].n > len(self.past):
+        prepared = self.stored_prepare[0].n if self.stored_prepare else 0
+        if self.past and self.past[-1][0].n - prepared > len(self.past):
             return True
         before = self.covered.outputs.n if self.covered else 0
         return bool(self.outputs) and self.outputs[0][0].n > before + 1
@@ -109,9 +115,11 @@ class StreamHistory:
         prepared = next((e for e in self.published if isinstance(e, PreparedOut)), None)
         if prepared is None and not self.shortened and not self.past:
             return None
-        stored = self.stored_prepare
-        n = prepared.input_n if prepared else stored[0].n if stored else 0
-        for position, entry in [*self.inputs, *([stored] if stored else ())]:
+        stored = self.stored_prepare[1] if self.stored_prepare else None
+        n = prepared.input_n if prepared else stored.input_n if stored else 0
+        if stored is not None and stored.input_n == n:
+            return n, stored
+        for position, entry in self.inputs:
             if position.n == n:
                 return n, entry
         raise Unrecoverable("the session's `prepare` is no longer in Redis (stream_max_entries)")
@@ -127,13 +135,18 @@ async def read_history(broker: Broker, claim: Claim) -> StreamHistory:
 
 async def _read_streams(broker: Broker, claim: Claim) -> StreamHistory:
     streams, keys, sid, ticket = broker.streams, broker.keys, claim.sid, claim.ticket
-    past = [x async for x in streams.history(keys.past(sid), ticket)]
+    prepares: list[tuple[StreamPosition, PrepareIn | HalfDuplexPrepareIn]] = []
+    past: list[tuple[StreamPosition, PastSteps]] = []
+    async for position, entry in streams.history(keys.past(sid), ticket):
+        if isinstance(entry, PastSteps):
+            past.append((position, entry))
+        else:
+            prepares.append((position, entry))
     after = StreamHistory(past=past).covered or (None, None)
     outputs = [x async for x in streams.history(keys.outbound(sid), ticket, after[1])]
     if not outputs and not past:
         return StreamHistory()
     inputs = [x async for x in streams.history(keys.inbound(sid), ticket, after[0])]
-    prepares = [x async for x in streams.history(keys.prepare(sid), ticket)]
     return StreamHistory(inputs, outputs, prepares[-1] if prepares else None, past)
 
 
@@ -142,7 +155,7 @@ class RecoveredSession(Generic[PrepareT]):
     """What every kind of conversation recovers. Input after `position` must be processed (all if None).
 
     `prepare` is None if none was accepted yet. `shortened`: units or turns are no longer in Redis.
-    `covered`: the last entries of the stored past. `recent`: the units or turns after it.
+    `covered`: the last entries of the past, which is stored at `stored`. `recent`: the units or turns after it.
     """
 
     position: StreamPosition | None = None
@@ -150,13 +163,19 @@ class RecoveredSession(Generic[PrepareT]):
     shortened: bool = False
     covered: TrimBounds | None = None
     recent: tuple[FinishedStep[Any], ...] = ()
+    stored: tuple[StreamPosition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveredDuplex(RecoveredSession[PrepareIn]):
-    """A full-duplex conversation. `played_ms`: playback position reported after the last unit."""
+    """A full-duplex conversation. `played_ms`: playback position reported after the last unit.
+
+    `results`: the newest, oldest first. `usage`: of the session up to there.
+    """
 
     units: tuple[PastUnit, ...] = ()
+    results: tuple[ResultOut, ...] = ()
+    usage: TokenUsage | None = None
     paused_until: float | None = None
     current_time: int = 0
     played_ms: float | None = None
@@ -173,6 +192,7 @@ def recover_duplex(history: StreamHistory) -> RecoveredDuplex:
     assert isinstance(prepare, PrepareIn)
     inputs = {place.n: entry for place, entry in history.inputs}
     acks = _PlaybackAcks(history.inputs)
+    results = [entry for entry in published if isinstance(entry, ResultOut)]
     recent = tuple(
         FinishedStep(
             past_unit(result, inputs.get(result.input_n), acks.until(result.input_n)),
@@ -187,13 +207,25 @@ def recover_duplex(history: StreamHistory) -> RecoveredDuplex:
         position=position,
         prepare=prepare,
         units=(*_stored(history, PastUnit), *(item.step for item in recent if item.step)),
+        results=tuple(results[-RESULTS_KNOWN:]),
+        usage=_total_usage(published),
         paused_until=_paused_until(published),
         current_time=recent[-1].count if recent else history.count,
         played_ms=acks.until(position.n) if position else None,
         shortened=history.shortened,
         covered=history.covered,
         recent=recent,
+        stored=tuple(position for position, _ in history.past),
     )
+
+
+def _total_usage(published: Sequence[StreamEntry]) -> TokenUsage | None:
+    for entry in reversed(published):
+        if isinstance(entry, ResultOut):
+            return entry.total_usage
+        if isinstance(entry, PreparedOut):
+            return entry.usage
+    return None
 
 
 def _stored(history: StreamHistory, kind: type[StepT]) -> Iterator[StepT]:
@@ -242,6 +274,18 @@ class PendingTurn:
     asked_at: float | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CutTurn:
+    """The user interrupted the last turn, whose utterance was `question`, in the input `at`.
+
+    `text` is the part of the answer that was played.
+    """
+
+    at: StreamPosition
+    text: str
+    question: Samples | None = field(repr=False)
+
+
 @dataclass(frozen=True, slots=True)
 class RecoveredHalfDuplex(RecoveredSession[HalfDuplexPrepareIn]):
     """A half-duplex conversation.
@@ -249,10 +293,12 @@ class RecoveredHalfDuplex(RecoveredSession[HalfDuplexPrepareIn]):
     `open_turn` was not complete when the last worker stopped. `turns` are the completed ones,
     without failed ones. `speaking` is the last state sent to the client. `guard` is the number of
     samples still to ignore. `prepared_at` is the input that was `prepare`, None if a turn has begun.
+    With `cut`, the input after the question must be processed again: what the user says began before the cut.
     """
 
     turns: tuple[PastTurn, ...] = ()
     open_turn: PendingTurn | None = None
+    cut: CutTurn | None = None
     next_index: int = 0
     speaking: bool = False
     guard: int = 0
@@ -270,19 +316,27 @@ def recover_half_duplex(history: StreamHistory) -> RecoveredHalfDuplex:
     _check_question(published)
     begun = [entry for entry in published if isinstance(entry, GeneratingOut)]
     done = {entry.turn_index: entry for entry in published if isinstance(entry, TurnDoneOut)}
+    cuts = {entry.turn_index: entry for entry in published if isinstance(entry, InterruptedOut)}
     open_turn = _open_turn(history, begun, done)
+    cut = _unanswered_cut(history, begun, cuts)
     settled = [prepared_n, *(entry.input_n for entry in done.values())]
     settled += [history.covered.inputs.n] if history.covered else []
-    answered = open_turn.last_input.n if open_turn else max(settled)
+    unplayed = begun[-1] if begun and (open_turn or cut) else None
+    answered = unplayed.input_n if unplayed else max(settled)
     start = _replay_start(history.inputs, answered)
-    recent = tuple(_finished_turns(history, begun))
+    recent = tuple(_finished_turns(history, begun, cuts))
     speaking = [entry.speaking for entry in published if isinstance(entry, VadOut)]
     next_index = max([history.count - 1, *done, *(entry.turn_index for entry in begun)]) + 1
     return RecoveredHalfDuplex(
         position=history.position_of(start),
         prepare=prepare,
-        turns=(*_stored(history, PastTurn), *(item.step for item in recent if item.step)),
+        turns=(
+            *_stored(history, PastTurn),
+            *(item.step for item in recent if item.step),
+            *([PastTurn(audio=cut.question, text=cut.text, cut=True)] if open_turn and cut else []),
+        ),
         open_turn=open_turn,
+        cut=cut,
         next_index=next_index,
         speaking=bool(speaking) and speaking[-1],
         guard=GUARD_SAMPLES if start == prepared_n and not next_index else 0,
@@ -290,20 +344,32 @@ def recover_half_duplex(history: StreamHistory) -> RecoveredHalfDuplex:
         shortened=history.shortened,
         covered=history.covered,
         recent=recent,
+        stored=tuple(position for position, _ in history.past),
     )
 
 
+def _unanswered_cut(
+    history: StreamHistory, begun: Sequence[GeneratingOut], cuts: dict[int, InterruptedOut]
+) -> CutTurn | None:
+    last = begun[-1] if begun else None
+    if last is None or (cut := cuts.get(last.turn_index)) is None:
+        return None
+    return CutTurn(history.nearest(cut.input_n), cut.text, _utterance(last.audio))
+
+
 def _finished_turns(
-    history: StreamHistory, begun: Sequence[GeneratingOut]
+    history: StreamHistory, begun: Sequence[GeneratingOut], cuts: dict[int, InterruptedOut]
 ) -> Iterator[FinishedStep[PastTurn]]:
     """The turns after the stored past. One whose question is no longer in Redis counts as failed."""
     questions = {entry.turn_index: entry.audio for entry in begun}
     for place, end in history.outputs:
         if isinstance(end, TurnDoneOut):
-            audio = questions.get(end.turn_index)
+            audio, cut = questions.get(end.turn_index), cuts.get(end.turn_index)
             turn = None
             if audio is not None and not end.failed:
-                turn = PastTurn(audio=_utterance(audio), text=end.text, memo=end.memo)
+                text = cut.text if cut else end.text
+                utterance, is_cut = _utterance(audio), cut is not None
+                turn = PastTurn(audio=utterance, text=text, memo=end.memo, cut=is_cut)
             last_input = history.nearest(end.input_n)
             yield FinishedStep(turn, last_input, place, end.turn_index + 1)
 
@@ -350,8 +416,9 @@ def _utterance(audio: bytes) -> Samples | None:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredChat:
-    """A chat request: whether the client knows that prefill is done, and the text it has."""
+    """A chat request: what the client knows of its prefill, and the text it has."""
 
+    progress: float = 0.0
     prefill_done: bool = False
     said: str = ""
 
@@ -361,7 +428,9 @@ def recover_chat(history: StreamHistory) -> RecoveredChat:
     if history.shortened:
         raise Unrecoverable("the start of the answer is no longer in Redis (stream_max_entries)")
     published = history.published
+    progress = [entry.done for entry in published if isinstance(entry, ProgressOut)]
     return RecoveredChat(
+        progress=max(progress, default=0.0),
         prefill_done=any(isinstance(entry, PrefillDoneOut) for entry in published),
         said="".join(entry.text_delta for entry in published if isinstance(entry, DeltaOut)),
     )

@@ -1,7 +1,5 @@
 """The life of a conversation on this worker. Full-duplex and half-duplex runners share it."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from abc import ABC, abstractmethod
@@ -9,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
+from msgspec.structs import replace
 
 from antiphon.inference_worker.engines.processor import SessionView
 from antiphon.inference_worker.engines.types import (
@@ -18,7 +17,6 @@ from antiphon.inference_worker.engines.types import (
     UnsupportedContent,
 )
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
-from antiphon.inference_worker.sessions.context import WorkerContext
 from antiphon.inference_worker.sessions.conversation_past import ConversationPast
 from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox, open_mailbox
 from antiphon.inference_worker.sessions.recovery import (
@@ -27,6 +25,7 @@ from antiphon.inference_worker.sessions.recovery import (
     StreamHistory,
     read_history,
 )
+from antiphon.inference_worker.sessions.worker_context import WorkerContext
 from antiphon.shared_schemas.audio import PcmFormat, Samples, samples_from_bytes
 from antiphon.shared_schemas.entries import (
     ChunkIn,
@@ -74,6 +73,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT, ViewT]):
         self._past = past
         self._view = view
         self._backlog_chunks = backlog_chunks
+        self._total_usage: TokenUsage | None = None
         self._prepare_by = 0.0
         self._last_input_at = self._last_audio_at = 0.0
         self._answer_played_at = 0.0
@@ -91,7 +91,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT, ViewT]):
         else:
             await self._session.move(SessionState.PREPARING)
             self._past.recorded = state.prepare.config.record
-            self._past.restore(state.covered, state.recent)
+            self._past.restore(state.covered, state.recent, state.stored)
             await self._load(state.prepare)
             await self._restore(state)
             if self._view.take_usage:
@@ -175,8 +175,14 @@ class SessionRunner(ABC, Generic[StateT, PrepareT, ViewT]):
             self._start_prepare_timeout()
             return
         self._past.recorded = entry.config.record
-        await self._session.save_prepare(n, entry)
-        prepared = PreparedOut(input_n=n, prompt_length=length, usage=self._take_usage())
+        # Before all steps: trimming would remove it from the input.
+        await self._past.append(replace(entry, input_n=n))
+        prepared = PreparedOut(
+            input_n=n,
+            prompt_length=length,
+            chunk_ms=self._context.processor.info.chunk_ms,
+            usage=self._take_usage(),
+        )
         await self._session.publish(prepared)
         await self._session.move(SessionState.ACTIVE)
         self._prepared()
@@ -195,6 +201,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT, ViewT]):
         usage = self._view.take_usage() if self._view.take_usage else None
         if usage is not None:
             self._context.metrics.count_tokens(usage)
+            self._total_usage = self._total_usage + usage if self._total_usage else usage
         return usage
 
     async def _stop(self) -> EndReason:

@@ -1,19 +1,19 @@
 """Transcripts of users, for engines that make none. They are made beside the engine, on one thread."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
+from typing import Any
 
 import structlog
 
+from antiphon.inference_worker.engines.common.barge_in import Words
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
-from antiphon.inference_worker.engines.local.interim import InterimText
-from antiphon.inference_worker.engines.local.speech_input import SpeechInput, endpoint_rules
-from antiphon.inference_worker.engines.local.transcription import Recogniser, transcribe
+from antiphon.inference_worker.engines.local.hearing.interim import InterimText
+from antiphon.inference_worker.engines.local.hearing.speech_input import SpeechInput, endpoint_rules
+from antiphon.inference_worker.engines.local.hearing.transcription import Recogniser, transcribe
 from antiphon.shared_schemas.audio import Samples
 
 log = structlog.get_logger()
@@ -21,6 +21,8 @@ log = structlog.get_logger()
 _END_SILENCE_MS = 480
 _MOST_PENDING = 60
 """Units of a session that wait for the recogniser. Newer sound is left out."""
+_WORDS_PATIENCE_S = 0.3
+"""How long a unit waits for the words of a voice that may interrupt. Then the voice counts as speech."""
 _PATIENCE_S = 2.0
 """How long the end of a turn waits for the transcript of its utterance."""
 
@@ -37,13 +39,25 @@ class UserTranscriber:
         self._recogniser = Recogniser()
         SpeechDetector()
 
-    def listen(self) -> SpeechTranscript:
+    def listen(self) -> "SpeechTranscript":
         """The transcript of one full-duplex session."""
         return SpeechTranscript(SpeechInput(self._loaded, _RULES), self._submit)
 
     def transcribe(self, utterance: Samples) -> Future[str]:
         """Begin to transcribe an utterance of a turn."""
-        return self._submit(lambda: transcribe(self._loaded, utterance))
+        return self._submit(lambda: transcribe(self._loaded, utterance).text)
+
+    def words_in(self, speech: Samples) -> Words | None:
+        """What is said in a piece of speech; None if the recogniser is too busy or has failed."""
+        future = self._thread.submit(self._loaded.words_in, speech)
+        future.add_done_callback(_log_failure)
+        try:
+            return future.result(timeout=_WORDS_PATIENCE_S)
+        except TimeoutError:
+            future.cancel()
+            return None
+        except Exception:  # noqa: BLE001 - it is in the log, and the voice itself decides
+            return None
 
     def interim(self) -> InterimText:
         """The text of an utterance of a turn while it continues."""
@@ -51,8 +65,6 @@ class UserTranscriber:
 
     def close(self) -> None:
         self._thread.shutdown(cancel_futures=True)
-        if self._recogniser is not None:
-            self._recogniser.close()
 
     @property
     def _loaded(self) -> Recogniser:
@@ -125,6 +137,6 @@ def _failed(future: asyncio.Future[str] | Future[str]) -> bool:
     return future.cancelled() or future.exception() is not None
 
 
-def _log_failure(future: Future[str]) -> None:
+def _log_failure(future: Future[Any]) -> None:
     if not future.cancelled() and (error := future.exception()):
         log.warning("transcript_failed", error=str(error))

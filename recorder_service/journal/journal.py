@@ -3,18 +3,16 @@
 A line names its stream and its entry's id, so an entry that was written twice counts once.
 """
 
-from __future__ import annotations
-
 import errno
-import functools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypeGuard, TypeVar
 
 import orjson
+from msgspec.structs import replace
 from pydantic import TypeAdapter
 
 from antiphon.shared_schemas.entries import (
@@ -24,6 +22,7 @@ from antiphon.shared_schemas.entries import (
     TurnDoneOut,
     VadOut,
     pack,
+    raw_fields,
     unpack,
 )
 
@@ -181,22 +180,12 @@ def to_journal(
     side: Side, position: StreamPosition, entry: EntryT, media: SavedMedia
 ) -> JournalEntry[EntryT]:
     """A stream entry as the journal keeps it: without media, memo and the words that were not final."""
-    empty = _without_media(type(entry))
+    empty = raw_fields(type(entry)).empty
     if isinstance(entry, ResultOut | TurnDoneOut):
         empty = {**empty, "memo": {k: entry.memo[k] for k in _RECORDED if k in entry.memo}}
     if isinstance(entry, ResultOut | VadOut):
         empty = {**empty, "interim_user_text": None}
     return JournalEntry(side, position, replace(entry, **empty), media)
-
-
-@functools.cache
-def _without_media(kind: type[StreamEntry]) -> dict[str, Any]:
-    """Empty values for the fields that hold media bytes."""
-    return {
-        item.name: () if item.default == () else b""
-        for item in fields(kind)
-        if item.metadata.get("binary")
-    }
 
 
 def read_journal(path: Path) -> JournalContents:

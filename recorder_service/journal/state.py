@@ -17,8 +17,12 @@ from antiphon.recorder_service.journal.journal import (
 )
 from antiphon.shared_schemas.entries import (
     BreakIn,
+    CancelIn,
     ChatIn,
     ChunkIn,
+    ClearIn,
+    CommitIn,
+    DeleteItemIn,
     DiagnosticIn,
     ErrorOut,
     HalfDuplexPrepareIn,
@@ -27,28 +31,36 @@ from antiphon.shared_schemas.entries import (
     PlaybackIn,
     PrepareIn,
     ProgressOut,
+    RefusedOut,
     ResultOut,
     ResumedOut,
     ResumeIn,
+    SettingsIn,
     StopIn,
     StreamEntry,
     StreamPosition,
+    TextAddedOut,
+    TextIn,
+    TranscriptOut,
+    TruncateItemIn,
     VadOut,
 )
 from antiphon.shared_schemas.recording import Meta
 from antiphon.shared_schemas.registry import SessionEvent
 from antiphon.shared_schemas.states import EndReason, SessionKind
 
-SessionConfigIn = PrepareIn | HalfDuplexPrepareIn | ChatIn
+SessionConfigIn = PrepareIn | HalfDuplexPrepareIn | ChatIn | SettingsIn
 """The entries that state a session's configuration."""
 
 _EVENTS = (
     *(BreakIn, DiagnosticIn, ErrorOut, PauseIn, PausedOut, PlaybackIn, ProgressOut),
-    *(ResumeIn, ResumedOut, StopIn, VadOut),
+    *(ResumeIn, ResumedOut, StopIn, TextAddedOut, TextIn, VadOut),
+    *(CancelIn, ClearIn, CommitIn, DeleteItemIn, RefusedOut, TranscriptOut, TruncateItemIn),
 )
 
 MAX_JOURNAL_BYTES = 16 * 2**20
-"""Of each stream's lines, and one line more. An hour of speech takes 3 MiB for both streams."""
+"""Of each stream's lines, and one line more. An hour of speech takes 3 MiB for both streams in chunks of a
+second, and five times as much in chunks of 200 ms."""
 
 MAX_EVENTS = 20_000
 """Of each stream: entries without sound, pictures, requests and answers."""
@@ -106,6 +118,7 @@ class JournalState:
             is_entry(item, PrepareIn)
             or is_entry(item, HalfDuplexPrepareIn)
             or is_entry(item, ChatIn)
+            or is_entry(item, SettingsIn)
         ):
             self.prepare = item
         match item.entry:

@@ -1,7 +1,5 @@
 """Groups the entries of an output stream into turns. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from antiphon.recorder_service.journal.journal import JournalEntries, JournalEntry, is_entry

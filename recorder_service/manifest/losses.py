@@ -1,7 +1,5 @@
 """What a recording lacks or got late: missing entries, entries above a limit, and outages of the disk."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """`meta.json`: kind, times, configuration and state of a recording."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -23,7 +21,7 @@ from antiphon.recorder_service.journal.state import (
 )
 from antiphon.recorder_service.manifest.losses import disk_outages, moment
 from antiphon.recorder_service.manifest.plan import plan_replay
-from antiphon.shared_schemas.entries import ChatIn, HalfDuplexPrepareIn
+from antiphon.shared_schemas.entries import ChatIn, HalfDuplexPrepareIn, SettingsIn
 from antiphon.shared_schemas.recording import (
     META_FILE,
     DuplexRecording,
@@ -54,6 +52,9 @@ def _stated_config(prepare: JournalEntry[SessionConfigIn]) -> dict[str, Any]:
             shown = {"system_media": media} if media else {}
             prompt = _system_text(half.content)
             return {"system_prompt": prompt, **half.config.model_dump(mode="json"), **shown}
+        case SettingsIn(config=settings):
+            stated = settings.model_dump(mode="json")
+            return {"system_prompt": stated.pop("instructions"), **stated}
         case ChatIn() as chat:
             options = chat.options.model_dump(mode="json")
             return {"system_prompt": _system_text(chat.content), **options}

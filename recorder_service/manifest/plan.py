@@ -1,7 +1,5 @@
 """Plans a replay from a journal: which sound, frame and caption plays when. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge

@@ -1,7 +1,5 @@
 """Builds `recording.json` and `meta.json` from a journal. Pure: the same entries give the same bytes."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -34,8 +32,6 @@ from antiphon.shared_schemas.entries import (
     StoppedOut,
     StreamEntry,
     TurnDoneOut,
-    user_transcript,
-    word_times,
 )
 from antiphon.shared_schemas.recording import (
     ChunkRecord,
@@ -54,6 +50,7 @@ from antiphon.shared_schemas.recording import (
     UnitTiming,
 )
 from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.unit_result import user_transcript, word_times
 
 _NOT_DUPLEX_EVENTS: frozenset[type[StreamEntry]] = frozenset({ChunkIn, ResultOut, DiagnosticIn})
 _NOT_TURN_EVENTS: frozenset[type[StreamEntry]] = frozenset(

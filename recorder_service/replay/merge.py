@@ -3,8 +3,6 @@
 `merged_replay.opus` is the merged replay as Ogg Opus, for players on slow connections.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -4,8 +4,6 @@
 model's samples are those that were sent; the user's are resampled from 16 kHz.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

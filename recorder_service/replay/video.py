@@ -4,8 +4,6 @@ H.264 and AAC, with the index in front, so that browsers play it while it loads.
 the next readable one. One pass over the finished WAV holds a second of sound in memory at a time.
 """
 
-from __future__ import annotations
-
 import io
 from collections import deque
 from collections.abc import Iterable, Iterator

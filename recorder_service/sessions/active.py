@@ -1,7 +1,5 @@
 """The sessions that this recorder records, one task each."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 

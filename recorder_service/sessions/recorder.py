@@ -1,7 +1,5 @@
 """Records one session: follows its two streams while it runs, then finishes the recording."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -10,9 +8,10 @@ from typing import Any
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.client import RedisClock, retry_until_available
+from antiphon.broker.clock import RedisClock
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import StreamKey
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.service.disk import DiskReserve
 from antiphon.broker.service.process import first_of
 from antiphon.recorder_service.attempts import Attempts, TooManyAttempts

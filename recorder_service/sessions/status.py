@@ -1,7 +1,5 @@
 """What Redis knows of a session: its status, its client's consent, and whether a recorder has it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -11,7 +9,7 @@ from pathlib import Path
 import structlog
 
 from antiphon.broker.client import Broker
-from antiphon.broker.connections.client import retry_until_available
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.service.process import first_of
 from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.recorder_service.manifest.meta import read_meta
@@ -21,6 +19,7 @@ from antiphon.shared_schemas.entries import (
     ErrorOut,
     HalfDuplexPrepareIn,
     PrepareIn,
+    SettingsIn,
     StopIn,
     StreamEntry,
     StreamPosition,
@@ -179,6 +178,8 @@ def _consent_in(entry: StreamEntry) -> bool | None:
     match entry:
         case PrepareIn(config=config) | HalfDuplexPrepareIn(config=config):
             return config.record
+        case SettingsIn(config=settings):
+            return settings.record
         case ChatIn(options=options):
             return options.record
     return None

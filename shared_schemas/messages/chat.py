@@ -1,8 +1,5 @@
 """Both directions of `/ws/chat` and `POST /api/chat`: one request with its history, one answer."""
 
-from __future__ import annotations
-
-from dataclasses import field
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -20,7 +17,6 @@ from antiphon.shared_schemas.tools import (
     ToolDefinition,
 )
 from antiphon.shared_schemas.wire import (
-    NULLABLE,
     ClientMessage,
     Error,
     Media,
@@ -231,8 +227,8 @@ class PrefillDone(ServerMessage, type="prefill_done"):
 class ChatChunk(ServerMessage, type="chunk"):
     """A part of the answer; float32 PCM at 24 kHz. None-valued fields are not sent."""
 
-    text_delta: str | None
-    audio_data: bytes | None
+    text_delta: str | None = None
+    audio_data: bytes | None = None
 
 
 class ChatDone(ServerMessage, type="done"):
@@ -252,7 +248,7 @@ class ChatDone(ServerMessage, type="done"):
 class UnstreamedChatDone(ChatDone):
     """The whole answer, not streamed; `audio_data` is null if it was not spoken."""
 
-    audio_data: bytes | None = field(metadata=NULLABLE)
+    audio_data: bytes | None
 
 
 ChatServerMessage = (
@@ -314,13 +310,3 @@ class ChatProblem(BaseModel):
     code: str
     field: str | None = None
     retryable: bool | None = None
-
-
-class HttpBody(ServerMessage, type="body"):
-    """The only message to an HTTP client."""
-
-    body: ChatResponse | ChatProblem
-
-    def wire(self) -> dict[str, Any]:
-        calls = isinstance(self.body, ChatResponse) and self.body.tool_calls
-        return self.body.model_dump(mode="json", exclude=None if calls else {"tool_calls"})

@@ -1,7 +1,5 @@
 """Both directions of `/ws/duplex/{session_id}`, with the aliases that existing clients use."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field
@@ -108,10 +106,11 @@ parse_duplex_message = MessageReader[DuplexClientMessage](DuplexClientMessage).p
 
 
 class Prepared(ServerMessage, type="prepared", bears_token=True):
-    """Audio may be sent. `prompt_length` in tokens."""
+    """Audio may be sent, best in chunks of `chunk_ms`, a second without it. `prompt_length` in tokens."""
 
     prompt_length: int
-    recording_session_id: str | None
+    recording_session_id: str | None = None
+    chunk_ms: int | None = None
 
 
 class Result(ServerMessage, type="result"):
@@ -119,7 +118,8 @@ class Result(ServerMessage, type="result"):
 
     `user_text` is what the user said up to this unit. `interim_user_text` is what the user has said so far
     of the utterance that continues, empty if none does; it replaces that of the unit before. `words` are
-    the words of `text`, each with the millisecond of `audio_data` at which it begins.
+    the words of `text`, each with the millisecond of `audio_data` at which it begins. `interrupted`: the
+    answer before this unit was cut; audio of it that has not been played must be dropped.
     """
 
     is_listen: bool
@@ -145,6 +145,7 @@ class Result(ServerMessage, type="result"):
     interim_user_text: str | None = None
     words: list[TimedText] | None = None
     goodbye: bool | None = None
+    interrupted: bool | None = None
 
 
 class Paused(ServerMessage, type="paused"):

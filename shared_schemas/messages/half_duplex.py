@@ -1,7 +1,5 @@
 """Both directions of `/ws/half_duplex/{session_id}`."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
@@ -104,11 +102,26 @@ class TurnChunk(ServerMessage, type="chunk"):
 
 
 class TurnDone(ServerMessage, type="turn_done"):
-    """The answer is complete. `turn_index` counts from 0."""
+    """The answer is complete. `turn_index` counts from 0.
+
+    `goodbye` is true if the answer to a goodbye ends and the client asked for that.
+    """
 
     turn_index: int
     text: str
     user_text: str | None = None
+    goodbye: bool | None = None
+
+
+class Interrupted(ServerMessage, type="interrupted"):
+    """The user interrupted answer `turn_index`: audio of it that has not been played must be dropped.
+
+    `text` and `played_ms` are the part of it that was played by now. Only for sessions with `barge_in`.
+    """
+
+    turn_index: int
+    played_ms: int
+    text: str
 
 
 class HalfDuplexTimeout(ServerMessage, type="timeout"):
@@ -127,6 +140,7 @@ HalfDuplexServerMessage = (
     | Generating
     | TurnChunk
     | TurnDone
+    | Interrupted
     | Stopped
     | HalfDuplexTimeout
     | Error

@@ -1,7 +1,5 @@
 """Both directions of `/v1/realtime`. Nothing undocumented is sent."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -28,6 +26,7 @@ class SessionSettings(ClientMessage):
     record: bool = True
     voice: VoiceName = ""
     interim_transcripts: bool = False
+    barge_in: bool = True
     ref_audio: Media | None = None
     tts_ref_audio: Media | None = None
 
@@ -120,7 +119,7 @@ class SessionQueueUpdate(ServerMessage, type="session.queue_update"):
     """
 
     position: int
-    estimated_wait_s: float | None
+    estimated_wait_s: float | None = None
     queue_length: int
     stale: bool | None = None
     reason: str | None = None
@@ -134,7 +133,7 @@ class SessionQueued(ServerMessage, type="session.queued", bears_token=True):
     """
 
     position: int
-    estimated_wait_s: float | None
+    estimated_wait_s: float | None = None
     ticket_id: str
     queue_length: int
     reason: str | None = None
@@ -166,11 +165,16 @@ class AudioDelta(ServerMessage, type="response.output_audio.delta"):
 
 
 class Listen(ServerMessage, type="response.listen"):
-    """The model listens."""
+    """The model listens.
+
+    `interrupted`: the answer before was cut, and audio of it that has not been played must be dropped. Only
+    for clients that asked for notices.
+    """
 
     kv_cache_length: int
     user_text: str | None = None
     interim_user_text: str | None = None
+    interrupted: bool | None = None
 
 
 class SessionClosed(ServerMessage, type="session.closed"):
@@ -189,7 +193,7 @@ class ErrorEvent(ServerMessage, type="error"):
     error: dict[str, Any]
 
     @classmethod
-    def of(cls, code: RealtimeCode, message: str) -> ErrorEvent:
+    def of(cls, code: RealtimeCode, message: str) -> "ErrorEvent":
         """An error with its `type`, client or server."""
         return cls(error={"code": str(code), "message": message, "type": code.error_type})
 

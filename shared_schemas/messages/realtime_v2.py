@@ -1,15 +1,15 @@
 """Both directions of version 2 of `/v1/realtime`; queue messages and errors are those of version 1."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.messages.duplex import MAX_FRAMES, Slices
 from antiphon.shared_schemas.messages.realtime import (
+    CONTEXT_TOKENS,
     ErrorEvent,
     PlaybackEvent,
     SessionClose,
@@ -39,6 +39,46 @@ class NamedVoices(VoiceReferences):
     tts_ref_audio: Media | None = None
 
 
+MOST_SPEAK_TOKENS = 200
+"""Of a unit of a second, which never has more."""
+HD_SLICES = 4
+
+
+class SdkConfig(DuplexConfig):
+    """`config`, with the names that the model makers' SDK has for some settings.
+
+    None: not given. `max_tokens` is the most text tokens of a unit. With `vision_hd`, frames are cut into
+    up to HD_SLICES slices.
+    """
+
+    tts_enabled: bool | None = None
+    max_tokens: int | None = Field(default=None, ge=1)
+    max_kv_tokens: int | None = Field(default=None, ge=1)
+    vision_hd: bool | None = None
+
+    @field_validator("max_kv_tokens")
+    @classmethod
+    def _fits(cls, tokens: int | None) -> int | None:
+        if tokens is not None and tokens < CONTEXT_TOKENS:
+            raise PydanticCustomError(
+                "max_kv_tokens",
+                f"the context always has {CONTEXT_TOKENS} tokens; leave it out, or ask for as many",
+            )
+        return tokens
+
+    def duplex(self) -> DuplexConfig:
+        """The settings under their own names, which win over those of the SDK."""
+        stated = self.model_dump(include=set(DuplexConfig.model_fields), exclude_unset=True)
+        if self.tts_enabled is not None:
+            stated.setdefault("generate_audio", self.tts_enabled)
+        if self.max_tokens is not None:
+            most = min(self.max_tokens, MOST_SPEAK_TOKENS)
+            stated.setdefault("max_new_speak_tokens_per_chunk", most)
+        if self.vision_hd:
+            stated.setdefault("max_slice_nums", HD_SLICES)
+        return DuplexConfig(**stated)
+
+
 class InitPayload(VoiceReferences):
     """The settings of a session. Voices beside `voice` are those of the public demo's pages.
 
@@ -47,7 +87,7 @@ class InitPayload(VoiceReferences):
 
     system_prompt: str | None = Field(default=None, max_length=MAX_PROMPT_CHARS)
     instructions: str | None = Field(default=None, max_length=MAX_PROMPT_CHARS)
-    config: DuplexConfig = DuplexConfig()
+    config: SdkConfig = SdkConfig()
     voice: NamedVoices = NamedVoices()
     use_tts: bool = True
     mode: Mode | None = None
@@ -108,12 +148,14 @@ parse_chat_mode_event = MessageReader[ChatModeEvent](ChatModeEvent).parse
 class SessionCreatedV2(SessionCreated, type="session.created", bears_token=True):
     """`usage`: the tokens of the prompt, if the engine counts."""
 
-    mode: Mode = "full_duplex"
+    mode: Mode
     usage: dict[str, Any] | None = None
 
 
 class OutputDelta(ServerMessage, type="response.output.delta"):
     """One kind of output: `listen`, `text`, or `audio` (float32 PCM at 24 kHz, never empty).
+
+    The `text` of a `listen` is empty: the SDK of the model makers needs it to see the end of a turn.
 
     `response_id` is the same for all deltas of an answer and for the `listen` that ends it.
     `server_send_ts` is the time of sending in seconds since 1970. `chunk_usage` counts the tokens of
@@ -134,6 +176,15 @@ class OutputDelta(ServerMessage, type="response.output.delta"):
     """What the user said, if the client asked for transcripts."""
     interim_user_text: str | None = None
     """What the user has said so far, empty in silence, if the session asks for it."""
+    interrupted: bool | None = None
+    """Of a `listen`: the answer before was cut, and unplayed audio of it must be dropped. With notices only."""
+
+
+class UserTranscribed(ServerMessage, type="input_audio_transcription.completed"):
+    """What the user said, for clients of the model makers' SDK."""
+
+    text: str
+    session_id: str
 
 
 class ResponseDone(ServerMessage, type="response.done"):
@@ -181,7 +232,7 @@ class SessionClosedV2(ServerMessage, type="session.closed"):
         text: str,
         session_id: str | None,
         usage: dict[str, Any] | None = None,
-    ) -> SessionClosedV2:
+    ) -> "SessionClosedV2":
         diagnostic = None if reason is ClosedReasonV2.CLIENT_CLOSED else {"message": text}
         return cls(reason=reason, diagnostic=diagnostic, session_id=session_id, usage=usage)
 
@@ -192,6 +243,7 @@ RealtimeV2ServerEvent = (
     | SessionQueueDone
     | SessionCreatedV2
     | OutputDelta
+    | UserTranscribed
     | ResponseDone
     | SessionClosedV2
     | ErrorEvent

@@ -1,12 +1,9 @@
 """Fixtures for tests with Chromium and a real stack. `visitor` opens pages and collects their errors."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import expect
@@ -14,9 +11,9 @@ from playwright.async_api import expect
 from nodejs import NodeError, find_node
 from support.browser_user import Browsers, Chromium, Visitor
 from support.chromium import REMEDY, find_chromium, in_ci
-from support.shared_stack import TALKATIVE, running_stack
-from support.stack import Stack, until
-from web_pages import WEB, build_pages, require_packages
+from support.shared_stack import TALKATIVE, end_sessions, running_stack
+from support.stack import Stack, new_stack
+from web_pages import build_pages, require_packages
 
 expect.set_options(timeout=60_000)  # a busy machine is no failure
 
@@ -58,7 +55,7 @@ def _make_pages() -> None:
     build_pages()
     node = find_node()
     assert node is not None
-    require_packages(node, WEB, development=True)
+    require_packages(node, development=True)
 
 
 def _is_here(item: pytest.Item) -> bool:
@@ -67,28 +64,32 @@ def _is_here(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def running_simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A client that holds a slot in silence keeps it, as long as a busy machine needs."""
-    with running_stack(
-        tmp_path_factory.mktemp("simulated"),
-        "simulated",
-        slots=2,
-        engine_options=TALKATIVE,
-        contended_silence_timeout_s=600,
-    ) as running:
+    folder, worker = tmp_path_factory.mktemp("simulated"), {"slots": 2, "engine_options": TALKATIVE}
+    with running_stack(folder, "simulated", **worker) as running:
         yield running
 
 
+@pytest.fixture(scope="module")
+def running(running_simulated: Stack) -> Stack:
+    """Two slots of the simulated engine. Files may have a stack of their own."""
+    return running_simulated
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def simulated(running_simulated: Stack) -> AsyncIterator[Stack]:
-    """Two slots of the simulated engine, which are free. Files use it as their `stack`."""
-    yield running_simulated
-    async with httpx.AsyncClient(base_url=running_simulated.http_url) as http:
+async def stack(running: Stack) -> AsyncIterator[Stack]:
+    """Its slots are free."""
+    yield running
+    await end_sessions(running)
 
-        async def is_free() -> bool:
-            status = (await http.get("/status")).json()
-            return bool(status["slots_used"] == status["queue_length"] == 0)
 
-        await until(is_free, within_s=90, every_s=0.2)
+@pytest.fixture
+def patient_stack(tmp_path: Path) -> Iterator[Stack]:
+    """A busy machine may need longer to resume a call than the grace of the shared stack."""
+    with new_stack(tmp_path) as own:
+        own.environment["ANTIPHON_RESUME_GRACE_S"] = "90"
+        own.edge()
+        own.worker(engine_options=TALKATIVE)
+        yield own
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -1,7 +1,5 @@
 """The admin page: live view and operator actions."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import re
@@ -9,12 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import httpx
+import numpy as np
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from support.browser_user import Visitor, a11y_findings
+from support.browser_user import Visitor, a11y_findings, press_key
+from support.ports import free_port
 from support.raw_client import open_wire
-from support.redis_server import free_port
 from support.shared_stack import running_stack
 from support.stack import Stack
 from support.synthetic_speech import ITALY, spoken
@@ -27,11 +26,10 @@ PARTS = 5
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """One slot. The last test changes the settings and drains the worker."""
-    settings = {"slots": 1, "contended_silence_timeout_s": 600}
-    with running_stack(tmp_path_factory.mktemp("admin"), "simulated", **settings) as running:
-        yield running
+    with running_stack(tmp_path_factory.mktemp("admin"), "simulated", slots=1) as own:
+        yield own
 
 
 async def test_nothing_is_claimed_before_the_first_update(visitor: Visitor) -> None:
@@ -142,11 +140,12 @@ async def _delete(page: Page, recording: Locator) -> None:
     await question.get_by_role("button", name="Delete").click()
 
 
+@pytest.mark.extended
 async def test_voices_are_played_and_uploaded_ones_are_deleted(
     stack: Stack, visitor: Visitor
 ) -> None:
     voices = f"{stack.http_url}/api/assets/ref_audio"
-    sound = base64.b64encode(wav_of(spoken(ITALY))).decode()
+    sound = base64.b64encode(wav_of(np.tile(spoken(ITALY), 5))).decode()
     added = httpx.post(voices, json={"name": "Ada", "audio_base64": sound}).json()["id"]
     page = await visitor.open("/admin#voices")
     rows = page.locator("an-voice-list li")
@@ -167,6 +166,7 @@ async def test_voices_are_played_and_uploaded_ones_are_deleted(
     await expect(page.get_by_role("button", name="试听 英语女声")).to_be_visible()
 
 
+@pytest.mark.extended
 async def test_the_admin_page_is_accessible(stack: Stack, visitor: Visitor) -> None:
     async with open_wire(stack.ws_url, "adx_talks") as talks:
         await talks.begin()
@@ -216,7 +216,7 @@ async def test_pages_estimates_and_workers_are_changed(stack: Stack, visitor: Vi
     await expect(save).to_be_disabled()
     await save.press("Enter")  # a disabled button submits nothing
     await seconds.fill("222.5")
-    await save.press("Enter")
+    await press_key(save)
     await expect(page.get_by_text("Waiting times saved")).to_have_count(1)
     await expect(save).to_be_disabled()
     await expect(save).to_be_focused()

@@ -4,21 +4,22 @@ A busy machine delays the devices of Firefox, which then lose sound. Therefore w
 the page, and the devices are only expected to carry sound.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+from support.agents_page import agents_page, page_server
 from support.browser_user import Browsers, Visitor
 from support.call_page import CallAudio, CallPage
 from support.firefox import Firefox, require_firefox
 from support.page_microphone import speak
+from support.ports import free_port
 from support.shared_stack import running_stack
 from support.sound_server import SoundServer, audible_s
 from support.speech import share_recognised, share_voiced, transcribe
@@ -27,15 +28,18 @@ from support.synthetic_speech import GERMANY, JAPAN, spoken
 from support.timed_conversations import tone
 from support.turn_page import sound_of
 
-pytestmark = pytest.mark.speech
+pytestmark = [pytest.mark.extended, pytest.mark.speech]
 
 ANSWER_MS = 90_000
+KEY = "the-key-of-the-calls"
+NAME = "What is your name?"
+"""The engine answers it by a rule."""
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running_stack(tmp_path_factory.mktemp("local"), "local", slots=2) as running:
-        yield running
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running_stack(tmp_path_factory.mktemp("local"), "local", slots=2) as own:
+        yield own
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +55,10 @@ async def browsers(sound: SoundServer) -> AsyncIterator[Browsers]:
         yield running
 
 
-@pytest.mark.parametrize("path", ["/audio_duplex", "/omni"])
-async def test_a_call(stack: Stack, visitor: Visitor, sound: SoundServer, path: str) -> None:
-    page = await visitor.open(path, speaks=True)
+async def test_a_video_call(stack: Stack, visitor: Visitor, sound: SoundServer) -> None:
+    page = await visitor.open("/omni", speaks=True)
     call = CallPage(page)
-    await call.start(path)
+    await call.start("/omni")
     await expect(page.locator(".stage .title")).to_have_text("Listening")
     async with sound.recording() as heard:
         await speak(page, spoken(JAPAN, lead_s=0.5))
@@ -71,8 +74,27 @@ async def test_a_call(stack: Stack, visitor: Visitor, sound: SoundServer, path: 
     assert share_voiced(answered, audio.without_pauses(audio.model)) > 0.6
     await page.goto(f"{visitor.url}/s/{recording}")
     await _recording_plays(page, answered)
-    if path == "/omni":
-        await expect(page.locator("video")).not_to_have_js_property("videoWidth", 0)
+    await expect(page.locator("video")).not_to_have_js_property("videoWidth", 0)
+
+
+async def test_a_call_by_webrtc(stack: Stack, browsers: Browsers) -> None:
+    """A page of another origin, with OpenAI's package. Firefox sends no sound to 127.0.0.1."""
+    pytest.importorskip("aiortc", reason="the extra webrtc is not installed")
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/v1/realtime"
+    with page_server() as origin:
+        edge = stack.edge(port=port, host="0.0.0.0", api_keys=KEY, allowed_origins=origin)
+        bearer = {"Authorization": f"Bearer {KEY}"}
+        secret = httpx.post(f"{url}/client_secrets", json={}, headers=bearer).json()["value"]
+        async with agents_page(browsers, origin) as page:
+            await page.call(f"{url}/calls", secret)
+            await page.speak(spoken(NAME))
+            said = await page.until("response.output_audio_transcript.done")
+            await page.until("output_audio_buffer.stopped")
+            heard = await page.until_silent()
+            assert page.errors == []
+    edge.stop()
+    assert share_voiced(said["transcript"], heard) > 0.6
 
 
 async def test_half_duplex(visitor: Visitor, sound: SoundServer) -> None:

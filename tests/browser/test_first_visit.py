@@ -1,16 +1,16 @@
 """What the first visit of each page costs: bytes over the wire, and how much moves while it loads."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
 from playwright.async_api import Page, Route, expect
 
 from support.browser_user import Visitor
-from support.redis_server import free_port
+from support.ports import free_port
 from support.stack import Stack, until
 from support.timed_conversations import TimedTalk, tone
+
+pytestmark = pytest.mark.extended
 
 MOST_BYTES = 150_000
 MOST_SHIFT = 0.05
@@ -36,11 +36,6 @@ KEY = "a-key-that-is-long-enough"
 
 NO_REQUEST_RUNS = """() => document.fonts.status === "loaded" && performance.getEntriesByType("resource")
   .every(({ responseEnd }) => responseEnd > 0)"""
-
-
-@pytest.fixture
-def stack(simulated: Stack) -> Stack:
-    return simulated
 
 
 @pytest.mark.parametrize("phone", [False, True])

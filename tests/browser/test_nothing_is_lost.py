@@ -1,7 +1,5 @@
 """What a page has survives a reload, and End stays where it is."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from pathlib import Path
@@ -15,7 +13,14 @@ from support.browser_user import Visitor, a11y_findings
 from support.call_page import CallPage
 from support.recordings import change_meta
 from support.stack import Stack, until
-from support.turn_page import accept_dialogs, attach_image, claim, positions, watch_position
+from support.turn_page import (
+    accept_dialogs,
+    attach_image,
+    claim,
+    positions,
+    reload_when_stored,
+    watch_position,
+)
 
 ROWS = """(store) => new Promise((resolve) => {
   indexedDB.open("antiphon").onsuccess = ({ target: { result: database } }) => {
@@ -67,11 +72,6 @@ PAUSE_SOON = """(audio) => {
 }"""
 
 
-@pytest.fixture
-def stack(simulated: Stack) -> Stack:
-    return simulated
-
-
 async def _has_rows(page: Page, store: str, least: int, most: int = 100) -> None:
     async def counted() -> bool:
         return least <= await page.evaluate(ROWS, store) <= most
@@ -79,6 +79,7 @@ async def _has_rows(page: Page, store: str, least: int, most: int = 100) -> None
     await until(counted, within_s=60, every_s=0.2)
 
 
+@pytest.mark.extended
 async def test_leaving_a_call_asks_and_the_recording_of_the_browser_is_kept(
     visitor: Visitor, tmp_path: Path
 ) -> None:
@@ -162,6 +163,7 @@ async def test_a_call_replays_at_once_and_later_from_the_server(
     await expect(page.get_by_role("heading", level=1)).to_have_text("A short call")
 
 
+@pytest.mark.extended
 async def test_players_can_seek_in_a_saved_film(visitor: Visitor, tmp_path: Path) -> None:
     page = await visitor.open("/omni")
     call = CallPage(page)
@@ -182,6 +184,7 @@ async def test_players_can_seek_in_a_saved_film(visitor: Visitor, tmp_path: Path
     assert frames > 3
 
 
+@pytest.mark.extended
 async def test_a_browser_lists_its_conversations(visitor: Visitor) -> None:
     page = await visitor.open("/audio_duplex", phone=True)
     call = CallPage(page)
@@ -227,10 +230,14 @@ async def _is_at(page: Page, at: float) -> None:
         return abs(await _position(page) - at) < 0.15
 
     await expect(page.locator("audio")).not_to_have_js_property("readyState", 0)
-    await until(is_there, within_s=30, every_s=0.1)
+    await until(is_there, within_s=90, every_s=0.1)
     await expect(page.locator("audio")).to_have_js_property("paused", True)
-    shown = float(await page.get_by_role("slider", name="Position").input_value()) / 1000
-    assert abs(shown - at) < 0.15
+    slider = page.get_by_role("slider", name="Position")
+
+    async def is_shown() -> bool:
+        return abs(float(await slider.input_value()) / 1000 - at) < 0.15
+
+    await until(is_shown, within_s=90, every_s=0.1)
 
 
 async def _position(page: Page) -> float:
@@ -284,6 +291,7 @@ async def test_a_chat_survives_a_reload(visitor: Visitor) -> None:
         await _has_rows(page, store, 0, 0)
 
 
+@pytest.mark.extended
 async def test_a_question_that_is_prepared_survives_a_reload(visitor: Visitor) -> None:
     page = await visitor.open("/turnbased")
     await claim(page, clones_voices=True)  # so that it waits for the voice
@@ -305,8 +313,7 @@ async def test_a_question_that_is_prepared_survives_a_reload(visitor: Visitor) -
     await area.fill("And what is that?")
     await area.press("Enter")
     await _has_rows(page, "chats", 1)
-    async with page.expect_navigation():
-        await page.evaluate("setTimeout(() => location.reload())")
+    await reload_when_stored(page)
     await expect(picture).to_be_visible()
     await expect(page.locator("an-question p")).to_have_text("What is this?")
     await expect(page.locator("an-answer")).to_contain_text("stopped")
@@ -316,12 +323,12 @@ async def test_a_question_that_is_prepared_survives_a_reload(visitor: Visitor) -
     answer = page.locator("an-answer .message-content")
     await expect(answer).to_contain_text("simulated")
     before = (await answer.inner_text()).strip()
-    async with page.expect_navigation():
-        await page.evaluate("setTimeout(() => location.reload())")
+    await reload_when_stored(page)
     await expect(page.locator("an-answer")).to_contain_text("stopped")
     await expect(answer).to_contain_text(before)
 
 
+@pytest.mark.extended
 async def test_leaving_with_a_picture_that_was_not_sent_asks(visitor: Visitor) -> None:
     page = await visitor.open("/turnbased")
     await page.get_by_label("Your message").fill("What is this?")
@@ -334,8 +341,7 @@ async def test_leaving_with_a_picture_that_was_not_sent_asks(visitor: Visitor) -
     await dialog.dismiss()
     await expect(page.locator("an-composer img")).to_be_visible()
     await page.get_by_role("button", name="Remove red.png").click()
-    async with page.expect_navigation():
-        await page.evaluate("setTimeout(() => location.reload())")
+    await reload_when_stored(page)
     await expect(page.get_by_label("Your message")).to_have_value("What is this?")
 
 

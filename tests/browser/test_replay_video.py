@@ -1,7 +1,5 @@
 """`merged_replay.mp4` plays in Chromium with audio and correctly timed frames."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

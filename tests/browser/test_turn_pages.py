@@ -1,7 +1,5 @@
 """The half-duplex and chat pages with the simulated engine: interruptions, voices, files, history."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
@@ -12,7 +10,7 @@ from playwright.async_api import Page, expect
 
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.wire import split_frame
-from support.browser_user import Visitor, a11y_findings
+from support.browser_user import Visitor, a11y_findings, press_key
 from support.page_microphone import speak
 from support.speech import transcribe, words
 from support.stack import Stack, until
@@ -22,6 +20,7 @@ from support.turn_page import (
     accept_dialogs,
     at_24_khz,
     claim,
+    greet_at_length,
     positions,
     sound_of,
     watch_frames,
@@ -68,62 +67,60 @@ NEWEST_IS_SHOWN = """() => {
 }"""
 
 
-@pytest.fixture
-def stack(simulated: Stack) -> Stack:
-    return simulated
-
-
+@pytest.mark.extended
 async def test_the_keyboard_keeps_the_focus(visitor: Visitor) -> None:
     """Also if the button that is pressed disappears, or waits for the answer."""
     page = await visitor.open("/half_duplex", speaks=True)
-    await page.get_by_role("button", name="Start conversation").press("Enter")
+    await greet_at_length(page)
+    await press_key(page.get_by_role("button", name="Start conversation"))
     await expect(page.get_by_role("button", name="Mute")).to_be_focused()
     await expect(page.locator("an-header")).to_be_hidden()
     stop_answer = page.get_by_role("button", name="Stop answer")
-    await expect(stop_answer).to_be_enabled(timeout=60_000)
-    await stop_answer.press("Enter")
+    await press_key(stop_answer)
     await expect(page.get_by_role("status").filter(has_text="Listening")).to_be_visible()
     await expect(stop_answer).to_be_disabled()
     await expect(stop_answer).to_be_focused()
-    await page.get_by_role("button", name="End conversation", exact=True).press("Enter")
+    await press_key(page.get_by_role("button", name="End conversation", exact=True))
     await expect(page.get_by_role("button", name="Start new conversation")).to_be_focused()
     await expect(page.locator("an-header")).to_be_visible()
 
     page = await visitor.open("/turnbased")
     await claim(page, clones_voices=True)
     area = page.get_by_label("Your message")
-    await page.locator(".welcome button").first.press("Enter")
+    await press_key(page.locator(".welcome button").first)
     await expect(area).to_be_focused()
     answers = page.locator("an-answer")
     for again in (False, True):
         if again:
-            await answers.get_by_role("button", name="Try again").press("Enter")
+            await press_key(answers.get_by_role("button", name="Try again"))
             await expect(area).to_be_focused()
         await expect(answers.locator(".message-content[aria-busy=true]")).not_to_be_empty()
-        await page.get_by_role("button", name="Stop generating").press("Enter")
+        await press_key(page.get_by_role("button", name="Stop generating"))
         await expect(area).to_be_focused()
-    await answers.get_by_role("button", name="Edit").press("Enter")
+    await press_key(answers.get_by_role("button", name="Edit"))
     await expect(answers.get_by_label("Edit answer")).to_be_focused()
-    await answers.get_by_role("button", name="Cancel").press("Enter")
+    await press_key(answers.get_by_role("button", name="Cancel"))
     await expect(area).to_be_focused()
-    await page.locator("an-question").get_by_role("button", name="Delete").press("Enter")
+    await press_key(page.locator("an-question").get_by_role("button", name="Delete"))
     await expect(area).to_be_focused()
-    await page.get_by_role("button", name="Undo").press("Enter")
+    await press_key(page.get_by_role("button", name="Undo"))
     await expect(area).to_be_focused()
-    await answers.get_by_role("button", name="Delete").press("Enter")
+    await press_key(answers.get_by_role("button", name="Delete"))
     await expect(area).to_be_focused()
 
-    await page.locator("summary", has_text="Instructions").press("Enter")
+    await press_key(page.locator("summary", has_text="Instructions"))
     first = page.locator("an-part-list li").first
-    await first.get_by_role("button", name="Move down").press("Enter")
+    await press_key(first.get_by_role("button", name="Move down"))
     await expect(page.get_by_role("button", name="Move down: Text 2")).to_be_focused()
-    await first.get_by_role("button", name="Remove").press("Enter")
+    await press_key(first.get_by_role("button", name="Remove"))
     await expect(first.get_by_role("button", name="Move up")).to_be_focused()
 
 
-async def test_a_half_duplex_conversation_fills_the_window(stack: Stack, visitor: Visitor) -> None:
+async def test_a_half_duplex_conversation_fills_the_window(
+    patient_stack: Stack, visitor: Visitor
+) -> None:
     """Also while it reconnects, and then the controls are where they were."""
-    async with tcp_proxy(stack.edge_port) as proxy:
+    async with tcp_proxy(patient_stack.edge_port) as proxy:
         visitor.url = f"http://{proxy.address}"
         page = await visitor.open("/half_duplex", speaks=True)
         await _fills_the_window(page, proxy)
@@ -146,7 +143,7 @@ async def _fills_the_window(page: Page, proxy: TcpProxy) -> None:
             await expect(part).to_be_in_viewport(ratio=1)
         places.append(await end.bounding_box())
         assert await page.evaluate("document.documentElement.scrollHeight - innerHeight") <= 0
-        await page.get_by_role("button", name="Settings").press("Enter")
+        await press_key(page.get_by_role("button", name="Settings"))
         await expect(settings).to_be_visible()
         await expect(settings.get_by_role("button", name="Help")).to_be_visible()
         assert await a11y_findings(page) == []
@@ -173,6 +170,7 @@ async def _fills_the_window(page: Page, proxy: TcpProxy) -> None:
     )
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("path", ["/turnbased", "/half_duplex"])
 async def test_settings_are_reset_and_restored(visitor: Visitor, path: str) -> None:
     page = await visitor.open(path)
@@ -187,7 +185,7 @@ async def test_settings_are_reset_and_restored(visitor: Visitor, path: str) -> N
     await penalty.press("Home")
     await expect(penalty).to_have_value("0.5")
     await expect(page.locator("input[name=length]:checked")).to_have_count(0)
-    await reset.press("Enter")
+    await press_key(reset)
     await expect(balanced).to_be_checked()
     await expect(reset).to_be_focused()
     await page.get_by_role("button", name="Undo").click()
@@ -200,6 +198,7 @@ async def test_settings_are_reset_and_restored(visitor: Visitor, path: str) -> N
 async def test_stopping_the_greeting_and_an_answer_and_the_idle_countdown(visitor: Visitor) -> None:
     page = await visitor.open("/half_duplex", speaks=True, phone=True, dark=True)
     state = page.get_by_role("region", name="Conversation").get_by_role("status")
+    await greet_at_length(page)
     await page.get_by_role("button", name="Start conversation").click()
     await watch_position(page, ".stage.running .end")
     turn = page.locator("an-half-duplex-turn").last
@@ -231,6 +230,7 @@ async def test_stopping_the_greeting_and_an_answer_and_the_idle_countdown(visito
     await page.wait_for_function(NEWEST_IS_SHOWN)
 
 
+@pytest.mark.extended
 @pytest.mark.speech
 async def test_voices_are_uploaded_recorded_played_used_and_deleted(visitor: Visitor) -> None:
     """One voice as reference voice, another as output voice."""
@@ -295,6 +295,7 @@ async def _both_voices_are_sent(sent: list[bytes]) -> None:
 # Chat
 
 
+@pytest.mark.extended
 async def test_an_unusable_file_is_named_and_another_is_sent(visitor: Visitor) -> None:
     page = await visitor.open("/turnbased", phone=True, dark=True, locale="zh-CN")
     chooser = page.locator("an-composer input[type=file]")
@@ -311,6 +312,7 @@ async def test_an_unusable_file_is_named_and_another_is_sent(visitor: Visitor) -
     await expect(page.locator("an-answer .message-content")).not_to_be_empty(timeout=60_000)
 
 
+@pytest.mark.extended
 @pytest.mark.speech
 async def test_space_records_a_question_while_it_is_held(visitor: Visitor) -> None:
     page = await visitor.open("/turnbased", speaks=True)

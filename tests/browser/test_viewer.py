@@ -1,7 +1,5 @@
 """The session viewer: playback, transcript, comments and share links."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,10 +14,10 @@ from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.shared_schemas.entries import PausedOut, ResumedOut
 from antiphon.shared_schemas.ids import new_recording_id
 from antiphon.shared_schemas.states import EndReason, SessionKind
-from support.browser_user import Visitor, a11y_findings
+from support.browser_user import Visitor, a11y_findings, press_key
+from support.ports import free_port
 from support.recorder_conversations import record_in_order
 from support.recordings import change_meta, recorded
-from support.redis_server import free_port
 from support.stack import Stack, until
 from support.timed_conversations import TimedTalk, jpeg, tone
 from support.turn_conversations import chat_talk, numbered
@@ -51,7 +49,7 @@ def talk(kind: SessionKind = SessionKind.AUDIO_DUPLEX) -> TimedTalk:
 
 def add_browser_recording(stack: Stack, recording: str) -> None:
     """Adds a browser recording with the user left and the model right."""
-    sides = np.stack([tone(3.0, 300, 24_000, level=0.2), tone(3.0, 700, 24_000)], axis=1)
+    sides = np.stack([tone(30.0, 300, 24_000, level=0.2), tone(30.0, 700, 24_000)], axis=1)
     file = stack.data_dir / "sessions" / recording / "frontend_replay.wav"
     soundfile.write(file, sides, 24_000, subtype="PCM_16")
 
@@ -64,7 +62,7 @@ async def play_browser_recording(page: Page) -> None:
     player = own.locator("video")
     await expect(player).to_have_class("playing")
     await expect(player).not_to_have_js_property("readyState", 0)
-    assert await player.evaluate("(it) => it.duration") == pytest.approx(3.0, abs=0.01)
+    assert await player.evaluate("(it) => it.duration") == pytest.approx(30.0, abs=0.01)
     await page.get_by_role("button", name="Play", exact=True).click()
     await expect(player).to_have_js_property("paused", True)
 
@@ -129,11 +127,6 @@ async def playhead(page: Page) -> float:
     return float(box["x"])
 
 
-@pytest.fixture
-def stack(simulated: Stack) -> Stack:
-    return simulated
-
-
 async def test_playback_and_navigation(stack: Stack, visitor: Visitor) -> None:
     recording = talk().store(stack.data_dir, ended_s=SECONDS + 1.0)
     page = await visitor.open(f"/s/{recording}")
@@ -147,7 +140,11 @@ async def test_playback_and_navigation(stack: Stack, visitor: Visitor) -> None:
     await page.get_by_role("button", name="Play", exact=True).click()
     await expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
     await until(is_past(page, 0.4))
-    assert await playhead(page) > before
+
+    async def has_moved() -> bool:
+        return await playhead(page) > before
+
+    await until(has_moved)
     await page.get_by_role("heading", level=1).click()
     await page.keyboard.press("Space")
     await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
@@ -173,6 +170,7 @@ async def test_playback_and_navigation(stack: Stack, visitor: Visitor) -> None:
     await expect(page.get_by_role("slider", name="Position")).not_to_have_value("0")
 
 
+@pytest.mark.extended
 async def test_a_link_names_a_moment(stack: Stack, visitor: Visitor) -> None:
     recording = talk().store(stack.data_dir, ended_s=SECONDS + 1.0)
     page = await visitor.open(f"/s/{recording}#t=9.2")
@@ -191,6 +189,7 @@ async def test_a_link_names_a_moment(stack: Stack, visitor: Visitor) -> None:
     await until(is_at(page, 1.5))
 
 
+@pytest.mark.extended
 async def test_the_whole_recording_is_shown_and_silence_is_skipped(
     stack: Stack, visitor: Visitor
 ) -> None:
@@ -222,10 +221,11 @@ async def test_the_whole_recording_is_shown_and_silence_is_skipped(
     assert box is not None
     await strip.click(position={"x": box["width"] * 0.9, "y": 10})
     await until(is_at(page, 18.0, within=0.6))
-    inside = await part.evaluate("(it) => it.offsetLeft / it.parentElement.clientWidth")
-    assert inside > 0.3, "the timeline follows the overview"
+    follows = "(it) => it.offsetLeft / it.parentElement.clientWidth > 0.3"
+    await until(lambda: part.evaluate(follows))  # as the timeline does
 
 
+@pytest.mark.extended
 async def test_a_minute_costs_few_bytes(stack: Stack, visitor: Visitor) -> None:
     call = TimedTalk.prepared(SessionKind.AUDIO_DUPLEX)
     for second in range(60):
@@ -268,7 +268,7 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Comment").fill("It was right about Rome.")
     save = dialog.get_by_role("button", name="Save", exact=True)
-    await save.press("Enter")
+    await press_key(save)  # once the dialog has read the recording
     await expect(page.get_by_text("Comment saved")).to_be_visible()
     await expect(save).to_be_disabled()
     await expect(save).to_be_focused()
@@ -276,7 +276,7 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
     await saves_messages(page)
     await dialog.get_by_label("Expires in").select_option("1 hour")
     create = dialog.get_by_role("button", name="Create link")
-    await create.press("Enter")
+    await press_key(create)
     await expect(create).to_be_focused()
     link = await dialog.get_by_label("Link, until").input_value()
     assert recording not in link
@@ -287,7 +287,7 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
     await expect(guest.get_by_role("button", name="Share")).to_have_count(0)
     await guest.get_by_role("button", name="Play", exact=True).click()
     await until(is_past(guest, 0.3))
-    assert await guest.locator(".thumb").first.evaluate("(it) => it.naturalWidth") == 64
+    await expect(guest.locator(".thumb").first).to_have_js_property("naturalWidth", 64)
     await play_browser_recording(guest)
     assert await a11y_findings(guest) == []
     async with guest.expect_download() as saving:
@@ -304,7 +304,7 @@ async def test_a_comment_and_a_share_link_without_a_key(stack: Stack, visitor: V
     assert re.fullmatch(r"antiphon-omni_duplex-[\d-]{15}\.zip", name), name
     assert Path(await (await saving.value).path()).read_bytes()[:2] == b"PK"
 
-    await dialog.get_by_role("button", name="Revoke link").press("Enter")
+    await press_key(dialog.get_by_role("button", name="Revoke link"))
     await expect(page.get_by_text("Link revoked")).to_be_visible()
     await expect(dialog.locator(":focus")).to_have_count(1)
     await guest.reload()
@@ -353,6 +353,7 @@ async def test_missing_and_unfinished_recordings_are_explained(
     expect_statuses(visitor, "404")
 
 
+@pytest.mark.extended
 async def test_the_viewer_is_accessible(stack: Stack, visitor: Visitor) -> None:
     """Desktop and phone, light and dark: no accessibility findings and no horizontal scrolling."""
     film = talk(SessionKind.OMNI_DUPLEX).store(stack.data_dir, ended_s=SECONDS + 1.0)

@@ -1,20 +1,41 @@
 """`docker compose` for tests, and queries of the running stack."""
 
-from __future__ import annotations
-
+import asyncio
 import json
 import ssl
 import subprocess
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from antiphon.broker.redis_server.embedded import free_port
+from support.ports import free_port
+from support.stack import until
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = {"redis": 1, "edge": 2, "caddy": 1, "worker": 1, "recorder": 2, "cleanup": 1}
 """The default profile, with the number of containers of each."""
+
+WITHIN_S = 120.0
+"""Longest wait for an answer; only a failing test reaches it."""
+
+_ASK_PROMETHEUS = """
+import json, time, urllib.request as web
+
+def ask(path):
+    with web.urlopen("http://prometheus:9090/" + path, timeout=60) as answer:
+        return answer.read()
+
+for _ in range(300):
+    try:
+        ask("-/ready")
+        break
+    except OSError:
+        time.sleep(0.2)
+print(json.dumps([json.loads(ask("api/v1/" + path)) for path in {paths!r}]))
+"""
+"""Docker's `running` is earlier than the first connection that Prometheus accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +66,23 @@ class Compose:
         lines = self("ps", "--all", "--format", "json", service).splitlines()
         return [json.loads(line) for line in lines]
 
+    def tell(self, service: str, program: str) -> str:
+        """The output of a shell program in the service's container, and its errors.
+
+        Also those of Docker: it refuses to run a program while the container starts again.
+        """
+        command = ["docker", "compose", "exec", "-T", service, "sh", "-c", program]
+        how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        done = subprocess.run(command, cwd=self.folder, env=self.environment, **how)
+        return str(done.stdout)
+
     def python(self, service: str, program: str) -> str:
         """Runs a program in one of the service's containers and returns its output."""
         return self("exec", "-T", service, "python", "-c", program)
 
     def prometheus(self, *paths: str) -> list[Any]:
-        """The answers of Prometheus' API; only containers can reach it."""
-        base = "http://prometheus:9090/api/v1/"
-        program = (
-            "import json, urllib.request as web; "
-            f"print(json.dumps([json.load(web.urlopen({base!r} + path)) for path in {paths!r}]))"
-        )
+        """The answers of Prometheus' API, once it is ready; only containers can reach it."""
+        program = _ASK_PROMETHEUS.format(paths=paths)
         return [answer["data"] for answer in json.loads(self.python("cleanup", program))]
 
     @property
@@ -71,7 +98,7 @@ class Compose:
     def get(self, path: str) -> Any:
         """JSON from the load balancer."""
         url = self.url.replace("wss", "https") + path
-        with urllib.request.urlopen(url, context=self.trust, timeout=10) as answer:
+        with urllib.request.urlopen(url, context=self.trust, timeout=WITHIN_S) as answer:
             return json.loads(answer.read())
 
 
@@ -80,3 +107,8 @@ def stack_of(engine: dict[str, str], project: str, **variables: str) -> Compose:
     ports = {"ANTIPHON_HTTP_PORT": str(free_port()), "ANTIPHON_HTTPS_PORT": str(free_port())}
     ports["ANTIPHON_API_KEYS_FILE"] = "./deploy/api_keys_everyone"
     return Compose(ROOT, {**engine, **ports, "COMPOSE_PROJECT_NAME": project, **variables})
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    """Waits for it in a thread: Docker takes long to answer, and a client answers pings meanwhile."""
+    await until(lambda: asyncio.to_thread(condition), within_s=WITHIN_S)

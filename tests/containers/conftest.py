@@ -4,8 +4,6 @@ Uses the Docker engine of the machine, or as root on Debian a private one (`priv
 Building the images takes minutes.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -38,25 +36,25 @@ def engine() -> Iterator[dict[str, str]]:
 
 
 SETTINGS = """
-# Skip no audio on a busy machine.
+# A busy machine may stop services and Sentinels for long: skip no audio, and end no session.
 ANTIPHON_BACKLOG_CHUNKS=10000
+ANTIPHON_BROKER_PATIENCE_S=120
 """
 
 
 @pytest.fixture(scope="session")
-def images(engine: dict[str, str]) -> dict[str, str]:
-    """The environment for `docker`, with the images of the stack."""
+def images(engine: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment for `docker`, with the images of the stack, and with settings in a file."""
     stack_of(engine, "antiphon-test")("build", "--quiet")
-    return engine
+    settings = tmp_path_factory.mktemp("settings") / "antiphon.env"
+    settings.write_text(SETTINGS)
+    return engine | {"ANTIPHON_ENV_FILE": str(settings)}
 
 
 @pytest.fixture(scope="session")
-def stack(images: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
-    """The stack of the compose file with its images, and with settings in a file."""
-    settings = tmp_path_factory.mktemp("settings") / "antiphon.env"
-    settings.write_text(SETTINGS)
-    variables = {"ANTIPHON_ENV_FILE": str(settings), "ANTIPHON_STOP_GRACE_S": "12"}
-    stack = stack_of(images, "antiphon-test", **variables)
+def stack(images: dict[str, str]) -> Iterator[Compose]:
+    """The stack of the compose file."""
+    stack = stack_of(images, "antiphon-test", ANTIPHON_STOP_GRACE_S="12")
     try:
         stack("up", "--detach", "--wait")
         yield stack

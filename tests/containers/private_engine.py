@@ -5,8 +5,6 @@ by the variables of the compose file: this tests the compose file, the Dockerfil
 the official images. Needs root. Its files below `folder` are kept, so that the next start takes seconds.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
@@ -17,6 +15,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+import psutil
 
 BRIDGE = "antiphon0"
 BRIDGE_ADDRESS = "10.231.0.1/24"
@@ -30,7 +30,7 @@ _UNUSED = (
     *("/usr/share/javascript/*", "/usr/share/nodejs/*", "/usr/bin/promtool"),
 )
 """Halves the size of the packages."""
-_START_S = 30.0
+_START_S = 180.0
 
 _SETUP = r"""
 cp -L /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/ca-certificates.crt"
@@ -137,10 +137,11 @@ def _bridge() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _daemon(folder: Path, environment: dict[str, str]) -> Iterator[None]:
-    log = folder / "dockerd.log"
+    log, pid_file = folder / "dockerd.log", folder / "dockerd.pid"
+    _forget_killed_daemon(pid_file)
     command: list[str | Path] = ["dockerd", "--host", environment["DOCKER_HOST"]]
     command += ["--data-root", folder / "data", "--exec-root", folder / "exec"]
-    command += ["--pidfile", folder / "dockerd.pid", "--bridge", BRIDGE]
+    command += ["--pidfile", pid_file, "--bridge", BRIDGE]
     command += ["--default-address-pool", OTHER_NETWORKS, "--oom-score-adjust", "0"]
     with log.open("wb") as output:
         daemon = subprocess.Popen(command, stdout=output, stderr=output)
@@ -155,7 +156,14 @@ def _daemon(folder: Path, environment: dict[str, str]) -> Iterator[None]:
         yield
     finally:
         daemon.send_signal(signal.SIGTERM)
-        daemon.wait(timeout=60)
+        daemon.wait(timeout=180)
+
+
+def _forget_killed_daemon(pid_file: Path) -> None:
+    """It leaves its file, and another process may have its number: then dockerd does not start."""
+    with contextlib.suppress(FileNotFoundError, psutil.NoSuchProcess):
+        if psutil.Process(int(pid_file.read_text())).name() != "dockerd":
+            pid_file.unlink()
 
 
 def _make_images(folder: Path, environment: dict[str, str]) -> dict[str, str]:

@@ -1,12 +1,14 @@
 """A client that asks the stack a spoken question."""
 
-from __future__ import annotations
-
 import asyncio
+from itertools import chain, repeat
 
 from antiphon.client.duplex import connect_duplex
 from compose import Compose
 from support.synthetic_speech import silence, spoken, units_of
+
+_LISTENS_S = 120
+"""For the answer: a busy machine may need long for it."""
 
 
 async def ask(stack: Compose, question: str) -> tuple[str, int]:
@@ -15,7 +17,7 @@ async def ask(stack: Compose, question: str) -> tuple[str, int]:
     async with connect_duplex(stack.url, tls=stack.trust) as session:
         await session.prepare("You are a helpful assistant.")
         results = session.results()
-        for chunk in [*units_of(spoken(question)), *[silence(1.0)] * 10]:
+        for chunk in chain(units_of(spoken(question)), repeat(silence(1.0), _LISTENS_S)):
             await session.send_audio(chunk)
             unit = await anext(results)
             spoken_text, samples = spoken_text + unit.text, samples + len(unit.audio)

@@ -3,8 +3,6 @@
 They name the compose file by COMPOSE_FILE, and run in an empty folder, since some write a file.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess
@@ -22,6 +20,7 @@ NOT_RUN = {
     r".*--profile observability": "needs Grafana's image: test_stack.py starts Prometheus alone",
     r"ANTIPHON_SITE=": "asks Let's Encrypt for a certificate",
     r"docker (push|buildx imagetools) ": "needs a registry",
+    r"docker build ": "needs the base image of Docker's registry; compose builds the images here",
     r"deploy/\S+ \S+ --(host|kubernetes) ": "tests/system/commands/test_backup_scripts.py",
     r"deploy/update\.sh$": "replaces every service: test_update.py",
 }

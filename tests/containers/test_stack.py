@@ -1,7 +1,5 @@
 """The running compose stack: spoken questions, killed containers, more edges."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from contextlib import closing
@@ -13,15 +11,13 @@ import pytest
 
 from antiphon.cli.stack.processes import HUGE_PAGES
 from antiphon.shared_schemas.audio import OUTPUT_RATE
-from compose import SERVICES, Compose
+from compose import SERVICES, WITHIN_S, Compose, eventually
 from spoken_question import ask
 from support.dashboards import ALERTS, drawn
 from support.edge_harness import base64_audio
 from support.resuming_client import Resumer
-from support.stack import until
 from support.synthetic_speech import ITALY
 
-WITHIN_S = 90.0
 KILL_THE_SERVICE = (
     "import os, pathlib; children = pathlib.Path('/proc/1/task/1/children').read_text().split(); "
     "[os.kill(int(child), 9) for child in children]"
@@ -34,11 +30,20 @@ def test_each_profile_is_valid(stack: Compose, profile: str) -> None:
     stack("--profile", profile, "config", "--quiet")
 
 
-def test_every_service_has_the_number_of_containers_in_the_file(stack: Compose) -> None:
+def test_the_file_with_calls_is_valid_and_asks_for_the_address(stack: Compose) -> None:
+    words = ("-f", "docker-compose.yml", "-f", "deploy/webrtc.yml", "config", "--quiet")
+    with pytest.raises(AssertionError, match="WEBRTC_ADDRESSES"):
+        stack(*words)
+    Compose(stack.folder, {**stack.environment, "WEBRTC_ADDRESSES": "203.0.113.7"})(*words)
+
+
+async def test_every_service_has_the_number_of_containers_in_the_file(stack: Compose) -> None:
     for service, count in SERVICES.items():
-        containers = stack.containers(service)
-        assert [c["State"] for c in containers] == ["running"] * count, service
-        assert {c["Health"] for c in containers} == {"" if service == "caddy" else "healthy"}
+        health = "" if service == "caddy" else "healthy"
+        assert [c["State"] for c in stack.containers(service)] == ["running"] * count, service
+        await eventually(
+            lambda s=service, h=health: {c["Health"] for c in stack.containers(s)} == {h}
+        )
 
 
 @pytest.mark.parametrize("service", ["edge", "worker", "recorder", "cleanup", "redis"])
@@ -83,7 +88,7 @@ def test_redis_requires_the_password(stack: Compose) -> None:
 
 def test_http_redirects_to_https(stack: Compose) -> None:
     port = int(stack.environment["ANTIPHON_HTTP_PORT"])
-    with closing(HTTPConnection("localhost", port, timeout=10)) as http:
+    with closing(HTTPConnection("localhost", port, timeout=WITHIN_S)) as http:
         http.request("GET", "/omni?lang=en")
         answer = http.getresponse()
     assert answer.status == 308
@@ -103,9 +108,9 @@ async def test_a_question_through_the_load_balancer_is_answered(stack: Compose) 
 
 
 def row_of(stack: Compose, sid: str) -> dict[str, Any]:
-    """The session's row in `antiphon sessions`."""
+    """The session's row in `antiphon sessions`; empty without one."""
     rows = json.loads(stack("exec", "-T", "cleanup", "antiphon", "sessions", "--json"))
-    return next(row for row in rows if row["session"] == sid)
+    return next((row for row in rows if row["session"] == sid), {})
 
 
 def edge_of(stack: Compose, sid: str) -> str:
@@ -145,7 +150,7 @@ async def test_a_worker_that_dies_is_restarted_and_its_session_continues(stack: 
         await client.expect("prepared")
         first = row_of(stack, sid)
         stack("exec", "--detach", "worker", "python", "-c", KILL_THE_SERVICE)
-        await until(lambda: row_of(stack, sid)["attempt"] == 2, within_s=WITHIN_S)
+        await eventually(lambda: row_of(stack, sid).get("attempt") == 2)
         await client.send("audio_chunk", audio_base64=base64_audio())
         await client.expect("result", skip=("queued", "queue_update", "queue_done"))
         assert row_of(stack, sid)["worker"] != first["worker"]
@@ -161,17 +166,17 @@ def targets(stack: Compose) -> Counter[str]:
 
 def rules(stack: Compose) -> dict[str, str]:
     """The alerts, and whether Prometheus could evaluate them."""
-    group = stack.prometheus("rules")[0]["groups"][0]
-    return {rule["name"]: rule["health"] for rule in group["rules"]}
+    groups = stack.prometheus("rules")[0]["groups"]
+    return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
 
 
 async def test_prometheus_finds_every_process_and_evaluates_every_rule(stack: Compose) -> None:
     stack("--profile", "observability", "up", "--detach", "--no-recreate", "--wait", "prometheus")
     asked = {"edge": 2, "worker": 1, "recorder": 2, "cleanup": 1}
-    await until(lambda: targets(stack) == asked, within_s=WITHIN_S)
+    await eventually(lambda: targets(stack) == asked)
     stack.prometheus(*(f"query?{urlencode({'query': expression})}" for expression in drawn()))
     states = {alert["alert"]: "ok" for alert in ALERTS}
-    await until(lambda: rules(stack) == states, within_s=WITHIN_S)
+    await eventually(lambda: rules(stack) == states)
 
 
 def edge_now(stack: Compose) -> str:
@@ -183,8 +188,8 @@ async def test_new_edges_are_found_without_an_edit(stack: Compose) -> None:
     """By the load balancer and by Prometheus."""
     stack("up", "--detach", "--no-recreate", "--wait", "--scale", "edge=4")
     seen: set[str] = set()
-    await until(lambda: seen.add(edge_now(stack)) or len(seen) == 4, within_s=WITHIN_S)
-    await until(lambda: targets(stack)["edge"] == 4, within_s=WITHIN_S)
+    await eventually(lambda: seen.add(edge_now(stack)) or len(seen) == 4)
+    await eventually(lambda: targets(stack)["edge"] == 4)
     stack("up", "--detach", "--no-recreate", "--wait", "--scale", "edge=2")
     assert edge_now(stack) in seen
 

@@ -1,19 +1,20 @@
 """A rolling update with `deploy/update.sh`, while sessions talk."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
+import subprocess
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from compose import Compose
+from compose import WITHIN_S, Compose, eventually
 from support.chaos.clients import ChaosSession, Outcome
 from support.stack import until
 
-WITHIN_S = 120.0
 FOREVER_S = 3600.0
 NEW = "next"
 SERVICES = {"edge": 2, "worker": 1, "recorder": 2, "cleanup": 1}
@@ -33,25 +34,66 @@ def updated(stack: Compose) -> Compose:
     return Compose(stack.folder, {**stack.environment, "ANTIPHON_VERSION": NEW})
 
 
+def labels(stack: Compose, service: str = "") -> list[str]:
+    """Filters of Docker for the containers of the stack, or of one of its services."""
+    wanted = {"project": stack.environment["COMPOSE_PROJECT_NAME"]}
+    wanted |= {"service": service} if service else {}
+    return [f"--filter=label=com.docker.compose.{name}={it}" for name, it in wanted.items()]
+
+
+def version_of(image: str) -> str:
+    return image.partition(":")[2]
+
+
 def versions(stack: Compose, service: str) -> Counter[str]:
     """The number of running containers of each version.
 
     One call: `docker compose ps` fails if a container is removed between two of its calls.
     """
-    project = stack.environment["COMPOSE_PROJECT_NAME"]
-    labels = {"project": project, "service": service}
-    filters = [f"--filter=label=com.docker.compose.{name}={it}" for name, it in labels.items()]
-    images = stack.docker("ps", "--format", "{{.Image}}", *filters).split()
-    return Counter(image.partition(":")[2] for image in images)
+    images = stack.docker("ps", "--format", "{{.Image}}", *labels(stack, service)).split()
+    return Counter(map(version_of, images))
 
 
-async def test_sessions_continue_through_an_update_of_every_service(updated: Compose) -> None:
+@contextmanager
+def recorded_events(stack: Compose, file: Path) -> Iterator[None]:
+    """Writes a line for each start and each end of a container."""
+    now = stack.docker("info", "--format", "{{.SystemTime}}").strip()
+    wanted = ("--filter=event=start", "--filter=event=die", *labels(stack))
+    command = ["docker", "events", f"--since={now}", "--format={{json .}}", *wanted]
+    with (
+        file.open("wb") as output,
+        subprocess.Popen(command, env=stack.environment, stdout=output) as events,
+    ):
+        try:
+            yield
+        finally:
+            events.terminate()
+
+
+def running_meanwhile(file: Path, service: str) -> list[Counter[str]]:
+    """The running containers of each version, before the update and after each start and end."""
+    states = [Counter({"latest": SERVICES[service]})]
+    for line in file.read_text().split("\n")[:-1]:
+        event = json.loads(line)
+        its = event["Actor"]["Attributes"]
+        if its["com.docker.compose.service"] == service:
+            change = Counter({version_of(its["image"]): 1})
+            last = states[-1]
+            states.append(last + change if event["Action"] == "start" else last - change)
+    return states
+
+
+async def test_sessions_continue_through_an_update_of_every_service(
+    updated: Compose, tmp_path: Path
+) -> None:
     """Clients receive every message once. Only what they send into a breaking connection may be lost."""
     over = asyncio.Event()
     sessions = [
         ChaosSession(f"adx_update_{n}", [updated.url], random.Random(n), FOREVER_S, updated.trust)
         for n in range(3)
     ]
+    for session in sessions:
+        session.starts_within_s = WITHIN_S
     talks = [asyncio.create_task(session.run(over)) for session in sessions]
 
     async def all_get_results(count: int) -> None:
@@ -63,16 +105,15 @@ async def test_sessions_continue_through_an_update_of_every_service(updated: Com
         )
 
     await all_get_results(3)
-    updating = asyncio.create_task(asyncio.to_thread(updated.run, "deploy/update.sh"))
+    events = tmp_path / "events.jsonl"
+    with recorded_events(updated, events):
+        await asyncio.to_thread(updated.run, "deploy/update.sh")
+        await all_get_results(3)
+        ends = sum(SERVICES.values())
+        await eventually(lambda: events.read_text().count('"Action":"die"') >= ends)
     for service in ("worker", "edge"):
         both = Counter({"latest": SERVICES[service], NEW: SERVICES[service]})
-        await until(
-            lambda service=service, both=both: versions(updated, service) == both,
-            within_s=WITHIN_S,
-            every_s=0.2,
-        )
-    await updating
-    await all_get_results(3)
+        assert both in running_meanwhile(events, service), service
     over.set()
     await asyncio.wait_for(asyncio.gather(*talks), WITHIN_S)
 
@@ -82,9 +123,7 @@ async def test_sessions_continue_through_an_update_of_every_service(updated: Com
         assert session.violations == []
         assert session.outcome is Outcome.STOPPED, session.code
         assert session.resumes >= 1
-        await until(
-            lambda s=session: recording(updated, s)["state"] == "complete", within_s=WITHIN_S
-        )
+        await eventually(lambda s=session: recording(updated, s)["state"] == "complete")
         assert recording(updated, session)["missing"] == []
 
 

@@ -1,8 +1,5 @@
 """The Redis servers, and the cluster, on which these tests run."""
 
-from __future__ import annotations
-
-import zlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,7 +10,7 @@ from redis.asyncio import RedisCluster as ClusterClient
 from antiphon.broker.settings import BrokerSettings
 from support.key_leaks import clear
 from support.redis_cluster import RedisCluster, redis_cluster
-from support.redis_server import RedisServer, redis_binaries, server_id
+from support.redis_server import EXTENDED, RedisServer, each_server, redis_binary, server_id
 
 BROKER = Path(__file__).parent / "broker"
 CLUSTER = Path("cluster")
@@ -21,33 +18,16 @@ CLUSTER = Path("cluster")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The tests of the broker run on every server, and each other file on one of them or on a cluster."""
+    """The tests of the broker run on every server and on a cluster, and the others on one server."""
     if "redis_program" not in metafunc.fixturenames:
         return
-    test, servers = metafunc.definition, redis_binaries()
-    on_cluster = _runs_on_cluster(metafunc)
-    if test.path.parent == BROKER and not test.get_closest_marker("one_redis"):
-        servers += [CLUSTER] if on_cluster else []
-    elif on_cluster:
-        servers = [CLUSTER]
-    else:
-        chosen = zlib.crc32(test.path.name.encode()) % len(servers)
-        servers = servers[chosen : chosen + 1]
-    metafunc.parametrize("redis_program", servers, ids=_id, indirect=True, scope="session")
-
-
-def _runs_on_cluster(metafunc: pytest.Metafunc) -> bool:
-    """The mark is that of the file, unless a test has another one or a server of its own."""
-    marks = [mark.name for mark in metafunc.definition.iter_markers()]
-    return (
-        "on_cluster" in marks
-        and not {"single_server", "one_redis"}.intersection(marks)
-        and "redis_server" not in metafunc.fixturenames
-    )
-
-
-def _id(program: Path) -> str:
-    return "cluster" if program == CLUSTER else server_id(program)
+    marks = {mark.name for mark in metafunc.definition.iter_markers()}
+    servers, has_own_server = each_server(), "redis_server" in metafunc.fixturenames
+    if metafunc.definition.path.parent != BROKER or "one_redis" in marks:
+        servers = [pytest.param(redis_binary(), id=server_id(redis_binary()))]
+    elif "on_cluster" in marks and "single_server" not in marks and not has_own_server:
+        servers.append(pytest.param(CLUSTER, id="cluster", marks=EXTENDED))
+    metafunc.parametrize("redis_program", servers, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")

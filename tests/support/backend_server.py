@@ -4,12 +4,9 @@ It is as strict as the protocol's documents: one session at a time, `session.ini
 fit the mode. What a client does wrong is in `faults`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import pybase64
-import uvicorn
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse
 
 from antiphon.shared_schemas.audio import OUTPUT_RATE, Samples
+from support.served_app import served
 
 Event = dict[str, Any]
 Reply = list[Event]
@@ -194,21 +191,10 @@ class ScriptedBackend:
             await ws.send_json(event)
 
     @contextmanager
-    def running(self, port: int = 0) -> Iterator[ScriptedBackend]:
+    def running(self, port: int = 0) -> "Iterator[ScriptedBackend]":
         """Serve on a port of the loopback address until the block ends."""
         with socket.create_server(("127.0.0.1", port)) as listener:
             self.address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            config = uvicorn.Config(
-                self.app(), log_level="warning", ws="websockets-sansio", timeout_graceful_shutdown=0
-            )
-            server = uvicorn.Server(config)
-            thread = threading.Thread(
-                target=server.run, kwargs={"sockets": [listener]}, daemon=True
-            )
-            thread.start()
-            try:
+            with served(self.app(), listener):
                 yield self
-            finally:
-                server.should_exit = True
-                thread.join(60)
-                self._active = None
+            self._active = None

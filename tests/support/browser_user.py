@@ -1,7 +1,5 @@
 """Opens pages in a browser with a chosen microphone, camera, screen and language."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import itertools
@@ -19,10 +17,12 @@ from playwright.async_api import (
     BrowserContext,
     ConsoleMessage,
     Error,
+    Locator,
     Page,
     Playwright,
     Route,
     async_playwright,
+    expect,
 )
 
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
@@ -154,7 +154,7 @@ class Visitor:
         `animated`: without it the user prefers reduced motion and the page draws four frames per
         second, because Chromium paints on the CPU.
         `script`: runs before those of the page.
-        `late`: each answer of the API takes 1 to 3 s longer, so that answers change their order.
+        `late`: each answer of the API takes 0.5 to 1.5 s longer, so that answers change their order.
         """
         browser = await self._browser(microphone, camera, "" if repeat else "%noloop")
         context = await _context(browser, phone=phone, dark=dark, animated=animated, locale=locale)
@@ -234,7 +234,7 @@ async def _context(
 
 
 async def _delay_answers(context: BrowserContext) -> None:
-    delays = itertools.cycle((3.0, 1.0, 2.0))
+    delays = itertools.cycle((1.5, 0.5, 1.0))
 
     async def answer(route: Route) -> None:
         await asyncio.sleep(next(delays))
@@ -246,6 +246,12 @@ async def _delay_answers(context: BrowserContext) -> None:
 @functools.cache
 def _axe() -> str:
     return AXE.read_text()
+
+
+async def press_key(control: Locator, key: str = "Enter") -> None:
+    """Presses a key on a control once it is active: unlike `click`, `press` of Playwright does not wait."""
+    await expect(control).to_be_enabled()
+    await control.press(key)
 
 
 async def a11y_findings(page: Page, *rules: str, part: str | None = None) -> list[str]:

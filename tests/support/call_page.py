@@ -1,7 +1,5 @@
 """A call page in a browser: its actions, transcript and recorded audio."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +13,20 @@ from antiphon.shared_schemas.audio import Samples
 _SETTINGS = {"/audio_duplex": "audio_duplex", "/omni": "omni"}
 _WITHOUT_GREETING = {"preset": "assistant_en", "prompt": "You are a helpful assistant."}
 _BLOCK_S = 0.02
+_WITHIN_MS = 60_000
 _AUDIBLE_DB = -45.0
 _SILENT = 1.5 / 32768
 _PAUSE_S = 0.4
+
+
+HOLD_REST = """
+const start = setTimeout, wakes = ["pointermove", "pointerdown", "keydown", "focusin"];
+window.setTimeout = (run, ms, ...given) => {
+  if (ms !== 4000 || !wakes.includes(window.event?.type)) return start(run, ms, ...given);
+  window.rest = async () => run();
+  return 0;
+};"""
+"""The user does not rest before the test calls `rest()`: a busy machine may need longer for an action."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ class CallAudio:
     rate: int
 
     @classmethod
-    def of(cls, file: Path) -> CallAudio:
+    def of(cls, file: Path) -> "CallAudio":
         samples, rate = soundfile.read(file, dtype="float32", always_2d=True)
         user, model = [np.ascontiguousarray(samples[:, side]) for side in (0, 1)]
         return cls(user, model, rate)
@@ -88,10 +97,10 @@ class CallPage:
     async def press(self, name: str) -> None:
         await self.page.get_by_role("button", name=name, exact=True).click()
 
-    async def is_in(self, phase: str, *, within_s: float = 60.0) -> None:
+    async def is_in(self, phase: str) -> None:
         """`active`, `queued`, `paused`, `ended` …"""
         stage = self.page.locator(f".stage.{phase}")
-        await expect(stage).to_be_visible(timeout=within_s * 1000)
+        await expect(stage).to_be_visible(timeout=_WITHIN_MS)
 
     async def show(self, name: str) -> None:
         """Opens the panel "Transcript" or "Settings", or a tab of "Developer"."""
@@ -115,14 +124,14 @@ class CallPage:
         figure = self.page.locator("dl.facts div", has_text="Units").locator("dd")
         return int(await figure.inner_text()) if await figure.count() else 0
 
-    async def reaches_units(self, units: int, *, within_s: float = 60.0) -> None:
+    async def reaches_units(self, units: int) -> None:
         await self.show("Metrics")
         await self.page.wait_for_function(
             """(wanted) => [...document.querySelectorAll("dl.facts div")].some((figure) =>
                  figure.querySelector("dt").textContent === "Units"
                  && Number(figure.querySelector("dd").textContent) >= wanted)""",
             arg=units,
-            timeout=within_s * 1000,
+            timeout=_WITHIN_MS,
             polling=200,  # not in every frame
         )
 

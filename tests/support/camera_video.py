@@ -1,7 +1,5 @@
 """Pictures for a fake camera, and a check that recognises them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Samples of `/v1/realtime?mode=chat`: every state of a connection, which carries several requests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import orjson
@@ -15,7 +13,7 @@ from antiphon.edge.protocols.realtime_chat import (
     closed_by_client,
     decode_chat_event,
 )
-from antiphon.edge.protocols.realtime_reports import encode_v2_error
+from antiphon.edge.protocols.realtime_codec import encode_v2_error
 from antiphon.shared_schemas.entries import ChatDoneOut, DeltaOut
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.messages.realtime import SessionClose

@@ -1,7 +1,5 @@
 """Finds Chromium for the tests."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

@@ -1,7 +1,5 @@
 """Steps for tests of the control plane: workers, sessions, expired leases."""
 
-from __future__ import annotations
-
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker

@@ -1,7 +1,5 @@
 """The expressions of `deploy/`: the panels of the dashboard and the conditions of the alerts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

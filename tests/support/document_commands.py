@@ -1,7 +1,5 @@
 """The shell commands in the documents, and what can be checked of those that are not run."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -19,12 +17,17 @@ from antiphon.cli.main import LazyCommand, app
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
-    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples/README.md"]
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *ROOT.glob("inference_worker/engines/*/README.md"),
+        ROOT / "examples/README.md",
+    ]
 )
 CLI = typer.main.get_command(app)
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 MAKEFILE = (ROOT / "Makefile").read_text()
-TARGETS = set(re.findall(r"^([a-z]+):", MAKEFILE, re.MULTILINE))
+TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 VARIABLES = set(re.findall(r"^([A-Z]+) \?=", MAKEFILE, re.MULTILINE))
 SCRIPTS = json.loads((ROOT / "web" / "package.json").read_text())["scripts"]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -153,7 +156,7 @@ def check_make(words: list[str]) -> None:
 
 def check_npm(words: list[str]) -> None:
     script = words[2] if words[1] == "run" else words[1]
-    assert script in SCRIPTS or script == "ci", words
+    assert script in SCRIPTS or script in ("ci", "install"), words
 
 
 def check_python(words: list[str]) -> None:

@@ -1,12 +1,8 @@
 """An edge in this process, its clients, and a scripted worker that uses the broker."""
 
-from __future__ import annotations
-
 import asyncio
-import base64
 import io
 import json
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,6 +11,7 @@ from typing import Any, Self
 import httpx
 import numpy as np
 import pybase64
+from msgspec.structs import replace
 from PIL import Image
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -23,7 +20,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.stream_reader import Subscription
 from antiphon.broker.streams import StreamWriter
-from antiphon.edge.context import EdgeContext
+from antiphon.edge.edge_context import EdgeContext
 from antiphon.edge.service import serving
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.entries import (
@@ -39,8 +36,9 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.registry import Claim, SessionRow, WorkerReport
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 from antiphon.shared_schemas.unit_result import UnitResult
+from support.raw_socket import raw_socket
 
-WITHIN_S = 45.0
+WITHIN_S = 120.0
 """Longest wait; only a failing test reaches it."""
 
 
@@ -76,12 +74,13 @@ class RunningEdge:
         return httpx.AsyncClient(base_url=f"http://{self.edge.status_address}", timeout=WITHIN_S)
 
     @asynccontextmanager
-    async def open(self, path: str, **options: Any) -> AsyncIterator[Client]:
-        async with connect(self.ws + path, max_size=None, compression=None, **options) as socket:
+    async def open(self, path: str, **options: Any) -> "AsyncIterator[Client]":
+        patient = {"open_timeout": WITHIN_S, "ping_interval": None} | options
+        async with connect(self.ws + path, max_size=None, compression=None, **patient) as socket:
             yield Client(socket)
 
     @asynccontextmanager
-    async def client(self, sid: str, query: str = "", **options: Any) -> AsyncIterator[Client]:
+    async def client(self, sid: str, query: str = "", **options: Any) -> "AsyncIterator[Client]":
         async with self.open(f"/ws/duplex/{sid}{query}", **options) as client:
             yield client
 
@@ -171,17 +170,21 @@ class PlayedSession:
 
     async def prepare(self) -> PrepareIn:
         entry: PrepareIn = await self.expect(PrepareIn)
-        await self.move(SessionState.PREPARING)
-        await self.publish(PreparedOut(input_n=1, prompt_length=42))
-        await self.move(SessionState.ACTIVE)
+        await self._accept(entry)
         return entry
 
     async def prepare_half_duplex(self) -> HalfDuplexPrepareIn:
         entry: HalfDuplexPrepareIn = await self.expect(HalfDuplexPrepareIn)
+        await self._accept(entry)
+        return entry
+
+    async def _accept(self, prepare: PrepareIn | HalfDuplexPrepareIn) -> None:
         await self.move(SessionState.PREPARING)
+        claim = self.claim
+        past = await self.broker.streams.past_writer(claim.sid, claim.ticket, claim.epoch)
+        await past.append(replace(prepare, input_n=1))
         await self.publish(PreparedOut(input_n=1, prompt_length=42))
         await self.move(SessionState.ACTIVE)
-        return entry
 
     async def answer(self, *, speak: bool = True, text: str = "hi") -> ChunkIn:
         """Answers the next chunk with a second of speech or a listening unit."""
@@ -292,10 +295,10 @@ def played_worker(broker: Broker, *, id_: str = "w1", slots: int = 1) -> PlayedW
 
 @asynccontextmanager
 async def prepared_session(
-    edge: RunningEdge, worker: PlayedWorker, sid: str = "adx_1", query: str = "", **options: Any
+    edge: RunningEdge, worker: PlayedWorker, sid: str = "adx_1", **options: Any
 ) -> AsyncIterator[tuple[Client, PlayedSession]]:
     """A client and its claimed session, ready for audio."""
-    async with edge.client(sid, query, **options) as client:
+    async with edge.client(sid, **options) as client:
         session = await worker.claim()
         await client.expect("queue_done", skip=("queued", "queue_update"))
         await client.send("prepare", prefix_system_prompt="Be brief.")
@@ -320,16 +323,5 @@ async def ended(broker: Broker, sid: str, *, within_s: float = WITHIN_S) -> Sess
 @asynccontextmanager
 async def unresponsive_client(edge: RunningEdge, path: str) -> AsyncIterator[asyncio.StreamReader]:
     """Performs the handshake by hand; it answers no ping and never closes its side."""
-    host, port = edge.url.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    key = base64.b64encode(os.urandom(16)).decode()
-    writer.write(
-        f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\n"
-        f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n"
-        .encode()
-    )  # fmt: skip
-    assert b"101" in await reader.readuntil(b"\r\n\r\n")
-    try:
-        yield reader
-    finally:
-        writer.transport.abort()
+    async with raw_socket(edge.ws, path) as socket:
+        yield socket.reader

@@ -1,7 +1,5 @@
 """Servers of the edge's protocols with any application, and clients that write bytes."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections import Counter

@@ -1,13 +1,11 @@
 """Hypothesis strategies for stream entries, derived from the fields of the classes."""
 
-from __future__ import annotations
-
 import types
 import typing
-from dataclasses import fields
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import fields
 
 from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.config import (
@@ -16,9 +14,10 @@ from antiphon.shared_schemas.config import (
     GenerationConfig,
     HalfDuplexConfig,
     TtsConfig,
+    TurnsConfig,
     VadConfig,
 )
-from antiphon.shared_schemas.entries import Entry
+from antiphon.shared_schemas.entries import Entry, TextKind
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.unit_result import FirstAudio, TokenUsage
 
@@ -55,6 +54,8 @@ generation = st.builds(
 )
 speaking = st.builds(TtsConfig, enabled=st.booleans())
 
+detectors = st.builds(VadConfig, threshold=st.floats(0.1, 0.9), speech_pad_ms=st.integers(0, 1000))
+
 _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     int: integers,
@@ -65,14 +66,22 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     tuple[int, ...]: st.lists(integers, max_size=4).map(tuple),
     tuple[bytes, ...]: st.lists(blobs, max_size=3).map(tuple),
     PcmFormat: st.sampled_from(PcmFormat),
+    list[list[str]]: st.lists(st.lists(texts, max_size=2), max_size=3),
+    TextKind: st.sampled_from(TextKind),
     list[dict[str, Any]]: st.lists(metrics, max_size=3),
     DuplexConfig: configs,
+    list[str | None]: st.lists(st.none() | texts, max_size=3),
     HalfDuplexConfig: st.builds(
-        HalfDuplexConfig,
-        greeting=texts,
-        vad=st.builds(VadConfig, threshold=st.floats(0.1, 0.9), speech_pad_ms=st.integers(0, 1000)),
+        HalfDuplexConfig, greeting=texts, vad=detectors, generation=generation, tts=speaking
+    ),
+    TurnsConfig: st.builds(
+        TurnsConfig,
+        instructions=texts,
+        vad=st.none() | detectors,
+        responds=st.booleans(),
         generation=generation,
         tts=speaking,
+        tools=st.lists(metrics, max_size=3),
     ),
     ChatOptions: st.builds(
         ChatOptions,

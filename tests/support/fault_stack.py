@@ -1,16 +1,13 @@
 """The real stack with a proxy between each process and Redis, and clients that count what they get."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from antiphon.broker.client import open_broker
 from support.raw_client import Wire, open_wire
-from support.stack import Service, Stack, new_stack, until
+from support.stack import Service, Stack, new_stack
 from support.tcp_proxy import TcpProxy, tcp_proxy
 
 SIMULATED = '{"prepare_ms":1,"prefill_ms":1,"listen_ms":1,"speak_ms":1,"finalize_ms":1}'
@@ -63,23 +60,11 @@ class FaultStack:
     def all_alive(self) -> bool:
         return all(service.process.poll() is None for service in self.stack.services)
 
-    async def no_slot_leaked(self, within_s: float = 20.0) -> None:
-        """Wait until no session is active or waits. Raises TimeoutError."""
-        async with open_broker(self.stack.settings) as broker:
-
-            async def is_free() -> bool:
-                snapshot = await broker.queue.snapshot()
-                return not snapshot.running and not snapshot.waiting
-
-            await until(is_free, within_s=within_s)
-
 
 @asynccontextmanager
-async def fault_stack(
-    folder: Path, *, aof: bool = True, binary: Path | None = None
-) -> AsyncIterator[FaultStack]:
+async def fault_stack(folder: Path) -> AsyncIterator[FaultStack]:
     """At the end no log may hold a traceback."""
-    with new_stack(folder, aof=aof, binary=binary) as stack:
+    with new_stack(folder, aof=True) as stack:
         async with AsyncExitStack() as closing:
             try:
                 yield FaultStack(stack, closing)

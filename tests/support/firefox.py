@@ -1,7 +1,5 @@
 """Firefox for the tests: a real audio system without hardware, and a test picture as the camera."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Playwright controls Firefox over WebDriver BiDi. It sets the colour scheme of ea
 Firefox ESR 153 refuses as an unknown command. This program forwards everything else.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -4,8 +4,6 @@ Importing a service costs about a second of CPU time, more than the rest of most
 Only `antiphon up` and `antiphon demo` start theirs as their users do.
 """
 
-from __future__ import annotations
-
 import atexit
 import functools
 import gc
@@ -24,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 from antiphon.cli.main import _COMMANDS
+from support.constants import apply_constants
 
 _POLL_S = 0.01
 
@@ -31,7 +30,7 @@ _POLL_S = 0.01
 class ForkedProcess:
     """A child of the fork server, with the interface of `subprocess.Popen`."""
 
-    def __init__(self, server: ForkServer, pid: int) -> None:
+    def __init__(self, server: "ForkServer", pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
         self._server = server
@@ -152,7 +151,7 @@ def run_main(
             imports=imports,
         )
         try:
-            status = process.wait(timeout=100)
+            status = process.wait(timeout=400)
         finally:
             process.kill()
         return subprocess.CompletedProcess(
@@ -193,6 +192,7 @@ def _run(main: Callable[[], int | None], request: dict[str, Any]) -> NoReturn:
     status = 1
     try:
         _become(request)
+        apply_constants()
         status = main() or 0
         gc.collect()  # reports errors of tasks that were never awaited
     except SystemExit as ended:

@@ -1,7 +1,5 @@
 """Invalid WebSocket frames for fuzzing: altered messages, unusual JSON, random bytes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from itertools import pairwise

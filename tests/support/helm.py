@@ -1,7 +1,5 @@
 """The program `helm`, which the test packages contain, and the objects that the chart renders to."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Cycles in a graph of imports."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 

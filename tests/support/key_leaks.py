@@ -1,7 +1,5 @@
 """Finds the keys in Redis that nothing would ever remove."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import suppress

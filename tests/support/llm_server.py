@@ -1,7 +1,5 @@
 """A server of a language model that answers as a test says, well or badly."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """A collector of traces that accepts OTLP over HTTP and keeps every span."""
 
-from __future__ import annotations
-
 import gzip
 import threading
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The test speaks when it has seen that the page listens. The speech is played ins
 graph, so a busy machine delays it, but drops none of it. Chromium's fake device does drop audio.
 """
 
-from __future__ import annotations
-
 import base64
 
 from playwright.async_api import Page

@@ -1,7 +1,5 @@
 """Runs page scripts without a browser, with the Node.js of the test extra."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

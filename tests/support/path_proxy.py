@@ -1,7 +1,5 @@
 """A reverse proxy that serves an edge below a path, and may not pass WebSockets."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

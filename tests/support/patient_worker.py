@@ -1,7 +1,5 @@
 """A worker whose turns wait for the user's words for as long as a busy machine needs."""
 
-from __future__ import annotations
-
 import sys
 from unittest.mock import patch
 

@@ -1,7 +1,5 @@
 """Pictures for tests of the sight: photographs, and signs and shapes that are drawn."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

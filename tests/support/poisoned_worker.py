@@ -1,7 +1,5 @@
 """A worker with a simulated engine that a client can crash, and whose memory is limited."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

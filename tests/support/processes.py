@@ -1,10 +1,20 @@
-"""Processes that tests expect to end."""
+"""The environment of processes that tests start, and whether they end."""
 
-from __future__ import annotations
-
+import os
 import time
 
 import psutil
+
+ANY_PORTS = {
+    f"ANTIPHON_{name}PORT": "0"
+    for name in ("", "HEALTH_", "EDGE_HEALTH_", "RECORDER_HEALTH_", "CLEANUP_HEALTH_")
+}
+"""Each service listens on a free port."""
+
+
+def without_settings() -> dict[str, str]:
+    """The environment of the tests without settings of Antiphon."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
 
 
 def all_end(processes: list[psutil.Process], within_s: float = 60.0) -> bool:

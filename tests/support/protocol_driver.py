@@ -1,7 +1,5 @@
 """Drives a protocol's decoder and machine as the edge does, without a socket."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +11,6 @@ from antiphon.edge.protocols.machine import (
     Action,
     ErrorEncoder,
     Finish,
-    Forward,
     Phase,
     QueuePlace,
     Send,
@@ -21,10 +18,10 @@ from antiphon.edge.protocols.machine import (
     encode_error,
 )
 from antiphon.shared_schemas.entries import ErrorOut, OutEntry, StoppedOut, TimeoutOut
-from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.registry import SessionCommand
 from antiphon.shared_schemas.states import EndReason
-from antiphon.shared_schemas.wire import encode_text
+from antiphon.shared_schemas.wire import ServerMessage, encode_text
 
 Frame = str | bytes
 
@@ -47,7 +44,7 @@ Step = Frame | Granted | OutEntry | QueuePlace | SessionCommand | Ended
 class DrivenConnection:
     """One connection, driven as by the edge; `closed` is set after its close."""
 
-    def __init__(self, protocol: Protocol) -> None:
+    def __init__(self, protocol: "Protocol") -> None:
         self.closed = False
         self._protocol = protocol
         self._decoder, self._machine = protocol.open()
@@ -56,6 +53,11 @@ class DrivenConnection:
     @property
     def state(self) -> str:
         return str(self._machine.phase_text)
+
+    @property
+    def waits(self) -> bool:
+        """There is a session, and no worker has it."""
+        return self._machine is not None and self._machine.waiting
 
     async def step(self, step: Step) -> list[Action]:
         """The resulting actions; empty for a step that is impossible in this state."""
@@ -95,46 +97,18 @@ class DrivenConnection:
         return [*sent, Finish(closing, EndReason.ERROR)] if closing and not over else sent
 
 
-def run_sequence(
-    machine: SessionMachine[Any], steps: Sequence[object]
-) -> tuple[list[Action], set[ErrorCode]]:
-    """The actions of all steps up to the end, and the codes of rejected commands.
-
-    Steps are commands, entries, places, commands by HTTP, ends, "granted" and "overdue". Those that
-    cannot happen now are skipped. A Finish is the last action of all.
-    """
-    granted, done, rejected = False, list[Action](), set[ErrorCode]()
+def advance(machine: SessionMachine[Any], phase: Phase, steps: Sequence[object]) -> None:
+    """Takes the steps of a usual session until its phase is reached: commands, entries and "granted"."""
     for step in steps:
-        actions: Sequence[Action] = []
-        match step:
-            case "granted":
-                actions = [] if granted else machine.granted()
-                granted = True
-            case "overdue":
-                [over] = machine.deadlines()
-                actions = over.act()
-            case EndReason():
-                actions = machine.ended(step)
-            case SessionCommand():
-                actions = machine.commanded(step)
-            case QueuePlace():
-                actions = [] if granted else machine.placed(step)
-            case _ if isinstance(step, OutEntry):
-                actions = machine.deliver(step, 0) if granted else []
-            case _:
-                try:
-                    actions = machine.receive(step)
-                except InvalidInput as error:
-                    assert error.field == "type"  # noqa: PT017 - either outcome is right
-                    rejected.add(error.code)
-        ends = [index for index, action in enumerate(actions) if isinstance(action, Finish)]
-        assert ends in ([], [len(actions) - 1])
-        assert granted or not any(isinstance(action, Forward) for action in actions)
-        done += actions
-        if ends:
-            assert machine.phase is Phase.OVER
-            break
-    return done, rejected
+        if machine.phase is phase:
+            return
+        if step == "granted":
+            machine.granted()
+        elif isinstance(step, OutEntry):
+            machine.deliver(step, 0)
+        else:
+            machine.receive(step)
+    assert machine.phase is phase
 
 
 @dataclass(frozen=True)
@@ -153,11 +127,13 @@ class Protocol:
     encode_error: ErrorEncoder = encode_error
     connection: type[DrivenConnection] = DrivenConnection
     stop: str = "stop"
-    """The message that ends a session."""
+    """The message that ends a session; empty: only the end of its connection does."""
     version: str = ""
     """Tells protocols of one path apart."""
     errors_end: bool = False
-    """Every error ends the session."""
+    """Every error ends the session, or every error before it has begun."""
+    keeps: bool = True
+    """What leads to nothing is kept, unless the session is closing; otherwise it is ignored."""
 
     @property
     def name(self) -> str:
@@ -169,6 +145,12 @@ class Protocol:
             await connection.step(step)
         assert connection.state == state, connection.state
         return connection
+
+
+def kind_of(message: ServerMessage) -> str:
+    """Its type; Twilio calls it `event`."""
+    wire = message.wire()
+    return str(wire.get("type") or wire["event"])
 
 
 def wires_of(actions: Sequence[Action]) -> list[dict[str, Any]]:

@@ -1,13 +1,11 @@
 """Samples of the four protocols: every state, message and answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pybase64
+from msgspec.structs import replace
 
 from antiphon.edge.errors import Close, NotJson
 from antiphon.edge.protocols import realtime_v2
@@ -16,7 +14,7 @@ from antiphon.edge.protocols.duplex import DuplexDecoder, DuplexMachine
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder, HalfDuplexMachine
 from antiphon.edge.protocols.machine import Action, Forward, Phase
 from antiphon.edge.protocols.realtime import RealtimeDecoder, RealtimeMachine
-from antiphon.edge.protocols.realtime_reports import encode_realtime_error
+from antiphon.edge.protocols.realtime_codec import encode_realtime_error
 from antiphon.edge.protocols.realtime_v2 import Negotiation
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.entries import (

@@ -1,7 +1,5 @@
 """Runs the Python code in its argument, in a fork of a process that has imported most modules."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

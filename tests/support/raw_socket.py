@@ -1,7 +1,5 @@
 """A WebSocket client that writes frames by hand, as fast as the socket takes them."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os

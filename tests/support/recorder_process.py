@@ -1,7 +1,5 @@
 """Recorders with short intervals for tests, in this process or in one that can be killed."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator
@@ -13,6 +11,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.service import run
 from antiphon.recorder_service.settings import RecorderSettings
+from support.constants import variables
 from support.fork_server import ForkedProcess, fork_server
 
 QUICK = {
@@ -31,8 +30,7 @@ def quick(settings: BrokerSettings, data_dir: Path, **more: float) -> RecorderSe
 
 
 def environment(settings: RecorderSettings) -> dict[str, str]:
-    values = settings.model_dump(exclude_none=True)
-    return {f"ANTIPHON_{name.upper()}": str(value) for name, value in values.items()}
+    return variables(settings.model_dump(exclude_none=True))
 
 
 @asynccontextmanager

@@ -1,7 +1,5 @@
 """Recordings on disk for the tests of their readers, made by the recorder's code."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

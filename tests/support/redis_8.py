@@ -1,7 +1,5 @@
 """Redis 8 of Debian 13, for tests on an older Debian."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,9 +1,5 @@
 """A real Redis Cluster for tests: masters with replicas, their loss, and slots that move."""
 
-from __future__ import annotations
-
-import random
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
@@ -14,6 +10,7 @@ from redis.crc import key_slot
 from redis.exceptions import RedisError
 
 from redis import Redis
+from support.ports import free_port, is_free
 from support.redis_server import ADMIN, RedisServer, wait_until
 from support.tls import TestAuthority
 
@@ -226,13 +223,7 @@ def _knows_all(node: ClusterNode, nodes: list[ClusterNode]) -> bool:
 
 
 def _free_ports() -> int:
-    """A port for clients whose bus port is free too. The system gives neither to a client's socket."""
-    while True:
-        port = random.SystemRandom().randrange(10_240, 22_000)
-        try:
-            with socket.socket() as clients, socket.socket() as bus:
-                clients.bind(("127.0.0.1", port))
-                bus.bind(("127.0.0.1", port + _BUS))
-        except OSError:
-            continue
-        return port
+    """A port for clients whose bus port is free too."""
+    while not is_free((port := free_port()) + _BUS):
+        pass
+    return port

@@ -1,7 +1,5 @@
 """The rights of a Redis user as docs/deployment.md gives them."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A real group of Sentinels for tests: a master, its replicas, and the processes that elect a new one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +12,8 @@ from support.redis_server import ADMIN, RedisServer, wait_until
 from support.tls import TestAuthority
 
 SERVICE = "mymaster"
-_QUORUM = 2
+_SENTINELS, _QUORUM = 3, 2
+DOWN_AFTER_MS = 2000
 _PATIENCE_S = 120.0
 """A Sentinel that did not run for two seconds elects nobody for half a minute (its TILT mode)."""
 
@@ -69,6 +68,12 @@ class RedisSentinel:
         master = self.master
         return [server for server in self.servers if server.answers and server is not master]
 
+    def elect_after(self, down_after_ms: int) -> None:
+        """The Sentinels elect another master when this one has not answered for so long."""
+        for process in self.sentinels:
+            setting = ("down-after-milliseconds", down_after_ms)
+            process.admin.execute_command("SENTINEL", "SET", SERVICE, *setting)
+
     def wait_until_ok(self) -> None:
         """The running Sentinels agree about a master that runs, and its replicas have its data."""
         wait_until(self._is_ok, within_s=_PATIENCE_S, every_s=0.1)
@@ -104,6 +109,8 @@ class RedisSentinel:
 def _follows(server: RedisServer, master: RedisServer) -> bool:
     with Redis(port=server.port, **ADMIN) as admin:
         role: Any = admin.execute_command("ROLE")
+        if role[0] == "master" and server is not master:  # as a Sentinel does within ten seconds
+            admin.replicaof("127.0.0.1", master.services_port)
     if server is master:
         return bool(role[0] == "master")
     return bool(
@@ -116,26 +123,21 @@ def redis_sentinel(
     folder: Path,
     *options: str,
     replicas: int = 1,
-    sentinels: int = 3,
-    down_after_ms: int = 2000,
     binary: Path | None = None,
-    ahead_s: tuple[float, ...] = (),
     tls: TestAuthority | None = None,
 ) -> Iterator[RedisSentinel]:
     """Starts a master, its replicas and their Sentinels.
 
-    A lost master is replaced after about `down_after_ms` and one second. Start it again to make it
-    a replica. `options` are those of the master and the replicas. `ahead_s`: their clocks.
+    A lost master is replaced after about three seconds. Start it again to make it
+    a replica. `options` are those of the master and the replicas.
     With `tls`, only the commands of the test arrive without it.
     """
-    clocks = [*ahead_s, *[0.0] * (1 + replicas)]
     servers = [
         RedisServer(
             folder / f"server-{number}",
             *("--repl-diskless-sync-delay", "0"),
             *options,
             binary=binary,
-            ahead_s=clocks[number],
             tls=tls,
         )
         for number in range(1 + replicas)
@@ -147,8 +149,8 @@ def redis_sentinel(
             with Redis(port=replica.port, **ADMIN) as admin:
                 admin.replicaof("127.0.0.1", servers[0].services_port)
         processes = [
-            SentinelProcess(folder / f"sentinel-{number}", servers[0], down_after_ms, binary, tls)
-            for number in range(sentinels)
+            SentinelProcess(folder / f"sentinel-{number}", servers[0], DOWN_AFTER_MS, binary, tls)
+            for number in range(_SENTINELS)
         ]
         for process in processes:
             closing.enter_context(process)

@@ -1,7 +1,5 @@
 """A real redis-server for tests: started on a free port, stopped, killed, frozen, restarted."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import importlib.util
@@ -17,16 +15,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import pytest
+from _pytest.mark import ParameterSet
 from redis.asyncio import Redis
 
-from antiphon.broker.redis_server.embedded import free_port
 from redis import Redis as BlockingRedis
+from support.ports import free_port
 from support.redis_8 import REDIS_8
 from support.tls import TestAuthority
 
+EXTENDED = pytest.mark.extended
 _START_TIMEOUT_S = 60.0
-ADMIN: dict[str, Any] = {"protocol": 2, "decode_responses": True, "socket_timeout": 10.0}
-"""Options of a blocking client that controls servers."""
+ADMIN: dict[str, Any] = {"protocol": 2, "decode_responses": True, "socket_timeout": 60.0}
+"""Options of a blocking client that controls servers: a busy machine may stop one for long."""
 
 
 def _packaged(package: str, pattern: str) -> Path | None:
@@ -58,6 +59,14 @@ def redis_binaries() -> list[Path]:
     on_path = shutil.which("redis-server")
     binaries = [REDIS_6, VALKEY, Path(on_path) if on_path else None, REDIS_8]
     return [path for path in binaries if path and path.exists()]
+
+
+def each_server() -> list[ParameterSet]:
+    """Parameters: `make test` uses only the server of the other tests."""
+    return [
+        pytest.param(path, id=server_id(path), marks=() if path == redis_binary() else EXTENDED)
+        for path in redis_binaries()
+    ]
 
 
 def redis_cli() -> Path:
@@ -306,7 +315,7 @@ async def replicates(server: RedisServer, master: RedisServer, key: str) -> None
     async with (
         Redis.from_url(server.url) as replica,
         Redis.from_url(master.url) as raw,
-        asyncio.timeout(30),
+        asyncio.timeout(90),
     ):
         while not await replica.exists(key):
             await asyncio.sleep(0.02)

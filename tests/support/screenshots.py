@@ -1,7 +1,5 @@
 """Takes the screenshots of the documents: `PYTHONPATH=tests:tools python -m support.screenshots [folder]`."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import re

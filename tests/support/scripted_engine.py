@@ -1,7 +1,5 @@
 """A scripted engine for tests: it records its calls and blocks where a test wants it to."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -28,6 +26,7 @@ from antiphon.inference_worker.engines.types import (
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage
+from antiphon.shared_schemas.entries import TextKind
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
 
@@ -101,6 +100,12 @@ class ScriptedView(DuplexView):
     def played(self, played_ms: float) -> None:
         self.calls.append(f"played {played_ms:g}")
 
+    def add_history(self, history: Sequence[tuple[TextKind, str]]) -> None:
+        self.calls.append(f"history of {len(history)}")
+
+    def add_text(self, kind: TextKind, text: str) -> None:
+        self.calls.append(f"{kind}: {text}")
+
     def stop(self) -> None:
         self.calls.append("stop")
 
@@ -128,6 +133,7 @@ class ScriptedConversation:
         self.paused: list[Samples] = []
         self.replayed: list[PastTurn] = []
         self.messages: list[ConversationMessage] = []
+        self.offered: list[dict[str, Any]] = []
         self.tokens = TokenCounter()
         self.may_read = threading.Event()
         self.may_read.set()
@@ -214,6 +220,9 @@ class ScriptedHalfDuplexView(HalfDuplexView):
         self.conversation.said = said
         return self._answer(self.conversation)
 
+    def interrupted(self, played_ms: float) -> None:
+        self.conversation.calls.append(f"interrupted {played_ms:.0f}")
+
     def memo(self) -> dict[str, Any]:
         return {"turn": self.conversation.number}
 
@@ -257,6 +266,7 @@ class ScriptedChatView(ChatView):
     ) -> int:
         self.conversation.number = 1
         self.conversation.messages = list(messages)
+        self.conversation.offered = options.tools
         self.conversation.tokens.add(input_text=len(messages))
         self.conversation.calls.append("prefill")
         on_progress(0.5)
@@ -294,6 +304,7 @@ class ScriptedProcessor(UnifiedProcessor):
         resumes: bool = True,
         calls_tools: bool = False,
         greets: bool = False,
+        takes_texts: bool = False,
     ) -> None:
         self.views: list[ScriptedView] = []
         self.conversations: list[ScriptedConversation] = []
@@ -302,6 +313,7 @@ class ScriptedProcessor(UnifiedProcessor):
         self._resumes = resumes
         self._calls_tools = calls_tools
         self._greets = greets
+        self._takes_texts = takes_texts
         self.replayed_audio = 10_000
 
     @property
@@ -316,6 +328,7 @@ class ScriptedProcessor(UnifiedProcessor):
             clones_voice=False,
             calls_tools=self._calls_tools,
             greets=self._greets,
+            takes_texts=self._takes_texts,
             replayed_audio=self.replayed_audio,
         )
 

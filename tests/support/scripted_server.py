@@ -1,7 +1,5 @@
 """A real WebSocket server that follows a script of `/ws/duplex` messages, one script per connection."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -38,10 +36,12 @@ class Wire:
         assert message["type"] == kind
         return message
 
-    async def begin(self) -> dict[str, Any]:
+    async def begin(self, chunk_ms: int = 1000) -> dict[str, Any]:
         await self.send("queue_done")
         prepare = await self.expect("prepare")
-        await self.send("prepared", prompt_length=12, recording_session_id="rec1")
+        await self.send(
+            "prepared", prompt_length=12, recording_session_id="rec1", chunk_ms=chunk_ms
+        )
         return prepare
 
     async def finish(self, *, during_audio: bool = False) -> None:
@@ -73,7 +73,7 @@ class Scripted:
             raise
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Scripted]:
+    async def running(self) -> "AsyncIterator[Scripted]":
         async with serve(self._handle, "127.0.0.1", 0, compression=None) as server:
             host, port = server.sockets[0].getsockname()[:2]
             self.url = f"ws://{host}:{port}"

@@ -1,7 +1,5 @@
 """Processes whose name server never answers."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

@@ -4,8 +4,6 @@ Each has a tone of 440 Hz, which is found again in what was read. Our own writer
 program would; FFmpeg (PyAV) and sox make the others.
 """
 
-from __future__ import annotations
-
 import io
 import shutil
 import struct
@@ -163,7 +161,7 @@ def encoded(
 ) -> bytes:
     """By FFmpeg. `form` is the sample format of the codec."""
     target = _Pipe() if pipe else io.BytesIO()
-    layout = {1: "mono", 2: "stereo"}[channels]
+    layout = {1: "mono", 2: "stereo", 8: "7.1"}[channels]
     with av.open(target, "w", format=container) as out:
         if title:
             out.metadata["title"] = title
@@ -352,6 +350,9 @@ SOUND_FILES: dict[str, SoundFile] = {
         lambda: riff(form(2, bits=4, align=0), chunk(b"data", bytes(3))), "compressed .ADPCM"
     ),
     "Wave64": convert(lambda: encoded("w64", "pcm_s16le"), "this is a Wave64 file"),
+    "FLAC with 8 channels": convert(
+        lambda: encoded("flac", "flac", form="s16", channels=8), "this is a FLAC file"
+    ),
     "FLAC": convert(lambda: _FLAC, "this is a FLAC file"),
     "FLAC cut off": SoundFile(
         lambda: _FLAC[: (len(_FLAC) + 8192) // 2], Sound(0.5, 0.2), "this is a FLAC file"

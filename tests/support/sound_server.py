@@ -1,7 +1,5 @@
 """PulseAudio without hardware: a microphone that a test speaks into, and a loudspeaker that it hears."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess
@@ -86,7 +84,7 @@ class SoundServer:
         assert player.returncode == 0
 
     @asynccontextmanager
-    async def recording(self) -> AsyncIterator[Recording]:
+    async def recording(self) -> "AsyncIterator[Recording]":
         """Records the loudspeaker inside the block."""
         recorder = await asyncio.create_subprocess_exec(
             *("pacat", "--record", "--device=loudspeaker.monitor", *_FORMAT),

@@ -1,7 +1,5 @@
 """Speech for tests: eSpeak NG speaks a question, Moonshine transcribes the answer."""
 
-from __future__ import annotations
-
 import functools
 import re
 
@@ -10,7 +8,7 @@ import soxr
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
-from antiphon.inference_worker.engines.local.transcription import Recogniser
+from antiphon.inference_worker.engines.local.hearing.transcription import Recogniser
 from antiphon.inference_worker.engines.local.voices.catalogue import DEFAULT_VOICE
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker, Voices
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
@@ -35,7 +33,7 @@ def _recogniser() -> Recogniser:
 
 
 def transcribe(audio: Samples) -> str:
-    return _recogniser().transcribe(soxr.resample(audio, OUTPUT_RATE, INPUT_RATE))
+    return _recogniser().transcribe(soxr.resample(audio, OUTPUT_RATE, INPUT_RATE)).text
 
 
 def words(text: str) -> list[str]:

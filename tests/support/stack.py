@@ -1,7 +1,5 @@
 """The real stack in real processes: Redis, edge, workers and recorder."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import os
@@ -15,12 +13,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from antiphon.broker.client import open_broker
 from antiphon.broker.settings import BrokerSettings
+from support.constants import variables
 from support.fork_server import ForkedProcess, fork_server
-from support.redis_server import RedisServer, free_port
+from support.ports import free_port
+from support.redis_server import RedisServer
 
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 60.0
+_CLOSE_TIMEOUT_S = 3.0
+"""A session whose client or edge is gone would keep its worker for the rest of its lease or its grace."""
+
+_PATIENT = {"ping_timeout_s": 300, "contended_silence_timeout_s": 600}
+"""A busy machine may stop a client for long, and a test waits for processes while its client is connected."""
 
 
 @dataclass
@@ -104,9 +110,10 @@ class Stack:
             "recorder_health_port": 0,
             "cleanup_health_port": 0,
             "port": self.edge_port,
+            **_PATIENT,
             **settings,
         }
-        environment = {f"ANTIPHON_{k.upper()}": str(v) for k, v in values.items()}
+        environment = variables(values)
         log_path = self.folder / f"{module}-{len(self.services)}.log"
         log_path.write_bytes(b"")
         process = fork_server().start(
@@ -149,14 +156,25 @@ class Stack:
                 raise RuntimeError(f"{service.name} did not start:\n{service.log[-4000:]}")
             time.sleep(0.05)
 
-    def close(self) -> None:
+    async def no_session_left(self) -> None:
+        """Waits until no session runs or waits, so that all slots are free. Raises TimeoutError."""
+        async with open_broker(self.settings) as broker:
+
+            async def is_free() -> bool:
+                snapshot = await broker.queue.snapshot()
+                return not snapshot.running and not snapshot.waiting
+
+            await until(is_free)
+
+    def close(self, *, within_s: float = _CLOSE_TIMEOUT_S) -> None:
         for service in self.services:
             if service.process.poll() is None:
                 service.process.send_signal(signal.SIGCONT)
                 service.process.terminate()
+        deadline = time.monotonic() + within_s
         for service in self.services:
             try:
-                service.process.wait(timeout=_STOP_TIMEOUT_S)
+                service.process.wait(timeout=max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 service.kill()
 
@@ -172,9 +190,9 @@ class Stack:
 
 
 @contextmanager
-def new_stack(folder: Path, *, aof: bool = False, binary: Path | None = None) -> Iterator[Stack]:
+def new_stack(folder: Path, *, aof: bool = False) -> Iterator[Stack]:
     """Starts only Redis, with persistence if `aof`. At the end no log may hold a traceback."""
-    with RedisServer(folder / "redis", aof=aof, binary=binary) as redis:
+    with RedisServer(folder / "redis", aof=aof) as redis:
         running = Stack(folder, redis)
         try:
             yield running
@@ -194,7 +212,7 @@ def _answers(port: int) -> bool:
         connection.close()
 
 
-async def until(condition: object, *, within_s: float = 30.0, every_s: float = 0.02) -> None:
+async def until(condition: object, *, within_s: float = 90.0, every_s: float = 0.02) -> None:
     """Wait for something that happens in another process. Raises TimeoutError.
 
     `within_s` counts the pauses between two looks: a busy machine makes them longer, as it does with

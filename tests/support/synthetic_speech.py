@@ -1,12 +1,11 @@
 """Synthesised speech for tests with the local engine's models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 import soxr
 
+from antiphon.cli.evaluate.sounds import voiced_cough
 from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
 from antiphon.inference_worker.engines.local.voices.espeak import espeak
 from antiphon.inference_worker.engines.processor import DuplexView
@@ -25,6 +24,9 @@ JAPAN = "What is the capital of Japan?"
 STEADY = DuplexConfig(force_listen_count=0, temperature=0.0, voice=ESPEAK)
 MAX_UNITS = 40
 
+cough = voiced_cough
+"""The recogniser finds a word in it."""
+
 
 def spoken(text: str, *, lead_s: float = 0.3, voice: str = CALLER) -> Samples:
     """`text` as 16 kHz speech after `lead_s` of silence; ends with its last audible sample."""
@@ -33,35 +35,6 @@ def spoken(text: str, *, lead_s: float = 0.3, voice: str = CALLER) -> Samples:
     audio = soxr.resample(pcm, espeak().sample_rate, INPUT_RATE)
     audible = np.flatnonzero(np.abs(audio) > 0.01)
     return np.concatenate([silence(lead_s), audio[: audible[-1] + 1]]).astype(np.float32)
-
-
-def cough() -> Samples:
-    """A burst of breath and a rough voice that falls from 200 Hz. The recogniser finds a word in it."""
-    voice_s, begin_s = 0.4, 0.08
-    end_s = begin_s + voice_s
-    rng = np.random.default_rng(1)
-    since = np.arange(round((end_s + 0.17) * INPUT_RATE)) / INPUT_RATE
-    pulses = np.zeros(len(since))
-    at_s = begin_s
-    while at_s < end_s:
-        pulses[int(at_s * INPUT_RATE)] = 8.0
-        at_s += 1 / (200.0 - 60.0 * at_s)
-    voice = pulses * np.sin(np.pi * np.clip((since - begin_s) / voice_s, 0, 1))
-    breath = np.minimum(1, since / 0.1) * np.exp(-np.maximum(0, since - end_s) / 0.03)
-    burst = np.exp(-since / 0.02)
-    source = 0.45 * voice + (1.5 * burst + 0.1 * breath) * rng.uniform(-1, 1, len(since))
-    poles = [(600, 0.97), (1400, 0.96), (2500, 0.94)]
-    sound = np.sum([_resonance(source, hz, radius) for hz, radius in poles], axis=0)
-    return (0.5 * sound / np.abs(sound).max()).astype(np.float32)
-
-
-def _resonance(source: Samples, hz: float, radius: float) -> Samples:
-    """`source` through two complex poles."""
-    turn = 2 * radius * np.cos(2 * np.pi * hz / INPUT_RATE)
-    out = np.zeros(len(source) + 2)
-    for n, value in enumerate(source):
-        out[n + 2] = (1 - radius) * 2 * value + turn * out[n + 1] - radius * radius * out[n]
-    return out[2:]
 
 
 def silence(seconds: float) -> Samples:

@@ -1,7 +1,5 @@
 """A TCP proxy in front of a real server. It loses replies, resets connections, and slows or stops them."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import socket

@@ -1,8 +1,5 @@
 """Conversations with times, for tests of replays and captions."""
 
-from __future__ import annotations
-
-import dataclasses
 import io
 import wave
 from dataclasses import dataclass, field
@@ -10,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 from PIL import Image
 
 from antiphon.recorder_service.journal.journal import Side
@@ -53,7 +51,7 @@ class TimedTalk:
     epoch: int = 1
 
     @classmethod
-    def prepared(cls, kind: SessionKind = SessionKind.AUDIO_DUPLEX) -> TimedTalk:
+    def prepared(cls, kind: SessionKind = SessionKind.AUDIO_DUPLEX) -> "TimedTalk":
         talk = cls(kind)
         talk.into(0.0, PrepareIn(system_prompt="p", config=DuplexConfig()))
         talk.out(0.05, PreparedOut(input_n=1, prompt_length=3))
@@ -80,7 +78,7 @@ class TimedTalk:
 
     def _add(self, side: Side, at_s: float, entry: Entry) -> int:
         n = 1 + sum(origin == side for origin, _, _ in self.script)
-        timed = dataclasses.replace(entry, at=T0 + at_s * 1000)
+        timed = structs.replace(entry, at=T0 + at_s * 1000)
         self.script.append((side, StreamPosition(TICKET, self.epoch, n), timed))
         return n
 
@@ -88,7 +86,7 @@ class TimedTalk:
     def job(self) -> RecordingJob:
         return RecordingJob(sid="talk_1", ticket=TICKET, kind=self.kind, recording="ab" * 16)
 
-    def record(self, root: Path, ended_s: float = 60.0) -> Recorded:
+    def record(self, root: Path, ended_s: float = 60.0) -> "Recorded":
         ending = SessionEnding(at=round(T0 + ended_s * 1000), reason=EndReason.STOPPED, worker="w1")
         record_in_order(root, self.job, self.script, ending)
         return Recorded(root / self.job.recording)

@@ -1,7 +1,5 @@
 """TLS for tests: certificates of a private authority, and a proxy that adds TLS to any server."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
@@ -33,12 +31,12 @@ class TestAuthority:
         client.cert_chain_pems[0].write_to_path(self.certificate)
         client.private_key_pem.write_to_path(self.key)
 
-    def server_context(self) -> ssl.SSLContext:
-        """Asks the client for a certificate."""
+    def server_context(self, *, asks_client: bool = True) -> ssl.SSLContext:
+        """`asks_client`: for a certificate."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._server.configure_cert(context)
         self._authority.configure_trust(context)
-        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_mode = ssl.CERT_REQUIRED if asks_client else ssl.CERT_NONE
         return context
 
 

@@ -1,7 +1,5 @@
 """A tool, a call of it, and a template that writes both as Qwen3's does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, ToolCall

@@ -1,11 +1,9 @@
 """Half-duplex and chat conversations as stream entries, for the recorder's tests."""
 
-from __future__ import annotations
-
-import dataclasses
 import io
 from typing import Any
 
+from msgspec import structs
 from PIL import Image
 
 from antiphon.shared_schemas.audio import PcmFormat, float_bytes, to_pcm16
@@ -141,6 +139,6 @@ def numbered(talk: list[tuple[str, Entry]], ticket: int, after: int | None = Non
         counts[side] += 1
         epoch = 2 if side == "out" and after is not None and place >= after else 1
         position = StreamPosition(ticket, epoch, counts[side])
-        timed = dataclasses.replace(entry, at=T0 + 100.0 * place)
+        timed = structs.replace(entry, at=T0 + 100.0 * place)
         script.append(("in" if side == "in" else "out", position, timed))
     return script

@@ -1,7 +1,5 @@
 """Helpers for tests of the half-duplex and chat pages."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re
@@ -102,14 +100,28 @@ async def claim(page: Page, **capabilities: object) -> None:
     await page.reload()
 
 
+async def greet_at_length(page: Page) -> None:
+    """Loads the page again. A greeting now lasts half a minute, so that a busy machine can stop it."""
+    presets = await (await page.request.get(urljoin(page.url, "api/presets"))).json()
+    for preset in (one for of_page in presets.values() for one in of_page):
+        preset["greeting"] = LONG_GREETING
+    await page.route("**/api/presets", lambda route: route.fulfill(json=presets))
+    await page.reload()
+
+
+LONG_GREETING = "Hello!" + 14 * " How can I help you?"
+
 LETS_LEAVE = """() => dispatchEvent(new Event("beforeunload", { cancelable: true }))"""
 """False while the page would ask first, because its browser has not stored everything yet."""
 
 
+_RELOADS = f"() => ({LETS_LEAVE})() && (setTimeout(() => location.reload()), true)"
+
+
 async def reload_when_stored(page: Page) -> None:
     """Playwright's reload alone answers the page's question with "Leave"."""
-    await page.wait_for_function(LETS_LEAVE, polling=50)
-    await page.reload()
+    async with page.expect_navigation():
+        await page.wait_for_function(_RELOADS, polling=50)
 
 
 def accept_dialogs(page: Page) -> None:

@@ -1,7 +1,5 @@
 """A stack with two edges, one of which is killed, and the results of its sessions."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,8 +7,7 @@ from dataclasses import dataclass
 from antiphon.broker.client import Broker, open_broker
 from antiphon.shared_schemas.entries import DeltaOut, ResultOut
 from antiphon.shared_schemas.states import EndReason, SessionState
-from redis import Redis
-from support.redis_server import free_port
+from support.ports import free_port
 from support.stack import Service, Stack, until
 
 QUICK = (
@@ -52,13 +49,6 @@ async def published_audio(stack: Stack, sid: str) -> bytes:
         entries = broker.streams.history(broker.keys.outbound(sid), row.ticket)
         spoken = [e.audio async for _, e in entries if isinstance(e, ResultOut | DeltaOut)]
     return b"".join(spoken)
-
-
-def only_session(stack: Stack) -> str:
-    """The id of the one session in Redis; clients of realtime version 2 do not receive it."""
-    with Redis.from_url(stack.redis.url) as redis:
-        [key] = redis.scan_iter(match="*session:*")
-    return str(key.decode().rpartition(":")[2])
 
 
 async def ended(stack: Stack, sid: str) -> EndReason | None:

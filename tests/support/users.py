@@ -1,7 +1,5 @@
 """What a command finds in the folder of another user."""
 
-from __future__ import annotations
-
 import codecs
 import os
 from collections.abc import Iterator

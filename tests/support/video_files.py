@@ -1,7 +1,5 @@
 """Small video files for tests, made with PyAV."""
 
-from __future__ import annotations
-
 import io
 import struct
 from collections.abc import Sequence

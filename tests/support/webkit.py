@@ -4,8 +4,6 @@ Playwright controls only a WebKit that it has built and that Debian lacks. The c
 https://www.w3.org/TR/webdriver2/.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -20,11 +18,11 @@ from typing import Any, Self
 import httpx
 import pytest
 
-from antiphon.broker.redis_server.embedded import free_port
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from support.browser_user import CHEAP_PAINTING
 from support.chromium import in_ci
 from support.page_microphone import IS_OPEN, SCRIPT, encoded
+from support.ports import free_port
 from support.stack import until
 
 PROGRAMS = ("WebKitWebDriver", "Xvfb", "pulseaudio", "pacat")

@@ -1,7 +1,5 @@
 """A worker in this process with a scripted engine, and a client that uses the streams directly."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -14,8 +12,8 @@ from antiphon.broker.streams import StreamWriter
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.heartbeat import WorkerHeartbeat
 from antiphon.inference_worker.pool import SessionPool
-from antiphon.inference_worker.sessions.context import EngineExecutor, WorkerContext
 from antiphon.inference_worker.sessions.transcripts import UserTranscriber
+from antiphon.inference_worker.sessions.worker_context import EngineExecutor, WorkerContext
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.inference_worker.worker import Claimer
 from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
@@ -131,10 +129,16 @@ async def running_worker(
     transcriber: UserTranscriber | None = None,
     calls_tools: bool = False,
     greets: bool = False,
+    takes_texts: bool = False,
     **overrides: object,
 ) -> AsyncIterator[RunningWorker]:
     processor = ScriptedProcessor(
-        step, answer, resumes=resumes, calls_tools=calls_tools, greets=greets
+        step,
+        answer,
+        resumes=resumes,
+        calls_tools=calls_tools,
+        greets=greets,
+        takes_texts=takes_texts,
     )
     values = {**settings.model_dump(), "slots": 2, **overrides}
     loops = worker_loops(processor, broker, WorkerSettings(**values), worker_id, transcriber)

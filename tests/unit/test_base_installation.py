@@ -1,7 +1,5 @@
 """The client and the command line run with the packages of the base installation alone."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The chart in deploy/helm, as helm renders it, fits the schemas, the settings and itself."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re
@@ -44,6 +42,7 @@ EVERYTHING = (
     '--set-json=networkPolicy.clients=[{"namespaceSelector":{}}]',
     '--set-json=worker.tolerations=[{"key":"voice","operator":"Exists"}]',
     "--set=worker.nodeSelector.pool=voice,redis.storageClass=fast,recordings.storageClass=nfs",
+    "--set=edge.webrtc.enabled=true,edge.webrtc.count=3,edge.webrtc.addresses={192.0.2.1,192.0.2.2}",
 )
 INSTALLATIONS = {
     "default": (),
@@ -195,7 +194,8 @@ def test_every_variable_is_a_setting(manifests: list[dict[str, Any]]) -> None:
 def test_ports_are_those_of_the_services(manifests: list[dict[str, Any]]) -> None:
     for name, _, container in workloads(manifests):
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-        assert ports == PORTS[name]
+        tcp = {port["name"] for port in container["ports"] if port.get("protocol") != "UDP"}
+        assert {each: ports[each] for each in tcp} == PORTS[name]
         probes = [probe for key, probe in container.items() if key.endswith("Probe")]
         assert len(probes) >= 2
         for probe in probes:
@@ -215,7 +215,8 @@ def test_selectors_find_pods_and_their_ports(manifests: list[dict[str, Any]]) ->
         found = [pod for pod in pods if labels <= pod["metadata"]["labels"].items()]
         ports = {port["name"] for pod in found for port in pod["spec"]["containers"][0]["ports"]}
         named = {port["targetPort"] for port in spec.get("ports", ())}
-        named |= {port["port"] for rule in spec.get("ingress", ()) for port in rule["ports"]}
+        opened = [port for rule in spec.get("ingress", ()) for port in rule["ports"]]
+        named |= {port["port"] for port in opened if "endPort" not in port}
         named |= {endpoint["port"] for endpoint in spec.get("podMetricsEndpoints", ())}
         assert found, each["metadata"]["name"]
         assert named <= ports, each["metadata"]["name"]
@@ -303,7 +304,7 @@ def test_the_values_reach_the_objects(helm: Helm) -> None:
     found = helm.objects(*EVERYTHING)
     kinds = {each["kind"]: each for each in found}
     pods = {name: (pod, container) for name, pod, container in workloads(found)}
-    assert pods["edge"][1]["image"] == "registry.example.org/a/antiphon-service:7"
+    assert pods["edge"][1]["image"] == "registry.example.org/a/antiphon-service-webrtc:7"
     assert pods["edge"][0]["imagePullSecrets"] == [{"name": "registry"}]
     assert pods["worker"][0]["nodeSelector"] == {"pool": "voice"}
     (settings,) = [
@@ -319,6 +320,42 @@ def test_the_values_reach_the_objects(helm: Helm) -> None:
     timeout_s = kinds["Ingress"]["metadata"]["annotations"]
     assert int(timeout_s["nginx.ingress.kubernetes.io/proxy-read-timeout"]) >= 60
     assert kinds["PodMonitor"]["metadata"]["labels"]["release"] == "prometheus"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "announced"),
+    [
+        ((), {"valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}),
+        (("--set=edge.webrtc.addresses={192.0.2.1,192.0.2.2}",), {"value": "192.0.2.1,192.0.2.2"}),
+    ],
+    ids=["of the node", "named"],
+)
+def test_calls_have_ports_of_the_node_and_announce_its_address(
+    helm: Helm, addresses: tuple[str, ...], announced: dict[str, Any]
+) -> None:
+    found = helm.objects("--set=edge.webrtc.enabled=true,edge.webrtc.firstPort=50000", *addresses)
+    (edge,) = [container for name, _, container in workloads(found) if name == "edge"]
+    ports = {port["containerPort"]: port for port in edge["ports"] if "hostPort" in port}
+    assert all(port["hostPort"] == number for number, port in ports.items())
+    assert {port["protocol"] for port in ports.values()} == {"UDP"}
+    variables = {entry["name"]: entry for entry in edge["env"]}
+    first, last = EdgeSettings(
+        webrtc_ports=variables["ANTIPHON_WEBRTC_PORTS"]["value"]
+    ).webrtc_port_range or (0, 0)
+    assert list(ports) == list(range(first, last + 1))
+    assert announced.items() <= variables["ANTIPHON_WEBRTC_ADDRESSES"].items()
+    # Two pods cannot have one port of a node, so a new one would wait for ever for the old one.
+    (deployment,) = [
+        one for one in of_kind(found, "Deployment") if "edge" in one["metadata"]["name"]
+    ]
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
+
+
+def test_without_calls_an_edge_has_no_port_of_its_node(helm: Helm) -> None:
+    (edge,) = [container for name, _, container in workloads(helm.objects()) if name == "edge"]
+    assert edge["image"].startswith("antiphon-service:")
+    assert not any("hostPort" in port for port in edge["ports"])
+    assert not any("WEBRTC" in entry["name"] for entry in edge["env"])
 
 
 def test_the_documented_values_are_accepted(helm: Helm, tmp_path: Path) -> None:
@@ -384,8 +421,9 @@ def test_only_services_reach_redis_and_only_monitoring_reaches_metrics(helm: Hel
     (rule,) = policies["voice-redis"]["ingress"]
     assert rule["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/instance"] == "voice"
     assert policies["voice-redis"]["egress"] == []
-    (rule,) = policies["voice-edge"]["ingress"]
+    rule, calls = policies["voice-edge"]["ingress"]
     assert rule == {"ports": [{"port": "http"}], "from": [{"namespaceSelector": {}}]}
+    assert calls == {"ports": [{"protocol": "UDP", "port": 40000, "endPort": 40002}]}
 
 
 @pytest.mark.parametrize("by", ["keda", "hpa"])
@@ -420,6 +458,7 @@ MISTAKES = [
     (("--set=redis.enabled=false",), "set redis.url to your Redis"),
     (("--set=ingress.enabled=true",), "set ingress.host to the name that users open"),
     (("--set=worker.engine=minicpmo",), "set worker.modelsClaim"),
+    (("--set=edge.webrtc.addresses={voice.example.org}",), "addresses"),
 ]
 
 

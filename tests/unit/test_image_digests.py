@@ -1,7 +1,5 @@
 """What images contain: other images by version and digest, and packages with the hashes of uv.lock."""
 
-from __future__ import annotations
-
 import json
 import re
 

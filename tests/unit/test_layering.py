@@ -1,8 +1,7 @@
 """The import rules of the code, checked by reading the source of every module."""
 
-from __future__ import annotations
-
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -31,6 +30,8 @@ ONLY_UNDER: dict[str, tuple[str, ...]] = {
     "redis": ("broker/",),
     "fastapi": ("edge/",),
     "starlette": ("edge/",),
+    "aiortc": ("edge/webrtc/",),
+    "aioice": ("edge/webrtc/",),
     "uvicorn": ("edge/", "broker/service/status_port"),
     "opentelemetry": ("broker/service/tracing",),
     "onnxruntime": ("inference_worker/engines/common/onnx",),
@@ -195,6 +196,25 @@ def test_no_import_cycle_between_files() -> None:
         }
         for path in MODULES
     }
+    assert cycles(uses) == []
+
+
+WEB_IMPORT = re.compile(
+    r'(?:from|import\()\s*"(\.[^"]+\.ts)"|^import "(\.[^"]+\.ts)"', re.MULTILINE
+)
+
+
+def test_no_import_cycle_between_files_of_the_pages() -> None:
+    """Types and late imports count, too."""
+    sources = ROOT / "web" / "src"
+    uses = {
+        str(path): {
+            str((path.parent / (plain or alone)).resolve())
+            for plain, alone in WEB_IMPORT.findall(path.read_text())
+        }
+        for path in sources.rglob("*.ts")
+    }
+    assert len(uses) > 100
     assert cycles(uses) == []
 
 

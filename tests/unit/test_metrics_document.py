@@ -1,7 +1,5 @@
 """docs/operations.md names every metric, and no other."""
 
-from __future__ import annotations
-
 import re
 
 import yaml

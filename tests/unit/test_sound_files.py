@@ -1,7 +1,5 @@
 """Sound files of all kinds as questions of programs and of the command line, as voices, and in messages."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -24,6 +22,8 @@ from antiphon.client.assistant import Client
 from antiphon.client.errors import CannotConnect, ClientError, InvalidAudio, MissingFile
 from antiphon.client.sound import load_wav
 from antiphon.edge.media.decode import read_audio
+from antiphon.edge.media.sound_files import encode_sound
+from antiphon.edge.media.sound_process import read_sound_file
 from antiphon.edge.media.voices import read_voice
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.errors import InvalidInput
@@ -198,3 +198,9 @@ def test_samples_are_no_file() -> None:
         b"\xff\xfb\x90\0",
     ):
         assert file_kind(start + random.bytes(4096)) is None
+
+
+@pytest.mark.parametrize("form", ["mp3", "opus", "flac", "wav"])
+def test_a_text_without_words_becomes_a_file_that_plays(form: str) -> None:
+    samples = read_sound_file(encode_sound(form, b""), "file", 60)
+    assert 0.05 < len(samples) / (2 * INPUT_RATE) < 0.3

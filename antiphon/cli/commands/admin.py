@@ -1,6 +1,4 @@
-"""`antiphon queue cancel`, `worker drain`, `migrate-keys`, and `make-secrets` for containers."""
-
-from __future__ import annotations
+"""`antiphon queue cancel`, `worker drain`, and `make-secrets` for containers."""
 
 import asyncio
 import os
@@ -10,11 +8,8 @@ from typing import Annotated
 
 import typer
 
-from antiphon.broker import key_migration
 from antiphon.broker.client import Broker
-from antiphon.broker.errors import BrokerError
-from antiphon.broker.requirements import SCHEMA_VERSION
-from antiphon.cli.broker_access import broker_settings, call_broker, command_there
+from antiphon.cli.broker_access import call_broker, command_there
 from antiphon.cli.common import RedisUrl, StackDir, fail
 from antiphon.cli.terminal import echo
 from antiphon.recorder_service.atomic_files import atomic_file
@@ -62,25 +57,6 @@ def drain(
     if known is not None:
         fail(f"there is no worker {worker}; alive are: {', '.join(known) or 'none'}")
     echo(f"{worker} has left" if wait else f"{worker} drains")
-
-
-def migrate_keys(redis_url: RedisUrl = None) -> None:
-    """Move the keys of version 1 in Redis to version 2, while no service runs.
-
-    Sessions, recordings that are not complete, voices and share links are kept. If the command is
-    interrupted, run it again.
-    """
-    try:
-        moved = asyncio.run(key_migration.migrate_keys(broker_settings(redis_url)))
-    except BrokerError as error:
-        fail("\n".join(filter(None, (str(error), error.remedy))))
-    if moved.found is None:
-        echo("there are no keys of Antiphon")
-    elif moved.found == str(SCHEMA_VERSION):
-        echo(f"the keys have version {SCHEMA_VERSION}")
-    else:
-        renamed = f"{moved.streams} stream{'s' * (moved.streams != 1)} renamed"
-        echo(f"the keys have version {SCHEMA_VERSION} now; {renamed}")
 
 
 async def cancel_waiting(broker: Broker, session: str) -> bool:

@@ -1,7 +1,5 @@
 """`antiphon down|status|logs`: the stack that `antiphon up` runs in a folder."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """`antiphon bench`: load from many users at once, on any edge or on a temporary stack."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -35,11 +33,15 @@ from antiphon.client.errors import InvalidAudio
 from antiphon.client.options import ClientOptions
 from antiphon.client.sound import load_wav
 from antiphon.inference_worker.engines.registry import engine_names
+from antiphon.inference_worker.engines.simulated import SimulatedOptions
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import PcmFormat
+from antiphon.shared_schemas.config import USUAL_CHUNK_MS
 
 Load = Callable[..., Coroutine[Any, Any, LoadResult]]
 MeasureUsage = Callable[[], ProcessUsage]
+
+_UNIT_TIMES = ("prefill_ms", "listen_ms", "speak_ms", "finalize_ms")
 
 MAX_OWN_SESSIONS = 256
 """Slots that a worker may have."""
@@ -68,7 +70,10 @@ def bench(
         float, typer.Option("--seconds", "-s", help="Duration of the measurement.", min=1)
     ] = 30.0,
     kinds: Annotated[
-        str, typer.Option(help="audio, omni, half-duplex, chat: one, or several with commas.")
+        str,
+        typer.Option(
+            help="audio, omni, half-duplex, chat, live, openai: one, or several with commas."
+        ),
     ] = "audio",
     speak_ratio: Annotated[
         float,
@@ -78,6 +83,10 @@ def bench(
             max=1,
         ),
     ] = 0.5,
+    chunk_ms: Annotated[
+        int,
+        typer.Option(help="Audio per message (full duplex), in milliseconds.", min=100, max=5000),
+    ] = USUAL_CHUNK_MS,
     wav: Annotated[
         list[Path] | None,
         typer.Option(
@@ -87,7 +96,8 @@ def bench(
         ),
     ] = None,
     every: Annotated[
-        float, typer.Option(help="Seconds between two questions (half-duplex, chat).", min=0.5)
+        float,
+        typer.Option(help="Seconds between two questions (half-duplex, chat, openai).", min=0.5),
     ] = 10.0,
     form: Annotated[
         AudioTransport, typer.Option(help="Sound as base64 (text), or binary: float32 or 16 bit.")
@@ -121,6 +131,7 @@ def bench(
         patience_s=patience,
         every_s=every,
         speak_ratio=speak_ratio,
+        chunk_ms=chunk_ms,
         form=form,
     )
     wavs = wav or [BUNDLED_QUESTION]
@@ -134,7 +145,8 @@ def run_bench(
     console = Terminal(soft_wrap=True)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        inputs = LoadInputs.of([load_wav(path) for path in wavs], plan.speak_ratio)
+        recordings = [load_wav(path) for path in wavs]
+        inputs = LoadInputs.of(recordings, plan.speak_ratio, plan.chunk_ms)
         load = partial(run_load, how=client_options(plan.form, api_key), plan=plan, inputs=inputs)
         if url is None:
             console.print(f"Starting Redis, edge, worker ({engine}), recorder and cleanup …")
@@ -189,9 +201,19 @@ def _load_temporary_stack(load: Load, engine: str, plan: LoadPlan) -> LoadResult
         return uvloop.run(run(stack))
 
 
+def _simulated(plan: LoadPlan) -> dict[str, float]:
+    """Its times and cycles are those of seconds. A unit of other length takes its part of them."""
+    usual, share = SimulatedOptions(), plan.chunk_ms / USUAL_CHUNK_MS
+    return {
+        "speak_ratio": round(1 - plan.speak_ratio, 3),
+        "cycle_units": round(usual.cycle_units / share),
+        **{name: getattr(usual, name) * share for name in _UNIT_TIMES},
+    }
+
+
 def stack_plan(folder: Path, engine: str, plan: LoadPlan) -> StackPlan:
     """One slot per user; a simulated engine speaks while users do not."""
-    options = {"speak_ratio": round(1 - plan.speak_ratio, 3)} if engine == "simulated" else {}
+    options = _simulated(plan) if engine == "simulated" else {}
     return StackPlan(
         data_dir=folder,
         host="127.0.0.1",

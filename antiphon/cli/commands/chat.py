@@ -1,7 +1,5 @@
 """`antiphon chat`: questions in writing to any running edge."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from typing import Annotated, Any

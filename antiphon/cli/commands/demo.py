@@ -1,7 +1,5 @@
 """`antiphon demo` and `make demo`: the whole pipeline, two spoken questions, their answers."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import tempfile
@@ -41,7 +39,6 @@ GREEDY = DuplexConfig(temperature=0.0)
 """Greedy decoding: the same question gets the same answer."""
 
 RECORDED_TIMEOUT_S = 20.0
-MAX_FILES_SHOWN = 8
 _POLL_S = 0.1
 _KB = 1000
 
@@ -157,26 +154,24 @@ def _meta(folder: Path) -> Meta | None:
 
 
 def folder_tree(folder: Path) -> str:
-    """A folder as a tree of text; long lists of files are shortened in the middle."""
-    return "\n".join([f"{folder}/", *_branches(folder, "")])
+    """A folder as a tree of text. A folder in it is shown with the number of its files; an empty one is not."""
+    return "\n".join([f"{folder}/", *_branches(folder)])
 
 
-def _branches(folder: Path, indent: str) -> Iterator[str]:
+def _branches(folder: Path) -> Iterator[str]:
     entries = sorted(folder.iterdir(), key=lambda path: (path.is_file(), path.name))
-    shown: list[Path | None] = list(entries)
-    if len(entries) > MAX_FILES_SHOWN:
-        half = MAX_FILES_SHOWN // 2
-        shown = [*entries[:half], None, *entries[-half:]]
-    for number, path in enumerate(shown, start=1):
-        last = number == len(shown)
-        corner = "└── " if last else "├── "
-        if path is None:
-            yield f"{indent}{corner}… {len(entries) - MAX_FILES_SHOWN} more"
-        elif path.is_dir():
-            yield f"{indent}{corner}{path.name}/"
-            yield from _branches(path, indent + ("    " if last else "│   "))
-        else:
-            yield f"{indent}{corner}{path.name}  {_size(path.stat().st_size)}"
+    shown = [(path, _content(path)) for path in entries]
+    shown = [(path, content) for path, content in shown if content]
+    for number, (path, content) in enumerate(shown, start=1):
+        corner = "└── " if number == len(shown) else "├── "
+        yield f"{corner}{path.name}{'/' if path.is_dir() else ''}  {content}"
+
+
+def _content(path: Path) -> str:
+    if not path.is_dir():
+        return _size(path.stat().st_size)
+    count = sum(1 for _ in path.iterdir())
+    return f"{count} file{'' if count == 1 else 's'}" if count else ""
 
 
 def _size(count: int) -> str:

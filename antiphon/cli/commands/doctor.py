@@ -1,6 +1,4 @@
-"""`antiphon doctor`: checks Python, disk, ports, a TLS certificate, Redis and the engine."""
-
-from __future__ import annotations
+"""`antiphon doctor`: checks Python, disk, ports, calls, a TLS certificate, Redis and the engine."""
 
 import asyncio
 import os
@@ -30,13 +28,23 @@ from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.broker_access import broker_settings
 from antiphon.cli.common import AsJson, DataDir, RedisUrl, command, fail, given, print_table
 from antiphon.cli.local_recordings import file_sizes
-from antiphon.cli.settings import Engine, LlmKeyFile, LlmModel, LlmUrl, ModelPath, Quantize
+from antiphon.cli.settings import (
+    Engine,
+    Language,
+    LlmKeyFile,
+    LlmModel,
+    LlmUrl,
+    ModelPath,
+    Quantize,
+    Slots,
+)
 from antiphon.cli.stack.stack import StackPlan, serves_http
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.cli.stack.usage import listening_at, processes_of
 from antiphon.cli.terminal import echo, echo_json
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.edge.settings import EdgeSettings
+from antiphon.edge.webrtc.checkup import examine_calls
 from antiphon.inference_worker.engines.factory import examine_engine
 from antiphon.inference_worker.engines.local.dependencies import examine_recogniser
 from antiphon.inference_worker.settings import WorkerSettings
@@ -59,7 +67,15 @@ def doctor(
     data_dir: DataDir = None,
     engine: Engine = None,
     model_path: ModelPath = None,
+    slots: Slots = None,
     quantize: Quantize = None,
+    language: Language = None,
+    card: Annotated[
+        str | None,
+        typer.Option(
+            help="The engine minicpmo: check for a GPU that is not present, such as h200."
+        ),
+    ] = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
     llm_key_file: LlmKeyFile = None,
@@ -77,7 +93,8 @@ def doctor(
         fail("--certificate and --certificate-key go together", status=2)
     flags = given(data_dir=data_dir, engine=engine, model_path=model_path, quantize=quantize)
     flags |= given(llm_url=llm_url, llm_model=llm_model, llm_key_file=llm_key_file)
-    findings = list(_examine(redis_url, flags))
+    flags |= given(slots=slots, language=language)
+    findings = list(_examine(redis_url, flags, card))
     if certificate is not None and certificate_key is not None:
         findings.append(examine_certificate(certificate, certificate_key))
     if as_json:
@@ -88,7 +105,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
+def _examine(redis_url: str | None, flags: dict[str, Any], card: str | None) -> Iterator[Finding]:
     edge, worker = EdgeSettings(**flags, **given(redis_url=redis_url)), WorkerSettings(**flags)
     recorder, cleanup = RecorderSettings(**flags), CleanupSettings(**flags)
     yield examine_python()
@@ -97,13 +114,14 @@ def _examine(redis_url: str | None, flags: dict[str, Any]) -> Iterator[Finding]:
     yield examine_privacy(recorder.data_dir)
     yield from examine_ports(StackPlan.of(edge, worker, recorder, cleanup))
     yield examine_access(edge)
+    yield from examine_calls(edge)
     yield examine_open_files()
     if (stack := StackFile.readable(recorder.data_dir)) is not None:
         yield ok("antiphon up", f"runs in this folder at {stack.edge_url} (process {stack.pid})")
     if worker.transcribe:
         yield examine_recogniser()
     options = worker.all_engine_options
-    yield from examine_engine(worker.engine, worker.slots, worker.model_path, options)
+    yield from examine_engine(worker.engine, worker.slots, worker.model_path, options, card=card)
 
 
 def _examine_redis(redis_url: str | None, data_dir: Path | None) -> list[Finding]:
@@ -225,7 +243,7 @@ def examine_ports(plan: StackPlan) -> Iterator[Finding]:
 
 
 def examine_running_ports(stack: StackFile, data_dir: Path) -> Iterator[Finding]:
-    """Whether each service of a running stack answers where it listens, whatever the settings say now."""
+    """Whether each service of a running stack answers at the address with which it started."""
     pids = processes_of(stack.pid)
     for service in ("edge", "worker", "recorder", "cleanup"):
         about = f"port of the {service}"

@@ -1,7 +1,5 @@
 """`antiphon queue|sessions|workers|edges|events`: what happens in a running system now."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """`antiphon models`: language models of the engine `local`, from the hub of their publishers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,15 +28,13 @@ from antiphon.cli.models.download import (
 )
 from antiphon.cli.terminal import Terminal, echo, echo_json
 from antiphon.client.errors import without_password
-from antiphon.inference_worker.engines.local.published_models import (
+from antiphon.inference_worker.engines.local.stored_models import (
     BUNDLED,
+    GGUF,
     PUBLISHED_MODELS,
     SCORES,
-    PublishedModel,
-)
-from antiphon.inference_worker.engines.local.stored_models import (
-    GGUF,
     WEIGHTS_COMMAND,
+    PublishedModel,
     bundled_model,
     find_published,
     model_names,

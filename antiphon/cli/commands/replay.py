@@ -1,7 +1,5 @@
 """`antiphon replay`: plays a recorded session again, to a running stack, and shows the differences."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict

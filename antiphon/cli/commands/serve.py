@@ -3,8 +3,6 @@
 Flags take precedence over `ANTIPHON_*`, which take precedence over `antiphon.toml`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, NoReturn
 
@@ -19,6 +17,7 @@ from antiphon.cli.settings import (
     HealthHost,
     HealthPort,
     Host,
+    Language,
     LlmKeyFile,
     LlmModel,
     LlmUrl,
@@ -55,6 +54,7 @@ def run_worker(
     slots: Slots = None,
     model_path: ModelPath = None,
     quantize: Quantize = None,
+    language: Language = None,
     voice: Voice = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
@@ -71,7 +71,7 @@ def run_worker(
 
     where = given(health_host=health_host, health_port=health_port, redis_url=redis_url)
     what = given(engine=engine, slots=slots, model_path=model_path, quantize=quantize)
-    what |= given(voice=voice) | given(
+    what |= given(language=language, voice=voice) | given(
         llm_url=llm_url, llm_model=llm_model, llm_key_file=llm_key_file
     )
     serve("worker", run, WorkerSettings, where | what, permanent=(EngineLoadError,))

@@ -1,7 +1,5 @@
 """`antiphon talk`: a conversation with any running edge, from a sound file or a microphone."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`antiphon up`: the whole pipeline on this machine, until Ctrl-C."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
@@ -35,6 +33,7 @@ from antiphon.cli.common import (
 from antiphon.cli.settings import (
     Engine,
     Host,
+    Language,
     LlmKeyFile,
     LlmModel,
     LlmUrl,
@@ -85,6 +84,7 @@ def up(
     slots: Slots = None,
     model_path: ModelPath = None,
     quantize: Quantize = None,
+    language: Language = None,
     voice: Voice = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
@@ -117,7 +117,13 @@ def up(
     in_background: Annotated[bool, typer.Option("--in-background", hidden=True)] = False,
 ) -> None:
     flags = given(host=host, port=port, engine=engine, slots=slots, model_path=model_path)
-    flags |= given(quantize=quantize, voice=voice, health_port=health_port, data_dir=data_dir)
+    flags |= given(
+        language=language,
+        quantize=quantize,
+        voice=voice,
+        health_port=health_port,
+        data_dir=data_dir,
+    )
     flags |= given(llm_url=llm_url, llm_model=llm_model, llm_key_file=llm_key_file)
     try:
         plan = plan_from(redis_url, redis_port, **flags)

@@ -1,7 +1,5 @@
 """One conversation: sends audio in real time and receives results."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -48,14 +46,14 @@ class ConversationResult:
 
 
 class SpokenQuestion:
-    """A recording in one-second chunks, followed by endless silence."""
+    """A recording in chunks, followed by endless silence."""
 
     def __init__(self, samples: Samples) -> None:
         self.duration_s = len(samples) / INPUT_RATE
         self.speech_end_s = speech_end_s(samples)
         self.samples = samples
 
-    def chunks(self, chunk_s: float = 1.0) -> Iterator[Samples]:
+    def chunks(self, chunk_s: float) -> Iterator[Samples]:
         """Equal chunks; silence fills up the last one of the recording."""
         yield from padded_chunks(self.samples, chunk_s)
         yield from silence(chunk_s)
@@ -76,10 +74,11 @@ async def ask(
     result = result or ConversationResult()
     sent_s = result.sent.total_ms / 1000
     start, asked_s = time.monotonic() - sent_s, sent_s + question.speech_end_s
+    chunks = paced(question.chunks(session.chunk_s), start + sent_s, session.chunk_s)
     waits = True
     with suppress(TimeoutError):
         async with (
-            in_background(speak(session, paced(question.chunks(), start + sent_s), result.sent)),
+            in_background(speak(session, chunks, result.sent)),
             asyncio.timeout(question.duration_s + patience_s) as limit,
         ):
             async for unit in listen(session, result, listener):

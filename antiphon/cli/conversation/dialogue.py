@@ -1,8 +1,6 @@
 """Conversations of `antiphon talk` and the demo on the terminal, and saving the reply."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +33,31 @@ from antiphon.shared_schemas.visible_text import visible_line
 from antiphon.shared_schemas.wire import Queued, QueueUpdate
 
 _LABEL = 10
+_LINE_MS = 1000
+
+
+class UnitLines:
+    """Puts the units of a second on one line, as long as the model only listens or only speaks."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[Unit, UnitLatency | None]] = []
+        self._shown_ms = 0
+
+    def add(self, unit: Unit, latency: UnitLatency | None) -> Iterator[Text]:
+        """The lines that are complete with this unit."""
+        if self._held and self._held[-1][0].is_listen != unit.is_listen:
+            yield from self.rest()
+        self._held.append((unit, latency))
+        is_second = unit.message.current_time - self._shown_ms >= _LINE_MS
+        if is_second or unit.end_of_turn:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Text]:
+        """The line of the units that are not on one yet."""
+        if self._held:
+            self._shown_ms = self._held[-1][0].message.current_time
+            held, self._held = self._held, []
+            yield unit_line(held)
 
 
 class ConversationPrinter:
@@ -45,6 +68,7 @@ class ConversationPrinter:
 
     def __init__(self, console: Terminal) -> None:
         self._console = console
+        self._units = UnitLines()
         self._has_interim = False
 
     def connected(self, url: str, session_id: str) -> None:
@@ -76,9 +100,10 @@ class ConversationPrinter:
         self._line("you", "speak; Ctrl-C hangs up", "bold")
 
     def unit(self, unit: Unit, latency: UnitLatency | None) -> None:
-        self._print(unit_line(unit, latency))
-        if unit.user_text:
-            self._line("heard", f"“{visible_line(unit.user_text)}”", "")
+        if unit.user_text:  # before its answer, which may begin in the same unit
+            self._line("you", f"“{visible_line(unit.user_text)}”", "")
+        for line in self._units.add(unit, latency):
+            self._print(line)
         if unit.interim_user_text:
             self._interim(visible_line(unit.interim_user_text))
 
@@ -101,6 +126,8 @@ class ConversationPrinter:
         self._line("recording", recording, "dim")
 
     def _line(self, label: str, text: str, style: str) -> None:
+        for line in self._units.rest():
+            self._print(line)
         self._print(Text(f"{label:>{_LABEL}}  ", style="dim").append(text, style=style))
 
     def _print(self, line: Text) -> None:
@@ -116,7 +143,7 @@ class ConversationPrinter:
         room = max(1, self._console.width - _LABEL - 3)
         while cell_len(text) > room:
             text = f"…{text[2:]}"
-        self._console.print(Text(f"{'heard':>{_LABEL}}  {text}", style="dim"), end="")
+        self._console.print(Text(f"{'you':>{_LABEL}}  {text}", style="dim"), end="")
         self._console.control(Control(ControlType.CARRIAGE_RETURN))
         self._has_interim = True
 
@@ -130,15 +157,18 @@ def wait_text(place: Queued) -> str:
     return f"about {place.eta_seconds:.0f} s to go"
 
 
-def unit_line(unit: Unit, latency: UnitLatency | None) -> Text:
-    """`4.0 s  speaking   85 ms  text`, or the same with `listening`."""
+def unit_line(units: Sequence[tuple[Unit, UnitLatency | None]]) -> Text:
+    """`4.0 s  speaking   85 ms  text`, or the same with `listening`. The time is the longest of the units."""
+    unit = units[-1][0]
     clock = f"{unit.message.current_time / 1000:.1f} s"
-    took = f"{latency.total:.0f} ms" if latency else "-"
+    times = [latency.total for _, latency in units if latency]
+    took = f"{max(times):.0f} ms" if times else "-"
+    text = "".join(one.text for one, _ in units).strip()
     line = Text(f"{clock:>{_LABEL}}  ", style="dim")
     doing, style = ("listening", "blue") if unit.is_listen else ("speaking ", "bold green")
     line.append(doing, style=style).append(f"{took:>9}", style="dim")
     if not unit.is_listen:
-        line.append(f"   {visible_line(unit.text.strip())}", style="green")
+        line.append(f"   {visible_line(text)}", style="green")
         if unit.end_of_turn:
             line.append("  (end of turn)", style="dim")
     if unit.message.simulated:
@@ -176,7 +206,7 @@ class Call:
 
         Raises NoAnswer if no worker could take the session for `no_worker_s`, and none was loading.
         """
-        options: ClientOptions = {"api_key": self.api_key, "resume": True}
+        options: ClientOptions = {"api_key": self.api_key, "resume": True, "transcript": True}
         async with connect_duplex(self.url, timing=True, **options) as session:
             session.watch_connection(printer.connection)
             printer.connected(without_password(self.url), session.session_id)
@@ -227,9 +257,10 @@ async def talk_live(call: Call, printer: ConversationPrinter) -> None:
 
     Raises ClientError, NoMicrophone.
     """
-    result, headset = ConversationResult(), Headset()
+    result = ConversationResult()
     async with call.prepared(printer) as session:
         result.recording = session.recording_id
+        headset = Headset(session.chunk_s)
         try:
             with headset:
                 printer.microphone()
@@ -244,14 +275,16 @@ async def _talk_and_listen(
     result: ConversationResult,
     printer: ConversationPrinter,
 ) -> None:
-    answer_ms, leaves = 0.0, False
+    answer_ms, continues, leaves = 0.0, False, False
     async with in_background(speak(session, headset.chunks(), result.sent)):
         async for unit in listen(session, result, printer):
-            if unit.is_listen and answer_ms:  # interrupted; a finished turn may play to its end
+            if unit.interrupted:
                 await session.playback_ack(max(0.0, answer_ms - headset.drop_unplayed()))
             headset.play(unit.audio)
+            if not unit.is_listen:
+                before_ms = answer_ms if continues else 0.0
+                answer_ms = before_ms + len(unit.audio) * 1000 / OUTPUT_RATE
             continues = not unit.is_listen and not unit.end_of_turn
-            answer_ms = answer_ms + len(unit.audio) * 1000 / OUTPUT_RATE if continues else 0.0
             if unit.is_listen and leaves and not headset.is_playing:
                 return
             leaves = bool(unit.message.goodbye) or (leaves and unit.is_listen)

@@ -1,7 +1,5 @@
 """Latency of units as the client measures it, and the share of each hop."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -41,7 +39,7 @@ class UnitLatency:
     engine: float | None = None
 
     @classmethod
-    def of(cls, unit: Unit, log: SendLog) -> UnitLatency | None:
+    def of(cls, unit: Unit, log: SendLog) -> "UnitLatency | None":
         """From sending the last chunk that the unit answers to its result; None if it was not sent."""
         sent_at = log.sent_at(unit.message.current_time)
         if sent_at is None:
@@ -79,7 +77,7 @@ class LatencySpread:
     p99: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> LatencySpread | None:
+    def of(cls, values: Sequence[float]) -> "LatencySpread | None":
         return cls(percentile(values, 0.5), percentile(values, 0.99)) if values else None
 
     def __str__(self) -> str:

@@ -1,7 +1,5 @@
 """Replies as sound files, and microphone and speakers through the optional `sounddevice`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading
@@ -15,8 +13,12 @@ from antiphon.client.sound import save_wav
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.wav import UnreadableWav, open_wav
 
-_MOST_UNSENT = 3
-"""Seconds of the microphone that are kept while the connection is broken, as the pages do."""
+_MOST_UNSENT_S = 3.0
+"""Sound of the microphone that is kept while the connection is broken, as the pages do."""
+
+
+_LEAD: Samples = np.zeros(OUTPUT_RATE // 10, dtype=np.float32)
+"""Silence before speech where nothing plays, so that a result may come that much later than the one before."""
 
 
 class UnusableAudio(Exception):
@@ -72,9 +74,10 @@ def play_wav(path: Path) -> None:
 
 
 class Headset:
-    """Records one-second chunks at 16 kHz and plays speech at 24 kHz."""
+    """Records chunks of this length at 16 kHz and plays speech at 24 kHz."""
 
-    def __init__(self) -> None:
+    def __init__(self, chunk_s: float) -> None:
+        self._chunk_s = chunk_s
         self._sound = _sounddevice()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._captured: asyncio.Queue[Samples] = asyncio.Queue()
@@ -89,7 +92,10 @@ class Headset:
             capture, play = self._sound.InputStream, self._sound.OutputStream
             self._streams = [
                 capture(
-                    samplerate=INPUT_RATE, blocksize=INPUT_RATE, callback=self._capture, **mono
+                    samplerate=INPUT_RATE,
+                    blocksize=round(INPUT_RATE * self._chunk_s),
+                    callback=self._capture,
+                    **mono,
                 ),
                 play(samplerate=OUTPUT_RATE, callback=self._fill, **mono),
             ]
@@ -104,19 +110,20 @@ class Headset:
             stream.close()
 
     async def chunks(self) -> AsyncIterator[Samples]:
-        """Seconds of the microphone, each as soon as it is complete.
+        """Chunks of the microphone, each as soon as it is complete.
 
         After a pause of the reader, it gets the newest ones: old speech would delay all that follows.
         """
         while True:
-            while self._captured.qsize() > _MOST_UNSENT:
+            while self._captured.qsize() * self._chunk_s > _MOST_UNSENT_S:
                 self._captured.get_nowait()
             yield await self._captured.get()
 
     def play(self, samples: Samples) -> None:
         """Add samples to the end of the playback buffer."""
         with self._lock:
-            self._to_play = np.concatenate([self._to_play, samples])
+            lead = SILENCE if len(self._to_play) or not len(samples) else _LEAD
+            self._to_play = np.concatenate([self._to_play, lead, samples])
 
     @property
     def is_playing(self) -> bool:

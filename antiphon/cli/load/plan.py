@@ -5,8 +5,6 @@ of its users, and those requests are late as well (coordinated omission). All re
 before the start, so requests that are never sent count as lost.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time
@@ -18,12 +16,12 @@ from enum import StrEnum
 import numpy as np
 
 from antiphon.cli.conversation.latency import percentile
+from antiphon.shared_schemas.config import USUAL_CHUNK_MS
 
-CHUNK_S = 1.0
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "max": 1.0}
 _GOLDEN = 0.61803
 """Its multiples spread any number of users evenly over a second."""
-_AFTER_S = CHUNK_S
+_AFTER_S = 1.0
 """Without it, all full-duplex users would leave in the last measured second."""
 
 
@@ -34,9 +32,14 @@ class UserKind(StrEnum):
     OMNI = "omni"
     HALF_DUPLEX = "half-duplex"
     CHAT = "chat"
+    LIVE = "live"
+    OPENAI = "openai"
 
 
-LATE_S = {UserKind.AUDIO: 1.0, UserKind.OMNI: 1.0, UserKind.HALF_DUPLEX: 2.0, UserKind.CHAT: 2.0}
+FULL_DUPLEX = (UserKind.AUDIO, UserKind.OMNI, UserKind.LIVE)
+"""Their users send sound all the time."""
+
+LATE_S = {kind: 1.0 if kind in FULL_DUPLEX else 2.0 for kind in UserKind}
 """Answers after this count as late: a unit after the next chunk, an answer after a long silence."""
 
 
@@ -53,7 +56,7 @@ class LoadPlan:
     """`sessions` users, whose kinds rotate; `seconds` are measured after `warm_up_s`.
 
     Requests continue for a second after the measurement, so that no full-duplex session ends in it.
-    Full-duplex users send a second of audio every second and speak during the share `speak_ratio`.
+    Full-duplex users send chunks of `chunk_ms` in real time and speak during the share `speak_ratio`.
     Other users ask every `every_s` seconds. All users must have a turn within `patience_s`.
     """
 
@@ -65,6 +68,7 @@ class LoadPlan:
     patience_s: float = 120.0
     every_s: float = 10.0
     speak_ratio: float = 0.5
+    chunk_ms: int = USUAL_CHUNK_MS
     form: AudioTransport = AudioTransport.TEXT
 
     def kind_of(self, number: int) -> UserKind:
@@ -72,7 +76,7 @@ class LoadPlan:
 
     def period_s(self, kind: UserKind) -> float:
         """Seconds between two requests of a user."""
-        return CHUNK_S if kind in (UserKind.AUDIO, UserKind.OMNI) else self.every_s
+        return self.chunk_ms / 1000 if kind in FULL_DUPLEX else self.every_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ class LoadTimes:
     end: float
 
     @classmethod
-    def of(cls, plan: LoadPlan, start: float) -> LoadTimes:
+    def of(cls, plan: LoadPlan, start: float) -> "LoadTimes":
         measure = start + plan.warm_up_s
         stop = measure + plan.seconds
         return cls(start, measure, stop, stop + _AFTER_S)
@@ -158,7 +162,7 @@ class LoadSummary:
     sent_late_ms: dict[str, float]
 
     @classmethod
-    def of(cls, requests: Iterable[LoadRequest]) -> LoadSummary:
+    def of(cls, requests: Iterable[LoadRequest]) -> "LoadSummary":
         due = sorted(requests, key=lambda one: one.due_at)
         answered = [(one, ms) for one in due if (ms := one.latency_ms) is not None]
         latencies = [ms for _, ms in answered]

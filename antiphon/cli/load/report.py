@@ -1,7 +1,5 @@
 """The result of a load as JSON and as text for the terminal."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re
@@ -87,6 +85,8 @@ _MEANING = {
     UserKind.AUDIO: "from when a second of sound was due to its result",
     UserKind.OMNI: "from when a second of sound and its picture were due to their result",
     UserKind.HALF_DUPLEX: "from when the last word of a question was due to the answer's first piece",
+    UserKind.LIVE: "from when the end of a second of sound was due to its answer, where the model spoke",
+    UserKind.OPENAI: "from when the last word of a question was due to the answer's first sound",
     UserKind.CHAT: "from when a question was due to the answer's first piece",
 }
 

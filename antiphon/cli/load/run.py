@@ -1,7 +1,5 @@
 """Connects all users, starts them together and measures while they talk. Reports the progress."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator

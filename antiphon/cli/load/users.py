@@ -1,66 +1,78 @@
 """Simulated users: each connects, waits for the others, and sends its requests at their due times."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 from PIL import Image
 
 from antiphon.cli.conversation.conversation import SpokenQuestion, in_background, units
-from antiphon.cli.load.plan import CHUNK_S, LoadLog, LoadRequest, UserKind
+from antiphon.cli.load.plan import LoadLog, LoadRequest, UserKind
 from antiphon.client.chat import ask
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError
 from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
+from antiphon.client.openai_link import OpenAiLink, connect_live, connect_openai_realtime
 from antiphon.client.options import ClientOptions
-from antiphon.client.sound import paced
+from antiphon.client.sound import paced, padded_chunks
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.shared_schemas.config import USUAL_CHUNK_MS
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from antiphon.shared_schemas.messages.half_duplex import Generating, TurnDone
 
 QUESTION = "What is the capital of Italy?"
-_CHUNK = int(INPUT_RATE * CHUNK_S)
 _SIZE = (640, 480)
 _PIECE_S = 0.5
 _TURN_PATIENCE_S = 30.0
+_LAST_ANSWER_S = 1.0
 _NO_WORKER_S = 10.0
 """How long a service may be without a worker before its user fails."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadInputs:
-    """`chunks` of one second, used in a cycle; `questions` are whole recordings."""
+    """`chunks` of `chunk_ms`, used in a cycle; `questions` are whole recordings."""
 
     chunks: tuple[Samples, ...]
     questions: tuple[SpokenQuestion, ...]
     image: bytes
+    chunk_ms: int
 
     @classmethod
-    def of(cls, recordings: Sequence[Samples], speak_ratio: float) -> LoadInputs:
-        """Recordings are float32 mono at 16 kHz; `speak_ratio` is the share of seconds with speech."""
+    def of(
+        cls, recordings: Sequence[Samples], speak_ratio: float, chunk_ms: int = USUAL_CHUNK_MS
+    ) -> "LoadInputs":
+        """Recordings are float32 mono at 16 kHz; `speak_ratio` is the share of chunks with speech."""
+        size = chunk_ms * INPUT_RATE // 1000
+        cut = (_with_silence(one, size, speak_ratio) for one in recordings)
         return cls(
-            chunks=tuple(chunk for one in recordings for chunk in _with_silence(one, speak_ratio)),
+            chunk_ms=chunk_ms,
+            chunks=tuple(chain.from_iterable(cut)),
             questions=tuple(SpokenQuestion(one) for one in recordings),
             image=_jpeg(),
         )
 
     def chunk(self, user: int, n: int) -> Samples:
-        """The `n`th second of a user; each user starts at a different place."""
-        return self.chunks[(user + n) % len(self.chunks)]
+        """The `n`th chunk of a user; each user starts at a different second."""
+        return self.chunks[(user * 1000 // self.chunk_ms + n) % len(self.chunks)]
+
+    def has_frame(self, n: int) -> bool:
+        """Whether the `n`th chunk has a picture: one a second."""
+        return n * self.chunk_ms % 1000 < self.chunk_ms
 
 
-def _with_silence(recording: Samples, speak_ratio: float) -> list[Samples]:
-    spoken = max(1, -(-len(recording) // _CHUNK))
-    padded = np.pad(recording, (0, spoken * _CHUNK - len(recording)))
-    chunks = list(padded.reshape(spoken, _CHUNK)) if speak_ratio > 0 else []
+def _with_silence(recording: Samples, size: int, speak_ratio: float) -> list[Samples]:
+    """The recording in chunks of `size` samples, then silence."""
+    spoken = max(1, -(-len(recording) // size))
+    padded = np.pad(recording, (0, spoken * size - len(recording)))
+    chunks = list(padded.reshape(spoken, size)) if speak_ratio > 0 else []
     silent = round(spoken * (1 - speak_ratio) / speak_ratio) if chunks else 1
-    return chunks + [np.zeros(_CHUNK, np.float32)] * silent
+    return chunks + [np.zeros(size, np.float32)] * silent
 
 
 def _jpeg() -> bytes:
@@ -100,6 +112,10 @@ class SimulatedUser:
                 await _chat(self)
             case UserKind.HALF_DUPLEX:
                 await _take_turns(self)
+            case UserKind.LIVE:
+                await _converse_live(self)
+            case UserKind.OPENAI:
+                await _take_openai_turns(self)
             case _:
                 await _converse(self)
 
@@ -122,7 +138,8 @@ async def _speak(user: SimulatedUser, session: DuplexSession) -> None:
     frames = (user.inputs.image,) if user.kind is UserKind.OMNI else ()
     for n, request in enumerate(user.requests):
         await request.wait_until_due()
-        await session.send_audio(user.inputs.chunk(user.number, n), frames=frames)
+        shown = frames if user.inputs.has_frame(n) else ()
+        await session.send_audio(user.inputs.chunk(user.number, n), frames=shown)
 
 
 async def _read_units(user: SimulatedUser, session: DuplexSession) -> None:
@@ -135,7 +152,7 @@ async def _read_units(user: SimulatedUser, session: DuplexSession) -> None:
 
 def _note_unit(user: SimulatedUser, unit: Unit) -> None:
     """A result says how much audio it covers, so skipped chunks get no answer."""
-    n = unit.message.current_time // 1000 - 1
+    n = unit.message.current_time // user.inputs.chunk_ms - 1
     if 0 <= n < len(user.requests):
         user.requests[n].answered_at = unit.received_at
     user.log.simulated |= bool(unit.message.simulated)
@@ -147,6 +164,44 @@ async def _take_turns(user: SimulatedUser) -> None:
         await session.prepare()
         await user.ready()
         await _ask_all(user, partial(_take_turn, user, session))
+
+
+async def _converse_live(user: SimulatedUser) -> None:
+    inputs, begins, answers = user.inputs, asyncio.Event(), dict[int, float]()
+    async with (
+        connect_live(user.url, user.how) as link,
+        in_background(read_live(link, answers, inputs.chunk_ms)),
+    ):
+        waiting = asyncio.create_task(keep_line(link, inputs.chunk_ms, begins))
+        try:
+            await user.ready()
+            begins.set()
+            before = await waiting
+        finally:
+            waiting.cancel()
+        for n, request in enumerate(user.requests):
+            await request.wait_until_due()
+            request.answer_from = request.due_at + inputs.chunk_ms / 1000
+            await speak_live(link, inputs.chunk(user.number, n), request.due_at)
+        await asyncio.sleep(_LAST_ANSWER_S)
+    for n, request in enumerate(user.requests):
+        request.answered_at = answers.get(n + before)
+    user.log.users[user.number] = [one for one in user.requests if one.answered_at is not None]
+
+
+async def _take_openai_turns(user: SimulatedUser) -> None:
+    async with connect_openai_realtime(user.url, user.how) as link:
+        await user.ready()
+        await _ask_all(user, partial(_take_openai_turn, user, link))
+
+
+async def _take_openai_turn(
+    user: SimulatedUser, link: OpenAiLink, n: int, request: LoadRequest
+) -> None:
+    question = user.inputs.questions[(user.number + n) % len(user.inputs.questions)]
+    request.answer_from = request.due_at + question.speech_end_s
+    async with asyncio.timeout(question.speech_end_s + _TURN_PATIENCE_S):
+        await ask_openai(link, question, request)
 
 
 async def _chat(user: SimulatedUser) -> None:
@@ -199,3 +254,50 @@ async def _ask(user: SimulatedUser, _n: int, request: LoadRequest) -> None:
         async for piece in answer.pieces():
             if request.answered_at is None:
                 request.answered_at = piece.received_at
+
+
+_OPENAI_PIECE_S = 0.1
+"""Of a message of OpenAI's Live and Realtime APIs: 16-bit sound at 24 kHz."""
+
+
+async def keep_line(link: OpenAiLink, chunk_ms: int, ends: asyncio.Event) -> int:
+    """Silence until `ends` is set: the time of the session runs on. Returns the number of chunks."""
+    chunks = 0
+    while not ends.is_set():
+        await speak_live(
+            link, np.zeros(chunk_ms * INPUT_RATE // 1000, np.float32), time.monotonic()
+        )
+        chunks += 1
+    return chunks
+
+
+async def read_live(link: OpenAiLink, answers: dict[int, float], chunk_ms: int) -> None:
+    """Note when each chunk was answered. The API tells nothing of those to which the model listens."""
+    async for event in link.events():
+        if event["type"] == "session.output_transcript.delta":
+            answers.setdefault(event["start_ms"] // chunk_ms - 1, time.monotonic())
+
+
+async def speak_live(link: OpenAiLink, chunk: Samples, began: float) -> None:
+    """A chunk in pieces, in real time from `began` on: the server fills gaps with silence."""
+    async for piece in paced(padded_chunks(chunk, _OPENAI_PIECE_S), began, _OPENAI_PIECE_S):
+        await link.speak(piece)
+
+
+async def ask_openai(link: OpenAiLink, question: SpokenQuestion, request: LoadRequest) -> None:
+    """A spoken question, until its answer is complete."""
+    async with in_background(_speak_question(link, question)) as speaking:
+        async for event in link.events():
+            match event["type"]:
+                case "response.created":
+                    speaking.cancel()
+                case "response.output_audio.delta" if request.answered_at is None:
+                    request.answered_at = time.monotonic()
+                case "response.done":
+                    return
+
+
+async def _speak_question(link: OpenAiLink, question: SpokenQuestion) -> None:
+    """In real time, then silence, which marks the end of the speech."""
+    async for piece in paced(question.chunks(_OPENAI_PIECE_S), time.monotonic(), _OPENAI_PIECE_S):
+        await link.speak(piece)

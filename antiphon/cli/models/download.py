@@ -1,7 +1,5 @@
 """Downloads a file of known size and SHA-256, in as many requests and runs as it takes."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os
@@ -33,7 +31,7 @@ class DownloadRuns(DownloadFailed):
 
 @dataclass(frozen=True, slots=True)
 class Watcher:
-    """What is told of a download."""
+    """The progress of a download."""
 
     progress: Callable[[int], None]
     """Bytes on the disk."""
@@ -58,7 +56,6 @@ class PartialFile:
     def __init__(self, target: Path) -> None:
         self.target = target
         self.path = partial_path(target)
-        self._etag = target.with_name(f"{target.name}.part.etag")
         self._file = -1
 
     def __enter__(self) -> Self:
@@ -89,19 +86,8 @@ class PartialFile:
     def size(self) -> int:
         return os.fstat(self._file).st_size
 
-    @property
-    def etag(self) -> str:
-        """The tag that the hub gave to the file when it sent the first byte; empty if it gave none."""
-        try:
-            return self._etag.read_text(encoding="ascii")
-        except (FileNotFoundError, UnicodeDecodeError):
-            return ""
-
-    def restart(self, etag: str = "") -> None:
+    def restart(self) -> None:
         os.truncate(self._file, 0)
-        self._etag.unlink(missing_ok=True)
-        if etag:
-            self._etag.write_text(etag, encoding="ascii")
 
     def add(self, block: bytes) -> None:
         left = memoryview(block)
@@ -112,12 +98,10 @@ class PartialFile:
         """Give the file its name, and the bytes to the disk before that."""
         os.fsync(self._file)
         self.path.replace(self.target)
-        self._etag.unlink(missing_ok=True)
         sync(self.target.parent)
 
     def discard(self) -> None:
         self.path.unlink(missing_ok=True)
-        self._etag.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +170,7 @@ class Download:
         watcher.progress(part.size)
 
     def _receive(self, part: PartialFile, watcher: Watcher) -> None:
-        with request_file(self.url, part.size, part.etag) as answer:
+        with request_file(self.url, part.size) as answer:
             if answer.size not in (None, self.size):
                 raise HubRefuses(f"the file there has {answer.size} bytes instead of {self.size}")
             at = answer.start
@@ -195,7 +179,7 @@ class Download:
                     # The page of a hotel's network does not replace what has been downloaded.
                     if not block.startswith(self.magic[: len(block)]):
                         raise HubRefuses("what answers sends something else than the file")
-                    part.restart(answer.etag)
+                    part.restart()
                 at += len(block)
                 if part.size + len(block) > self.size:
                     part.restart()

@@ -1,7 +1,5 @@
 """One request for a file on a hub, or for the rest of it."""
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl
@@ -31,7 +29,7 @@ from antiphon.client.errors import without_password
 _SILENT_S = 30.0
 _BLOCK_BYTES = 256 * 1024
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
-_STRONG_ETAG = re.compile(r'"[!#-~]{1,200}"')
+_REFUSED_TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})\b")
 _LATER = (
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -69,28 +67,25 @@ class FilePart:
 
     start: int
     size: int | None
-    etag: str
     blocks: Iterator[bytes]
     """Raises HubAway if the connection breaks."""
 
 
 @contextmanager
-def request_file(url: str, start: int = 0, etag: str = "") -> Iterator[FilePart]:
-    """Ask for the file from `start` on, if its tag is still `etag`; the answer may be the whole file.
+def request_file(url: str, start: int = 0) -> Iterator[FilePart]:
+    """Ask for the file from `start` on; the answer may be the whole file.
 
     Raises HubRefuses, HubAway and PartRefused.
     """
     headers = {"User-Agent": f"antiphon/{version('antiphon')}", "Accept-Encoding": "identity"}
     if start:
         headers["Range"] = f"bytes={start}-"
-        if etag:
-            headers["If-Range"] = etag
     request = Request(url, headers=headers)  # noqa: S310 - the scheme is checked before
     with _open(request) as response:
         if response.headers.get("Content-Encoding", "identity") != "identity":
             raise HubRefuses("the answer is compressed, although that was not asked for")
         first, size = _range(response, start)
-        yield FilePart(first, size, _etag(response.headers), _blocks(response))
+        yield FilePart(first, size, _blocks(response))
 
 
 def _range(response: HTTPResponse, start: int) -> tuple[int, int | None]:
@@ -102,12 +97,6 @@ def _range(response: HTTPResponse, start: int) -> tuple[int, int | None]:
     if not start or found is None or int(found[1]) != start:
         raise PartRefused("the answer is another part than the one asked for")
     return start, None if found[2] == "*" else int(found[2])
-
-
-def _etag(headers: HTTPMessage) -> str:
-    """Only a strong tag identifies bytes."""
-    etag = headers.get("ETag", "")
-    return etag if _STRONG_ETAG.fullmatch(etag) else ""
 
 
 def _blocks(response: HTTPResponse) -> Iterator[bytes]:
@@ -137,6 +126,9 @@ def _open(request: Request) -> HTTPResponse:
         if isinstance(cause, ssl.SSLCertVerificationError):
             text = f"the certificate of {place} is not trusted ({cause.verify_message})"
             raise HubRefuses(f"{text}; SSL_CERT_FILE names another authority") from None
+        # http.client has no exception for a proxy that refuses CONNECT.
+        if refused := _REFUSED_TUNNEL.match(str(cause)):
+            raise _refused_tunnel(int(refused[1]), place) from None
         raise Unreachable(f"cannot reach {place}: {_cause(cause)}") from None
     except OSError as error:
         raise HubAway(f"{_place(redirects.newest)} does not answer: {_cause(error)}") from None
@@ -162,6 +154,12 @@ def _refusal(status: int, headers: Message, place: str) -> Exception:
     if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
         return HubRefuses(f"{words}: the proxy wants a login, as in http://USER:PASSWORD@HOST:PORT")
     return HubRefuses(words)
+
+
+def _refused_tunnel(status: int, place: str) -> Exception:
+    if status in _LATER or status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        return _refusal(status, Message(), place)
+    return HubRefuses(f"{place} answers {status}: the proxy does not lead there")
 
 
 def _wait_s(retry_after: str) -> float | None:

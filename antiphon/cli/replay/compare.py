@@ -1,7 +1,5 @@
 """Compares two runs of one conversation: decisions, words and latency. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

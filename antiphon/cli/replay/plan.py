@@ -1,7 +1,5 @@
 """The input of a recorded session, step by step, so that it can be sent again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

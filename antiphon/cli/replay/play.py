@@ -1,7 +1,5 @@
 """Plays a recorded session to a running stack, in real time or faster."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from bisect import bisect_left

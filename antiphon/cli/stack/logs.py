@@ -1,7 +1,5 @@
 """Log lines of the services: as text for the terminal, and written to and read from one file per service."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections import Counter, deque

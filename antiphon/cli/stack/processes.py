@@ -1,7 +1,5 @@
 """A service as a supervised child process: it is started, logged, restarted and stopped."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import platform

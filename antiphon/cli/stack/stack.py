@@ -1,7 +1,5 @@
 """The whole pipeline on one machine: Redis, one edge, one worker, the recorder, the cleanup job."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -16,7 +14,6 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerError
-from antiphon.broker.key_migration import migrate_keys
 from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
 from antiphon.broker.service.listening import check_bind
 from antiphon.broker.service.logs import LogSettings
@@ -223,7 +220,7 @@ def make_data_folder(folder: Path) -> None:
 
 
 @contextmanager
-def open_stack(plan: StackPlan, sink: LineSink) -> Iterator[Stack]:
+def open_stack(plan: StackPlan, sink: LineSink) -> "Iterator[Stack]":
     """A stack that is not started yet, with its Redis until the block ends.
 
     Raises EmbeddedRedisError, EngineLoadError for a worker that could not start, and InvalidSettings for
@@ -275,7 +272,8 @@ class Stack:
         """
         if self._redis:
             try:
-                await migrate_keys(BrokerSettings(redis_url=self.redis_url))
+                async with open_broker(BrokerSettings(redis_url=self.redis_url)):
+                    pass  # it has checked the version of the keys
             except BrokerError as error:
                 raise EmbeddedRedisError(str(error)) from error
         tasks = [asyncio.create_task(s.run(), name=s.name) for s in self._services.values()]

@@ -1,7 +1,5 @@
 """`stack.json`: where the commands of a folder find its `antiphon up`."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -42,7 +40,7 @@ class StackFile:
         return "http" + self.edge_url.removeprefix("ws")
 
     @classmethod
-    def read(cls, data_dir: Path) -> StackFile | None:
+    def read(cls, data_dir: Path) -> "StackFile | None":
         """The stack that runs over this folder now; None if there is none.
 
         The running process holds a lock on the file, so that `pid` is never that of another program.
@@ -58,7 +56,7 @@ class StackFile:
             return None
 
     @classmethod
-    def readable(cls, data_dir: Path) -> StackFile | None:
+    def readable(cls, data_dir: Path) -> "StackFile | None":
         """The same, and None also for a folder of another user."""
         with suppress(PermissionError):
             return cls.read(data_dir)

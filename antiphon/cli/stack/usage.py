@@ -1,7 +1,5 @@
 """CPU time and memory of a stack's processes on this machine."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -29,7 +27,7 @@ class ProcessUsage:
     rss_mib: dict[str, float]
 
     @classmethod
-    def of(cls, pids: Mapping[str, int]) -> ProcessUsage:
+    def of(cls, pids: Mapping[str, int]) -> "ProcessUsage":
         """The current usage of the processes that are alive."""
         cpu_s, rss_mib = {}, {}
         for name, pid in pids.items():
@@ -42,7 +40,7 @@ class ProcessUsage:
             cpu_s[name] = float(times.user + times.system)
         return cls(cpu_s, rss_mib)
 
-    def since(self, before: ProcessUsage) -> dict[str, float]:
+    def since(self, before: "ProcessUsage") -> dict[str, float]:
         """CPU seconds since then, of the processes that were alive all the time."""
         return {
             name: self.cpu_s[name] - s for name, s in before.cpu_s.items() if name in self.cpu_s

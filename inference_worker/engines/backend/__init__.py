@@ -1,1 +1,1 @@
-"""Serves sessions on servers that speak the `/backend` protocol of the public MiniCPM-o demo."""
+"""Serves sessions on other servers of MiniCPM-o."""

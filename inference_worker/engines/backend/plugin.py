@@ -1,7 +1,5 @@
 """The plugin of the engine `backend`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,9 +21,9 @@ class BackendPlugin(EnginePlugin[BackendOptions]):
         return BackendProcessor(options)
 
     def examine(self, options: BackendOptions, model_path: Path | None) -> Iterable[Finding]:  # noqa: ARG002
-        from antiphon.inference_worker.engines.backend.server_pool import examine
+        from antiphon.inference_worker.engines.backend.processor import examine
 
-        return examine(options.addresses)
+        return examine(options)
 
 
 PLUGIN = BackendPlugin()

@@ -1,7 +1,5 @@
 """What a session costs: its tokens, and its computing time by stage."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

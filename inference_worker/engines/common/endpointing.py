@@ -1,7 +1,5 @@
 """Detects utterances: in speech probabilities, and in the audio of a half-duplex session."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,17 +1,13 @@
 """Networks on the CPU with ONNX Runtime, whose telemetry is disabled.
 
 Since version 1.29 the Linux builds report loaded models to the vendor. The environment variable must be
-set before the library loads, so everything imports it through this module.
+set before the library loads, so everything uses it through this module.
 """
-
-from __future__ import annotations
 
 import os
 from typing import Any
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-
-import onnxruntime
 
 
 def cpu_session(model: str | bytes, threads: int = 1, *, keeps_memory: bool = True) -> Any:
@@ -20,6 +16,8 @@ def cpu_session(model: str | bytes, threads: int = 1, *, keeps_memory: bool = Tr
     Its threads sleep between runs: spinning ones would take the cores from other sessions. With
     `keeps_memory`, it keeps the memory of its largest run for the next ones.
     """
+    import onnxruntime  # takes 0.1 s and 20 MB, which a worker without networks saves
+
     options = onnxruntime.SessionOptions()
     options.inter_op_num_threads, options.intra_op_num_threads = 1, threads
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")

@@ -1,7 +1,5 @@
 """Pictures of clients as RGB, as viewers show them: upright, and without transparency."""
 
-from __future__ import annotations
-
 import io
 import struct
 from contextlib import suppress

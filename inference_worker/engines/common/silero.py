@@ -1,7 +1,5 @@
 """The Silero VAD network (version 5, ONNX): one copy of the weights, a state for each stream."""
 
-from __future__ import annotations
-
 import functools
 from importlib.util import find_spec
 from pathlib import Path

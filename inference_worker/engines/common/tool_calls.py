@@ -3,8 +3,6 @@
 A call is the JSON object {"name": …, "arguments": {…}} between <tool_call> and </tool_call>.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Collection, Generator

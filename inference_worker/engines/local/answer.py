@@ -1,7 +1,7 @@
 """What the half-duplex and chat views share: their slot, and the answer that they stream."""
 
-from __future__ import annotations
-
+import math
+import re
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -12,7 +12,7 @@ import numpy as np
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
-from antiphon.inference_worker.engines.local.guard import AnswerGuard
+from antiphon.inference_worker.engines.local.guard import AnswerGuard, mourns
 from antiphon.inference_worker.engines.local.language_model import (
     Generation,
     spoken_pieces,
@@ -21,13 +21,16 @@ from antiphon.inference_worker.engines.local.language_model import (
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.rules.manner import USUAL
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
-from antiphon.inference_worker.engines.local.speech import Clause
+from antiphon.inference_worker.engines.local.speech import Clause, TimedWord, milliseconds
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta, EngineError
-from antiphon.shared_schemas.audio import SILENCE
+from antiphon.shared_schemas.audio import SILENCE, Samples
 from antiphon.shared_schemas.config import GenerationConfig, TtsConfig
 from antiphon.shared_schemas.unit_result import TokenUsage
+
+_LONG_SENTENCE = 1.25
+"""Of the longest speech, after which it ends within a sentence too."""
 
 
 class FixedText(Generation):
@@ -48,8 +51,9 @@ class FixedText(Generation):
 class LocalAnswer:
     """Iterate once: for words, or for clauses with their audio if there is a speaker.
 
-    The text of the pieces includes markup; the audio does not. With `says_faults`, a sentence takes the
-    place of an answer that the model does not give; without, it raises ModelAway.
+    The text of the pieces includes markup; the audio does not. Speech ends with the sentence, or with the
+    clause if that is a long one, in which it gets longer than `longest_s`. With `says_faults`, a sentence
+    takes the place of an answer that the model does not give; without, it raises ModelAway.
     """
 
     def __init__(
@@ -59,11 +63,17 @@ class LocalAnswer:
         guard: AnswerGuard,
         *,
         says_faults: bool = False,
+        language: str = "en",
+        longest_s: float = math.inf,
     ) -> None:
-        self.text = ""
-        """The text yielded so far."""
+        self.pieces: list[TimedWord] = []
+        """The text yielded so far, in words with the time at which each begins."""
+        self.sound_ms = 0.0
+        """The audio yielded so far."""
         self._generation = generation
         self._says_faults = says_faults
+        self._language = language
+        self._longest_ms = longest_s * 1000
         self._speaker = speaker
         self._guard = guard
         self._costs = StageCosts()
@@ -75,6 +85,11 @@ class LocalAnswer:
         self._generation.cancel()
 
     @property
+    def ended(self) -> bool:
+        """`end` was called."""
+        return self._ended.is_set()
+
+    @property
     def context_tokens(self) -> int | None:
         """Length of the context after a complete answer."""
         return self._generation.context_tokens
@@ -83,17 +98,27 @@ class LocalAnswer:
         speaker = self._speaker
         tokens = 0
         for delta in self._written() if speaker is None else self._spoken(speaker):
-            self.text += delta.text
+            self._add(delta)
             tokens += delta.n_tokens
             yield delta
         if not self._ended.is_set() and (calls := self._generation.tool_calls):
             yield Delta(tool_calls=calls, n_tokens=max(0, self._generation.written_tokens - tokens))
 
+    def _add(self, delta: Delta) -> None:
+        """The words of a clause are taken to be spoken at an even pace."""
+        words, length_ms = re.findall(r"\s*\S+\s*", delta.text), milliseconds(len(delta.audio))
+        share_ms = length_ms / max(1, len(delta.text))
+        at = 0
+        for word in words:
+            self.pieces.append(TimedWord(self.sound_ms + at * share_ms, word))
+            at += len(word)
+        self.sound_ms += length_ms
+
     def _pieces(self) -> Iterator[tuple[str, int]]:
         """What may be said, with the tokens that it took."""
         generation, tokens = self._generation, 0
         with closing(
-            spoken_pieces(generation) if self._says_faults else iter(generation)
+            spoken_pieces(generation, self._language) if self._says_faults else iter(generation)
         ) as pieces:
             try:
                 for piece in pieces:
@@ -117,16 +142,22 @@ class LocalAnswer:
             yield Delta(text=text, n_tokens=tokens)
 
     def _spoken(self, speaker: Speaker) -> Iterator[Delta]:
-        splitter, raw, tokens = ClauseSplitter(), "", 0
+        splitter, raw, tokens = ClauseSplitter(self._language), "", 0
         for text, more in self._pieces():
             tokens += more
             for character in text:
                 if clauses := splitter.feed(character):
                     yield self._voiced(speaker, raw, clauses, tokens)
                     raw, tokens = "", 0
+                    if self._is_long(clauses[-1]):
+                        return
                 raw += character
         if raw and not self._ended.is_set():
             yield self._voiced(speaker, raw, splitter.flush(), tokens)
+
+    def _is_long(self, last: Clause) -> bool:
+        limit = self._longest_ms if last.ends_sentence else _LONG_SENTENCE * self._longest_ms
+        return self.sound_ms >= limit
 
     def _voiced(self, speaker: Speaker, raw: str, clauses: list[Clause], tokens: int) -> Delta:
         audio = [SILENCE, *(speaker.speak(clause, self._costs).audio for clause in clauses)]
@@ -136,6 +167,9 @@ class LocalAnswer:
 class LocalAnsweringView(AnsweringView):
     """Streams its answers from the language model, as speech if the request wants it."""
 
+    _longest_s = math.inf
+    """Of a spoken answer."""
+
     def __init__(self, slot: LocalSlot) -> None:
         self._slot = slot
         self._answer: LocalAnswer | None = None
@@ -144,6 +178,12 @@ class LocalAnsweringView(AnsweringView):
         self._manner = USUAL
         self._knowledge = SelfKnowledge(slot.options)
 
+    def _chosen_voice(self, tts: TtsConfig, reference: Samples | None) -> TtsConfig:
+        if not tts.enabled:
+            return tts
+        voice = self._slot.models.voices.choose(tts.voice, reference)
+        return tts.model_copy(update={"voice": voice})
+
     def _begin_answer(
         self,
         messages: Sequence[LlmMessage],
@@ -151,16 +191,27 @@ class LocalAnsweringView(AnsweringView):
         *,
         tts: TtsConfig,
         tools: Sequence[dict[str, Any]] = (),
+        must_call: bool = False,
     ) -> LocalAnswer:
-        limit = generation.max_new_tokens
-        text = self._slot.stream(messages, generation, limit, self._knowledge.now, tools)
-        return self._speak(text, tts)
+        limit, now = generation.max_new_tokens, self._knowledge.now
+        text = self._slot.stream(messages, generation, limit, now, tools, must_call=must_call)
+        content = messages[-1]["content"]
+        asks = messages[-1]["role"] == "user" and not tools and not mourns(content)
+        return self._speak(text, tts, ends_empty=asks and self._slot.options.ends_empty)
 
-    def _speak(self, text: Generation, tts: TtsConfig) -> LocalAnswer:
+    def _speak(self, text: Generation, tts: TtsConfig, *, ends_empty: bool = False) -> LocalAnswer:
         voices = self._slot.models.voices
         speaker = voices.speaker(tts.voice, self._manner) if tts.enabled else None
-        guard = AnswerGuard(filter_obscene=self._slot.options.filter_obscene)
-        self._answer = answer = LocalAnswer(text, speaker, guard, says_faults=self._says_faults)
+        filtered, language = self._slot.options.filter_obscene, self._slot.options.language
+        guard = AnswerGuard(filter_obscene=filtered, language=language, ends_empty=ends_empty)
+        self._answer = answer = LocalAnswer(
+            text,
+            speaker,
+            guard,
+            says_faults=self._says_faults,
+            language=language,
+            longest_s=self._longest_s,
+        )
         if self._stopped.is_set():
             answer.end()
         return answer

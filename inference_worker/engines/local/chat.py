@@ -1,17 +1,26 @@
 """One chat request of the local engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+
+from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.common.video import InvalidVideo, VideoBudget, read_track
 from antiphon.inference_worker.engines.local.answer import FixedText, LocalAnsweringView
+from antiphon.inference_worker.engines.local.chinese.script import said_in
+from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, LlmMessage
+from antiphon.inference_worker.engines.local.hearing.transcript import Transcript
+from antiphon.inference_worker.engines.local.hearing.transcription import (
+    transcribe,
+    transcribed_segments,
+)
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.pictures import Pictures, picture_part, text_part
 from antiphon.inference_worker.engines.local.rules.situation import NO_PICTURE
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
-from antiphon.inference_worker.engines.local.transcription import transcribe
+from antiphon.inference_worker.engines.local.speech import Clause
+from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.inference_worker.engines.processor import ChatView
 from antiphon.inference_worker.engines.types import (
     Delta,
@@ -19,8 +28,8 @@ from antiphon.inference_worker.engines.types import (
     UnsupportedContent,
     no_progress,
 )
-from antiphon.shared_schemas.audio import Samples
-from antiphon.shared_schemas.config import ChatOptions
+from antiphon.shared_schemas.audio import SILENCE, Samples
+from antiphon.shared_schemas.config import ChatOptions, TtsConfig
 from antiphon.shared_schemas.content import (
     AudioPart,
     ConversationMessage,
@@ -31,7 +40,7 @@ from antiphon.shared_schemas.content import (
     VideoPart,
 )
 
-Transcriber = Callable[[Samples], str]
+Transcriber = Callable[[Samples], Transcript]
 
 NO_WORDS = "I did not understand any words. Please say it again, or write it."
 """The answer to a last message without words: the model would invent a question and answer it."""
@@ -39,11 +48,11 @@ NO_WORDS = "I did not understand any words. Please say it again, or write it."
 _WHAT_IS_SEEN = "What do you see?"
 """The question of a picture without words."""
 
-_NO_SYSTEM = f"You are a helpful assistant. {STYLE_HINT}"
+NO_SYSTEM = f"You are a helpful assistant. {STYLE_HINT}"
 
 
 class LocalChatView(LocalAnsweringView, ChatView):
-    """The reference voice, slices and the TTS template are ignored: the engine has no use for them."""
+    """Slices and the TTS template are ignored: the engine has no use for them."""
 
     def __init__(self, slot: LocalSlot) -> None:
         super().__init__(slot)
@@ -55,11 +64,12 @@ class LocalChatView(LocalAnsweringView, ChatView):
         self,
         messages: Sequence[ConversationMessage],
         options: ChatOptions,
-        ref_audio: Samples | None = None,  # noqa: ARG002
+        ref_audio: Samples | None = None,
         on_progress: ProgressCallback = no_progress,
     ) -> int:
         """Transcribe the audio and read the history.
 
+        Without a named voice, the reference recording `ref_audio` selects the one nearest to it.
         Raises UnsupportedContent for thinking, and for what the engine does not see; ContextFull for a
         long history.
         """
@@ -67,19 +77,20 @@ class LocalChatView(LocalAnsweringView, ChatView):
             text = "the local engine's model cannot think before it answers"
             raise UnsupportedContent(text, "enable_thinking")
         models, stopped = self._slot.models, self._stopped.is_set
-        self._options = options
+        tts = self._chosen_voice(options.tts, ref_audio)
+        self._options = options.model_copy(update={"tts": tts})
         total, done = _count_audio(messages, videos=options.omni_mode), 0
 
-        def transcribe_next(speech: Samples) -> str:
+        def transcribe_next(speech: Samples) -> Transcript:
             nonlocal done
-            text = transcribe(
+            transcript = transcribe(
                 models.recogniser,
                 speech,
                 stopped,
                 lambda share: on_progress((done + share) / total),
             )
             done += 1
-            return text
+            return transcript
 
         reader = HistoryReader(
             transcribe_next,
@@ -88,14 +99,15 @@ class LocalChatView(LocalAnsweringView, ChatView):
             sees=models.llm.sees,
             hears_videos=options.omni_mode,
         )
-        self._history = reader.read(messages)
+        self._history = reader.read(messages, said_in(self._slot.options.language, NO_SYSTEM))
+        self.transcript = reader.asked
         if not options.tools:
             self._by_rule = self._answer_by_rule(reader)
         if stopped():
             return 0
         return self._slot.read(self._history, reuse_cache=False, tools=options.tools)
 
-    def _answer_by_rule(self, reader: HistoryReader) -> str | None:
+    def _answer_by_rule(self, reader: "HistoryReader") -> str | None:
         """Also tells the model its name, the date and its limits, in the first system message."""
         system = next(message for message in self._history if message["role"] == "system")
         prompt = str(system["content"])
@@ -106,7 +118,7 @@ class LocalChatView(LocalAnsweringView, ChatView):
         self._manner = knowledge.manner(self._history)
         last, scene = self._history[-1], reader.pictures.newest
         if scene is None or not isinstance(last["content"], str):
-            return knowledge.answer(self._history)
+            return knowledge.answer(self._history, doubtful=reader.doubtful)
         asked = reader.asked if reader.asked.strip() else _WHAT_IS_SEEN
         return knowledge.answer([*self._history[:-1], {**last, "content": asked}], scene)
 
@@ -119,6 +131,22 @@ class LocalChatView(LocalAnsweringView, ChatView):
             return None
         return self._stream(said)
 
+    def transcribe(self, speech: Samples) -> Iterator[Delta]:
+        return transcribed_segments(self._slot.models.recogniser, speech, self._stopped.is_set)
+
+    def read_aloud(self, text: str, tts: TtsConfig, said: str) -> Iterator[Delta]:
+        splitter, raw = ClauseSplitter(self._slot.options.language), ""
+        speaker = self._slot.models.voices.speaker(tts.voice)
+        costs = StageCosts()
+        for character in text[len(said) :]:
+            clauses = splitter.feed(character)
+            if clauses and not self._stopped.is_set():
+                yield _voiced(raw, clauses, speaker, costs)
+                raw = ""
+            raw += character
+        if raw and not self._stopped.is_set():
+            yield _voiced(raw, splitter.flush(), speaker, costs)
+
     def _stream(self, said: str = "") -> Iterator[Delta]:
         if self._stopped.is_set():
             return
@@ -128,7 +156,8 @@ class LocalChatView(LocalAnsweringView, ChatView):
             and isinstance(last["content"], str)
             and not last["content"].strip()
         ):
-            yield from self._speak(FixedText(NO_WORDS[len(said) :]), options.tts)
+            no_words = said_in(self._slot.options.language, NO_WORDS)
+            yield from self._speak(FixedText(no_words[len(said) :]), options.tts)
             return
         if self._by_rule is not None:
             yield from self._speak(FixedText(self._by_rule[len(said) :]), options.tts)
@@ -136,8 +165,17 @@ class LocalChatView(LocalAnsweringView, ChatView):
         if said:
             history = [*history, {"role": "assistant", "content": said}]
         yield from self._begin_answer(
-            history, options.generation, tts=options.tts, tools=options.tools
+            history,
+            options.generation,
+            tts=options.tts,
+            tools=options.tools,
+            must_call=options.must_call,
         )
+
+
+def _voiced(raw: str, clauses: list[Clause], speaker: Speaker, costs: StageCosts) -> Delta:
+    audio = [SILENCE, *(speaker.speak(clause, costs).audio for clause in clauses)]
+    return Delta(text=raw, audio=np.concatenate(audio))
 
 
 class HistoryReader:
@@ -163,19 +201,24 @@ class HistoryReader:
         self.pictures = pictures
         self.asked = ""
         """The last message without the descriptions of pictures."""
+        self.doubtful = False
+        """The recogniser does not believe the words of the last message."""
 
-    def read(self, messages: Sequence[ConversationMessage]) -> list[LlmMessage]:
-        """With a default system message if there is none.
+    def read(
+        self, messages: Sequence[ConversationMessage], no_system: str = NO_SYSTEM
+    ) -> list[LlmMessage]:
+        """With the system message `no_system` if there is none.
 
         Raises UnsupportedContent with the part that is not supported.
         """
         history = [self._message(index, message) for index, message in enumerate(messages)]
         if all(message.role is not Role.SYSTEM for message in messages):
-            history.insert(0, {"role": "system", "content": _NO_SYSTEM})
+            history.insert(0, {"role": "system", "content": no_system})
         return history
 
     def _message(self, index: int, message: ConversationMessage) -> LlmMessage:
         self.pictures.begin_message()
+        self.doubtful = False
         parts, asked = [], []
         for place, part in enumerate(message.parts):
             if _is_reference_voice(message, part):
@@ -205,7 +248,7 @@ class HistoryReader:
             case TextPart(text):
                 return text, ""
             case AudioPart():
-                return self._transcriber(part.samples()), ""
+                return self._hear(part.samples()), ""
             case ImagePart(data):
                 self._videos.check_cancelled()
                 return "", self.pictures.describe(data, field)
@@ -225,8 +268,13 @@ class HistoryReader:
         if not sees and not len(track.audio):
             text = "the local engine does not see, and this video has no sound"
             raise UnsupportedContent(text, field)
-        heard = self._hears_videos and len(track.audio)
-        return self._transcriber(track.audio) if heard else "", seen
+        has_sound = self._hears_videos and len(track.audio)
+        return self._hear(track.audio) if has_sound else "", seen
+
+    def _hear(self, speech: Samples) -> str:
+        transcript = self._transcriber(speech)
+        self.doubtful = self.doubtful or transcript.doubtful
+        return transcript.text
 
 
 def _count_audio(messages: Sequence[ConversationMessage], *, videos: bool) -> int:

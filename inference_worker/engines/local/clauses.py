@@ -1,11 +1,18 @@
 """Cuts a stream of model text into clauses that can be spoken."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass
 
+from antiphon.inference_worker.engines.local.chinese import reader as chinese_reader
+from antiphon.inference_worker.engines.local.chinese.script import (
+    CLOSING,
+    MARKS,
+    OPENING,
+    PAUSES,
+    STOPS,
+    is_unspaced,
+)
 from antiphon.inference_worker.engines.local.speech import Clause, Word
 from antiphon.inference_worker.engines.local.spoken_text.markup import Markup
 from antiphon.inference_worker.engines.local.spoken_text.reader import spoken_words
@@ -18,6 +25,7 @@ class _Draft:
     text: str
     tokens: int
     code: bool
+    glued: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +38,12 @@ class _Length:
 
 
 _LENGTHS = (_Length(3, 4, 10), _Length(5, 8, 14), _Length(7, 18, 24))
+_CHINESE_LENGTHS = (_Length(4, 99, 36), _Length(9, 99, 36), _Length(14, 99, 36))
 """Of the first clause, the second and those that follow. Longer ones have better intonation.
 
 The user waits for the first one in silence. The natural voices take half as long to compute a clause
-as it lasts, so each may be twice as long as the one before it.
+as it lasts, so each may be twice as long as the one before it. A Chinese word is one character here, and a
+clause ends at a comma: the words of several characters are not known.
 """
 
 _JOINT = re.compile(
@@ -41,8 +51,8 @@ _JOINT = re.compile(
     r"|our|over|since|so|than|that|the|their|then|through|to|under|until|when|where|whether|which|while|who|with|without|your"
 )
 
-_SENTENCE_END = re.compile(r"""[.!?…]["')\]”’»]*$""")
-_CLAUSE_END = re.compile(r"""(?:[,;:]["')\]”’»]*|[—–-])$""")
+_SENTENCE_END = re.compile(rf"""[.!?…{STOPS}]["')\]”’»{CLOSING}]*$""")
+_CLAUSE_END = re.compile(rf"""(?:[,;:{PAUSES}]["')\]”’»{CLOSING}]*|[—–-])$""")
 _NO_END = re.compile(
     r"""^["'(\[“‘]?(?:\d+)?(?:mr|mrs|ms|dr|prof|st|mt|ft|vs|approx|ca|cf|nos|nr|fig|vol|pp|al|gen|col|lt|capt|sgt|sen|rep"""
     r"""|gov|rev|jr|sr|dept|incl|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|etc|apt|lbs?|oz|tsp|tbsp|inc|ltd|corp|co|ph\.d|[^\W\d_]|(?:[^\W\d_]\.)+[^\W\d_])\.$"""
@@ -67,18 +77,23 @@ def ends_sentence(word: str) -> bool:
     return bool(_SENTENCE_END.search(word)) and not _NO_END.match(word)
 
 
-def words_of(text: str) -> tuple[Word, ...]:
+def words_of(text: str, language: str = "en") -> tuple[Word, ...]:
     """The words of a text that the model did not write. Each counts as one token."""
-    splitter = ClauseSplitter()
+    splitter = ClauseSplitter(language)
     clauses = [clause for raw in text.split() for clause in splitter.feed(f"{raw} ")]
     return tuple(word for clause in [*clauses, *splitter.flush()] for word in clause.words)
 
 
 class ClauseSplitter:
-    """Receives the model's text, one token each, and returns complete clauses."""
+    """Receives the model's text, one token each, and returns complete clauses.
 
-    def __init__(self) -> None:
+    `language` is that of the voice.
+    """
+
+    def __init__(self, language: str = "en") -> None:
+        self._language = language
         self._raw = ""
+        self._glued = False
         self._tokens = 0
         self._begins_line = True
         self._markup = Markup()
@@ -91,9 +106,13 @@ class ClauseSplitter:
         finished: list[Clause | None] = []
         for character in piece:
             if not character.isspace():
+                if self._begins_word(character):
+                    finished += self._end_word()
+                    self._glued = True
                 self._raw += character
                 continue
             finished += self._end_word()
+            self._glued = False
             if character == "\n":
                 finished.append(self._cut(ends_sentence=True))
                 self._begins_line = True
@@ -104,6 +123,24 @@ class ClauseSplitter:
         """The clauses in the remaining text."""
         finished = [*self._end_word(), self._cut(ends_sentence=True)]
         return [clause for clause in finished if clause]
+
+    def _begins_word(self, character: str) -> bool:
+        """Whether `character` begins a Chinese word, which needs no space before it.
+
+        Marks belong to the word before.
+        """
+        if (
+            self._language != "zh"
+            or not self._raw
+            or character in MARKS
+            or self._raw[-1] in OPENING
+            or "`" in self._raw
+            or "](" in self._raw
+        ):
+            return False
+        return is_unspaced(character) or (
+            is_unspaced(self._raw[-1]) and (character.isalnum() or character in f"$€£¥-+{OPENING}")
+        )
 
     def _end_word(self) -> list[Clause | None]:
         if not self._raw:
@@ -120,7 +157,7 @@ class ClauseSplitter:
             self._words[-1].text += f" {shown.text}"
             self._words[-1].tokens += self._tokens
         else:
-            self._words.append(_Draft(shown.text, max(1, self._tokens), shown.code))
+            self._words.append(_Draft(shown.text, max(1, self._tokens), shown.code, self._glued))
         self._tokens = 0
         return [finished, self._cut_after(shown.text)]
 
@@ -145,7 +182,8 @@ class ClauseSplitter:
 
     @property
     def _length(self) -> _Length:
-        return _LENGTHS[min(self._cut_clauses, len(_LENGTHS) - 1)]
+        lengths = _CHINESE_LENGTHS if self._language == "zh" else _LENGTHS
+        return lengths[min(self._cut_clauses, len(lengths) - 1)]
 
     def _cut_after(self, word: str) -> Clause | None:
         count = len(self._words)
@@ -164,17 +202,21 @@ class ClauseSplitter:
         if not any(_is_shown_alone(character) for word in drafts for character in word.text):
             return None
         self._cut_clauses += 1
-        spoken = spoken_words([self._readable(word) for word in drafts])
+        spoken = self._read([self._readable(word) for word in drafts])
         words = [
-            Word(draft.text, draft.tokens, said) for draft, said in zip(drafts, spoken, strict=True)
+            Word(draft.text, draft.tokens, said, draft.glued)
+            for draft, said in zip(drafts, spoken, strict=True)
         ]
         return Clause(tuple(words), ends_sentence)
+
+    def _read(self, words: list[str]) -> list[str]:
+        return chinese_reader.spoken_words(words) if self._language == "zh" else spoken_words(words)
 
     def _readable(self, word: _Draft) -> str:
         """The text of `word` to read out. A block of code is spoken as the word "code"."""
         if not word.code:
             self._says_code = True
-            return word.text
+            return word.text if word.glued or self._language != "zh" else f" {word.text}"
         text = _CODE_BLOCK if self._says_code else ""
         self._says_code = False
         return text

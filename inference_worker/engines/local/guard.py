@@ -1,12 +1,58 @@
-"""Ends an answer that repeats itself or becomes obscene. Small models do both."""
-
-from __future__ import annotations
+"""Ends an answer that repeats itself, becomes obscene or says nothing. Small models do all of it."""
 
 import re
 from collections import Counter
 
+from antiphon.inference_worker.engines.local.chinese.script import (
+    CLOSING as CLOSING_MARKS,
+)
+from antiphon.inference_worker.engines.local.chinese.script import (
+    HAN,
+    PAUSES,
+    STOPS,
+    continuation,
+    has_han,
+    said_in,
+)
+
 CLOSING = "I would rather not say that."
 """The end of an obscene answer."""
+
+NO_CONTENT = "Sorry, I have no good answer to that."
+"""In place of an answer that is only a list of the same numbers, or begins with _EMPTY_OPENINGS."""
+
+_EMPTY_OPENINGS = tuple(
+    tuple(opening.split())
+    for opening in (
+        "i'm sorry for your",
+        "i'm sorry i'm unable",
+        "i'm sorry for any",
+        "i'm sorry for the confusion",
+        "i'm sorry but i'm",
+        "i'm sorry i'm sorry",
+        "i'm sorry i'm not",
+        "i'm not an ai",
+        "i'm an ai",
+        "i'm not sure",
+        "that's a good question",
+        "that is a great question",
+        "i'm not equipped",
+        "i'm a helpful assistant",
+        "i'm just a helpful assistant",
+        "i'm here to help",
+        "i'm here to assist",
+        "as an ai",
+        "you're asking about",
+        "you're asking a question",
+    )
+)
+"""What the bundled model writes when it has no answer; a page of the same follows."""
+
+_MOURNS = re.compile(
+    r"\b(?:died|dead|dies|dying|death|passed away|funeral|killed|lost my)\b", re.IGNORECASE
+)
+
+_MARKER = re.compile(r"(\s*[*_(]*)(\d{1,2})([.)、][*_]*\s*)")
 
 _MOST_REPEATS = 3
 _PHRASE_WORDS = 5
@@ -19,11 +65,21 @@ _OBSCENE = re.compile(
 )
 """Whole words: "Scunthorpe", "cockpit" and "Dickens" are none of them."""
 
-_WORD = re.compile(r"\s*\S+(?:\n|(?=\s))")
+_MARK = f"{STOPS}{PAUSES}…"
+_WORD = re.compile(
+    rf"\s*[^\s{_MARK}]*[{_MARK}]+[{CLOSING_MARKS}]*(?=[^\s{_MARK}{CLOSING_MARKS}])|\s*\S+(?:\n|(?=\s))"
+)
 """With the space before it, because a text that another worker continues does not end with one. The end of
-its line belongs to it: it ends a clause.
+its line belongs to it: it ends a clause. Chinese has no spaces: there, it is all up to a mark.
 """
-_SENTENCE_END = re.compile(r"[.!?][\"')*_]*\s*$")
+_SENTENCE_END = re.compile(rf"[.!?{STOPS}][\"')*_{CLOSING_MARKS}]*\s*$")
+
+_OBSCENE_CHINESE = re.compile(
+    "肏|操你|操他|[干日]你[妈娘]|傻[逼屄]|煞笔|[牛装][逼屄]|鸡巴|屌|婊子|骚货|荡妇|做爱|口交|手淫"
+    "|自慰|阴茎|阴道|乳头|色情|黄片|他妈的|狗娘养|王八蛋|嫖娼"
+)
+_LONG_PHRASE = 10
+"""Characters of a Chinese phrase, of which five alone are often said again."""
 
 
 class AnswerGuard:
@@ -33,8 +89,19 @@ class AnswerGuard:
     twice until it differs. After `ended`, nothing follows.
     """
 
-    def __init__(self, *, filter_obscene: bool) -> None:
+    def __init__(
+        self, *, filter_obscene: bool, language: str = "en", ends_empty: bool = False
+    ) -> None:
+        """`ends_empty`: replace an answer that begins with _EMPTY_OPENINGS, and end one that goes on so.
+
+        Such an answer says no sentence twice.
+        """
         self.ended = False
+        self._ends_empty = ends_empty
+        self._most_sentences = 2 if ends_empty else _MOST_REPEATS
+        self._opening: list[str] | None = [] if ends_empty else None
+        """The first words, while they may become such an opening."""
+        self._closing = said_in(language, CLOSING)
         self._filter_obscene = filter_obscene
         self._raw = ""
         self._held = ""
@@ -43,6 +110,11 @@ class AnswerGuard:
         self._sentences: Counter[tuple[str, ...]] = Counter()
         self._phrases: Counter[tuple[str, ...]] = Counter()
         self._in_code = False
+        self._no_content = said_in(language, NO_CONTENT)
+        self._numbers: tuple[int, ...] = ()
+        """Of the last item of a list: what the model wrote, and what is said."""
+        self._item_is_empty = False
+        self._may_begin_item = True
 
     def feed(self, piece: str) -> str:
         """What `piece` completes."""
@@ -58,29 +130,79 @@ class AnswerGuard:
         if self.ended:
             return ""
         said = self._add(self._raw) if self._raw.strip() else self._raw
+        said = self._open() + said
         rest, self._held, self._raw = self._held, "", ""
         return said if self.ended else said + rest
 
     def _add(self, word: str) -> str:
+        if self._opening is None:
+            return self._say(word)
+        self._opening.append(word)
+        begin = tuple(map(_plain, self._opening))
+        if begin in _EMPTY_OPENINGS:
+            self.ended = True
+            return "" if self._words else self._no_content
+        if any(opening[: len(begin)] == begin for opening in _EMPTY_OPENINGS):
+            return ""
+        return self._open()
+
+    def _open(self) -> str:
+        """The first words: they have become no empty opening."""
+        words, self._opening = self._opening or [], None
+        return "".join(self._say(word) for word in words if not self.ended)
+
+    def _say(self, word: str) -> str:
         if "```" in word:
             self._in_code = not self._in_code
-        plain = re.sub(r"[^\w']|_", "", word.lower()).strip("'")
+        plain = _plain(word)
         if self._filter_obscene and self._is_obscene(word, plain):
             self.ended = True
-            space = " " if self._words else ""
-            return f"{self._release()}{space}{CLOSING}"
+            closing = self._closing
+            if self._words:
+                closing = continuation(self._words[-1], closing)
+            return f"{self._release()}{closing}"
         if word.lstrip(" ").startswith("\n"):
             self._sentence = []
+        if not self._in_code and (marker := self._begins_item(word)):
+            return self._add_item(marker)
+        self._may_begin_item = word.rstrip().endswith((":", "："))
+        self._item_is_empty = self._item_is_empty and not plain
         if plain and not self._in_code:  # programs repeat themselves
-            self._words.append(plain)
-            self._sentence.append(plain)
-            if self._repeats_phrase() or (_SENTENCE_END.search(word) and self._repeats_sentence()):
+            words = _words_in(plain)
+            self._words += words
+            self._sentence += words
+            if self._repeats_phrase(len(words)) or (
+                _SENTENCE_END.search(word) and self._repeats_sentence()
+            ):
                 self.ended = True
                 return ""
         self._held += word
         if word.endswith("\n") or _SENTENCE_END.search(word):
             self._sentence = []
+            if self._ends_empty:
+                self._opening = []
         return "" if self._begins_like_repeated() else self._release()
+
+    def _begins_item(self, word: str) -> re.Match[str] | None:
+        """The marker of a list's item: a number at the beginning of a sentence."""
+        begins = self._may_begin_item or not self._sentence
+        return _MARKER.fullmatch(word) if begins else None
+
+    def _add_item(self, marker: re.Match[str]) -> str:
+        """Small models write lists that begin again and again with the same number.
+
+        An item gets the number that follows. If items are empty, the answer ends.
+        """
+        number = written = int(marker[2])
+        if number in self._numbers:
+            if self._item_is_empty:
+                self.ended, self._held = True, ""
+                return "" if self._words else self._no_content
+            number = self._numbers[-1] + 1
+        said = self._release()
+        self._numbers, self._item_is_empty, self._may_begin_item = (written, number), True, True
+        self._held = f"{marker[1]}{number}{marker[3]}"
+        return said
 
     def _release(self) -> str:
         said, self._held = self._held, ""
@@ -89,28 +211,49 @@ class AnswerGuard:
     def _is_obscene(self, word: str, plain: str) -> bool:
         before = self._words[-1] if self._words else ""
         parts = [plain, f"{before}{plain}", *re.findall(r"[^\W_]+", word.lower())]
+        if _OBSCENE_CHINESE.search(plain):
+            return True
         return any(_OBSCENE.fullmatch(part) for part in parts)
 
-    def _repeats_phrase(self) -> bool:
-        phrase = tuple(self._words[-_PHRASE_WORDS:])
-        if len(phrase) < _PHRASE_WORDS:
-            return False
-        self._phrases[phrase] += 1
-        return self._phrases[phrase] >= _MOST_REPEATS
+    def _repeats_phrase(self, added: int) -> bool:
+        """Whether a phrase that ends in the last `added` words was said too often."""
+        for end in range(len(self._words) - added + 1, len(self._words) + 1):
+            length = _LONG_PHRASE if has_han(self._words[end - 1]) else _PHRASE_WORDS
+            phrase = tuple(self._words[max(0, end - length) : end])
+            if len(phrase) < length:
+                continue
+            self._phrases[phrase] += 1
+            if self._phrases[phrase] >= _MOST_REPEATS:
+                return True
+        return False
 
     def _repeats_sentence(self) -> bool:
         sentence = tuple(self._sentence)
         if len(sentence) < 2:
             return False
         self._sentences[sentence] += 1
-        return self._sentences[sentence] >= _MOST_REPEATS
+        return self._sentences[sentence] >= self._most_sentences
 
     def _begins_like_repeated(self) -> bool:
         begin = tuple(self._sentence)
         return bool(begin) and any(
-            count >= _MOST_REPEATS - 1 and sentence[: len(begin)] == begin
+            count >= self._most_sentences - 1 and sentence[: len(begin)] == begin
             for sentence, count in self._sentences.items()
         )
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[^\w']|_", "", word.lower()).strip("'")
+
+
+def _words_in(plain: str) -> list[str]:
+    """One word, or in Chinese each character."""
+    return re.findall(f"[{HAN}]|[^{HAN}]+", plain)
+
+
+def mourns(text: object) -> bool:
+    """Whether the user speaks of a death, so that an answer may say that it is sorry for the loss."""
+    return isinstance(text, str) and bool(_MOURNS.search(text))
 
 
 def cleaned(text: str) -> str:

@@ -1,27 +1,28 @@
 """One half-duplex session of the local engine: transcribes an utterance and answers it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from antiphon.inference_worker.engines.common.barge_in import Words
 from antiphon.inference_worker.engines.local.answer import (
     FixedText,
     LocalAnswer,
     LocalAnsweringView,
 )
-from antiphon.inference_worker.engines.local.completeness import NORMAL, patience
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
-from antiphon.inference_worker.engines.local.interim import InterimText
+from antiphon.inference_worker.engines.local.hearing.completeness import NORMAL, patience
+from antiphon.inference_worker.engines.local.hearing.interim import InterimText
+from antiphon.inference_worker.engines.local.hearing.transcript import Transcript
+from antiphon.inference_worker.engines.local.hearing.transcription import transcribe
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.pictures import Pictures
+from antiphon.inference_worker.engines.local.rules.follow_up import rest_to_continue
 from antiphon.inference_worker.engines.local.rules.situation import CAMERA_OFF
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.inference_worker.engines.local.sight.scene import Scene
-from antiphon.inference_worker.engines.local.transcription import transcribe
 from antiphon.inference_worker.engines.processor import HalfDuplexView
 from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn, UnsupportedContent
 from antiphon.shared_schemas.audio import SILENCE, Samples
@@ -32,6 +33,9 @@ _REPLY_SHARE = 4
 """At most 1 / _REPLY_SHARE of the context is reserved for an answer, even for large limits."""
 
 
+_LATER = 1.5
+"""As completeness.LATER, which is for a shorter silence."""
+
 _INTERIM_PATIENCE_S = 0.1
 """How long a chunk waits for the words of a user who still speaks. The next chunk has them otherwise."""
 
@@ -39,10 +43,12 @@ _INTERIM_PATIENCE_S = 0.1
 class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
     """If the context overflows, the oldest turns are dropped.
 
-    Reference voices are ignored: no voice is cloned. A turn's memo contains `user`, its transcript.
+    A turn's memo contains `user`, its transcript, and `goodbye` if the answer to a goodbye is complete
+    and the client asked for that.
     """
 
     longest_patience = 2.0
+    _longest_s = 60.0
 
     def __init__(self, slot: LocalSlot) -> None:
         super().__init__(slot)
@@ -53,32 +59,37 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         self._before: Dialogue | None = None
         self._transcript = ""
         self._interim: InterimText | None = None
-        self._heard: tuple[Samples, str] = (SILENCE, "")
+        self._recognised: tuple[Samples, Transcript] = (SILENCE, Transcript())
+        self._doubtful = False
+        self._said_goodbye = False
         self._context_tokens = 0
 
     def prepare(
         self,
         system: ConversationMessage,
         config: HalfDuplexConfig,
-        ref_audio: Samples | None = None,  # noqa: ARG002
+        ref_audio: Samples | None = None,
     ) -> int:
-        """Read the text of the system message; its audio is a reference voice and is ignored.
+        """Read the text of the system message; its audio is a reference voice.
 
+        Without a named voice, the reference recording `ref_audio` selects the one nearest to it.
         A picture is described to the model. Raises UnsupportedContent for one that the engine cannot see,
         and for a video; ContextFull for a long text.
         """
         models, pictures = self._slot.models, Pictures(self._slot.models.sight)
-        told = [system.text]
+        texts = [system.text]
         for index, part in enumerate(system.parts):
             where = f"system_content.{index}"
             if isinstance(part, ImagePart):
-                told.append(pictures.describe(part.data, where))
+                texts.append(pictures.describe(part.data, where))
             elif not isinstance(part, TextPart | AudioPart):
                 raise UnsupportedContent("the local engine takes no videos here", where)
-        self._config, self._scene = config, pictures.newest
+        tts = self._chosen_voice(config.tts, ref_audio)
+        self._config, self._scene = config.model_copy(update={"tts": tts}), pictures.newest
         blind = models.without_picture(CAMERA_OFF)
         self._knowledge = SelfKnowledge(self._slot.options, system.text, config.time_zone, blind)
-        self._dialogue = Dialogue(self._knowledge.prompt(" ".join(filter(None, told))))
+        prompt = self._knowledge.prompt(" ".join(filter(None, texts)))
+        self._dialogue = Dialogue(prompt, self._slot.options.language)
         self._context_tokens = self._slot.read_prompt(self._dialogue.messages(), self._prompt_limit)
         return self._context_tokens
 
@@ -97,7 +108,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
 
     def patience(self, speech: Samples) -> float:
         """By the completeness of what the recogniser hears."""
-        text = self._hear(speech)
+        text = self._transcribe(speech).text
         if not text:
             return NORMAL
         dialogue, slot = self._prepared_dialogue(), self._slot
@@ -105,21 +116,24 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             text,
             lambda said: slot.end_probability(dialogue.messages(expected=said)),
             answered=self._knowledge.answer(dialogue.messages(expected=text)) is not None,
+            later=_LATER,
         )
         return min(factor, self.longest_patience)
 
-    def _hear(self, speech: Samples) -> str:
-        """The text of `speech`. That of the same speech is known from `patience`."""
-        if not np.array_equal(self._heard[0], speech):
+    def _transcribe(self, speech: Samples) -> Transcript:
+        """What is said in `speech`. That of the same speech is known from `patience`."""
+        if not np.array_equal(self._recognised[0], speech):
             recogniser = self._slot.models.recogniser
-            self._heard = (speech, transcribe(recogniser, speech, self._stopped.is_set))
-        return self._heard[1]
+            self._recognised = (speech, transcribe(recogniser, speech, self._stopped.is_set))
+        return self._recognised[1]
 
     def prefill(self, utterance: Samples) -> None:
         """Transcribe the utterance. One without words is ignored and gets no answer."""
         dialogue = self._prepared_dialogue()
         self._before, self._interim = copy.deepcopy(dialogue), None
-        self._transcript = self._hear(utterance)
+        self._said_goodbye = False
+        transcript = self._transcribe(utterance)
+        self._transcript, self._doubtful = transcript.text, transcript.doubtful
         if self._transcript:
             dialogue.add_user_text(self._transcript)
 
@@ -136,7 +150,9 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             return
         dialogue.trim(self._prompt_limit)
         config = self._config
-        by_rule = self._knowledge.answer(dialogue.messages(), self._scene)
+        by_rule = rest_to_continue(
+            dialogue.messages(), dialogue.rest_of_cut_answer
+        ) or self._knowledge.answer(dialogue.messages(), self._scene, doubtful=self._doubtful)
         self._manner = self._knowledge.manner(dialogue.messages())
         dialogue.add_assistant_text(said)
         if by_rule:
@@ -145,8 +161,16 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             answer = self._begin_answer(dialogue.messages(), config.generation, tts=config.tts)
         yield from self._say(dialogue, answer)
 
+    def words_in(self, speech: Samples) -> Words:
+        return self._slot.models.recogniser.words_in(speech)
+
+    def interrupted(self, played_ms: float) -> None:
+        self._said_goodbye = False
+        self._prepared_dialogue().interrupt_answer(played_ms)
+
     def memo(self) -> dict[str, Any]:
-        return {"user": self._transcript} if self._transcript else {}
+        memo: dict[str, Any] = {"user": self._transcript} if self._transcript else {}
+        return memo | {"goodbye": True} if self._said_goodbye else memo
 
     def rollback(self) -> None:
         if self._before is not None:
@@ -159,7 +183,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         for turn in turns:
             text = str(turn.memo.get("user", ""))
             if not text and turn.text and turn.audio is not None:
-                text = transcribe(self._slot.models.recogniser, turn.audio)
+                text = transcribe(self._slot.models.recogniser, turn.audio).text
             if text:
                 dialogue.add_user_text(text)
             dialogue.add_assistant_text(turn.text)
@@ -191,9 +215,11 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             yield from answer
         finally:
             self._answer = None
-            dialogue.add_assistant_text(answer.text)
+            dialogue.add_spoken(answer.pieces, answer.sound_ms)
             dialogue.end_turn()
             self._context_tokens = answer.context_tokens or self._context_tokens
+        if self._config.end_on_goodbye and not answer.ended:
+            self._said_goodbye = self._knowledge.is_farewell(dialogue.last_answer)
 
     def _read(self, dialogue: Dialogue) -> int:
         return self._slot.read(dialogue.messages(), reuse_cache=False)

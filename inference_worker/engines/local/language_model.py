@@ -1,7 +1,5 @@
 """The interface of language models, in this process or on a server, and of one streamed reply."""
 
-from __future__ import annotations
-
 import re
 import threading
 import uuid
@@ -12,6 +10,7 @@ from typing import Any
 import orjson
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
+from antiphon.inference_worker.engines.local.chinese.script import PAUSES, STOPS, said_in
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
@@ -118,9 +117,12 @@ class LanguageModel(ABC):
         max_tokens: int,
         counter: TokenCounter | None = None,
         tools: Sequence[dict[str, Any]] = (),
+        *,
+        must_call: bool = False,
     ) -> Generation:
         """Start a reply. If the last message is the assistant's, the reply continues it.
 
+        With `must_call` it is a call of a tool.
         `counter` counts its tokens, and those of `messages` that the slot has not read before.
         """
 
@@ -157,14 +159,17 @@ class LanguageModel(ABC):
         """Free the model."""
 
 
-def spoken_pieces(generation: Iterable[str]) -> Generator[str, None, None]:
+def spoken_pieces(generation: Iterable[str], language: str = "en") -> Generator[str, None, None]:
     """The reply's text. If the model is away, a sentence that says so is its end."""
     try:
         yield from generation
     except ModelAway as away:
-        yield from word_pieces(f"\n{away}\n")
+        yield from word_pieces(f"\n{said_in(language, str(away))}\n")
 
 
 def word_pieces(text: str) -> list[str]:
-    """`text` in pieces of one word each."""
-    return re.findall(r"\s*\S+\s*$|\s*\S+", text)
+    """`text` in pieces of one word each, or in Chinese of one phrase each."""
+    return re.findall(rf"\s*{_PIECE}\s*$|\s*{_PIECE}", text)
+
+
+_PIECE = rf"(?:[^\s{STOPS}{PAUSES}]*[{STOPS}{PAUSES}]+|[^\s{STOPS}{PAUSES}]+)"

@@ -1,7 +1,5 @@
 """The language model: the llama.cpp server in this process, with one slot per session."""
 
-from __future__ import annotations
-
 import math
 import re
 import secrets
@@ -19,6 +17,7 @@ import orjson
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
+from antiphon.inference_worker.engines.local.doubt import NumberDoubt, asks_number
 from antiphon.inference_worker.engines.local.language_model import Generation, LanguageModel
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, EngineLoadError
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
@@ -31,14 +30,14 @@ At the protocol's temperature of 0.7, four easy questions had 97 correct answers
 because it also forbids the words of the question.
 
 DRY keeps llama.cpp's breakers, among them the newline between turns. Without them it forbids "The
-capital of" of the answer before: 1 of 4 such answers was right instead of 4. It ended no more loops
+capital of" of the answer before: 1 of 4 such answers was right instead of 4. It did not end more loops
 (4 of 12 both times); AnswerGuard ends those.
 """
 
 _SILENT = -1
 
 _LIKELY_TOKENS = 40
-_ENDS_TEXT = re.compile(r"$|\n|\s*[.?!]")
+_ENDS_TEXT = re.compile(r"$|\n|\s*[.?!。？！]")
 """Of tokens: the end token, whose text is empty, a new line, and the end of a sentence."""
 
 _TOP_K = 20
@@ -48,8 +47,9 @@ _TOP_K = 20
 class LocalGeneration(Generation):
     """`call` fills the queue; a None in it ends the iteration."""
 
-    def __init__(self, counter: TokenCounter | None) -> None:
+    def __init__(self, counter: TokenCounter | None, doubt: NumberDoubt | None = None) -> None:
         super().__init__()
+        self._doubt = doubt
         self._chunks: SimpleQueue[Any] = SimpleQueue()
         self._counter = counter
         self._counted = (0, 0)
@@ -84,7 +84,14 @@ class LocalGeneration(Generation):
             self._count(timings)
         if usage := chunk.get("usage"):
             self.context_tokens = int(usage["total_tokens"])
-        return "".join(map(self._read_choice, chunk.get("choices", ())))
+        choices = chunk.get("choices", ())
+        if self._doubt is None:
+            return "".join(map(self._read_choice, choices))
+        said = [self._doubt.feed(self._read_choice(choice), choice) for choice in choices]
+        if self._doubt.unsure:
+            self.complete = True
+            self._stop.set()
+        return "".join(said)
 
     def _count(self, timings: dict[str, Any]) -> None:
         """`timings` has the totals of the reply so far."""
@@ -99,9 +106,21 @@ class LocalGeneration(Generation):
 
 
 class LocalLanguageModel(LanguageModel):
-    """A GGUF model with `slots` contexts of `context_tokens` each."""
+    """A GGUF model with `slots` contexts of `context_tokens` each.
 
-    def __init__(self, path: Path, slots: int, context_tokens: int, threads: int) -> None:
+    `doubts_numbers`: do not say a number that the model is not sure of.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        slots: int,
+        context_tokens: int,
+        threads: int,
+        *,
+        doubts_numbers: bool = False,
+    ) -> None:
+        self._doubts_numbers = doubts_numbers
         library = import_library("xllamacpp")
         # The library always opens a port on the loopback interface; a random key keeps others out.
         self._key = secrets.token_urlsafe(32)
@@ -125,6 +144,8 @@ class LocalLanguageModel(LanguageModel):
         max_tokens: int,
         counter: TokenCounter | None = None,
         tools: Sequence[dict[str, Any]] = (),
+        *,
+        must_call: bool = False,
     ) -> LocalGeneration:
         request = {
             "messages": list(messages),
@@ -137,12 +158,35 @@ class LocalLanguageModel(LanguageModel):
         }
         if tools:
             request |= {"tools": list(tools), "dry_multiplier": 0.0}  # JSON repeats itself
-
-        generation = LocalGeneration(counter)
+        doubt = NumberDoubt() if self._doubts_numbers and asks_number(messages[-1]) else None
+        if doubt is not None:
+            request |= {"logprobs": True, "top_logprobs": 1}
+        generation = LocalGeneration(counter, doubt)
+        if must_call:
+            generation.start(self._calls.submit(self._force_call, request, generation))
+            return generation
         generation.start(
             self._calls.submit(self._server.handle_chat_completions, request, generation.take)
         )
         return generation
+
+    def _force_call(self, request: dict[str, Any], generation: LocalGeneration) -> None:
+        """A grammar allows nothing but a call. With `tool_choice`, the library allows any text before it."""
+        messages, tools = request.pop("messages"), request.pop("tools")
+        written: list[str] = []
+
+        def take(chunk: dict[str, Any]) -> bool:
+            written.extend(choice["text"] for choice in chunk.pop("choices", ()))
+            return generation.take(chunk)
+
+        request |= {"prompt": self._prompt(messages, tools), "json_schema": call_schema(tools)}
+        self._server.handle_completions(request, take)
+        try:
+            call = orjson.loads("".join(written))
+        except orjson.JSONDecodeError:  # the limit of tokens cut it off
+            return
+        choice = {"delta": {"tool_calls": [{"function": call}]}, "finish_reason": "tool_calls"}
+        generation.take({"choices": [choice]})
 
     def prefill(
         self,
@@ -240,6 +284,25 @@ class LocalLanguageModel(LanguageModel):
     def close(self) -> None:
         self._calls.shutdown()
         self._server = None
+
+
+def call_schema(tools: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The JSON schema of a call of one of `tools`."""
+    functions = [tool["function"] for tool in tools]
+    return {
+        "anyOf": [
+            {
+                "type": "object",
+                "properties": {
+                    "name": {"const": function["name"]},
+                    "arguments": function.get("parameters") or {"type": "object"},
+                },
+                "required": ["name", "arguments"],
+                "additionalProperties": False,
+            }
+            for function in functions
+        ]
+    }
 
 
 def sampling(config: DuplexConfig | GenerationConfig, end_token: int | None) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """The engine's loaded models, and the share of them that one session holds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -15,17 +13,16 @@ import orjson
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
-from antiphon.inference_worker.engines.local.dialogue import LlmMessage, turn_tokens
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage, recalled, turn_tokens
+from antiphon.inference_worker.engines.local.hearing.transcription import Recogniser
 from antiphon.inference_worker.engines.local.language_model import Generation, LanguageModel
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.remote.llm import RemoteLanguageModel
 from antiphon.inference_worker.engines.local.rules.situation import CANNOT_SEE
-from antiphon.inference_worker.engines.local.rules.tools import RULE_TOOLS
+from antiphon.inference_worker.engines.local.rules.tools import RULE_TOOLS, ToolRounds
 from antiphon.inference_worker.engines.local.sight.sight import Sight
 from antiphon.inference_worker.engines.local.stored_models import bundled_model, check_gguf
-from antiphon.inference_worker.engines.local.tool_rounds import ToolRounds
-from antiphon.inference_worker.engines.local.transcription import Recogniser
 from antiphon.inference_worker.engines.local.voices.speaker import Voices
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, LoadProgress
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
@@ -47,7 +44,7 @@ class LocalModels:
     """None if the language model takes pictures itself, or if nothing sees."""
 
     @classmethod
-    def load(cls, options: LocalOptions, report: LoadProgress) -> LocalModels:
+    def load(cls, options: LocalOptions, report: LoadProgress) -> "LocalModels":
         """Load all models. Raises EngineLoadError with the remedy."""
         path = None if options.llm_url else options.model_path or bundled_model()
         if path is not None:
@@ -55,9 +52,9 @@ class LocalModels:
         report("speech detector")
         SpeechDetector()
         report("speech recogniser")
-        recogniser = Recogniser()
+        recogniser = Recogniser(options.language)
         report("voices")
-        voices = Voices.load(options.voice, options.words_per_minute)
+        voices = Voices.load(options.voice, options.words_per_minute, options.language)
         sight = None
         if options.sight and not options.llm_sees:
             report("sight")
@@ -82,7 +79,6 @@ class LocalModels:
         if self.sight is not None:
             self.sight.close()
         self.llm.close()
-        self.recogniser.close()
 
 
 def _language_model(options: LocalOptions, path: Path | None) -> LanguageModel:
@@ -90,7 +86,13 @@ def _language_model(options: LocalOptions, path: Path | None) -> LanguageModel:
         remote = RemoteLanguageModel.of(options)
         remote.open()
         return remote
-    return LocalLanguageModel(path, options.slots, options.context_tokens, options.llm_threads)
+    return LocalLanguageModel(
+        path,
+        options.slots,
+        options.context_tokens,
+        options.llm_threads,
+        doubts_numbers=options.ends_empty,
+    )
 
 
 @dataclass(slots=True)
@@ -126,7 +128,11 @@ class LocalSlot:
         """Let the language model read `messages`; returns their length in tokens."""
         llm, counter, tools = self.models.llm, self.tokens, tools or self._rule_tools
         return llm.prefill(
-            messages, self.number, reuse_cache=reuse_cache, counter=counter, tools=tools
+            self._recalled(messages),
+            self.number,
+            reuse_cache=reuse_cache,
+            counter=counter,
+            tools=tools,
         )
 
     def stream(
@@ -136,12 +142,17 @@ class LocalSlot:
         max_tokens: int,
         now: Callable[[], datetime],
         tools: Sequence[dict[str, Any]] = (),
+        *,
+        must_call: bool = False,
     ) -> Generation:
         """Start a reply of the language model, which may call the rules if there are no other `tools`."""
 
         def begin(messages: Sequence[LlmMessage], tools: Sequence[dict[str, Any]]) -> Generation:
             llm = self.models.llm
-            return llm.stream(messages, self.number, config, max_tokens, self.tokens, tools)
+            read = self._recalled(messages)
+            return llm.stream(
+                read, self.number, config, max_tokens, self.tokens, tools, must_call=must_call
+            )
 
         if tools or not self._rule_tools:
             return begin(messages, tools)
@@ -157,10 +168,16 @@ class LocalSlot:
         """How probable it is that the user's turn ends with `messages`; None if that is not known."""
         try:
             return self.models.llm.end_probability(
-                messages, self.number, self.tokens, self._rule_tools
+                self._recalled(messages, examples=False), self.number, self.tokens, self._rule_tools
             )
         except ContextFull:
             return None  # the answer makes room, or says so
+
+    def _recalled(
+        self, messages: Sequence[LlmMessage], *, examples: bool = True
+    ) -> Sequence[LlmMessage]:
+        """What a larger model reads is the whole conversation."""
+        return recalled(messages, examples=examples) if self.options.bundled_model else messages
 
     def read_prompt(self, messages: Sequence[LlmMessage], room: int) -> int:
         """Length of a system prompt. Raises ContextFull unless the user's next utterance fits too."""

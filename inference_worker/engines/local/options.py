@@ -1,39 +1,39 @@
 """Options of the local engine."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from antiphon.inference_worker.engines.local.voices.catalogue import (
     DEFAULT_VOICE,
+    DEFAULT_VOICES,
     ESPEAK,
-    NATURAL_VOICES,
+    ESPEAK_VOICES,
+    VOICES,
 )
 
 INSTALL_COMMAND = "pip install '.[local]' in Antiphon's checkout"
+CHINESE_COMMAND = "pip install '.[local,zh]' in Antiphon's checkout"
+CHINESE_NEEDS = (
+    "the language zh needs a language model that knows Chinese, and the bundled one does not: run "
+    "`antiphon models get qwen2.5-1.5b` and add `--model-path qwen2.5-1.5b`, or name a server with --llm-url"
+)
 
 
 class LocalOptions(BaseModel):
     """Options of the local engine.
 
-    `voice` is the default voice: an id that `/api/capabilities` lists, or a voice of eSpeak NG such
-    as `de`. `context_tokens` is per session. `end_silence_ms` is the silence that ends an utterance if
-    `listen_prob_scale` is 1. After a whole sentence the engine waits half as long, in the middle of one three
-    times. A reply stops at the first sentence end after `reply_words` words.
-    `llm_url`, `llm_model` and `llm_key_file` have settings of their own. `llm_sees`: the model behind
-    them takes pictures. `llm_timeout_s` limits the time to its first token, and between two. With
-    `llm_url`, `context_tokens` is 8192 and `reply_words` 60 unless they are set.
-    With `sight`, `local` recognises everyday objects and reads text in pictures, for a model that takes
-    none.
-    With `rules`, sums, units, dates, and questions about the assistant itself are answered without the
-    language model; by default only for the bundled model and those of `antiphon models`. Other models that
-    call tools can call sums, units and dates, unless `rules` is false. `filter_obscene` ends an answer
-    at an obscene word.
+    `voice` is an id that `/api/capabilities` lists, or a voice of eSpeak NG such as `de`.
+    `context_tokens` is per session. `end_silence_ms` is the silence that ends an utterance if
+    `listen_prob_scale` is 1. A reply stops at the first sentence end after `reply_words` words.
+    `llm_sees`: the model behind `llm_url` takes pictures. `llm_timeout_s` limits the time to its
+    first token, and between two. With `llm_url`, `context_tokens` is 8192 and `reply_words` 60
+    unless they are set. In Chinese, where `reply_words` counts characters, it is 60 too. `sight`,
+    `rules` and `filter_obscene`: docs/local.md. Models that call tools get sums, units and dates as
+    tools, unless `rules` is false.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
@@ -42,6 +42,7 @@ class LocalOptions(BaseModel):
     model_path: Path | None = None
     context_tokens: int = Field(default=2048, ge=512, le=131072)
     threads: int | None = Field(default=None, ge=1, le=256)
+    language: Literal["en", "zh"] = "en"
     voice: str = DEFAULT_VOICE
     words_per_minute: int = Field(default=150, ge=80, le=400)
     end_silence_ms: int = Field(default=480, ge=200, le=3000)
@@ -62,6 +63,25 @@ class LocalOptions(BaseModel):
         if isinstance(values, dict) and values.get("llm_url"):
             return {"context_tokens": 8192, "reply_words": 60} | values
         return values
+
+    @model_validator(mode="before")
+    @classmethod
+    def _voice_of_the_language(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("language") in DEFAULT_VOICES:
+            language = values["language"]
+            longer = {"reply_words": 60} if language == "zh" else {}
+            return {"voice": DEFAULT_VOICES[language], **longer} | values
+        return values
+
+    @model_validator(mode="after")
+    def _check_voice(self) -> Self:
+        ours, others = VOICES[self.language], ESPEAK_VOICES[self.language]
+        known = {name for voices in VOICES.values() for name in voices}
+        of_espeak = self.language == "en" or self.voice in (ESPEAK, others)
+        if self.voice not in ours and (self.voice in known or not of_espeak):
+            choices = ", ".join((*ours, ESPEAK))
+            raise ValueError(f"voice must be one of {choices} with the language {self.language}")
+        return self
 
     @field_validator("llm_url")
     @classmethod
@@ -96,10 +116,18 @@ class LocalOptions(BaseModel):
 
     @property
     def rules_apply(self) -> bool:
-        """`rules` if set, else True for the bundled model."""
-        if self.rules is not None:
-            return self.rules
+        """`rules` if set, else True for the bundled model, and for Chinese, of which there are few."""
+        return self.bundled_model or self.language == "zh" if self.rules is None else self.rules
+
+    @property
+    def bundled_model(self) -> bool:
+        """The language model is the one of the package, which is very small."""
         return self.model_path is None and self.llm_url is None
+
+    @property
+    def ends_empty(self) -> bool:
+        """Answers that begin with what the bundled model says when it knows nothing are replaced."""
+        return self.bundled_model and self.rules_apply and self.language == "en"
 
     @property
     def offers_rules(self) -> bool:
@@ -107,16 +135,16 @@ class LocalOptions(BaseModel):
         return self.rules is None and not self.rules_apply
 
     @property
-    def language(self) -> str:
+    def spoken_language(self) -> str:
         """The code of the voice's language: `en` of `heart` and of `en-us+Hugo`."""
-        if self.natural_voices or self.voice == ESPEAK:
-            return "en"
+        if self.natural_voices or self.voice in (ESPEAK, ESPEAK_VOICES[self.language]):
+            return self.language
         return self.voice.partition("+")[0].partition("-")[0]
 
     @property
     def natural_voices(self) -> bool:
         """False if the default voice is one of eSpeak's: sessions cannot choose another one then."""
-        return self.voice in NATURAL_VOICES
+        return self.voice in VOICES[self.language]
 
     @property
     def llm_threads(self) -> int:

@@ -1,7 +1,5 @@
 """Pictures in messages to the language model: as they are, in the form of OpenAI's API, or in words."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 
@@ -18,8 +16,8 @@ _MAGIC = ((b"\x89PNG", "image/png"), (b"RIFF", "image/webp"))
 _FRAMES = 3
 """Frames of a video that are looked at."""
 
-_BLIND_UNITS = 3
-"""Units without a frame after which the newest one is no longer what the user shows."""
+_BLIND_S = 3.0
+"""Seconds without a frame after which the newest one is no longer what the user shows."""
 
 
 def text_part(text: str) -> dict[str, Any]:
@@ -77,8 +75,8 @@ class Pictures:
         for _, picture in frames_at(data, _times(seconds), budget):
             scene = self._keep(self._sight.see_picture(picture))
             scenes.append(scene.sentence("shows"))
-        told = " Then it ".join(dict.fromkeys(scenes))
-        return f"(The video {told})" if told else ""
+        story = " Then it ".join(dict.fromkeys(scenes))
+        return f"(The video {story})" if story else ""
 
 
 def _times(seconds: float) -> list[float]:
@@ -91,14 +89,14 @@ class NewestFrame:
 
     def __init__(self) -> None:
         self._frame: bytes | None = None
-        self._blind = 0
+        self._blind_s = 0.0
 
-    def take(self, frames: tuple[bytes, ...]) -> None:
-        """The frames of the next unit."""
-        self._blind = 0 if frames else self._blind + 1
+    def take(self, frames: tuple[bytes, ...], seconds: float) -> None:
+        """The frames of the next unit, which has this length."""
+        self._blind_s = 0.0 if frames else self._blind_s + seconds
         if frames:
             self._frame = frames[-1]
-        elif self._blind > _BLIND_UNITS:
+        elif self._blind_s > _BLIND_S:
             self._frame = None
 
     def add_to(self, messages: list[LlmMessage]) -> list[LlmMessage]:

@@ -1,15 +1,18 @@
 """The plugin of the engine `local`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from antiphon.inference_worker.engines.local.options import INSTALL_COMMAND, LocalOptions
+from antiphon.inference_worker.engines.local.options import (
+    CHINESE_NEEDS,
+    INSTALL_COMMAND,
+    LocalOptions,
+)
 from antiphon.inference_worker.engines.local.stored_models import check_gguf, resolve_model
 from antiphon.inference_worker.engines.plugin import EnginePlugin
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
+from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.findings import Finding
 
 
@@ -30,6 +33,8 @@ class LocalPlugin(EnginePlugin[LocalOptions]):
         from antiphon.inference_worker.engines.local.processor import LocalProcessor
 
         path = resolve_model(model_path)
+        if options.language == "zh" and path is None and options.llm_url is None:
+            raise EngineLoadError(CHINESE_NEEDS)
         chosen: dict[str, Any] = {"model_path": path}
         if options.rules is None and path != model_path and path is not None:
             chosen["rules"] = True  # the scores of the named models were measured so

@@ -1,7 +1,5 @@
 """The local engine: loads the models once and creates a session per slot."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,21 +7,20 @@ from typing import TypeVar
 
 import structlog
 
-from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.local.chat import LocalChatView
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
 from antiphon.inference_worker.engines.local.models import LocalModels, LocalSlot
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.processor import SessionView, UnifiedProcessor
+from antiphon.inference_worker.engines.processor import SessionView, SlotPool, UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
 from antiphon.shared_schemas.states import SessionKind
 
 ViewT = TypeVar("ViewT", bound=SessionView)
 
 _BUNDLED_NAME = "SmolLM2-135M-Instruct"
-_RECOGNISED = ("en",)
-"""Languages of Moonshine's English model."""
+_CHUNK_MS = 200
+"""An answer waits for the end of a chunk. Shorter ones would cost more than the wait is worth."""
 
 _THREADS_PER_SLOT = 3
 """A reply, the reply that it replaces, and the read-ahead of the dialogue may overlap."""
@@ -32,7 +29,7 @@ _log = structlog.get_logger()
 
 
 class LocalProcessor(UnifiedProcessor):
-    """Silero VAD, Moonshine ASR, a GGUF language model and Kokoro's voices behind the method chain."""
+    """Silero VAD, Moonshine or Whisper, a GGUF language model and Kokoro's voices behind the method chain."""
 
     def __init__(self, options: LocalOptions) -> None:
         self._options = options
@@ -47,6 +44,7 @@ class LocalProcessor(UnifiedProcessor):
     def info(self) -> EngineInfo:
         path, options = self._options.model_path, self._options
         # Before it is loaded, the sight counts as complete: pages ask once.
+        voices = self._models.voices.entries if self._models is not None else ()
         sees = self._models.sees if self._models is not None else options.sight or options.llm_sees
         return EngineInfo(
             name="local",
@@ -56,13 +54,18 @@ class LocalProcessor(UnifiedProcessor):
             context_tokens=self._options.context_tokens,
             sees_frames=sees,
             sees_in_words=sees and not options.llm_sees,
-            clones_voice=False,
-            hears=_RECOGNISED,
-            speaks=(self._options.language,),
+            hears=(self._options.language,),
+            speaks=(self._options.spoken_language,),
             calls_tools=self._models is not None and self._models.llm.knows_tools,
+            forces_calls=True,
             greets=True,
+            takes_texts=True,
             interim_transcripts=True,
-            voices=self._models.voices.entries if self._models is not None else (),
+            chunk_ms=_CHUNK_MS,
+            transcribes=True,
+            reads_aloud=True,
+            matches_voice=len(voices) > 1,
+            voices=voices,
         )
 
     def load(self, report: LoadProgress) -> None:

@@ -1,7 +1,5 @@
 """Makes one reply in the background: the model's text becomes speech, clause by clause."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor, Future
@@ -41,6 +39,7 @@ class Reply:
         guard: AnswerGuard,
         *,
         begun: bool,
+        language: str = "en",
     ) -> None:
         self._generate = generate
         self._speaker = speaker
@@ -48,6 +47,7 @@ class Reply:
         self._word_limit = word_limit
         self._rest = rest or UnfinishedReply()
         self._guard = guard
+        self._language = language
         self._unspoken = self._rest.words
         self._pushing = threading.Lock()
         self._cancelled = threading.Event()
@@ -116,8 +116,8 @@ class Reply:
         self._generation = generation = self._generate()
         if self._cancelled.is_set():  # before there was a generation
             generation.cancel()
-        splitter = ClauseSplitter()
-        with closing(spoken_pieces(generation)) as pieces:
+        splitter = ClauseSplitter(self._language)
+        with closing(spoken_pieces(generation, self._language)) as pieces:
             while (piece := self._next_piece(pieces)) is not None:
                 for clause in splitter.feed(self._guard.feed(piece)):
                     yield clause

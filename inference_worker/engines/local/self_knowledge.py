@@ -1,6 +1,4 @@
-"""What a session knows besides its model: the assistant's name, the clock and its limits."""
-
-from __future__ import annotations
+"""What a session knows apart from its model: the assistant's name, the clock and its limits."""
 
 import re
 import zoneinfo
@@ -8,9 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from antiphon import __version__
-from antiphon.inference_worker.engines.local.dialogue import GREETED, LlmMessage
+from antiphon.inference_worker.engines.local.chinese.script import said_in
+from antiphon.inference_worker.engines.local.dialogue import CUT, GREETED, LlmMessage
 from antiphon.inference_worker.engines.local.guard import cleaned
 from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.rules import chinese
 from antiphon.inference_worker.engines.local.rules.answer import ENGLISH_ONLY, answer
 from antiphon.inference_worker.engines.local.rules.dates import spoken_date
 from antiphon.inference_worker.engines.local.rules.manner import USUAL, Manner, manner_of
@@ -19,11 +19,12 @@ from antiphon.inference_worker.engines.local.rules.situation import (
     NAME,
     Situation,
 )
-from antiphon.inference_worker.engines.local.rules.table import FAREWELL
+from antiphon.inference_worker.engines.local.rules.table import FAREWELL, PASSING
 from antiphon.inference_worker.engines.local.sight.scene import Scene
 
 _OTHER_NAME = re.compile(
     rf"\b(?i:your name is|you are called|you are named|call yourself|you play|act as)\s+(?!{NAME})\S"
+    rf"|(?:你叫|你的名字(?:是|叫)|你扮演|扮演|你是(?=[A-Z]))(?!{NAME})\S"
     rf"|\b[Yy]ou(?: are|'re) (?!{NAME})(?:Dr\.? |Mr\.? |Ms\.? |Mrs\.? )?[A-Z]\w+"
 )
 
@@ -43,6 +44,7 @@ class SelfKnowledge:
         self._blind = blind
         self._zone = zoneinfo.ZoneInfo(time_zone) if time_zone else None
         self._persona = bool(_OTHER_NAME.search(system_prompt))
+        self._chinese = options.language == "zh"
 
     def now(self) -> datetime:
         """The client's time, or the server's if the client did not say its time zone."""
@@ -55,19 +57,23 @@ class SelfKnowledge:
         """
         if not self._options.rules_apply:
             return system_prompt
+        if self._chinese:
+            return chinese.prompt(system_prompt, self.now(), persona=self._persona)
         name = "" if self._persona else f"You are {NAME}, a small voice assistant. "
         limits = "You do not know the weather, the news or prices."
         return f"{name}Today is {spoken_date(self.now())}. {limits} {system_prompt}".rstrip()
 
     def is_farewell(self, answer: str) -> bool:
         """Whether an answer by rule says goodbye."""
-        return self._options.rules_apply and answer.endswith(FAREWELL)
+        farewell = chinese.FAREWELL if self._chinese else FAREWELL
+        return self._options.rules_apply and answer.endswith(farewell)
 
     def manner(self, messages: Sequence[LlmMessage]) -> Manner:
         """How to speak the answer to the last of `messages`."""
         if not self._options.rules_apply:
             return USUAL
-        return manner_of([str(said["content"]) for said in messages if said["role"] == "user"])
+        said = [str(message["content"]) for message in messages if message["role"] == "user"]
+        return chinese.manner_of(said) if self._chinese else manner_of(said)
 
     def answer(
         self,
@@ -75,30 +81,42 @@ class SelfKnowledge:
         scene: Scene | None = None,
         news: str = "",
         blind: str | None = None,
+        *,
+        doubtful: bool = False,
     ) -> str | None:
         """The answer by rule to the last of `messages`, None if the model answers.
 
         A message with a picture is one for a model that sees; otherwise the user shows `scene`, in which
-        `news` has changed. `blind` replaces what the session says without a scene.
+        `news` has changed. `blind` replaces what the session says without a scene. `doubtful`: the
+        recogniser does not believe the words of the last message.
         """
         last = messages[-1]
+        hears_only = said_in(self._options.language, ENGLISH_ONLY)
+        not_understood = hears_only if doubtful and self._options.rules is not False else None
         asks = last["role"] == "user" and isinstance(last["content"], str)
         if not self._options.rules_apply or not asks:
-            return None
+            return not_understood
         before = messages[:-1]
-        spoken = [str(message["content"]) for message in before if message["role"] == "assistant"]
+        spoken = (str(said["content"]) for said in reversed(before) if said["role"] == "assistant")
         greeting = str(messages[0]["content"]).partition(GREETED)[2].removesuffix('"')
         situation = Situation(
             self.now(),
             __version__,
             tuple(str(message["content"]) for message in before if message["role"] == "user"),
-            spoken[-1] if spoken else greeting,
+            next(
+                (text.removesuffix(CUT) for text in spoken if not PASSING.fullmatch(text)), greeting
+            ),
             persona=self._persona,
             scene=scene,
             blind=self._blind if blind is None else blind,
             news=news,
+            small_talk=self._options.bundled_model,
         )
+        if self._chinese:
+            return chinese.answer(last["content"], situation) or not_understood
         text = answer(last["content"], situation)
         if text == ENGLISH_ONLY and self._options.model_path is not None:
-            return None  # a larger model may know the language
-        return cleaned(text) if text and self._options.filter_obscene else text
+            return not_understood  # a larger model may know the language
+        if text is None:
+            return not_understood
+        return cleaned(text) if self._options.filter_obscene else text

@@ -1,7 +1,5 @@
 """Words, clauses with their audio, and the queue between a reply and its units."""
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import dataclass
@@ -16,12 +14,19 @@ from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
 class Word:
     """A word as it is shown, with punctuation, and its number of model tokens.
 
-    `spoken` is what an English voice says for it: any number of words without digits and signs.
+    `spoken` is what a voice of the session's language says for it: any number of words without digits and
+    signs. `glued`: no space before it, as in Chinese.
     """
 
     text: str
     tokens: int
     spoken: str
+    glued: bool = False
+
+    @property
+    def continuing(self) -> str:
+        """The text after the words before."""
+        return self.text if self.glued else f" {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class Clause:
 
     @property
     def text(self) -> str:
-        return " ".join(word.text for word in self.words)
+        return "".join(word.continuing for word in self.words).removeprefix(" ")
 
     @property
     def spoken(self) -> tuple[str, ...]:
@@ -55,7 +60,7 @@ class SpokenClause:
 
 
 class TimedWord(NamedTuple):
-    """A word with the space before it, and the millisecond of audio at which it begins."""
+    """A word with the space before it, if there is one, and the millisecond of audio at which it begins."""
 
     at_ms: float
     text: str
@@ -91,8 +96,8 @@ def milliseconds(samples: int) -> float:
 class SpeechQueue:
     """The thread that makes a reply pushes clauses; the session takes units.
 
-    A clause without audio is text only. `continues`: the turn began before this queue, so its text
-    starts with a space.
+    A clause without audio is text only. `continues`: the turn began before this queue, so a space comes
+    before its first word, unless that is glued.
     """
 
     def __init__(self, *, continues: bool = False) -> None:
@@ -186,5 +191,5 @@ class SpeechQueue:
         return UnitSpeech(pieces, audio, sum(w.tokens for w in words), phonemes, self._is_over())
 
     def _piece(self, start: int, word: Word) -> TimedWord:
-        space, self._continues = " " if self._continues else "", True
-        return TimedWord(milliseconds(start), f"{space}{word.text}")
+        text, self._continues = word.continuing if self._continues else word.text, True
+        return TimedWord(milliseconds(start), text)

@@ -1,11 +1,13 @@
-"""Typed contents of the checkpoint's config.json, and the options of a deployment."""
+"""Typed contents of the checkpoint's config.json, the options of a deployment, and the known cards."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.constant import CONSTANT
 
 Fidelity = Literal["upstream", "fixed"]
 """"upstream" reproduces the oddities of the reference; "fixed" corrects plain bugs."""
@@ -163,43 +165,43 @@ class EngineOptions(BaseModel):
 
     `device` is "auto" or "cuda" for the first GPU, "cuda:1" or so for another, or "cpu".
 
-    `vocoder` is the folder of Token2wav. "auto" takes assets/token2wav of the checkpoint if that
-    folder and a GPU exist; "none" serves text only. `vocoder_steps` is the number of solver steps
-    per chunk; the public demo takes 5. `vocoder_tf32` computes its matrix products in TF32, as torch does
-    with convolutions anyway. `vocoder_graphs` is the largest number of sessions whose chunks run
-    together in CUDA graphs; 0, or `cuda_graphs` off, means none. `speech_stream` draws audio codes on
-    a second CUDA stream, beside the steps of the language model. `voice_seconds` of a reference voice are
-    used; the memory of a session grows with them. `fixed_shapes` makes every batch cover all slots and
-    the whole context, so that the numbers of a session do not depend on the other sessions; the default
-    is on for a CPU and off for a GPU. `kernels` selects what runs between the matrix products of a
-    decoder layer; "auto" is Triton on a GPU where it compiles. `quantize` converts the linear
-    weights of the language model at load: int8 and fp8 take half the memory; fp8 needs a card of the
-    generations Ada, Hopper or later. A checkpoint that is already quantised needs no option.
+    `vocoder` is the folder of Token2wav, or a checkpoint that has it. "auto" takes assets/token2wav of
+    the model's checkpoint if that folder and a GPU exist; "none" serves text only. `vocoder_graphs` is the
+    largest number of sessions whose chunks run together in CUDA graphs; 0, or `cuda_graphs` off, means
+    none. `voice_seconds` of a reference voice are used; the memory of a session grows with them.
+    `kernels`: "auto" is Triton on a GPU where it compiles.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     slots: int = Field(default=4, ge=1, le=MAX_SLOTS)
     context_tokens: int = Field(default=8192, ge=64)
-    speech_tokens: int = Field(default=4096, ge=64)
     device: str = "auto"
     fidelity: Fidelity = "upstream"
     window: Literal["off", "basic", "context"] = "off"
-    basic_high_tokens: int = 4000
-    basic_low_tokens: int = 3500
-    context_max_units: int = 24
-    context_previous_max_tokens: int = 500
     vocoder: Path | Literal["auto", "none"] = "auto"
-    vocoder_steps: int = Field(default=5, ge=1, le=16)
-    vocoder_tf32: bool = True
     vocoder_graphs: int = Field(default=8, ge=0, le=32)
     voice_seconds: float = Field(default=6.0, ge=1.0, le=15.0)
     cuda_graphs: bool = True
-    speech_stream: bool = True
     kernels: KernelChoice = "auto"
     quantize: Quantization = "none"
-    fixed_shapes: bool | None = None
-    seed: int = 0
+
+    basic_high_tokens: Annotated[int, CONSTANT] = 4000
+    basic_low_tokens: Annotated[int, CONSTANT] = 3500
+    context_max_units: Annotated[int, CONSTANT] = 24
+    context_previous_max_tokens: Annotated[int, CONSTANT] = 500
+    speech_tokens: Annotated[int, CONSTANT] = 4096
+    speech_stream: Annotated[bool, CONSTANT] = True
+    """audio codes are drawn on a second CUDA stream, beside the steps of the language model"""
+    seed: Annotated[int, CONSTANT] = 0
+    """of the first session; each later one has the next"""
+    vocoder_steps: Annotated[int, CONSTANT] = 5
+    """steps of the solver for each chunk, as many as in the public demo"""
+    vocoder_tf32: Annotated[bool, CONSTANT] = True
+    """the vocoder's matrix products run in TF32, as torch runs convolutions anyway"""
+    fixed_shapes: Annotated[bool | None, CONSTANT] = None
+    """every batch covers all slots and the whole context, so that the numbers of a session do not depend
+    on the other sessions; None: on for a CPU, off for a GPU"""
 
     @property
     def vocoder_graph_sizes(self) -> tuple[int, ...]:
@@ -208,3 +210,34 @@ class EngineOptions(BaseModel):
         if not largest:
             return ()
         return tuple(sorted({min(size, largest) for size in VOCODER_GRAPH_SIZES}))
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The GiB that are assumed to be free without a display, and the compute capability."""
+
+    name: str
+    free_gib: float
+    capability: tuple[int, int]
+
+
+CARDS = {
+    "a10": Card("NVIDIA A10", 22.0, (8, 6)),
+    "a100-40": Card("NVIDIA A100 40 GB", 39.0, (8, 0)),
+    "a100-80": Card("NVIDIA A100 80 GB", 79.0, (8, 0)),
+    "h100": Card("NVIDIA H100 80 GB", 79.0, (9, 0)),
+    "h200": Card("NVIDIA H200", 139.0, (9, 0)),
+    "l4": Card("NVIDIA L4", 22.0, (8, 9)),
+    "l40s": Card("NVIDIA L40S", 44.0, (8, 9)),
+    "rtx-3090": Card("NVIDIA GeForce RTX 3090", 23.5, (8, 6)),
+    "rtx-4090": Card("NVIDIA GeForce RTX 4090", 23.5, (8, 9)),
+    "rtx-5090": Card("NVIDIA GeForce RTX 5090", 31.0, (12, 0)),
+}
+
+
+def find_card(name: str) -> Card:
+    """The card of this name. Raises EngineLoadError, which lists all names."""
+    card = CARDS.get(name.lower())
+    if card is None:
+        raise EngineLoadError(f"no card is called {name!r}; the cards are {', '.join(CARDS)}")
+    return card

@@ -1,10 +1,9 @@
 """The device: which one, copies to it, process-wide settings, and what to do when it is lost."""
 
-from __future__ import annotations
-
 import os
 import sys
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable
 
 import structlog
 import torch
@@ -27,11 +26,14 @@ SWITCH_S = 0.0005
 
 
 def device_tensor(
-    values: Sequence[object], device: torch.device, dtype: torch.dtype = torch.long
+    values: Iterable[float], device: torch.device, dtype: torch.dtype = torch.long
 ) -> Tensor:
-    """`values` as a tensor on `device`, copied without waiting for the device."""
-    # The device is explicit: a caller may have changed the default device, where creation would block.
-    return to_device(torch.tensor(values, dtype=dtype, device="cpu"), device)
+    """`values` (n,), integers or float32, as a tensor on `device`, copied without waiting for the device."""
+    # `torch.tensor` examines every value, and takes five times as long as an array.
+    numbers = array("q" if dtype == torch.long else "f", values)
+    if not numbers:
+        return torch.zeros(0, dtype=dtype, device=device)
+    return to_device(torch.frombuffer(numbers, dtype=dtype), device)
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:

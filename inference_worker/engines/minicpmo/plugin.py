@@ -1,12 +1,10 @@
 """The plugin of the engine `minicpmo`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 
 from antiphon.inference_worker.engines.minicpmo.checkpoint_files import check_files
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.config import Card, EngineOptions, find_card
 from antiphon.inference_worker.engines.plugin import EnginePlugin
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -32,12 +30,23 @@ class MiniCPMOPlugin(EnginePlugin[EngineOptions]):
         return MiniCPMOProcessor(model_path, options)
 
     def examine(self, options: EngineOptions, model_path: Path | None) -> Iterable[Finding]:
-        if model_path is None:
-            remedy = "ANTIPHON_MODEL_PATH or --model-path: the folder of the checkpoint"
-            return [failure("model folder", "not set", remedy)]
-        from antiphon.inference_worker.engines.minicpmo.checkup import examine
+        return _examine(options, model_path, None)
 
-        return examine(model_path, options)
+    def examine_for(
+        self, card: str, options: EngineOptions, model_path: Path | None
+    ) -> Iterable[Finding]:
+        return _examine(options, model_path, find_card(card))
+
+
+def _examine(
+    options: EngineOptions, model_path: Path | None, card: Card | None
+) -> Iterable[Finding]:
+    if model_path is None:
+        remedy = "ANTIPHON_MODEL_PATH or --model-path: the folder of the checkpoint"
+        return [failure("model folder", "not set", remedy)]
+    from antiphon.inference_worker.engines.minicpmo.checkup import examine
+
+    return examine(model_path, options, card)
 
 
 PLUGIN = MiniCPMOPlugin()

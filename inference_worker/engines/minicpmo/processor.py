@@ -1,26 +1,40 @@
 """The engine as the worker sees it: load a checkpoint folder, create sessions."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 
 import structlog
 import torch
 
-from antiphon.inference_worker.engines.common.slots import SlotPool
 from antiphon.inference_worker.engines.minicpmo.checkpoint_files import read_config
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.conversations.slot_lease import (
+    EngineParts,
+    SlotLease,
+)
 from antiphon.inference_worker.engines.minicpmo.device import pick_device
 from antiphon.inference_worker.engines.minicpmo.model.load import load_network
-from antiphon.inference_worker.engines.minicpmo.model.memory import check_memory
+from antiphon.inference_worker.engines.minicpmo.model.memory import (
+    check_memory,
+    estimate,
+    free_bytes,
+    log_memory,
+)
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
-from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
-from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
+from antiphon.inference_worker.engines.minicpmo.token2wav.checkpoint_guard import check_yaml
 from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import load_token2wav
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import Vocoder, find_token2wav
+from antiphon.inference_worker.engines.minicpmo.token2wav.voice_files import (
+    BESIDE_MODEL,
+    REPOSITORY,
+    check_imports,
+    check_package,
+    check_voice,
+    voice_folder,
+)
 from antiphon.inference_worker.engines.minicpmo.views.chat import MiniCPMOChatView
 from antiphon.inference_worker.engines.minicpmo.views.duplex import (
     SILENT_SECOND,
@@ -31,6 +45,7 @@ from antiphon.inference_worker.engines.processor import (
     ChatView,
     DuplexView,
     HalfDuplexView,
+    SlotPool,
     UnifiedProcessor,
 )
 from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
@@ -80,12 +95,18 @@ class MiniCPMOProcessor(UnifiedProcessor):
         config = read_config(self._folder)
         device = pick_device(options.device)
         speech = find_token2wav(self._folder, options)
-        check_memory(config, options, device, voices=speech is not None)
+        if speech is not None:  # before the weights are read, which takes minutes
+            check_voice(speech)
+            check_yaml(speech)
+            check_package()
+            check_imports()
+        free = free_bytes(device)
+        check_memory(config, options, device, voices=speech is not None, free=free)
         report("tokenizer")
         tokenizer = Tokenizer(self._folder)
         network = load_network(self._folder, options, report)
         vocoder = self._load_vocoder(speech, device, report)
-        runner = Runner(
+        runner = ModelRunner(
             network,
             Sampler(tokenizer.ids, tokenizer.forbidden, options.fidelity),
             slots=options.slots,
@@ -114,6 +135,8 @@ class MiniCPMOProcessor(UnifiedProcessor):
         )
         report("warm-up")
         self._warm_up()
+        counted = estimate(config, options, device.type, voices=speech is not None)
+        log_memory(counted.of(options.slots), free, device)
 
     def set_duplex_mode(self) -> DuplexView:
         return MiniCPMODuplexView(*self._lease_slot())
@@ -150,7 +173,12 @@ class MiniCPMOProcessor(UnifiedProcessor):
         self, folder: Path | None, device: torch.device, report: LoadProgress
     ) -> Vocoder | None:
         if folder is None:
-            log.warning("no_vocoder", consequence="sessions that request audio are refused")
+            log.warning(
+                "no_vocoder",
+                consequence="sessions that request audio are refused",
+                looked_in=str(voice_folder(self._folder, self._options)),
+                remedy=f"the option vocoder: the folder {BESIDE_MODEL} of {REPOSITORY}",
+            )
             return None
         report("vocoder")
         vocoder = load_token2wav(folder, self._options, device)

@@ -1,7 +1,5 @@
 """Pages that are disabled for every edge."""
 
-from __future__ import annotations
-
 import pytest
 
 from antiphon.broker.client import Broker, open_broker

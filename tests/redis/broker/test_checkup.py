@@ -1,20 +1,15 @@
 """`antiphon doctor` with real Redis servers, healthy and misconfigured."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
-import shutil
 import socket
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import OutOfMemoryError
 
 from antiphon.broker.client import open_broker
 from antiphon.broker.redis_server.checkup import examine_redis
@@ -25,8 +20,8 @@ from support.fork_server import run_antiphon
 from support.redis_server import (
     REDIS_6,
     RedisServer,
+    each_server,
     free_port,
-    redis_binaries,
     redis_binary,
     redis_cli,
     server_id,
@@ -57,10 +52,10 @@ async def test_a_healthy_server_passes_every_check(sound: BrokerSettings) -> Non
         *("redis connections", "redis cluster", "redis keys", "clock", "redis round trip"),
         *("redis rights", "redis writes"),
     }
-    assert findings["redis keys"].found == "contract version 2"
+    assert findings["redis keys"].found == "contract version 3"
 
 
-@pytest.mark.parametrize("binary", redis_binaries(), ids=server_id)
+@pytest.mark.parametrize("binary", each_server())
 async def test_the_product_and_the_version_are_named(tmp_path: Path, binary: Path) -> None:
     product, release = server_id(binary).split("-")
     with RedisServer(tmp_path / "redis", binary=binary) as server:
@@ -115,65 +110,6 @@ async def test_the_command_of_a_remedy_works_as_it_is_printed(
             assert (await examined(sound))[about].verdict is FindingStatus.OK
 
 
-async def _fail_to_save(raw: Redis, server: RedisServer) -> None:
-    """Its folder is gone, as a disk that is."""
-    await raw.config_set("save", "3600 1")
-    folder = (await raw.config_get("dir"))["dir"]
-    await asyncio.to_thread(shutil.rmtree, folder)
-    await raw.bgsave()
-    while (await raw.info("persistence"))["rdb_last_bgsave_status"] == "ok":
-        await asyncio.sleep(0.02)
-
-
-async def _fill(raw: Redis, _: RedisServer) -> None:
-    await raw.config_set("maxmemory-policy", "noeviction")
-    await raw.config_set("maxmemory", "1mb")
-    with suppress(OutOfMemoryError):
-        while True:
-            await raw.set(os.urandom(8).hex(), b"x" * 10_000)
-
-
-async def _lose_replicas(raw: Redis, _: RedisServer) -> None:
-    await raw.config_set("min-replicas-to-write", "1")
-
-
-REFUSALS = {
-    "MISCONF": (_fail_to_save, " BGSAVE"),
-    "OOM": (_fill, " CONFIG SET maxmemory"),
-    "NOREPLICAS": (_lose_replicas, "start the replicas"),
-}
-
-
-@pytest.mark.parametrize("binary", redis_binaries(), ids=server_id)
-@pytest.mark.parametrize("code", REFUSALS)
-async def test_a_server_that_refuses_writes_is_reported(
-    code: str, binary: Path, tmp_path: Path
-) -> None:
-    cause, remedy = REFUSALS[code]
-    with RedisServer(tmp_path / "redis", binary=binary) as server:
-        settings = BrokerSettings(redis_url=server.url)
-        assert (await examined(settings))["redis writes"].verdict is FindingStatus.OK
-        async with Redis.from_url(server.url) as raw:
-            before = await raw.dbsize()
-            assert before == 0, "the check writes nothing"
-            await cause(raw, server)
-        finding = (await examined(settings))["redis writes"]
-    assert finding.verdict is FindingStatus.FAILURE
-    assert finding.found.startswith(code)
-    assert remedy in finding.remedy
-
-
-async def test_a_replica_rejects_writes(
-    sound: BrokerSettings, redis_server: RedisServer, tmp_path: Path
-) -> None:
-    with RedisServer(tmp_path / "replica") as replica:
-        async with Redis.from_url(replica.url) as raw:
-            await raw.replicaof("127.0.0.1", redis_server.port)
-        finding = (await examined(BrokerSettings(redis_url=replica.url)))["redis role"]
-        assert finding.verdict is FindingStatus.FAILURE
-        assert f"127.0.0.1:{redis_server.port}" in finding.remedy
-
-
 async def test_another_schema_version_is_reported(sound: BrokerSettings) -> None:
     async with Redis.from_url(sound.redis_url) as raw:
         await raw.hset("{antiphon}:config", "contract", "999")
@@ -199,7 +135,7 @@ async def test_a_cluster_with_unserved_slots_is_reported(tmp_path: Path) -> None
     )
     settings = BrokerSettings(redis_url=f"redis://127.0.0.1:{port}/0")
     try:
-        async with asyncio.timeout(20), Redis.from_url(settings.redis_url) as raw:
+        async with asyncio.timeout(90), Redis.from_url(settings.redis_url) as raw:
             while "redis cluster" not in (findings := await examined(settings)):
                 await asyncio.sleep(0.05)
             assert findings["redis cluster"].verdict is FindingStatus.FAILURE

@@ -1,7 +1,5 @@
 """The clock that processes share, when that of Redis jumps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The broker on a real cluster: routing, redirections while a slot moves, lost masters."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Iterator
@@ -11,15 +9,18 @@ import pytest
 from redis.crc import key_slot
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.connections.client import RedisClient, retry_until_available
+from antiphon.broker.connections.client import RedisClient
 from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
 from antiphon.broker.orphaned_keys import RemovedKeys
 from antiphon.broker.redis_server.checkup import examine_redis
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
 from antiphon.shared_schemas.findings import FindingStatus
 from support.control_plane import claim, join, serve, waiting
 from support.redis_cluster import ClusterNode, RedisCluster, redis_cluster
+
+pytestmark = pytest.mark.extended
 
 TICKET = 1_700_000_000_000
 SOON_S = 60.0

@@ -1,7 +1,5 @@
 """The reader of streams on a cluster: which streams share a read, and which server is interrupted."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
@@ -19,6 +17,8 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.stream_reader import STREAMS_PER_READ
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
 from support.redis_cluster import RedisCluster
+
+pytestmark = pytest.mark.extended
 
 TICKET = 1_700_000_000_000
 START = StreamPosition.before(TICKET)

@@ -1,7 +1,5 @@
 """Connections to a real Redis that are reset, frozen, or lead to a server that became a replica."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,11 +11,11 @@ from redis.asyncio import Redis
 
 from antiphon.broker import stream_reader
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
-from support.redis_server import RedisServer, demote, promote, redis_binaries, replicates, server_id
+from support.redis_server import RedisServer, demote, each_server, promote, replicates
 from support.stack import until
 from support.tcp_proxy import TcpProxy, tcp_proxy
 
@@ -120,7 +118,7 @@ async def test_a_frozen_connection_is_noticed_within_five_seconds(
         assert (await anext(subscription))[0].n == 2
 
 
-@pytest.mark.parametrize("binary", redis_binaries(), ids=server_id)
+@pytest.mark.parametrize("binary", each_server())
 async def test_a_role_change_is_an_outage_that_ends_at_the_new_master(
     settings: BrokerSettings, tmp_path: Path, binary: Path
 ) -> None:

@@ -1,7 +1,5 @@
 """The private redis-server, with real processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -16,9 +14,10 @@ import pytest
 from redis.asyncio import Redis
 
 from antiphon.broker.client import open_broker
-from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError, free_port
+from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.states import SessionKind
+from support.ports import free_port
 from support.processes import all_end
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from redis.asyncio import Redis
 
@@ -23,25 +21,27 @@ pytestmark = pytest.mark.on_cluster
 DAY_MS = 86_400_000
 
 
-async def run_session(broker: Broker, raw: Redis, sid: str, seconds: float) -> None:
+async def run_session(broker: Broker, raw: Redis, sid: str, seconds: float) -> float:
+    """Returns the seconds by which it may be longer: a busy machine is late."""
     await join(broker, sid)
     held = await claim(broker)
     await activate(broker, held)
-    began = await now_ms(raw) - round(seconds * 1000)
-    await raw.hset(broker.keys.session(sid), "assigned_at", began)
+    at = await now_ms(raw)
+    await raw.hset(broker.keys.session(sid), "assigned_at", at - round(seconds * 1000))
     await broker.sessions.end(sid, EndReason.STOPPED)
+    return (await now_ms(raw) - at) / 1000
 
 
 async def test_durations_are_learnt_from_finished_sessions(broker: Broker, raw: Redis) -> None:
     await serve(broker)
-    expected = None
+    expected, late = None, 0.0
     for index, seconds in enumerate((10.0, 20.0, 40.0)):
         assert (await broker.eta.lengths()).expected_s(AUDIO) == 120.0
-        await run_session(broker, raw, f"s{index}", seconds)
+        late += await run_session(broker, raw, f"s{index}", seconds)
         expected = seconds if expected is None else 0.3 * seconds + 0.7 * expected
     status = await broker.eta.lengths()
     assert status.counts[AUDIO] == 3
-    assert status.expected_s(AUDIO) == pytest.approx(expected, abs=0.2)
+    assert status.expected_s(AUDIO) == pytest.approx(expected, abs=0.2 + late)
     assert status.expected_s(CHAT) == 15.0
 
 
@@ -82,11 +82,13 @@ async def test_a_session_counts_once_over_all_its_workers(broker: Broker, raw: R
     await broker.leases.give_back("s", "w1", 1)
     assert (await broker.eta.lengths()).counts[AUDIO] == 0
     await activate(broker, await claim(broker))
-    await raw.hset(broker.keys.session("s"), "assigned_at", await now_ms(raw) - 50_000)
+    at = await now_ms(raw)
+    await raw.hset(broker.keys.session("s"), "assigned_at", at - 50_000)
     await broker.sessions.end("s", EndReason.STOPPED)
+    late = (await now_ms(raw) - at) / 1000
     status = await broker.eta.lengths()
     assert status.counts[AUDIO] == 1
-    assert status.averages[AUDIO] == pytest.approx(50.0, abs=0.5)
+    assert status.averages[AUDIO] == pytest.approx(50.0, abs=0.5 + late)
 
 
 async def test_baselines_and_smoothing_can_be_set(broker: Broker, raw: Redis) -> None:
@@ -97,8 +99,8 @@ async def test_baselines_and_smoothing_can_be_set(broker: Broker, raw: Redis) ->
     assert (status.expected_s(AUDIO), status.expected_s(OMNI), status.alpha) == (7.5, 3.0, 1.0)
     await serve(broker)
     for sid, seconds in (("a", 10.0), ("b", 20.0)):
-        await run_session(broker, raw, sid, seconds)
-    assert (await broker.eta.lengths()).averages[AUDIO] == pytest.approx(20.0, abs=0.2)
+        late = await run_session(broker, raw, sid, seconds)
+    assert (await broker.eta.lengths()).averages[AUDIO] == pytest.approx(20.0, abs=0.2 + late)
 
 
 async def test_estimates_use_the_configured_values(broker: Broker) -> None:
@@ -107,7 +109,9 @@ async def test_estimates_use_the_configured_values(broker: Broker) -> None:
     for sid in "abc":
         await join(broker, sid)
     await claim(broker)
-    first, second = [row.eta_s for row in (await broker.queue.snapshot()).waiting]
+    snapshot = await broker.queue.snapshot()
+    first, second = [row.eta_s for row in snapshot.waiting]
     assert first is not None
-    assert 9.0 <= first <= 10.0
+    served_s = (snapshot.at - snapshot.running[0].assigned_at) / 1000
+    assert first == pytest.approx(10.0 - served_s, abs=0.01)
     assert second == pytest.approx(first + 10.0)

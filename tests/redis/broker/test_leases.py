@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from redis.asyncio import Redis
 
@@ -8,8 +6,6 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.states import EndReason, SessionState
 from support.control_plane import (
     AUDIO,
-    CHAT,
-    OMNI,
     activate,
     claim,
     expire_lease,
@@ -18,7 +14,6 @@ from support.control_plane import (
     reap,
     serve,
     used,
-    waiting,
 )
 
 pytestmark = pytest.mark.on_cluster
@@ -35,30 +30,6 @@ async def test_a_claim_contains_everything_that_a_worker_needs(broker: Broker) -
     assert (row.state, row.worker, row.epoch) == (SessionState.ASSIGNED, "w1", 1)
 
 
-async def test_the_first_session_of_a_served_kind_is_claimed(broker: Broker) -> None:
-    for sid, kind in (("a", CHAT), ("b", AUDIO), ("c", OMNI), ("d", AUDIO)):
-        await join(broker, sid, kind)
-    await serve(broker, "w1", AUDIO, OMNI, slots=5)
-    assert [(await claim(broker)).sid for _ in range(3)] == ["b", "c", "d"]
-    assert await broker.leases.claim("w1") is None
-    assert await waiting(broker) == ["a"]
-
-
-async def test_no_claim_without_a_free_slot(broker: Broker) -> None:
-    await join(broker, "a")
-    await join(broker, "b")
-    await serve(broker, slots=1)
-    await claim(broker)
-    assert await broker.leases.claim("w1") is None
-    await broker.sessions.end("a", EndReason.STOPPED)
-    assert (await claim(broker)).sid == "b"
-
-
-async def test_an_unknown_worker_claims_nothing(broker: Broker) -> None:
-    await join(broker, "a")
-    assert await broker.leases.claim("never-beaten") is None
-
-
 async def test_a_renewal_extends_held_leases_and_lists_lost_ones(
     broker: Broker, raw: Redis
 ) -> None:
@@ -68,90 +39,12 @@ async def test_a_renewal_extends_held_leases_and_lists_lost_ones(
     await claim(broker)
     await claim(broker)
     await expire_lease(broker, raw, "a")
+    before = await now_ms(raw)
     assert await broker.leases.renew("w1", {"a": 1, "b": 2, "zz": 1}) == {"b", "zz"}
     lease = await raw.zscore(broker.keys.leases, "a")
-    assert 4000 < float(lease) - await now_ms(raw) <= 5000
+    assert before <= float(lease) - 5000 <= await now_ms(raw)
     assert await broker.leases.renew("w2", {"a": 1}) == {"a"}
     assert await broker.leases.renew("w1", {}) == set()
-
-
-async def test_an_expired_lease_returns_the_session_to_the_head(broker: Broker, raw: Redis) -> None:
-    for sid in "abc":
-        await join(broker, sid)
-    await serve(broker, "w1", slots=2)
-    await serve(broker, "w2", slots=2)
-    first = await claim(broker)
-    await expire_lease(broker, raw, "a")
-    assert await reap(broker, raw) == (1, 0)
-    assert await waiting(broker) == ["a", "b", "c"]
-    row = await broker.sessions.get("a")
-    assert row is not None
-    assert (row.state, row.attempt) == (SessionState.RECOVERING, 2)
-    again = await claim(broker, "w2")
-    assert (again.sid, again.ticket, again.epoch, again.attempt) == ("a", first.ticket, 2, 2)
-    assert await broker.leases.renew("w1", {"a": 1}) == {"a"}
-    assert await used(broker) == {"w1": 0, "w2": 1}
-
-
-async def test_a_stalled_worker_cannot_change_a_session_that_it_lost(
-    broker: Broker, raw: Redis
-) -> None:
-    await join(broker, "a")
-    await serve(broker, "w1")
-    await serve(broker, "w2")
-    await claim(broker, "w1")
-    await expire_lease(broker, raw, "a")
-    await reap(broker, raw)
-    for taken in (False, True):
-        if taken:
-            await claim(broker, "w2")
-        assert not await broker.leases.move("a", "w1", 1, SessionState.PREPARING)
-        assert not await broker.leases.give_back("a", "w1", 1)
-    assert not await broker.sessions.end("a", EndReason.STOPPED, epoch=1)
-    row = await broker.sessions.get("a")
-    assert row is not None
-    assert (row.state, row.worker) == (SessionState.ASSIGNED, "w2")
-
-
-async def test_a_session_ends_after_three_lost_workers(broker: Broker, raw: Redis) -> None:
-    await join(broker, "poison")
-    await serve(broker)
-    outcomes = []
-    for _ in range(3):
-        await claim(broker)
-        await expire_lease(broker, raw, "poison")
-        outcomes.append(await reap(broker, raw))
-    assert outcomes == [(1, 0), (1, 0), (0, 1)]
-    row = await broker.sessions.get("poison")
-    assert row is not None
-    assert (row.state, row.reason) == (SessionState.ENDED, EndReason.WORKER_LOST)
-    assert await used(broker) == {"w1": 0}
-
-
-async def test_a_release_does_not_count_as_a_failure(broker: Broker) -> None:
-    await join(broker, "a")
-    await join(broker, "b")
-    await serve(broker)
-    for epoch in range(1, 6):
-        held = await claim(broker)
-        assert (held.sid, held.epoch, held.attempt) == ("a", epoch, 1)
-        assert await broker.leases.give_back("a", "w1", epoch)
-        assert not await broker.leases.give_back("a", "w1", epoch)
-        assert await waiting(broker) == ["a", "b"]
-    assert await used(broker) == {"w1": 0}
-
-
-async def test_transitions_follow_the_table_and_may_be_repeated(broker: Broker) -> None:
-    await join(broker, "a")
-    await serve(broker)
-    held = await claim(broker)
-    with pytest.raises(ValueError, match="paused"):
-        await broker.leases.move("a", "w1", 1, SessionState.PAUSED)
-    await activate(broker, held)
-    for state in (SessionState.PAUSED, SessionState.PAUSED, SessionState.ACTIVE):
-        assert await broker.leases.move("a", "w1", 1, state)
-    with pytest.raises(ValueError, match="preparing"):
-        await broker.leases.move("a", "w1", 1, SessionState.PREPARING)
 
 
 async def test_a_repeated_transition_makes_one_event(broker: Broker) -> None:

@@ -1,7 +1,5 @@
 """A new master lacks a takeover: an earlier writer has added entries there in the meantime."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -11,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import StaleFence
 from antiphon.broker.resume_registry import ResumeRecord
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import StreamWriter
-from antiphon.shared_schemas.entries import Checkpoint, ChunkIn, StreamEntry
+from antiphon.shared_schemas.entries import ChunkIn, DeltaOut, StreamEntry
 from antiphon.shared_schemas.ids import ResumeToken
 from support.control_plane import AUDIO, EDGE
 from support.redis_server import RedisServer, demote, promote, replicates
@@ -69,8 +67,8 @@ def chunk(number: int) -> ChunkIn:
     return ChunkIn(audio=bytes([number, 0, 0, 0]))
 
 
-def checkpoint(seq: int) -> Checkpoint:
-    return Checkpoint(seq=seq, last_output="0-0", last_input="0-0", snapshot={}, messages=[])
+def answer(number: int) -> DeltaOut:
+    return DeltaOut(text_delta=str(number))
 
 
 async def append(writer: StreamWriter, *entries: StreamEntry) -> None:
@@ -83,9 +81,9 @@ async def inputs(broker: Broker) -> list[tuple[int, int]]:
     return [(place.n, entry.audio[0]) for place, entry in entries if isinstance(entry, ChunkIn)]
 
 
-async def checkpoints(broker: Broker) -> list[tuple[int, int]]:
-    entries = [item async for item in broker.streams.history(broker.keys.checkpoints(SID), TICKET)]
-    return [(place.n, entry.seq) for place, entry in entries if isinstance(entry, Checkpoint)]
+async def outputs(broker: Broker) -> list[tuple[int, str]]:
+    entries = [item async for item in broker.streams.history(broker.keys.outbound(SID), TICKET)]
+    return [(place.n, entry.text_delta) for place, entry in entries if isinstance(entry, DeltaOut)]
 
 
 async def test_input_continues_after_what_an_earlier_connection_has_added(
@@ -120,18 +118,18 @@ async def test_input_that_was_written_keeps_its_number(servers: SplitReplication
     assert await inputs(later.broker) == [(1, 1), (2, 3), (3, 4)]
 
 
-async def test_checkpoints_of_an_earlier_connection_are_dropped(servers: SplitReplication) -> None:
-    """The client has a connection that continues without them, so their numbers are given twice."""
+async def test_output_of_an_earlier_worker_is_dropped(servers: SplitReplication) -> None:
+    """Another worker continues without it, so its numbers are given twice."""
     earlier, later = servers.earlier, servers.later
-    first = await earlier.broker.streams.checkpoint_writer(SID, TICKET, 1)
-    await append(first, checkpoint(1))
+    first = await earlier.broker.streams.output_writer(SID, TICKET, 1)
+    await append(first, answer(1))
     await servers.split()
-    second = await later.broker.streams.checkpoint_writer(SID, TICKET, 2)
+    second = await later.broker.streams.output_writer(SID, TICKET, 2)
     earlier.follow(servers.new)
-    await append(first, *(checkpoint(10 + number) for number in range(150)))
+    await append(first, *(answer(10 + number) for number in range(150)))
     later.follow(servers.new)
-    await append(second, checkpoint(2))
-    assert await checkpoints(later.broker) == [(1, 1), (2, 2)]
+    await append(second, answer(2))
+    assert await outputs(later.broker) == [(1, "1"), (2, "2")]
 
 
 async def test_a_stream_is_opened_where_its_entries_are_written(servers: SplitReplication) -> None:

@@ -1,7 +1,5 @@
 """Asynchronous replication: the new master lacks the newest writes of the one that was killed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,9 +10,9 @@ import pytest
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.connections.client import retry_until_available
-from antiphon.broker.connections.single import SingleServer
+from antiphon.broker.connections.client import SingleServer
 from antiphon.broker.errors import StaleFence
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import StreamWriter
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition

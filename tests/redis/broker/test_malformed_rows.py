@@ -1,7 +1,5 @@
 """Rows that no version of Antiphon writes: every call sets them aside, and the others are served."""
 
-from __future__ import annotations
-
 import orjson
 import pytest
 from redis.asyncio import Redis

@@ -1,7 +1,5 @@
 """Prometheus metrics of the broker, of the whole system, and of a worker."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import AsyncIterator
@@ -25,6 +23,8 @@ from support.control_plane import AUDIO, CHAT, activate, claim, expire_lease, jo
 from support.redis_server import RedisServer
 from support.scripted_engine import listens, speaks
 from support.worker_harness import running_worker, stream_client
+
+pytestmark = pytest.mark.one_redis
 
 CHUNK = ChunkIn(audio=float_bytes(np.zeros(16000, dtype=np.float32)))
 

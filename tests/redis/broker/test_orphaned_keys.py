@@ -1,7 +1,5 @@
 """Which keys the sweep of Redis removes, and which it keeps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

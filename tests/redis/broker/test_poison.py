@@ -3,8 +3,6 @@
 The time of Redis does not pass here: each step sets all stored times back by a second.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Callable, Iterator

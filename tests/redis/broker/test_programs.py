@@ -1,7 +1,5 @@
 """Which redis-server `antiphon up` starts, with real servers that read each other's data."""
 
-from __future__ import annotations
-
 import stat
 import time
 from pathlib import Path
@@ -18,6 +16,8 @@ from antiphon.broker.redis_server.embedded import (
 )
 from redis import Redis
 from support.redis_server import REDIS_6, redis_binaries, server_id
+
+pytestmark = pytest.mark.extended
 
 
 def fake_server(folder: Path, version: str) -> Path:

@@ -1,27 +1,14 @@
-from __future__ import annotations
-
 import asyncio
 
 import pytest
 from redis.asyncio import Redis
 
-from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.errors import QueueFull, SessionExists
-from antiphon.broker.settings import BrokerSettings
+from antiphon.broker.client import Broker
 from antiphon.shared_schemas.registry import Ticket
 from antiphon.shared_schemas.states import EndReason, SessionState, WaitReason
-from support.control_plane import AUDIO, CHAT, EDGE, OMNI, claim, join, serve, waiting
+from support.control_plane import AUDIO, EDGE, OMNI, claim, join, serve
 
 pytestmark = pytest.mark.on_cluster
-
-
-async def test_places_are_given_in_order(broker: Broker) -> None:
-    tickets = [await join(broker, f"s{i}") for i in range(5)]
-    assert [t.position for t in tickets] == [1, 2, 3, 4, 5]
-    assert [t.queue_length for t in tickets] == [1, 2, 3, 4, 5]
-    numbers = [t.number for t in tickets]
-    assert numbers == sorted(set(numbers))
-    assert await waiting(broker) == ["s0", "s1", "s2", "s3", "s4"]
 
 
 async def test_join_reports_whether_a_session_must_wait(broker: Broker) -> None:
@@ -31,13 +18,8 @@ async def test_join_reports_whether_a_session_must_wait(broker: Broker) -> None:
     assert not (await join(broker, "first")).wait
     assert not (await join(broker, "second")).wait
     assert (await join(broker, "third")).wait
+    await serve(broker, "closing", OMNI, slots=2, is_open=False)
     assert (await join(broker, "another-kind", OMNI)).wait
-
-
-async def test_a_closed_worker_has_no_free_slot(broker: Broker) -> None:
-    await serve(broker, "w1", AUDIO, slots=2, is_open=False)
-    assert (await join(broker, "s")).wait
-    assert await broker.leases.claim("w1") is None
 
 
 async def test_the_row_of_a_queued_session(broker: Broker) -> None:
@@ -51,23 +33,6 @@ async def test_the_row_of_a_queued_session(broker: Broker) -> None:
     assert await broker.sessions.get("unknown") is None
 
 
-async def test_a_live_id_is_refused_and_an_ended_one_may_return(broker: Broker) -> None:
-    first = await join(broker, "s")
-    with pytest.raises(SessionExists, match="'s'"):
-        await join(broker, "s")
-    await broker.sessions.end("s", EndReason.STOPPED)
-    again = await join(broker, "s", CHAT)
-    assert again.number > first.number
-    row = await broker.sessions.get("s")
-    assert row is not None
-    assert (row.kind, row.state, row.reason, row.ended_at) == (
-        CHAT,
-        SessionState.QUEUED,
-        None,
-        None,
-    )
-
-
 async def test_a_reused_id_does_not_expire_with_its_earlier_session(
     broker: Broker, raw: Redis
 ) -> None:
@@ -76,37 +41,9 @@ async def test_a_reused_id_does_not_expire_with_its_earlier_session(
     assert 0 < await raw.ttl(broker.keys.session("s")) <= 3600
     await join(broker, "s")
     assert await raw.ttl(broker.keys.session("s")) == -1
-
-
-async def test_a_full_queue_refuses_more_sessions(settings: BrokerSettings) -> None:
-    small = settings.model_copy(update={"max_queue_size": 2})
-    async with open_broker(small) as broker:
-        await join(broker, "a")
-        await join(broker, "b")
-        with pytest.raises(QueueFull, match="2 sessions wait"):
-            await join(broker, "c")
-        assert await broker.sessions.get("c") is None
-        await broker.sessions.end("a", EndReason.CANCELLED)
-        assert (await join(broker, "c")).position == 2
-
-
-async def test_leaving_the_queue_moves_the_others_up_at_once(broker: Broker) -> None:
-    for sid in "abc":
-        await join(broker, sid)
-    assert await broker.sessions.end("b", EndReason.CANCELLED)
-    snapshot = await broker.queue.snapshot()
-    assert [(row.sid, row.position) for row in snapshot.waiting] == [("a", 1), ("c", 2)]
-
-
-async def test_a_cancel_happens_once_and_only_for_its_ticket(broker: Broker) -> None:
-    old = await join(broker, "s")
-    assert await broker.sessions.end("s", EndReason.CANCELLED, ticket=old.number)
-    assert not await broker.sessions.end("s", EndReason.CANCELLED, ticket=old.number)
-    new = await join(broker, "s")
-    assert not await broker.sessions.end("s", EndReason.CLIENT_GONE, ticket=old.number)
-    assert await waiting(broker) == ["s"]
-    assert await broker.sessions.end("s", EndReason.CLIENT_GONE, ticket=new.number)
-    assert not await broker.sessions.end("unknown", EndReason.STOPPED)
+    row = await broker.sessions.get("s")
+    assert row is not None
+    assert (row.ended_at, row.reason) == (None, None)
 
 
 async def test_tickets_are_not_reused_after_redis_has_lost_its_data(
@@ -159,7 +96,8 @@ async def test_a_snapshot_lists_the_queue_the_running_sessions_and_the_workers(
     assert (worker.engine, worker.counters, worker.open) == ("test", {"units": 3.0}, True)
     first, second = (row.eta_s for row in snapshot.waiting)
     assert first is not None
-    assert 119.0 <= first <= 120.0
+    served_s = (snapshot.at - running.assigned_at) / 1000
+    assert first == pytest.approx(120.0 - served_s, abs=0.01)
     assert second == pytest.approx(first + 120.0)
     assert held.ticket < min(row.ticket for row in snapshot.waiting)
 
@@ -176,8 +114,3 @@ async def test_a_snapshot_says_why_a_session_has_no_estimate(broker: Broker) -> 
     assert await estimates() == [(0.0, None)]
     await broker.registry.worker_gone("w2")
     assert await estimates() == [(None, WaitReason.KIND_NOT_SERVED)]
-
-
-async def test_an_empty_queue_is_shown_empty(broker: Broker) -> None:
-    snapshot = await broker.queue.snapshot()
-    assert (snapshot.waiting, snapshot.running, snapshot.workers) == ((), (), ())

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest
@@ -39,23 +37,6 @@ async def reason_of(broker: Broker, sid: str) -> EndReason | None:
     assert row is not None
     assert (row.state is SessionState.ENDED) == (row.reason is not None)
     return row.reason
-
-
-async def test_sessions_of_a_silent_edge_end_in_every_state(broker: Broker, raw: Redis) -> None:
-    await serve(broker, slots=2)
-    for sid in ("held", "recovering", "queued"):
-        await join(broker, sid, edge="dead")
-    await join(broker, "other", edge="alive")
-    for _ in range(2):
-        await claim(broker)
-    await broker.leases.give_back("recovering", "w1", 1)
-    await silence(raw, broker.keys.edges, "dead", broker)
-    assert await reap(broker, raw) == (0, 3)
-    for sid in ("held", "recovering", "queued"):
-        assert await reason_of(broker, sid) is EndReason.EDGE_LOST
-    assert await reason_of(broker, "other") is None
-    assert await used(broker) == {"w1": 0}
-    assert await waiting(broker) == ["other"]
 
 
 async def test_an_edge_that_shuts_down_ends_its_remaining_sessions(
@@ -149,45 +130,6 @@ async def _ran_regularly(
     await raw.hset(broker.keys.reaper, mapping=times)
 
 
-async def test_a_silent_worker_leaves_the_registry_and_its_sessions_are_requeued(
-    broker: Broker, raw: Redis
-) -> None:
-    await join(broker, "a")
-    await serve(broker, "w1")
-    await claim(broker)
-    await silence(raw, broker.keys.workers, "w1", broker)
-    await expire_lease(broker, raw, "a")
-    assert await reap(broker, raw) == (1, 0)
-    assert (await broker.queue.snapshot()).workers == ()
-    await serve(broker, "w2")
-    assert (await claim(broker, "w2")).sid == "a"
-
-
-async def test_a_worker_that_returns_gets_the_slots_that_it_holds(
-    broker: Broker, raw: Redis
-) -> None:
-    for sid in "abc":
-        await join(broker, sid)
-    await serve(broker, "w1", slots=2)
-    await claim(broker)
-    await claim(broker)
-    await expire_lease(broker, raw, "a")
-    await silence(raw, broker.keys.workers, "w1", broker)
-    await reap(broker, raw)
-    await broker.registry.worker_beat("w1", 2, report(slots=2))
-    assert await used(broker) == {"w1": 1}
-    assert (await claim(broker)).sid == "a"
-    assert await broker.leases.claim("w1") is None
-
-
-async def test_slots_that_redis_does_not_know_are_free(broker: Broker) -> None:
-    await broker.registry.worker_beat("w1", 2, report(slots=2))
-    assert await used(broker) == {"w1": 0}
-    assert await broker.leases.renew("w1", {"a": 1, "b": 1}) == {"a", "b"}
-    await join(broker, "c")
-    assert (await claim(broker)).sid == "c"
-
-
 async def test_heartbeats_keep_the_slot_count_and_renew_the_rest(broker: Broker) -> None:
     await join(broker, "a")
     await serve(broker, "w1", AUDIO, slots=1)
@@ -197,23 +139,6 @@ async def test_heartbeats_keep_the_slot_count_and_renew_the_rest(broker: Broker)
     assert (row.used, row.slots, row.open) == (1, 3, False)
     await broker.registry.worker_gone("w1")
     assert (await broker.queue.snapshot()).workers == ()
-
-
-async def test_the_sessions_of_a_worker_that_has_ended_are_requeued_at_once(
-    broker: Broker, raw: Redis
-) -> None:
-    for sid in "ab":
-        await join(broker, sid)
-    for worker in ("w1", "w2"):
-        await serve(broker, worker, AUDIO, slots=1)
-        await activate(broker, await claim(broker, worker), worker)
-    await broker.registry.worker_gone("w1")
-    assert await reap(broker, raw) == (1, 0)
-    rows = [await broker.sessions.get(sid) for sid in "ab"]
-    assert [row and row.state for row in rows] == [SessionState.RECOVERING, SessionState.ACTIVE]
-    assert [row and row.attempt for row in rows] == [2, 1]
-    assert await broker.leases.renew("w1", {"a": 1}) == {"a"}
-    assert await broker.leases.renew("w2", {"b": 1}) == set()
 
 
 async def test_ending_a_session_of_a_worker_that_is_gone(broker: Broker, raw: Redis) -> None:

@@ -1,7 +1,5 @@
 """Resuming a session: which tokens are valid and for how long, and the state of the session until then."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

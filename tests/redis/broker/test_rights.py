@@ -1,7 +1,5 @@
 """A Redis user with the rights of docs/deployment.md may do what the services do."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Two schema versions never share a key prefix."""
 
-from __future__ import annotations
-
 import pytest
 from redis.asyncio import Redis
 

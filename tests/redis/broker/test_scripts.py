@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from redis.asyncio import Redis
 from redis.crc import key_slot

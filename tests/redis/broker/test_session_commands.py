@@ -1,7 +1,5 @@
 """Commands to a running session reach its edge on the events stream."""
 
-from __future__ import annotations
-
 import pytest
 
 from antiphon.broker import events

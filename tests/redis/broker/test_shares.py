@@ -1,7 +1,5 @@
 """Share links: which recording they open, until when, and after a restart."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

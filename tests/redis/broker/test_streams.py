@@ -1,6 +1,5 @@
-from __future__ import annotations
-
 import asyncio
+import time
 from collections.abc import AsyncIterator, Hashable
 from urllib.parse import urlsplit
 
@@ -13,10 +12,13 @@ from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable, StaleFence
 from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.streams import StreamWriter
+from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     Entry,
+    PastSteps,
     PauseIn,
+    PrepareIn,
     ResumeIn,
     StopIn,
     StoppedOut,
@@ -75,18 +77,18 @@ async def test_entries_are_numbered_stamped_and_kept(broker: Broker, raw: Redis)
     assert all(before - 500 <= entry.at <= after + 500 for _, entry in found)
 
 
-async def test_entries_say_by_how_much_their_clock_was_set(broker: Broker) -> None:
+async def test_entries_have_a_second_time_that_does_not_jump_with_the_clock(broker: Broker) -> None:
     writer = await broker.streams.input_writer(SID, TICKET)
+    before = broker.clock.now_ms() - broker.clock.host_ms()
     for step in (0.0, 90_000.0, -30_000.0):
         broker.clock.offset_ms += step
         await writer.append(chunk(1))
     found = [entry for _, entry in await history(broker)]
-    assert [entry.clock_step for entry in found] == [0.0, 90_000.0, 60_000.0]
-    steady = [entry.at - entry.clock_step for entry in found]
-    assert steady == sorted(steady)
-    later = await broker.streams.input_writer(SID, TICKET, 2)
-    await later.append(chunk(1))
-    assert (await history(broker))[-1][1].clock_step == 0.0
+    jumped = [entry.at - entry.host_at - before for entry in found]
+    assert jumped == pytest.approx([0.0, 90_000.0, 60_000.0], abs=1000.0)
+    times = [entry.host_at for entry in found]
+    assert times == sorted(times)
+    assert abs(times[0] - time.time() * 1000) < 60_000
 
 
 async def test_the_two_directions_are_separate_streams(broker: Broker) -> None:
@@ -386,23 +388,19 @@ async def test_an_entry_of_another_writer_is_not_taken_for_a_lost_append(
         await writer.append(chunk(1))
 
 
-async def test_the_stored_prepare_lives_as_long_as_the_streams(broker: Broker, raw: Redis) -> None:
-    streams, key = broker.streams, broker.keys.prepare(SID)
-    for position in [StreamPosition(TICKET, 1, 1), *[StreamPosition(TICKET, 1, 3)] * 2]:
-        await streams.save_prepare(SID, position, chunk(position.n))
-    assert await raw.xlen(key) == 1
-    with pytest.raises(StaleFence):
-        await streams.save_prepare(SID, StreamPosition(TICKET, 1, 2), chunk(2))
-    (kept,) = [item async for item in streams.history(key, TICKET)]
-    assert (kept[0].n, number_of(kept[1])) == (3, 3)
-
-    await raw.expire(key, 5)
-    writer = await streams.output_writer(SID, TICKET, 1)
-    await writer.append(StoppedOut())
-    assert await raw.ttl(key) > 5
-    await streams.discard(SID, TICKET - 1)
-    assert await raw.xlen(key) == 1
-    await streams.discard(SID, TICKET)
-    assert await raw.xlen(key) == 0
+async def test_the_past_keeps_its_prepare_when_older_steps_are_deleted(broker: Broker) -> None:
+    streams, key = broker.streams, broker.keys.past(SID)
+    prepare = PrepareIn(system_prompt="Hi.", config=DuplexConfig(), input_n=3)
+    steps = [PastSteps(last_input="1-1", last_output="1-1", count=n, steps=[]) for n in range(3)]
+    writer = await streams.past_writer(SID, TICKET, 1)
+    first, *others = [await writer.append(entry) for entry in (prepare, *steps)]
+    await streams.delete_past(SID, *others[:2])
+    kept = [position async for position, _ in streams.history(key, TICKET)]
+    assert kept == [first, others[2]]
+    oldest = await streams.first(key, TICKET)
+    assert isinstance(oldest, PrepareIn)
+    assert (oldest.system_prompt, oldest.input_n) == ("Hi.", 3)
+    assert await streams.first(key, TICKET + 1) is None
+    await streams.past_writer(SID, TICKET, 2)
     with pytest.raises(StaleFence):  # a worker that continues late
-        await streams.save_prepare(SID, StreamPosition(TICKET - 1, 9, 9), chunk(9))
+        await writer.append(steps[0])

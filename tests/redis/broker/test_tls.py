@@ -1,7 +1,5 @@
 """The broker over TLS, with a certificate of its own: one server, Sentinel and a cluster."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from pathlib import Path
@@ -12,17 +10,20 @@ import uvloop
 from redis.crc import key_slot
 
 from antiphon.broker.client import open_broker
-from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.keys import Keys
 from antiphon.broker.redis_server.checkup import examine_redis
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
 from antiphon.shared_schemas.findings import FindingStatus
+from support.ports import free_port
 from support.redis_cluster import RedisCluster, redis_cluster
 from support.redis_sentinel import redis_sentinel
-from support.redis_server import RedisServer, free_port, has_tls, redis_binaries
+from support.redis_server import RedisServer, has_tls, redis_binaries
 from support.tls import TestAuthority, tls_proxy
+
+pytestmark = pytest.mark.extended
 
 TICKET = 1_700_000_000_000
 SOON_S = 90.0

@@ -1,7 +1,5 @@
 """Uploaded voices, shared by all edges."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

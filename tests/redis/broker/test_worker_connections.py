@@ -1,7 +1,5 @@
 """The connection of a worker closes with its process, and edges report that it is closed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

@@ -1,7 +1,5 @@
 """What a service and `antiphon doctor` say about a Redis that cannot be used: one line with the remedy."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
@@ -15,6 +13,7 @@ from typing import NoReturn
 import pytest
 
 from antiphon.broker.client import open_broker
+from antiphon.broker.connections import cluster, pool, sentinel
 from antiphon.broker.errors import BrokerError
 from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.service.process import with_remedy
@@ -27,8 +26,8 @@ from support.redis_sentinel import RedisSentinel, redis_sentinel
 from support.redis_server import (
     ADMIN,
     RedisServer,
+    each_server,
     free_port,
-    redis_binaries,
     redis_binary,
     server_id,
 )
@@ -44,9 +43,31 @@ NO_DATABASE_1 = (
 """What a node of a cluster says. One of Valkey 9 can have more databases, and has one by default."""
 
 
+PATIENCE_S = 60.0
+"""A busy machine may stop a server for long."""
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Sentinel and no node is passed over because it is late."""
+    monkeypatch.setattr(sentinel, "_ANSWER_S", PATIENCE_S)
+    monkeypatch.setattr(cluster, "_LOOKUP_S", PATIENCE_S)
+    monkeypatch.setattr(cluster, "_LONGEST_REFRESH_S", PATIENCE_S)
+
+
+def patient(url: str, **more: object) -> BrokerSettings:
+    return BrokerSettings.model_validate({"redis_url": url, "redis_timeout_s": PATIENCE_S, **more})
+
+
+@pytest.fixture
+def gives_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a lookup or a handshake that is never answered, long before the call is over."""
+    monkeypatch.setattr(pool, "_STEP_SHARE", 0.005)
+
+
 async def refusal(url: str, **more: object) -> str:
     """The line of a service that cannot start."""
-    settings = BrokerSettings.model_validate({"redis_url": url, "redis_timeout_s": 2.0, **more})
+    settings = patient(url, **more)
     try:
         async with open_broker(settings):
             pytest.fail("it started")
@@ -56,8 +77,7 @@ async def refusal(url: str, **more: object) -> str:
 
 async def failures(url: str, **more: object) -> str:
     """The failed checks of `antiphon doctor` with their remedies."""
-    settings = BrokerSettings.model_validate({"redis_url": url, "redis_timeout_s": 2.0, **more})
-    found = await examine_redis(settings)
+    found = await examine_redis(patient(url, **more))
     return "\n".join(
         f"{one.about}: {one.found}; {one.remedy}"
         for one in found
@@ -73,7 +93,7 @@ async def both_say(url: str, problem: str, remedy: str, **more: object) -> None:
         assert len(said) < 500
 
 
-@pytest.fixture(params=redis_binaries(), ids=server_id)
+@pytest.fixture(params=each_server())
 def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RedisServer]:
     with RedisServer(tmp_path / "redis", binary=request.param) as started:
         yield started
@@ -128,7 +148,7 @@ async def test_rights_to_subscribe_are_optional(server: RedisServer, admin: Redi
     rules = ("~*", "+@all", "-subscribe", "-pubsub", "-role", "resetchannels")
     admin.execute_command("ACL", "SETUSER", "anna", "on", ">x", *rules)
     url = f"redis://anna:x@127.0.0.1:{server.port}"
-    async with open_broker(BrokerSettings(redis_url=url)):
+    async with open_broker(patient(url)):
         pass
     assert await failures(url) == ""
 
@@ -139,10 +159,9 @@ async def test_databases_that_the_server_does_not_have(server: RedisServer) -> N
         await both_say(f"redis://127.0.0.1:{server.port}/{db}", "out of range", remedy)
 
 
-@pytest.mark.parametrize("command", ["queue", "migrate-keys"])
-async def test_commands_name_the_remedy(tmp_path: Path, command: str) -> None:
+async def test_a_command_names_the_remedy(tmp_path: Path) -> None:
     with RedisServer(tmp_path / "redis") as server:
-        arguments = (command, "--redis-url", f"redis://127.0.0.1:{server.port}/99")
+        arguments = ("queue", "--redis-url", f"redis://127.0.0.1:{server.port}/99")
         done = await asyncio.to_thread(
             run_antiphon, *arguments, folder=tmp_path, environment=dict(os.environ)
         )
@@ -172,12 +191,13 @@ async def test_a_server_that_deletes_keys_is_logged(
     server: RedisServer, admin: Redis, capfd: pytest.CaptureFixture[str]
 ) -> None:
     admin.config_set("maxmemory-policy", "allkeys-lru")
-    async with open_broker(BrokerSettings(redis_url=server.url)):
+    async with open_broker(patient(server.url)):
         pass
     assert "redis_evicts" in capfd.readouterr().out
     assert "maxmemory-policy noeviction" in await failures(server.url)
 
 
+@pytest.mark.usefixtures("gives_up_soon")
 async def test_a_server_without_tls(server: RedisServer) -> None:
     remedy = "a server without TLS needs redis:// instead of rediss://"
     await both_say(f"rediss://127.0.0.1:{server.port}", "silent in the TLS handshake", remedy)
@@ -200,6 +220,7 @@ async def test_hosts_that_do_not_exist() -> None:
     await both_say(f"redis://{nowhere}", f"nothing listens at {nowhere}", "ANTIPHON_REDIS_URL")
 
 
+@pytest.mark.usefixtures("gives_up_soon")
 async def test_a_name_service_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = threading.Event()
 
@@ -286,11 +307,11 @@ async def test_sentinels_that_are_named_in_the_wrong_way(group: RedisSentinel) -
 
 async def test_a_server_among_the_sentinels_is_passed_over(group: RedisSentinel) -> None:
     mixed = group.url.replace("//", f"//127.0.0.1:{group.master.port},")
-    async with open_broker(BrokerSettings(redis_url=mixed)):
+    async with open_broker(patient(mixed)):
         pass
     (finding,) = (
         one
-        for one in await examine_redis(BrokerSettings(redis_url=mixed))
+        for one in await examine_redis(patient(mixed))
         if one.about == "redis sentinel" and one.verdict is FindingStatus.WARNING
     )
     assert finding.found == f"127.0.0.1:{group.master.port} is not a Sentinel"
@@ -308,22 +329,22 @@ async def test_a_login_at_sentinels_that_have_none(group: RedisSentinel, tmp_pat
 
 
 async def test_a_cluster_that_is_named_wrong_or_has_a_hole(tmp_path: Path) -> None:
-    with redis_cluster(tmp_path, replicas=0) as cluster:
-        node = cluster.nodes[0]
+    with redis_cluster(tmp_path, replicas=0) as servers:
+        node = servers.nodes[0]
         one = f"redis://127.0.0.1:{node.port}"
         await both_say(one, "one", "redis+cluster://")
-        for each in cluster.nodes[:2]:
+        for each in servers.nodes[:2]:
             each.admin.execute_command("ACL", "SETUSER", "anna", "on", ">x", "~*", "+@all")
-        unknown = f"127.0.0.1:{cluster.nodes[2].port}: Redis refuses the login"
-        login = cluster.url.replace("//", "//anna:x@").rpartition(",")[0]
+        unknown = f"127.0.0.1:{servers.nodes[2].port}: Redis refuses the login"
+        login = servers.url.replace("//", "//anna:x@").rpartition(",")[0]
         await both_say(login, unknown, "correct the user and the password")
         await both_say(f"{one}/1", NO_DATABASE_1, "a cluster has only 0")
         await asyncio.to_thread(node.cluster, "DELSLOTS", 16)
-        assert f"{node.port}: 16383 of 16384 slots are served" in await failures(cluster.url)
-        for each in cluster.nodes[1:]:
+        assert f"{node.port}: 16383 of 16384 slots are served" in await failures(servers.url)
+        for each in servers.nodes[1:]:
             await asyncio.to_thread(each.cluster, "DELSLOTS", 16)
         async with asyncio.timeout(60):
-            while "The cluster is down" not in (said := await refusal(cluster.url)):
+            while "The cluster is down" not in (said := await refusal(servers.url)):
                 await asyncio.sleep(0.1)
         assert "redis-cli --cluster fix" in said
-        assert "redis-cli --cluster fix" in await failures(cluster.url)
+        assert "redis-cli --cluster fix" in await failures(servers.url)

@@ -1,7 +1,5 @@
 """The cleanup job with and without Redis: which recordings it keeps, and which keys it removes."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path
@@ -16,11 +14,10 @@ from antiphon.cleanup_job.service import run_once
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.stack.stack_file import StackFile, publish_stack
 from antiphon.shared_schemas.states import SessionState
+from support.constants import variables
 from support.control_plane import join
 from support.fork_server import run_antiphon
 from support.recorder_conversations import LiveTalk
-
-pytestmark = pytest.mark.on_cluster
 
 
 def cleanup(settings: BrokerSettings, data: Path, **more: float) -> CleanupSettings:
@@ -103,9 +100,9 @@ async def test_the_command_finds_the_redis_of_the_stack_in_its_folder(
     live, data = await LiveTalk.begin(broker), tmp_path / "data"
     folder = make(data, live.recording)
     monkeypatch.delenv("ANTIPHON_REDIS_URL", raising=False)
-    rules = {"KEY_PREFIX": settings.key_prefix, "MAX_STORAGE_GB": "0", "ORPHAN_HOURS": "1e-9"}
-    for name, value in rules.items():
-        monkeypatch.setenv(f"ANTIPHON_{name}", value)
+    rules = {"key_prefix": settings.key_prefix, "max_storage_gb": 0, "orphan_hours": 1e-9}
+    for name, value in variables(rules).items():
+        monkeypatch.setenv(name, value)
     stack = StackFile(pid=os.getpid(), redis_url=settings.redis_url, edge_url="ws://e")
     with publish_stack(data) as publish:
         publish(stack)

@@ -1,6 +1,4 @@
-"""`antiphon queue cancel`, `worker drain` with the response of a worker, and `migrate-keys`."""
-
-from __future__ import annotations
+"""`antiphon queue cancel` and `worker drain` with the response of a worker."""
 
 import asyncio
 import os
@@ -10,7 +8,6 @@ import pytest
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker
-from antiphon.broker.keys import Keys
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.commands.admin import ask_to_drain, cancel_waiting
 from antiphon.shared_schemas.registry import WorkerCommand
@@ -113,15 +110,3 @@ async def test_waiting_for_a_worker_to_exit(broker: Broker) -> None:
     await broker.registry.worker_gone("w1")
     async with asyncio.timeout(60):
         assert await leaving is None
-
-
-async def test_keys_of_version_1_are_migrated(settings: BrokerSettings, raw: Redis) -> None:
-    key, url = f"{settings.key_prefix}:in:{{adx_a}}", ("--redis-url", settings.redis_url)
-    await raw.hset(Keys(settings.key_prefix).config, "contract", "1")
-    await raw.xadd(key, {"a": "b"}, id="1-1")
-    await raw.expire(key, 600)
-    status, output = await antiphon(settings, "migrate-keys", *url)
-    assert (status, output) == (0, "the keys have version 2 now; 1 stream renamed\n")
-    assert await raw.exists(Keys(settings.key_prefix).inbound("adx_a"))
-    assert not await raw.exists(key)
-    assert await antiphon(settings, "migrate-keys", *url) == (0, "the keys have version 2\n")

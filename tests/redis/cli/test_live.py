@@ -1,7 +1,5 @@
 """`antiphon queue|sessions|workers|edges|events` over rows that a real broker wrote."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -4,8 +4,6 @@ A place rises only if a session that a worker had comes back to the queue, so an
 worker of such a session for disconnected.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
@@ -16,13 +14,13 @@ from unittest.mock import AsyncMock
 import pytest
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.retry import retry_until_available
 from antiphon.broker.settings import BrokerSettings
-from antiphon.edge import worker_watch
+from antiphon.edge import upkeep
 from antiphon.edge.protocols.machine import QueuePlace
 from antiphon.edge.session_events import SessionSubscription, update_places
-from antiphon.edge.worker_watch import WorkerWatch
+from antiphon.edge.upkeep import WorkerWatch
 from support.control_plane import claim, join, serve
 from support.redis_server import RedisServer, demote, promote, replicates
 from support.stack import until
@@ -66,7 +64,7 @@ class Failover:
 @pytest.fixture
 async def failover(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Failover]:
     """One session is served, and one waits. A worker counts as silent at the first look without it."""
-    monkeypatch.setattr(worker_watch, "SILENT_AFTER_S", 0.0)
+    monkeypatch.setattr(upkeep, "SILENT_AFTER_S", 0.0)
     with RedisServer(tmp_path / "old") as old, RedisServer(tmp_path / "new") as new:
         async with AsyncExitStack() as opened:
             proxy = await opened.enter_async_context(tcp_proxy(old.port))
@@ -114,7 +112,7 @@ async def test_a_connection_that_the_former_master_has_lost(
     failover: Failover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker has left for the new master, which becomes the edge's between a look and its report."""
-    monkeypatch.setattr(worker_watch, "SILENT_AFTER_S", 3600.0)
+    monkeypatch.setattr(upkeep, "SILENT_AFTER_S", 3600.0)
     failover.connection.cancel()
 
     async def is_closed() -> bool:
@@ -126,7 +124,7 @@ async def test_a_connection_that_the_former_master_has_lost(
     (closed,) = failover.watch._closed.values()
     failover.proxy.reset()
     await retry_until_available(failover.edge.ping, "ping", patience_s=30)
-    monkeypatch.setattr(worker_watch, "SILENT_AFTER_S", 0.0)
+    monkeypatch.setattr(upkeep, "SILENT_AFTER_S", 0.0)
     with suppress(BrokerUnavailable):
         await failover.watch._judge("w1", closed)
     failover.on_silent.assert_not_called()

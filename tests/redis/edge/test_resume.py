@@ -1,25 +1,21 @@
-"""Restores a connection from its streams and checkpoints."""
+"""What the edge of a resuming client reads from the streams: the phase, and the messages after a number."""
 
-from __future__ import annotations
-
-from dataclasses import fields
-from typing import Any
+import asyncio
+from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker
-from antiphon.broker.errors import StaleFence
 from antiphon.edge.errors import ResumeExpired
 from antiphon.edge.protocols.chat import ChatMachine
 from antiphon.edge.protocols.duplex import DuplexMachine
-from antiphon.edge.protocols.machine import Phase
-from antiphon.edge.session.resume import MissedMessages, load_missed_messages
+from antiphon.edge.protocols.machine import Finish, Phase, Send
+from antiphon.edge.session.resume import first_seq, load_missed_messages
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig
 from antiphon.shared_schemas.entries import (
-    ChatDoneOut,
     ChatIn,
-    Checkpoint,
     ChunkIn,
     DeltaOut,
     DiagnosticIn,
@@ -28,192 +24,146 @@ from antiphon.shared_schemas.entries import (
     OutEntry,
     PausedOut,
     PauseIn,
+    PlaybackIn,
     PreparedOut,
     PrepareIn,
+    ResumeIn,
     StopIn,
     StoppedOut,
     StreamPosition,
 )
-
-pytestmark = pytest.mark.on_cluster
+from support.edge_harness import result
 
 SID, TICKET = "adx_1", 7
 PREPARE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
 PREPARED = PreparedOut(input_n=1, prompt_length=7)
 FAILED = ErrorOut(code="inference_error", message="bad")
+CHUNK, PAUSE, DIAGNOSTIC = ChunkIn(audio=b"abcd"), PauseIn(timeout_s=9), DiagnosticIn(metrics={})
+PLAYED = PlaybackIn(played_ms=1.0)
 
 
-def memory(phase: Phase) -> dict[str, Any]:
-    machine = DuplexMachine(SID, "rec")
-    machine.phase = phase
-    return machine.snapshot()
-
-
-def mark(
-    seq: int, phase: Phase, *received: str, output_count: int = 0, input_count: int = 0
-) -> Checkpoint:
-    """The entries before the checkpoint are counted by `output_count` and `input_count`."""
-    first = seq - len(received) + 1
-    return Checkpoint(
-        seq=seq,
-        last_output=StreamPosition(TICKET, 1, output_count).id(),
-        last_input=StreamPosition(TICKET, 1, input_count).id(),
-        snapshot=memory(phase),
-        messages=[{"type": name, "seq": first + i} for i, name in enumerate(received)],
-    )
+def seq(n: int, index: int = 0) -> int:
+    """Of a message of the output entry `n`."""
+    return first_seq(StreamPosition(TICKET, 1, n)) + index
 
 
 async def write(
-    broker: Broker,
-    notes: list[Checkpoint | InEntry],
-    inputs: list[InEntry] = [],  # noqa: B006 - only read
-    outputs: list[OutEntry] = [],  # noqa: B006
+    broker: Broker, inputs: Sequence[InEntry] = (), outputs: Sequence[OutEntry] = ()
 ) -> None:
-    """The three streams of one session."""
-    streams = broker.streams
-    for writer, entries in (
-        (await streams.checkpoint_writer(SID, TICKET), notes),
-        (await streams.input_writer(SID, TICKET), inputs),
-        (await streams.output_writer(SID, TICKET, 1), outputs),
-    ):
-        for entry in entries:
-            await writer.append(entry)
+    writer = await broker.streams.input_writer(SID, TICKET)
+    for entry in inputs:
+        position = await writer.append(entry)
+        if isinstance(entry, PrepareIn) and PREPARED in outputs:
+            past = await broker.streams.past_writer(SID, TICKET, 1)
+            await past.append(replace(entry, input_n=position.n))
+    worker = await broker.streams.output_writer(SID, TICKET, 1)
+    for output in outputs:
+        await worker.append(output)
 
 
-async def replay(
-    broker: Broker, last: int, connection: int = 2
-) -> tuple[list[tuple[int, str]], DuplexMachine, MissedMessages]:
-    """(number, type) of each replayed message."""
-    past = await load_missed_messages(broker, SID, TICKET, connection, last)
-    machine = DuplexMachine(SID, "rec")
-    received = [message.wire() async for message in past.messages(machine)]
-    return [(wire["seq"], wire["type"]) for wire in received], machine, past
+async def resume(
+    broker: Broker, last: int, *, connection: int = 2, granted: bool = True
+) -> tuple[list[tuple[int | None, str]], DuplexMachine, list[Finish]]:
+    """(number, type) of each missed message, the machine, and how the session ended."""
+    missed = await load_missed_messages(broker, SID, TICKET, connection, last)
+    machine = DuplexMachine(SID, "rec", notices=True)
+    machine.restore(missed.last_inputs.prepared, missed.last_inputs.recent, granted=granted)
+    actions = [action async for action in missed.actions(machine, granted=granted)]
+    sent = [(a.message.seq, a.message.type) for a in actions if isinstance(a, Send)]
+    return sent, machine, [action for action in actions if isinstance(action, Finish)]
 
 
-BEGUN = [mark(0, Phase.QUEUED), mark(1, Phase.ASSIGNED, "queue_done")]
-
-
-async def test_a_prepare_without_a_checkpoint_is_executed_again(broker: Broker) -> None:
-    await write(broker, [*BEGUN], [PREPARE], [PREPARED])
-    received, machine, past = await replay(broker, 1)
-    assert received == [(2, "prepared")]
-    assert machine.phase is Phase.ACTIVE
-    assert (past.seq, past.delivered) == (2, StreamPosition(TICKET, 1, 1))
-
-
-async def test_messages_without_a_checkpoint_follow_those_that_the_client_has(
-    broker: Broker,
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "phase"),
+    [
+        ([], [], Phase.ASSIGNED),
+        ([DIAGNOSTIC], [], Phase.ASSIGNED),
+        ([PREPARE], [], Phase.PREPARING),
+        ([PREPARE, DIAGNOSTIC], [PREPARED], Phase.ACTIVE),
+        ([PREPARE], [ErrorOut(input_n=1, code="inference_error", message="bad")], Phase.ASSIGNED),
+        ([PREPARE, CHUNK, CHUNK], [PREPARED, result(2)], Phase.ACTIVE),
+        ([PREPARE, CHUNK, PAUSE], [PREPARED, result(2)], Phase.PAUSED),
+        ([PREPARE, PAUSE, PLAYED, DIAGNOSTIC], [PREPARED], Phase.PAUSED),
+        ([PREPARE, PAUSE, ResumeIn(), PLAYED], [PREPARED], Phase.ACTIVE),
+        ([PREPARE, CHUNK, StopIn()], [PREPARED], Phase.STOPPING),
+        ([PREPARE, StopIn()], [], Phase.STOPPING),
+        ([PREPARE, StopIn()], [StoppedOut()], Phase.OVER),
+    ],
+)
+async def test_the_phase_follows_from_the_newest_inputs(
+    broker: Broker, inputs: list[InEntry], outputs: list[OutEntry], phase: Phase
 ) -> None:
-    """If `stop` ran first, `prepared` would be lost and every later number would be wrong."""
-    notes = [*BEGUN, mark(1, Phase.PREPARING, input_count=1)]
-    await write(broker, [*notes], [PREPARE, StopIn()], [PREPARED, StoppedOut()])
-    received, machine, past = await replay(broker, 2)
-    assert received == [(3, "stopped")]
-    assert past.finish is not None
-    assert machine.phase is Phase.OVER
+    await write(broker, inputs, outputs)
+    assert (await resume(broker, 0))[1].phase is phase
 
 
-async def test_a_later_message_may_precede_an_unconfirmed_one(broker: Broker) -> None:
-    notes = [*BEGUN, mark(1, Phase.PREPARING, input_count=1)]
-    await write(broker, [*notes], [PREPARE, StopIn()], [PREPARED])
-    received, machine, past = await replay(broker, 1)
-    assert (received, past.seq, machine.phase) == ([], 1, Phase.STOPPING)
-
-
-async def test_checkpoints_place_other_messages_between_the_entries(broker: Broker) -> None:
-    notes = [
-        *BEGUN,
-        mark(1, Phase.PREPARING, input_count=1),
-        mark(3, Phase.ACTIVE, "error", output_count=1, input_count=1),
-        mark(3, Phase.PAUSED, output_count=1, input_count=2),
-        mark(6, Phase.PAUSED, "error", "error", output_count=2, input_count=2),
+async def test_messages_follow_from_any_number(broker: Broker) -> None:
+    outputs = [
+        PREPARED,
+        result(2),
+        FAILED,
+        PausedOut(input_n=3, timeout_s=9),
+        StoppedOut(),
     ]
-    inputs = [PREPARE, PauseIn(timeout_s=9)]
-    outputs = [PREPARED, PausedOut(input_n=2, timeout_s=9), FAILED]
-    await write(broker, [*notes], inputs, outputs)
-    whole = ["queue_done", "prepared", "error", "paused", "error", "error", "error"]
-    for connection, last in enumerate(range(8), start=2):
-        received, machine, past = await replay(broker, last, connection)
-        assert received == list(enumerate(whole, start=1))[last:]
-        assert (past.seq, machine.phase) == (7, Phase.PAUSED)
+    await write(broker, [PREPARE, CHUNK, PAUSE, StopIn()], outputs)
+    types = ["prepared", "result", "error", "paused", "stopped"]
+    whole = [(seq(n), kind) for n, kind in enumerate(types, start=1)]
+    for connection, last in enumerate([0, 1, *(seq(n) for n in range(1, 6))], start=2):
+        sent, machine, [finish] = await resume(broker, last, connection=connection)
+        assert sent == [message for message in whole if message[0] > last]
+        assert (machine.phase, int(finish.close)) == (Phase.OVER, 1000)
 
 
-async def test_messages_held_in_the_queue_stay_held(broker: Broker) -> None:
-    diagnostic = DiagnosticIn(metrics={"fps": 1})
-    notes = [mark(0, Phase.QUEUED), diagnostic, PREPARE, mark(1, Phase.QUEUED_PREPARED, "queued")]
-    await write(broker, [*notes])
-    _, machine, past = await replay(broker, 1)
-    assert machine.waiting
-    assert [type(entry) for entry in machine.held] == [DiagnosticIn, PrepareIn]
-    assert len(past.pending) == 2
+async def test_a_client_may_have_a_part_of_the_messages_of_an_entry(broker: Broker) -> None:
+    unit = replace(result(2), context_left_s=20.0)
+    await write(broker, [PREPARE, CHUNK], [PREPARED, unit])
+    both = [(seq(2), "result"), (seq(2, 1), "notice")]
+    for connection, last in enumerate([seq(1), seq(2), seq(2, 1)], start=2):
+        sent, _, _ = await resume(broker, last, connection=connection)
+        assert sent == [message for message in both if message[0] > last]
 
 
-async def test_input_forwarded_with_an_unseen_grant_is_not_forwarded_again(broker: Broker) -> None:
-    diagnostic = DiagnosticIn(metrics={"fps": 1})
-    notes = [diagnostic, PREPARE, mark(1, Phase.QUEUED_PREPARED, "queued")]
-    await write(broker, [*notes], [diagnostic], [PREPARED])
-    received, machine, _ = await replay(broker, 1)
-    assert received == []  # the grant is sent first
-    assert [type(entry) for entry in machine.held] == [PrepareIn]
-    machine.granted()
-    assert machine.phase is Phase.PREPARING
-
-
-async def test_the_earlier_connection_is_fenced(broker: Broker) -> None:
-    await write(broker, [*BEGUN])
-    old = await broker.streams.checkpoint_writer(SID, TICKET)
-    await replay(broker, 1)
-    with pytest.raises(StaleFence):
-        await old.append(mark(2, Phase.ASSIGNED, "error"))
-
-
-async def test_a_number_that_is_too_old_is_rejected(broker: Broker) -> None:
-    await write(broker, [mark(40, Phase.ACTIVE), mark(90, Phase.ACTIVE)])
+@pytest.mark.parametrize(
+    "last",
+    [2, 15, seq(1, 1), seq(2, 1), seq(3), 10**10, 10**15 - 1, first_seq(StreamPosition(7, 2, 1))],
+)
+async def test_a_number_that_was_never_sent_is_refused(broker: Broker, last: int) -> None:
+    await write(broker, [PREPARE, CHUNK], [PREPARED, result(2)])
     with pytest.raises(ResumeExpired):
-        await load_missed_messages(broker, SID, TICKET, 2, 39)
-    assert (await load_missed_messages(broker, SID, TICKET, 3, 40)).last == 40
+        await resume(broker, last)
+    assert [kind for _, kind in (await resume(broker, 0, connection=3))[0]] == [
+        "prepared",
+        "result",
+    ]
 
 
-async def test_a_chat_keeps_its_streaming_mode(broker: Broker) -> None:
-    request = ChatIn(content=[], options=ChatOptions(streaming=False))
-    before = ChatMachine(request, "rec", resumable=True)
-    before.granted()
-    begun = mark(1, Phase.QUEUED, "queue_done")
-    note = Checkpoint(**{**_fields(begun), "snapshot": before.snapshot()})
-    done = ChatDoneOut(text="Hi.", generated_tokens=1, input_tokens=1, duration_ms=1.0)
-    await write(broker, [note], [request], [DeltaOut(text_delta="Hi."), done])
-    past = await load_missed_messages(broker, SID, TICKET, 2, 1)
+async def test_messages_that_a_failover_has_lost_are_awaited(broker: Broker) -> None:
+    """The worker writes its newest entries again on a master that lacks them."""
+    await write(broker, [PREPARE, CHUNK, CHUNK], [PREPARED, result(2)])
+    resuming = asyncio.create_task(resume(broker, seq(3)))
+    await asyncio.sleep(0.2)
+    worker = await broker.streams.output_writer(SID, TICKET, 1)
+    assert not resuming.done()
+    await worker.append(replace(result(3), context_left_s=20.0))
+    assert (await resuming)[0] == [(seq(3, 1), "notice")]
+
+
+async def test_a_waiting_chat_keeps_its_streaming_mode(broker: Broker) -> None:
+    await write(broker, [ChatIn(content=[], options=ChatOptions(streaming=False))])
+    missed = await load_missed_messages(broker, SID, TICKET, 2, 0)
     machine = ChatMachine(None, "rec", resumable=True)
-    received = [message.wire() async for message in past.messages(machine)]
-    assert [wire["type"] for wire in received] == ["chunk", "done"]
-    assert received[-1]["audio_data"] is None  # only a non-streaming answer has it
-
-
-def _fields(note: Checkpoint) -> dict[str, Any]:
-    return {item.name: getattr(note, item.name) for item in fields(note)}
-
-
-async def test_audio_between_the_commands_changes_nothing(broker: Broker) -> None:
-    chunk = ChunkIn(audio=b"abcd")
-    notes = [*BEGUN, mark(2, Phase.ACTIVE, output_count=1, input_count=1)]
-    await write(broker, [*notes], [PREPARE, chunk, PauseIn(timeout_s=9), chunk], [PREPARED])
-    received, machine, _ = await replay(broker, 2)
-    assert (received, machine.phase) == ([], Phase.PAUSED)
+    machine.restore(missed.last_inputs.prepared, missed.last_inputs.recent, granted=False)
+    [done] = [a.message.wire() for a in machine.receive(StopIn()) if isinstance(a, Send)]
+    assert done["audio_data"] is None  # only a non-streaming answer has it
 
 
 @pytest.mark.parametrize("lost", [range(1, 3), range(3, 4)], ids=["first", "middle"])
-async def test_lost_messages_cannot_be_replayed(broker: Broker, raw: Redis, lost: range) -> None:
-    """The first ones are trimmed; a failover can lose later ones. Numbers after a gap would be wrong."""
+async def test_lost_messages_cannot_be_sent(broker: Broker, raw: Redis, lost: range) -> None:
+    """The first ones are trimmed; a failover can lose later ones."""
     words = [DeltaOut(text_delta=str(n)) for n in range(9)]
-    request = ChatIn(content=[], options=ChatOptions())
-    machine = ChatMachine(request, "rec", resumable=True)
-    machine.granted()
-    begun = Checkpoint(
-        **{**_fields(mark(1, Phase.QUEUED, "queue_done")), "snapshot": machine.snapshot()}
-    )
-    await write(broker, [begun], [request], [*words])
+    await write(broker, [ChatIn(content=[], options=ChatOptions())], words)
     ids = [StreamPosition(TICKET, 1, n).id() for n in lost]
     await raw.xdel(broker.keys.outbound(SID), *ids)
-    past = await load_missed_messages(broker, SID, TICKET, 2, 1)
+    missed = await load_missed_messages(broker, SID, TICKET, 2, 1)
     with pytest.raises(ResumeExpired):
-        assert [m async for m in past.messages(ChatMachine(None, "rec", resumable=True))]
+        assert [m async for m in missed.actions(ChatMachine(None, "rec", resumable=True))]

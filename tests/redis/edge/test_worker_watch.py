@@ -1,7 +1,5 @@
 """An edge reports a worker whose connection was open and is closed, and that sends no heartbeat since."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,8 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker
-from antiphon.edge import worker_watch
-from antiphon.edge.worker_watch import WorkerWatch
+from antiphon.edge import upkeep
+from antiphon.edge.upkeep import WorkerWatch
 from antiphon.shared_schemas.states import SessionState
 from support.control_plane import EDGE, claim, join, reap, serve
 from support.stack import until
@@ -26,7 +24,7 @@ def on_silent() -> AsyncMock:
 @pytest.fixture
 def watch(broker: Broker, on_silent: AsyncMock, monkeypatch: pytest.MonkeyPatch) -> WorkerWatch:
     """The first look at a closed connection reports it."""
-    monkeypatch.setattr(worker_watch, "SILENT_AFTER_S", 0.0)
+    monkeypatch.setattr(upkeep, "SILENT_AFTER_S", 0.0)
     return WorkerWatch(broker, lambda: False, on_silent)
 
 
@@ -71,7 +69,7 @@ async def test_a_worker_is_reported_once_and_loses_its_sessions_later(
         on_silent.assert_called_once_with()
         assert await is_silent(broker, ticket)
     await reap(broker, raw)  # this reaper has no quiet time any more
-    monkeypatch.setattr(worker_watch, "LOST_AFTER_S", 0.0)
+    monkeypatch.setattr(upkeep, "LOST_AFTER_S", 0.0)
     await watch._look()
     row = await broker.sessions.get("a")
     assert row is not None
@@ -84,7 +82,7 @@ async def test_a_worker_that_sends_heartbeats_is_not_reported(
     broker: Broker, watch: WorkerWatch, on_silent: AsyncMock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not reported later either, before its connection is open again."""
-    monkeypatch.setattr(worker_watch, "SILENT_AFTER_S", 3600.0)
+    monkeypatch.setattr(upkeep, "SILENT_AFTER_S", 3600.0)
     await serve(broker)
     async with open_connection(broker):
         await watch._look()
@@ -96,7 +94,7 @@ async def test_a_worker_that_sends_heartbeats_is_not_reported(
         return (await broker.worker_connections.look()).workers["w1"].beat_at > beat_at
 
     await until(beats_later)
-    monkeypatch.setattr(worker_watch, "SILENT_AFTER_S", 0.0)
+    monkeypatch.setattr(upkeep, "SILENT_AFTER_S", 0.0)
     for _ in range(2):
         await watch._look()
     on_silent.assert_not_called()

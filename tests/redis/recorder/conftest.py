@@ -1,7 +1,5 @@
 """Settings of the recorders under test."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,12 +1,10 @@
 """A session with `record: false` leaves nothing on disk, and nothing in Redis after its end."""
 
-from __future__ import annotations
-
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from antiphon.broker.client import Broker
 from antiphon.recorder_service.metrics import RecorderMetrics

@@ -1,7 +1,5 @@
 """Recorders are killed, stopped or doubled, Redis and the disk fail: no entry is lost or doubled."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import signal
@@ -29,7 +27,7 @@ from support.recorder_conversations import (
     until_acknowledged,
     until_finished,
 )
-from support.recorder_process import count, ended, in_process, process, quick
+from support.recorder_process import ended, in_process, process, quick
 from support.redis_server import RedisServer, can_fake_time
 
 DAY_S = 86_400.0
@@ -173,33 +171,6 @@ async def test_a_redis_that_restarts_empty(redis_server: RedisServer, tmp_path: 
     assert meta is not None
     assert (meta.state, meta.chunks, meta.reason) == (RecordingState.INTERRUPTED, 5, None)
     assert _state(quickly, again) == "complete"
-
-
-async def test_a_disk_that_fails_for_a_while(broker: Broker, quickly: RecorderSettings) -> None:
-    talk = await LiveTalk.begin(broker)
-    other = await LiveTalk.begin(broker)
-    obstacle = quickly.data_dir / "sessions" / talk.recording / "user_audio"
-    obstacle.parent.mkdir(parents=True)
-    obstacle.write_bytes(b"")  # a file where a directory must be
-    metrics = RecorderMetrics()
-    async with in_process(quickly, metrics):
-        for seed in range(5):
-            await talk.exchange(seed)
-        await until(lambda: count(metrics, "disk_errors_total") > 0, "the disk has failed")
-        await other.end()
-        await until_finished(quickly.data_dir, other)  # the others are not affected
-        assert journal_lines(quickly.data_dir, talk) == 0
-        obstacle.unlink()
-        await until(lambda: journal_lines(quickly.data_dir, talk) == 13, "it has resumed")
-        meta = meta_of(quickly.data_dir, talk.recording)
-        assert meta is not None
-        assert [outage.error for outage in meta.degraded] == ["File exists"]
-        await talk.end()
-        (meta,) = await until_finished(quickly.data_dir, talk)
-        await until_acknowledged(broker)
-    assert meta.state is RecordingState.COMPLETE
-    assert len(meta.degraded) == 1
-    assert_undisturbed(quickly.data_dir, talk, meta=False)
 
 
 async def test_a_recording_is_deleted_while_it_is_written(

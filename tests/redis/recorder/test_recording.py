@@ -1,7 +1,5 @@
 """The recorder on real streams: what it writes, and for which sessions."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 import numpy as np
@@ -175,13 +173,13 @@ async def test_a_session_that_no_worker_took_leaves_no_recording(
     names = [path.name for path in (quickly.data_dir / "sessions").iterdir()]
     assert names == [after.recording]
     for talk in (before, during):
-        held = broker.streams.history(broker.keys.checkpoints(talk.sid), talk.ticket)
+        held = broker.streams.history(broker.keys.inbound(talk.sid), talk.ticket)
         assert [entry async for entry in held] == []
 
 
 async def hold_input(broker: Broker, talk: LiveTalk) -> None:
     """What an edge stores for a resumable client that waits for a worker."""
-    writer = await broker.streams.checkpoint_writer(talk.sid, talk.ticket)
+    writer = await broker.streams.input_writer(talk.sid, talk.ticket)
     await writer.append(ChunkIn(audio=bytes(64_000)))
 
 

@@ -1,7 +1,5 @@
 """The recorder on real half-duplex and chat streams: every sample and every file is kept."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -27,8 +25,6 @@ from support.recorder_conversations import (
     until_finished,
 )
 from support.turn_conversations import MOVIE, chat_talk, half_duplex_talk, picture
-
-pytestmark = pytest.mark.on_cluster
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """A worker and the client of one session of the kind that a module tests."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """Sessions of a worker whose engine is on other servers."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 from antiphon.broker.client import Broker

@@ -1,11 +1,9 @@
 """Chat requests over real streams, with a scripted engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
@@ -36,7 +34,7 @@ from antiphon.shared_schemas.unit_result import TokenUsage
 from support.scripted_engine import HeldAnswer, ScriptedConversation, piece, two_pieces
 from support.stack import until
 from support.tools import WEATHER, asks_weather, calls_weather, weather_result
-from support.worker_harness import SID, OpenSession, running_worker, stream_client
+from support.worker_harness import OpenSession, running_worker, stream_client
 
 KIND = SessionKind.CHAT
 HISTORY = (
@@ -53,7 +51,7 @@ def request(*, streaming: bool = True) -> ChatIn:
 def unstamped(entry: OutEntry) -> OutEntry:
     """The entry without its times, which depend on when Redis' clock was read."""
     marked = {"first_audio": None} if isinstance(entry, DeltaOut) else {}
-    return replace(entry, at=0.0, clock_step=0.0, **marked)
+    return replace(entry, at=0.0, host_at=0.0, **marked)
 
 
 async def test_a_streamed_answer(open_session: OpenSession, broker: Broker) -> None:
@@ -102,7 +100,7 @@ async def test_a_non_streaming_answer(open_session: OpenSession) -> None:
         await client.send(request(streaming=False))
         await client.expect(PrefillDoneOut)
         last = await client.expect(ChatDoneOut)
-        assert last.text == "answer 1"
+        assert (last.text, last.streaming) == ("answer 1", False)
         assert last.audio == 2 * float_bytes(piece("").audio)
         assert last.first_audio is not None
 
@@ -115,6 +113,15 @@ def calls_a_tool(_conversation: ScriptedConversation) -> Iterator[Delta]:
 def request_with_tools(*messages: ConversationMessage) -> ChatIn:
     content, blobs = flatten(messages or [asks_weather("Rome")])
     return ChatIn(content=content, blobs=blobs, options=ChatOptions(tools=[WEATHER]))
+
+
+async def test_an_engine_that_cannot_force_a_call_refuses_it(open_session: OpenSession) -> None:
+    async with open_session(answer=calls_a_tool, calls_tools=True) as (_, client):
+        request = request_with_tools()
+        options = request.options.model_copy(update={"must_call": True})
+        await client.send(replace(request, options=options))
+        refused = await client.expect(ErrorOut)
+        assert (refused.field, refused.code) == ("tool_choice", ErrorCode.INVALID_FIELD)
 
 
 async def test_calls_of_tools(open_session: OpenSession) -> None:
@@ -157,6 +164,20 @@ async def test_an_engine_without_tools_refuses_them_by_name(
         assert (await client.ended()).reason is EndReason.ERROR
         await worker.idle()
         assert "prefill" not in worker.conversation.calls
+
+
+async def test_tools_that_are_only_offered_are_left_out_for_an_engine_without(
+    open_session: OpenSession,
+) -> None:
+    asked = request_with_tools(
+        asks_weather("Rome"), calls_weather("Rome"), weather_result("Rome"), asks_weather("Oslo")
+    )
+    options = asked.options.model_copy(update={"needs_tools": False})
+    async with open_session() as (worker, client):
+        await client.send(replace(asked, options=options))
+        await client.expect(PrefillDoneOut)
+        assert worker.conversation.messages == [asks_weather("Rome"), asks_weather("Oslo")]
+        assert worker.conversation.offered == []
 
 
 @pytest.mark.parametrize("entry", [StopIn(), BreakIn()], ids=["stop", "break"])
@@ -223,17 +244,6 @@ async def test_an_unanswerable_request_is_refused_and_the_session_ends(
         assert (error.code, error.field, error.fatal) == (code, field, True)
         assert (await client.ended()).reason is reason
         await worker.idle()
-
-
-async def test_a_client_that_disconnects_frees_the_slot(
-    open_session: OpenSession, broker: Broker
-) -> None:
-    async with open_session(answer=HeldAnswer(" then")) as (worker, client):
-        await client.send(request())
-        await client.expect(PrefillDoneOut)
-        await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=client.ticket)
-        await worker.idle()
-        assert worker.conversation.calls[-1] == "cleanup"
 
 
 @pytest.mark.parametrize(("resumes", "rest"), [(True, [" then"]), (False, ["well", " then"])])

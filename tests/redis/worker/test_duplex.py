@@ -1,13 +1,14 @@
 """A worker's full-duplex sessions over real streams, with a scripted engine."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
-from dataclasses import replace
+from dataclasses import replace as replace_result
+from math import nan
+from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker
@@ -31,6 +32,9 @@ from antiphon.shared_schemas.entries import (
     StopIn,
     StoppedOut,
     StreamPosition,
+    TextAddedOut,
+    TextIn,
+    TextKind,
     TimeoutOut,
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
@@ -75,7 +79,7 @@ async def test_the_first_audio_after_the_user_spoke_is_marked(open_session: Open
     first = results[2].first_audio
     assert first is not None
     assert (first.kind, first.engine) == (SessionKind.AUDIO_DUPLEX, "scripted")
-    assert results[2].received_at - first.asked_at == pytest.approx(300, abs=21)  # sent at once
+    assert results[1].received_at - first.asked_at == pytest.approx(300, abs=21)  # of silence
 
 
 async def is_served(broker: Broker, sid: str) -> bool:
@@ -104,15 +108,6 @@ async def test_a_conversation_from_prepare_to_stop(
         await worker.idle()
         assert worker.view.calls[-2:] == ["stop", "cleanup"]
         assert (await broker.queue.snapshot()).workers[0].used == 0
-
-
-async def test_an_engine_that_does_not_greet_refuses_a_greeting(open_session: OpenSession) -> None:
-    async with open_session(speaks) as (_, client):
-        await client.send(replace(PREPARE, config=DuplexConfig(greeting="Hello!")))
-        error = await client.expect(ErrorOut)
-        assert (error.field, error.fatal) == ("config.greeting", False)
-        assert "'scripted' does not greet" in error.message
-        await prepared(client)
 
 
 @pytest.mark.parametrize("lost_after", [0, 1, 3])
@@ -206,7 +201,7 @@ async def test_an_id_that_redis_has_lost_is_served_once(
             await raw.zrem(broker.keys.leases, SID)
         async with stream_client(broker) as client:
             await prepared(client)
-            await until(lambda: len(worker.pool) == 1, within_s=30)
+            await until(lambda: len(worker.pool) == 1, within_s=90)
             assert worker.pool.claims()[SID].ticket == client.ticket
             await client.send(chunk())
             await client.expect(ResultOut)
@@ -381,7 +376,7 @@ async def test_a_client_that_sends_audio_keeps_its_slot_while_others_wait(
     async with open_session(slots=1, contended_silence_timeout_s=30.0) as (worker, client):
         await prepared(client)
         await join(broker, "other")
-        await until(worker.context.contended.is_set, within_s=30)
+        await until(worker.context.contended.is_set, within_s=90)
         await client.send(chunk(), StopIn())
         await client.expect(ResultOut)
         await client.expect(StoppedOut)
@@ -411,6 +406,22 @@ async def test_a_failed_step_is_published_and_the_session_continues(
         error = await client.expect(ErrorOut)
         assert (error.input_n, error.fatal, error.message) == (2, False, "hiccup")
         assert (await client.expect(ResultOut)).input_n == 3
+
+
+@pytest.mark.parametrize(
+    ("figures", "named"),
+    [({"kv_cache_length": 2.5}, "kv_cache_length"), ({"cost_llm_ms": nan}, "cost_llm_ms")],
+)
+async def test_a_figure_of_another_type_is_an_error_of_the_engine(
+    open_session: OpenSession, figures: dict[str, Any], named: str
+) -> None:
+    async with open_session(lambda unit: replace_result(speaks(unit), **figures)) as (_, client):
+        await prepared(client)
+        await client.send(chunk())
+        error = await client.expect(ErrorOut)
+        assert error.fatal
+        assert named in error.message
+        assert (await client.ended()).reason is EndReason.ERROR
 
 
 @pytest.mark.parametrize(
@@ -530,7 +541,7 @@ async def test_an_unrecoverable_session_is_ended_and_its_slot_freed(
             await client.send(chunk(0.1))
             await client.expect(ResultOut)
         await broker.registry.worker_gone("w1")
-        await raw.delete(broker.keys.prepare(SID))
+        await raw.delete(broker.keys.past(SID))
         await forget_all_but_the_newest(raw, broker.keys.outbound(SID))
         async with running_worker(broker, settings, speaks, "w2") as second:
             assert (await client.ended()).reason is EndReason.WORKER_LOST
@@ -576,6 +587,43 @@ async def test_the_playback_position_reaches_the_engine_and_the_next_worker(
             calls = second.view.calls
             assert [call for call in calls if "played" in call] == ["played 150", "played 200"]
             assert calls.index("replay") < calls.index("played 150")
+
+
+async def test_texts_reach_the_engine_and_the_next_worker(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    """A text that no result contains is read again."""
+    prepare = replace(PREPARE, history=[["user", "Hello."], ["assistant", "Hi."]])
+    async with stream_client(broker) as client:
+        async with running_worker(broker, settings, takes_texts=True) as first:
+            await client.send(prepare)
+            await client.expect(PreparedOut)
+            await client.send(TextIn(kind=TextKind.THINKING, text="one"), chunk())
+            assert (await client.expect(TextAddedOut)).text_n == 2
+            await client.expect(ResultOut)
+            await client.send(TextIn(kind=TextKind.COMMENTARY, text="two"))
+            assert (await client.expect(TextAddedOut)).text_n == 4
+            calls = first.view.calls
+            assert calls[:3] == ["prepare", "history of 2", "thinking: one"]
+        await broker.registry.worker_gone("w1")
+        async with running_worker(broker, settings, worker_id="w2", takes_texts=True) as second:
+            assert (await client.expect(TextAddedOut)).text_n == 4
+            assert second.view.calls == ["prepare", "history of 2", "replay", "commentary: two"]
+
+
+async def test_an_engine_without_texts_gets_the_history_in_its_prompt(
+    open_session: OpenSession,
+) -> None:
+    async with open_session() as (worker, client):
+        history = [["instructions", "Be kind."], ["user", "Hello."], ["assistant", "Hi."]]
+        await client.send(replace(PREPARE, history=history))
+        prompt = "be brief\n\nThe conversation so far:\nBe kind.\nUser: Hello.\nYou: Hi."
+        assert (await client.expect(PreparedOut)).prompt_length == len(prompt)
+        await client.send(TextIn(kind=TextKind.THINKING, text="one"))
+        error = await client.expect(ErrorOut)
+        assert (error.input_n, error.fatal) == (2, False)
+        assert "takes no texts" in error.message
+        assert not [call for call in worker.view.calls if "one" in call]
 
 
 async def test_the_next_worker_keeps_a_pause_and_its_deadline(

@@ -1,7 +1,5 @@
 """Half-duplex sessions over real streams, with real speech, a real detector and a scripted engine."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 
@@ -56,8 +54,6 @@ from support.worker_harness import (
     running_worker,
     stream_client,
 )
-
-pytestmark = pytest.mark.on_cluster
 
 KIND = SessionKind.HALF_DUPLEX
 QUESTION = np.concatenate([spoken(ITALY, lead_s=0.6), silence(1.3)])
@@ -227,17 +223,6 @@ async def test_a_stop_during_an_answer_ends_the_session(open_session: OpenSessio
         await worker.idle()
 
 
-async def test_a_client_that_disconnects_during_an_answer_frees_the_slot(
-    open_session: OpenSession, broker: Broker
-) -> None:
-    async with open_session(answer=HeldAnswer()) as (worker, client):
-        await prepared(client)
-        await answering(client)
-        await broker.sessions.end(SID, EndReason.CLIENT_GONE, ticket=client.ticket)
-        await worker.idle()
-        assert worker.conversation.calls[-1] == "cleanup"
-
-
 async def test_a_client_that_sends_nothing_times_out(open_session: OpenSession) -> None:
     async with open_session() as (_, client):
         await client.send(prepare(timeout_s=0.2))
@@ -271,17 +256,10 @@ async def test_a_client_may_be_silent_while_it_plays_a_long_answer(
         await prepared(client)
         await turn(client)
         await join(broker, "other")
-        await until(worker.context.contended.is_set, within_s=30)
+        await until(worker.context.contended.is_set, within_s=90)
         await asyncio.sleep(3.0)
         await client.send(StopIn())
         await client.expect(StoppedOut)
-
-
-async def test_a_client_that_never_prepares_frees_the_worker(open_session: OpenSession) -> None:
-    async with open_session(prepare_timeout_s=0.2) as (_, client):
-        error = await client.expect(ErrorOut)
-        assert error.fatal
-        assert (await client.ended()).reason is EndReason.ERROR
 
 
 async def test_a_failed_answer_is_rolled_back_and_the_session_continues(

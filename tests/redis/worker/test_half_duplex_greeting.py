@@ -1,12 +1,10 @@
 """The greeting of a half-duplex session, over real streams with a scripted engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker
@@ -27,7 +25,7 @@ from antiphon.shared_schemas.entries import (
     TurnDoneOut,
     VadOut,
 )
-from antiphon.shared_schemas.states import EndReason, SessionKind
+from antiphon.shared_schemas.states import SessionKind
 from support.scripted_engine import HeldAnswer, ScriptedConversation, piece
 from support.synthetic_speech import ITALY, silence, spoken, units_of
 from support.worker_harness import (
@@ -113,15 +111,6 @@ async def test_a_break_ends_the_greeting_and_audio_during_it_is_ignored(
         assert (done.text, done.stopped) == ("well", True)
         assert done.input_n == 2 + len(PROMPT_QUESTION)
         assert worker.conversation.inputs == []
-
-
-async def test_a_stop_during_the_greeting_ends_the_session(open_session: OpenSession) -> None:
-    async with open_session(answer=HeldAnswer(), greets=True) as (_, client):
-        await client.send(PREPARE)
-        await client.receive_until(DeltaOut)
-        await client.send(StopIn())
-        await client.expect(StoppedOut)
-        assert (await client.ended()).reason is EndReason.STOPPED
 
 
 async def test_a_greeting_that_fails_is_rolled_back(open_session: OpenSession) -> None:

@@ -1,7 +1,5 @@
 """The life of a worker: Redis outage during loading, a claim in flight during the drain."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import AsyncIterator
@@ -36,7 +34,7 @@ class SlowToLoad(ScriptedProcessor):
 
     def load(self, report: LoadProgress) -> None:
         self.loading.set()
-        assert self.may_load.wait(30)
+        assert self.may_load.wait(90)
 
 
 @pytest.fixture
@@ -59,7 +57,7 @@ async def worker_process(
         yield stop
     finally:
         stop.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             await life
 
 
@@ -74,10 +72,10 @@ async def test_the_heap_is_frozen_between_the_load_and_the_first_session(
 
         monkeypatch.setattr(worker, "freeze_heap", freeze_heap)
         async with worker_process(settings):
-            await until(processor.loading.is_set, within_s=30)
+            await until(processor.loading.is_set, within_s=90)
             assert not before
             processor.may_load.set()
-            await until(lambda: bool(before), within_s=30)
+            await until(lambda: bool(before), within_s=90)
     (events,) = before
     assert "engine_loading" in events
     assert "worker_ready" not in events
@@ -90,7 +88,7 @@ async def test_a_redis_outage_when_the_model_is_ready_is_waited_for(
     settings = BrokerSettings(redis_url=redis_server.url)
     with capture_logs() as logs:
         async with worker_process(settings):
-            await until(processor.loading.is_set, within_s=20)
+            await until(processor.loading.is_set, within_s=90)
             redis_server.stop()
             processor.may_load.set()
             waiting = {"watch events", "report that the worker is ready"}
@@ -121,7 +119,7 @@ async def test_a_claim_that_arrives_during_the_drain_is_released(
     with capture_logs() as logs:
         async with worker_process(settings) as stop:
             await join(broker, "s")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(90):
                 await claimed.wait()
             stop.set()
             await asyncio.sleep(0.05)
@@ -141,7 +139,7 @@ async def test_what_troubles_the_engine_is_shown_while_the_worker_serves(
         return [(one.open, one.detail) for one in (await broker.queue.snapshot()).workers]
 
     async def shown(detail: str) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while await details() != [(True, detail)]:
                 await asyncio.sleep(0.05)
 

@@ -1,7 +1,5 @@
 """An hour of conversation takes no more of Redis than its newest part, and loses nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 
@@ -13,13 +11,12 @@ from redis.asyncio import Redis
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.edge.protocols.duplex import DuplexMachine
-from antiphon.edge.protocols.machine import Phase
-from antiphon.edge.session.resume import load_missed_messages
+from antiphon.edge.protocols.machine import Send
+from antiphon.edge.session.resume import first_seq, load_missed_messages
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, flatten
 from antiphon.shared_schemas.entries import (
-    Checkpoint,
     ChunkIn,
     HalfDuplexPrepareIn,
     PreparedOut,
@@ -38,14 +35,11 @@ from support.resuming_client import Resumer
 from support.stack import until
 from support.worker_harness import SID, StreamClient, running_worker, stream_client
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.extended, pytest.mark.timeout(900)]
 
 HOUR_S = 3600
 LOST_AT_S = 3000
 """The second at which the first worker is lost."""
-
-CHECKPOINT_EVERY = 25
-"""Seconds: 50 events."""
 
 BOUND = 20 * 2**20
 """Bytes of a session in Redis. Its hour has 184 MB."""
@@ -94,7 +88,7 @@ async def until_progress(broker: Broker, ticket: int, second: int) -> None:
 
 
 class Talk:
-    """A client that sends one second after the other, and its edge, which writes checkpoints."""
+    """A client that sends one second after the other."""
 
     def __init__(self, broker: Broker, raw: Redis, client: StreamClient) -> None:
         self.most = 0
@@ -104,37 +98,18 @@ class Talk:
         self._client = client
 
     async def prepare(self, config: DuplexConfig) -> None:
-        self.checkpoints = await self._broker.streams.checkpoint_writer(SID, self._client.ticket)
         await self._client.send(PrepareIn(system_prompt="Listen.", config=config))
         await self._client.expect(PreparedOut)
-        await self._write_checkpoint(0)
 
     async def seconds(self, seconds: range) -> None:
         for second in seconds:
             await self._client.send(chunk(second))
             result = await self._client.expect(ResultOut)
             assert (result.input_n, result.memo) == (second + 1, {"unit": second})
-            if second % CHECKPOINT_EVERY == 0:
-                await self._write_checkpoint(second)
             if second % 50 == 0:
                 self.most = max(self.most, await bytes_of(self._raw, self._broker))
                 if self.recorded:
                     await until_progress(self._broker, self._client.ticket, second - 50)
-
-    async def _write_checkpoint(self, second: int) -> None:
-        """After `prepared` and as many results: they are the messages of these numbers."""
-        machine = DuplexMachine(SID, "r")
-        machine.phase = Phase.ACTIVE
-        checkpoint = Checkpoint(
-            seq=second + 1,
-            last_output=StreamPosition(
-                self._client.ticket, 1 if second <= LOST_AT_S else 2, second + 1
-            ).id(),
-            last_input=self._client.writer.last.id(),
-            snapshot=machine.snapshot(),
-            messages=[],
-        )
-        await self.checkpoints.append(checkpoint)
 
 
 async def test_f1_an_hour_is_recovered_resumed_and_recorded_from_bounded_memory(
@@ -152,13 +127,15 @@ async def test_f1_an_hour_is_recovered_resumed_and_recorded_from_bounded_memory(
             await talk.seconds(range(LOST_AT_S + 1, HOUR_S + 1))
             units, before = second.view.replayed, range(1, LOST_AT_S + 1)
             assert [unit.memo for unit in units] == [{"unit": n} for n in before]
-            heard = [float(unit.audio[0]) for unit in units if unit.audio is not None]
-            assert np.allclose(heard, [level(n) for n in before], atol=2**-15)
+            levels = [float(unit.audio[0]) for unit in units if unit.audio is not None]
+            assert np.allclose(levels, [level(n) for n in before], atol=2**-15)
 
-            last = HOUR_S - 36  # the newest checkpoints are later
-            missed = await load_missed_messages(broker, SID, client.ticket, 2, last)
-            wires = [message.wire() async for message in missed.messages(DuplexMachine(SID, "r"))]
-            assert [wire["seq"] for wire in wires] == list(range(last + 1, HOUR_S + 2))
+            numbers = [first_seq(StreamPosition(client.ticket, 2, n)) for n in range(HOUR_S + 2)]
+            last = HOUR_S - 36
+            missed = await load_missed_messages(broker, SID, client.ticket, 2, numbers[last])
+            sent = missed.actions(DuplexMachine(SID, "r"))
+            wires = [action.message.wire() async for action in sent if isinstance(action, Send)]
+            assert [wire["seq"] for wire in wires] == numbers[last + 1 :]
             spoken = [wire["text"] for wire in wires if not wire["is_listen"]]
             assert spoken == [f"unit {n}" for n in range(last, HOUR_S + 1) if n % 5 == 0]
 
@@ -247,7 +224,7 @@ async def test_a_client_resumes_behind_the_trimmed_part(
                 await client.send("audio_chunk", audio=audio)
                 await client.expect("result")
             await client.drop()
-        async with client.back(edge.ws, seq=client.last - 20):
+        async with client.back(edge.ws, seq=sorted(client.received)[-21]):
             for _ in range(20):
                 await client.expect("result")
         query = {"resume": 1, "resume_token": client.token, "seq": prepared["seq"]}

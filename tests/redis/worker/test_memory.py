@@ -1,7 +1,5 @@
 """What sessions leave in a worker. Objects are counted: the size of a process depends on its allocator."""
 
-from __future__ import annotations
-
 import gc
 from collections import Counter
 

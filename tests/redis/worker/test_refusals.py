@@ -1,7 +1,5 @@
 """Mistakes of clients on real streams: they are no errors of the engine, and nothing warns of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NoReturn
 

@@ -1,7 +1,5 @@
 """Transcripts that the worker makes for an engine that makes none."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator
@@ -11,18 +9,25 @@ import pytest
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.inference_worker import worker
-from antiphon.inference_worker.engines.local.transcription import Recogniser
+from antiphon.inference_worker.engines.local.hearing.transcript import Transcript
+from antiphon.inference_worker.engines.local.hearing.transcription import Recogniser
 from antiphon.inference_worker.sessions.transcripts import UserTranscriber
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.shared_schemas.audio import Samples, float_bytes
-from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig
+from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig, TurnsConfig
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, flatten
 from antiphon.shared_schemas.entries import (
     ChunkIn,
+    CommitIn,
+    DeltaOut,
     HalfDuplexPrepareIn,
+    ItemOut,
     PreparedOut,
     PrepareIn,
+    RespondIn,
     ResultOut,
+    SettingsIn,
+    TranscriptOut,
     TurnDoneOut,
     VadOut,
 )
@@ -40,12 +45,9 @@ class WaitingRecogniser(Recogniser):
     def __init__(self) -> None:
         self.may_answer = threading.Event()
 
-    def transcribe(self, speech: Samples) -> str:
+    def transcribe(self, speech: Samples) -> Transcript:
         self.may_answer.wait()
-        return "at last"
-
-    def close(self) -> None:
-        self.may_answer.set()
+        return Transcript("at last", log_probability=-0.1, tokens=2)
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +143,39 @@ async def test_results_do_not_wait_for_the_recogniser(
             assert not any(await say_units(client, seconds(0.5, say(SENTENCE), 3.0)))
             recogniser.may_answer.set()
             assert await first_transcript(client) == "at last"
+    finally:
+        recogniser.may_answer.set()
+        transcriber.close()
+
+
+@pytest.mark.parametrize("ready", [True, False])
+async def test_a_transcript_comes_before_its_answer_if_it_is_ready(
+    broker: Broker, settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch, *, ready: bool
+) -> None:
+    transcriber, recogniser = UserTranscriber(), WaitingRecogniser()
+    transcriber._recogniser = recogniser
+    module = "antiphon.inference_worker.sessions.turns.responding"
+    monkeypatch.setattr(f"{module}._TRANSCRIPT_PATIENCE_S", 60.0 if ready else 0.0)
+    opened = open_worker_session(broker, settings, SessionKind.TURNS, transcriber=transcriber)
+    try:
+        async with opened as (_, client):
+            await client.send(SettingsIn(config=TurnsConfig(vad=None, responds=False)))
+            await client.send(ChunkIn(audio=float_bytes(say(SENTENCE))), CommitIn())
+            item = await client.expect(ItemOut)  # its transcript is under way
+            await client.send(RespondIn(response_id="r1", config=TurnsConfig(vad=None)))
+            if ready:
+                recogniser.may_answer.set()
+                before, done = await client.receive_until(TurnDoneOut)
+                kinds = [type(entry) for entry in before]
+                assert kinds.index(TranscriptOut) < kinds.index(DeltaOut)
+                assert done.memo["user"] == "at last"
+            else:
+                before, done = await client.receive_until(TurnDoneOut)
+                assert not any(isinstance(entry, TranscriptOut) for entry in before)
+                assert "user" not in done.memo
+                recogniser.may_answer.set()
+                late = await client.expect(TranscriptOut)
+                assert (late.item_id, late.text) == (item.item_id, "at last")
     finally:
         recogniser.may_answer.set()
         transcriber.close()

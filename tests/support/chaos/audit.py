@@ -1,7 +1,5 @@
 """The invariants: transitions and slots in Redis while it runs, recordings at the end."""
 
-from __future__ import annotations
-
 import asyncio
 import wave
 from collections import Counter, defaultdict

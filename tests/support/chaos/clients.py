@@ -1,7 +1,5 @@
 """Clients that talk over both edges, resume whenever they can, and check each message they receive."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import random
@@ -176,14 +174,17 @@ class ChaosSession:
             self.resumes += 1
             self._expect("resumed", message["seq"], self._last)
             return
-        if "seq" not in message:  # a stale place, or a refusal of this connection
-            return
+        if "seq" in message:
+            self._connected = True
+            if message["seq"] <= self._last:
+                self._violation(f"{message['type']} has the number {message['seq']} again")
+            self._last = message["seq"]
+        elif message["type"] == "error" and not self._connected:
+            return  # a refusal of this connection
         self._connected = True
-        self._expect(f"the number of {message['type']}", message["seq"], self._last + 1)
-        self._last = message["seq"]
-        self._take_numbered(message)
+        self._take_message(message)
 
-    def _take_numbered(self, message: dict[str, Any]) -> None:
+    def _take_message(self, message: dict[str, Any]) -> None:
         match message["type"]:
             case "queue_done":
                 self._granted.set()

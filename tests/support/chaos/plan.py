@@ -1,7 +1,5 @@
 """The faults of a run, as a function of its seed. A shorter run has the first faults of a longer one."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One run: random faults under thirty clients, and a report."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

@@ -1,7 +1,5 @@
 """Two edges, two workers, a recorder and Redis, with a proxy on every connection, and their faults."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,8 +8,8 @@ from pathlib import Path
 from signal import SIGTERM
 
 from support.chaos.plan import EDGES, EVERYTHING, RECORDER, REDIS, WORKERS, Fault, FaultKind
+from support.ports import free_port
 from support.recorder_process import QUICK as QUICK_RECORDER
-from support.redis_server import free_port
 from support.stack import Service, Stack, new_stack, until
 from support.tcp_proxy import TcpProxy, tcp_proxy
 

@@ -1,8 +1,6 @@
 """Measures what clients notice of each fault: `PYTHONPATH=tests python -m support.failover`."""
 # ruff: noqa: T201
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile

@@ -1,7 +1,5 @@
 """Clients of the other protocols for `support.failover.talk`, and clients that only wait."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections.abc import Sequence
@@ -47,7 +45,7 @@ class AnsweredSession(ChaosSession):
         self.said = ""
         """The answer so far."""
 
-    def _take_numbered(self, message: dict[str, Any]) -> None:
+    def _take_message(self, message: dict[str, Any]) -> None:
         if message["type"] == "chunk":
             self._prepared.set()
             self.said += message["text_delta"]
@@ -56,7 +54,7 @@ class AnsweredSession(ChaosSession):
             if not answer(self.pieces).startswith(self.said):
                 self._violation(f"the answer is {self.said[-40:]!r}")
         else:
-            super()._take_numbered(message)
+            super()._take_message(message)
 
 
 class ChatSession(AnsweredSession):
@@ -76,9 +74,9 @@ class ChatSession(AnsweredSession):
         await over.wait()
         await self._stop(socket)
 
-    def _take_numbered(self, message: dict[str, Any]) -> None:
+    def _take_message(self, message: dict[str, Any]) -> None:
         self.sid = self._token.partition(".")[0]
-        super()._take_numbered(message)
+        super()._take_message(message)
         if message["type"] == "done":
             self._expect("the answer", message["text"], self.said)
             self.recording = message["recording_session_id"]
@@ -117,8 +115,8 @@ class HalfDuplexSession(AnsweredSession):
             await self._message(socket, "audio_chunk", audio_base64=half)
             await asyncio.sleep(0.5)
 
-    def _take_numbered(self, message: dict[str, Any]) -> None:
-        super()._take_numbered(message)
+    def _take_message(self, message: dict[str, Any]) -> None:
+        super()._take_message(message)
         if message["type"] == "generating":
             self._answers = True
         elif message["type"] == "turn_done":
@@ -147,7 +145,7 @@ class RealtimeSession(ChaosSession):
     async def _stop(self, socket: ClientConnection) -> None:
         await self._message(socket, "session.close", reason="user_stop")
 
-    def _take_numbered(self, message: dict[str, Any]) -> None:
+    def _take_message(self, message: dict[str, Any]) -> None:
         self.sid = self._token.partition(".")[0]
         match message["type"]:
             case "session.queue_done":

@@ -1,11 +1,11 @@
 """What happens to the servers of a Redis while clients talk."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 
+from antiphon.shared_schemas.recording import META_FILE
 from support.failover.resumes import ResumingSession
 from support.failover.talk import Talk, TalkingStack
 from support.redis_cluster import RedisCluster
@@ -66,15 +66,19 @@ def freeze_while_clients_resume(redis: RedisSentinel) -> Fault:
     return fault
 
 
-def lose_writes(redis: RedisSentinel, *, late_clients: int) -> Fault:
-    """No replica has the sessions of the late clients, nor the newest entries of the others."""
+def lose_writes(redis: RedisSentinel, *, late_clients: int, recordings: Path) -> Fault:
+    """No replica has the sessions of the late clients, nor the newest entries of the others.
+
+    The recorder has begun all recordings: later, it would never learn of the late clients.
+    """
 
     async def fault(talk: Talk) -> None:
         master, replicas = redis.master, redis.replicas
         for replica in replicas:
             stop_replication(master, replica)
-        talk.start(late_clients)
+        late = talk.start(late_clients)
         await talk.get_results(2)
+        await until(lambda: all((recordings / one.recording / META_FILE).exists() for one in late))
         master.kill()
         for replica in replicas:
             allow_replication(replica)

@@ -1,7 +1,5 @@
 """Clients that resume again and again, also while the servers of a Redis are replaced."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A complete stack on a Redis of several servers, and clients that talk through one fault."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random
@@ -22,10 +20,10 @@ from support.chaos.clients import ChaosSession, Outcome
 from support.chaos.system import SLOTS
 from support.failover.conversations import OTHERS, PIECES, HalfDuplexSession, WaitingSession
 from support.failover.resumes import ResumingSession
+from support.ports import free_port
 from support.recorder_process import QUICK as QUICK_RECORDER
 from support.redis_cluster import RedisCluster
 from support.redis_sentinel import RedisSentinel
-from support.redis_server import free_port
 from support.stack import Stack, until
 
 _ENGINE = orjson.dumps(
@@ -33,7 +31,10 @@ _ENGINE = orjson.dumps(
     | {"answer_pieces": PIECES}
 ).decode()
 _WITHIN_S = 60.0
+_RESULTS = 4
 _FOREVER_S = 3600.0
+_PATIENT = {"broker_patience_s": 120.0}
+"""A Sentinel on a busy machine may elect nobody for half a minute."""
 _PONG_WITHIN_S = 20.0
 """The default of the library `websockets`. The edges are not lost."""
 
@@ -207,10 +208,9 @@ class TalkingStack:
         fault: Callable[[Talk], Awaitable[None]],
         load: Load,
         *,
-        results: int = 4,
         loses_writes: bool = False,
     ) -> TalkReport:
-        """Each client gets some results before the fault, and as many more after it.
+        """Each client gets `_RESULTS` results before the fault, and as many more after it.
 
         If the fault loses writes, the transitions that Redis has stored do not follow each other.
         """
@@ -225,12 +225,12 @@ class TalkingStack:
                 talk.start(load.others, kind)
             election_s = 0.0
             try:
-                await talk.get_results(results)
+                await talk.get_results(_RESULTS)
                 await talk.wait_in_queue(load.waiting)
                 began = time.monotonic()
                 await fault(talk)
                 election_s = time.monotonic() - began
-                await talk.get_results(results)
+                await talk.get_results(_RESULTS)
             except TimeoutError:
                 counts = {s.sid: len(s.results) for s in talk.sessions}
                 audit.violations.append(f"sessions do not continue: {counts}")
@@ -261,6 +261,7 @@ def talking_stack(
     folder.mkdir(parents=True, exist_ok=True)
     server = redis.nodes[0] if isinstance(redis, RedisCluster) else redis.servers[0]
     stack = Stack(folder, server, redis.url)
+    settings = _PATIENT | settings
     ports = [free_port(), free_port()]
     try:
         for port in ports:
@@ -272,6 +273,6 @@ def talking_stack(
         stack.recorder(**QUICK_RECORDER, **settings)
         yield TalkingStack(stack, [f"ws://127.0.0.1:{port}" for port in ports], slots)
     finally:
-        stack.close()
+        stack.close(within_s=30)  # without a master, a service takes longer to say goodbye
     assert stack.tracebacks() == []
     assert [service.name for service in stack.services if service.process.poll()] == []

@@ -4,8 +4,6 @@ As with a real graph, a replay only knows the memory it was captured with. A num
 host, or a tensor that was replaced since, still has its value at capture.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -15,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from antiphon.inference_worker.engines.minicpmo.scheduling import model_runner
 
 DROPPING = {torch.ops.aten.scaled_dot_product_attention, torch.ops.aten.dropout}
 """Operations that only draw while training."""
@@ -79,7 +79,8 @@ def recording(graph: CpuGraph | EmptyGraph, *, pool: object, stream: object) -> 
 def use_cpu_graphs(
     monkeypatch: pytest.MonkeyPatch, graph: type[CpuGraph | EmptyGraph] = CpuGraph
 ) -> None:
-    """Let GraphPool capture on the CPU."""
+    """Let GraphPool capture on the CPU. Pictures have no graphs: their capture takes seconds there."""
+    monkeypatch.setattr(model_runner, "PICTURE_COUNTS", ())
     stand_ins = {
         "CUDAGraph": graph,
         "Stream": NoStream,

@@ -4,8 +4,6 @@ The file that `ANTIPHON_DEVICE_FAULT_FILE` names says how: `full` refuses memory
 fails each operation from then on, as a GPU does after an error of the hardware.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence
@@ -18,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from antiphon.inference_worker import __main__ as command
 from antiphon.inference_worker.engines.minicpmo import device, processor
-from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EngineStep
 
 FILE = "ANTIPHON_DEVICE_FAULT_FILE"
@@ -51,7 +49,7 @@ class FailingDevice(TorchDispatchMode):
             raise torch.AcceleratorError("CUDA error: unspecified launch failure")
 
 
-class FailingRunner(Runner):
+class FailingRunner(ModelRunner):
     """Enters the device on the thread of the engine."""
 
     def enter_thread(self) -> None:
@@ -68,7 +66,7 @@ class FailingRunner(Runner):
 
 
 def main() -> int:
-    with patch.object(processor, "Runner", FailingRunner):
+    with patch.object(processor, "ModelRunner", FailingRunner):
         return command.main()
 
 

@@ -6,8 +6,6 @@ would have to know a value. Three operations need a real GPU and are done in Pyt
 it is the kernel with a mask), and reads of the host, which are counted and return ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -192,6 +190,10 @@ def _viewed(tensor: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None]]:
     return tensor, tensors if any(t is not None for t in tensors) else []
 
 
+def _without_numbers(buffer: Sequence[float], *, dtype: torch.dtype) -> Tensor:
+    return torch.zeros(len(buffer), dtype=dtype)
+
+
 @contextmanager
 def fake_gpu() -> Iterator[FakeGpu]:
     """Inside the context, tensors made on `GPU` are fake, and the yielded object counts."""
@@ -201,6 +203,7 @@ def fake_gpu() -> Iterator[FakeGpu]:
             stack.enter_context(mode)
         # Modes do not see this class; its Python implementation is patched.
         stack.enter_context(patch.object(FakeTensor, "tolist", lambda tensor: gpu.read(tensor)))
+        stack.enter_context(patch.object(torch, "frombuffer", _without_numbers))
         yield gpu
 
 

@@ -1,7 +1,5 @@
 """A runner of the real sizes on a GPU without numbers, and every type of step for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -9,12 +7,19 @@ from dataclasses import dataclass, replace
 import torch
 
 from antiphon.inference_worker.engines.minicpmo.config import ModelConfig
+from antiphon.inference_worker.engines.minicpmo.conversations.speech_output import ANSWER_SPEECH
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
-    ClearSlot,
+from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     CodeRow,
+    Sampler,
+    SamplingSettings,
+    SpeechSettings,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    MAX_CLIPS,
+    MAX_PICTURES,
+    ClearSlot,
     DecodeCodes,
     DecodeSpeech,
     EncodeAudio,
@@ -24,19 +29,20 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     Feed,
     FeedForStates,
     SampleToken,
-    SamplingSettings,
     ShiftCache,
     SpeechCondition,
-    SpeechSettings,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import (
+    RecentTokens,
     TokenRow,
 )
-from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
 from support.minicpmo.fake_gpu import GPU, FakeGpu, fake_gpu, network_on
 from support.minicpmo.offline_triton import Compiled, compiled_offline
 
 SLOTS, CONTEXT, SPEECH = 16, 8192, 4096
 CODE = CodeRow(SpeechSettings(), (3, 3, 4), may_end=False, draw=0.4)
 SAID = CodeRow(SpeechSettings(), (3, 3, 7), may_end=True)
+ANSWER = CodeRow(ANSWER_SPEECH, (3, 3, 7), may_end=True)
 PATCHES = 1024
 
 
@@ -57,7 +63,7 @@ def with_layers(
 @dataclass(frozen=True)
 class Card:
     gpu: FakeGpu
-    runner: Runner
+    runner: ModelRunner
     compiled: Compiled
     fused: bool
 
@@ -83,7 +89,7 @@ def serving(
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     assert torch.backends.cuda.cudnn_sdp_enabled()
     with fake_gpu() as gpu, compiled_offline(gpu, capability) as compiled:
-        runner = Runner(
+        runner = ModelRunner(
             network_on(config, fused=fused, weights=weights),
             sampler,
             slots=SLOTS,
@@ -126,12 +132,13 @@ def kinds_of_step() -> dict[str, Sequence[EngineStep]]:
         "choose": [SampleToken(logits(), row) for row in rows],
         "write": [SampleToken(logits(), replace(row, written=True)) for row in rows],
         "hear": [EncodeAudio(slot, 1400, torch.zeros(80, 104), 2, 2) for slot in every],
-        "clips": [EncodeClips([torch.zeros(80, 3000)] * 4)],
-        "see": [pictures(16)],
-        "condition": [SpeechCondition([5] * 18, list(states(18)))],
+        "clips": [EncodeClips([torch.zeros(80, 3000)] * MAX_CLIPS)],
+        "see": [pictures(MAX_PICTURES)],
+        "condition": [SpeechCondition([5] * 18, list(states(18))) for _ in every],
         "speak": [DecodeSpeech(slot, 0, condition, CODE) for slot in every],
         "code": [DecodeCodes(slot, SPEECH - 1, 7, SAID, (0.5,)) for slot in every],
         "codes": [DecodeCodes(slot, SPEECH - 2, 7, SAID, (0.5, 0.5)) for slot in every],
+        "answer": [DecodeCodes(slot, SPEECH - 1, 7, ANSWER, (0.5,)) for slot in every],
         "shift": [ShiftCache(3, 500, 100, 3500)],
         "clear": [ClearSlot(3)],
     }

@@ -12,7 +12,8 @@ from safetensors.torch import load_file
 
 from antiphon.shared_schemas.audio import Samples
 
-FOLDER = Path(os.environ.get("MINICPMO_GOLDEN_SET", Path(__file__).parent / "golden"))
+OWN = Path(__file__).parent / "golden"
+FOLDER = Path(os.environ.get("MINICPMO_GOLDEN_SET", OWN))
 CHECKPOINT = FOLDER / "ckpt"
 LONG_WAVE = ("w_duplex_audio", "w_window", "w_omni", "w62", "w_user", "w31")
 
@@ -21,7 +22,9 @@ LOGITS = {"atol": 5e-4, "rtol": 1e-4}
 
 
 def facts(name: str) -> Any:
-    return json.loads((FOLDER / f"{name}.json").read_text())
+    """`real_*` describe the published model, so they are the same for every set."""
+    folder = OWN if name.startswith("real_") else FOLDER
+    return json.loads((folder / f"{name}.json").read_text())
 
 
 def facts_if_recorded(name: str) -> Any:
@@ -33,6 +36,12 @@ def system_prompt(name: str) -> str:
     """The instructions of a recorded session, without what encloses them."""
     prefix: str = facts(name)["spec"]["prefix_system_prompt"]
     return prefix.removeprefix("<|im_start|>system\n").removesuffix("\n<|audio_start|>")
+
+
+def frames(unit: Any) -> list[tuple[str, int]]:
+    """The images of a unit, and the number of slices of each: recorded for all, or for each of them."""
+    names, most = unit["frames"], unit["max_slice_nums"]
+    return list(zip(names, most if isinstance(most, list) else [most] * len(names), strict=True))
 
 
 def tensors(name: str) -> dict[str, torch.Tensor]:

@@ -1,7 +1,5 @@
 """Results of each part of the network for the same input, on any device and in any type."""
 
-from __future__ import annotations
-
 import torch
 
 from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
@@ -9,11 +7,14 @@ from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import slice_image
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream, clip_mels
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
+    CodeRow,
+    Sampler,
+    SpeechSettings,
+)
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     ClearSlot,
-    CodeRow,
     DecodeCodes,
     DecodeSpeech,
     EncodeAudio,
@@ -21,7 +22,6 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     EncodeImages,
     Feed,
     SpeechCondition,
-    SpeechSettings,
 )
 from support.minicpmo import golden_set
 
@@ -35,8 +35,8 @@ def runner_of(
     slots: int = 2,
     cuda_graphs: bool = False,
     speech_stream: bool = False,
-) -> Runner:
-    runner = Runner(
+) -> ModelRunner:
+    runner = ModelRunner(
         network,
         Sampler(tokenizer.ids, tokenizer.forbidden, "upstream"),
         slots=slots,
@@ -50,7 +50,7 @@ def runner_of(
     return runner
 
 
-def encodes_audio(runner: Runner) -> Answer:
+def encodes_audio(runner: ModelRunner) -> Answer:
     """Three chunks in one slot; each sees the keys of those before."""
     stream, wave = MelStream(), golden_set.waves()["w_omni"]
     encoded = []
@@ -60,24 +60,24 @@ def encodes_audio(runner: Runner) -> Answer:
     return encoded
 
 
-def encodes_clips(runner: Runner) -> Answer:
+def encodes_clips(runner: ModelRunner) -> Answer:
     [encoded] = runner.run([EncodeClips(clip_mels(golden_set.waves()["w_ref"]))])
     return list(encoded)
 
 
-def encodes_images(runner: Runner) -> Answer:
+def encodes_images(runner: ModelRunner) -> Answer:
     picture = slice_image(golden_set.image("a"), SliceConfig(), 9)
     return list(runner.run([EncodeImages(picture.pixels, picture.grids)])[0])
 
 
-def feeds_text(runner: Runner, tokens: int = 40) -> Answer:
+def feeds_text(runner: ModelRunner, tokens: int = 40) -> Answer:
     """A prompt and a token after it: final states and scores."""
     ids = tuple(range(100, 100 + tokens))
     fed = [runner.run([Feed(1, at, (piece,))])[0] for at, piece in ((0, ids), (tokens, (7,)))]
     return [tensor for answer in fed for tensor in (answer.hidden, answer.logits)]
 
 
-def decodes_speech(runner: Runner) -> Answer:
+def decodes_speech(runner: ModelRunner) -> Answer:
     """A condition of given states, and the scores of codes after it."""
     width = runner.network.config.tts_config.llm_dim
     states = torch.randn(3, width, generator=torch.Generator().manual_seed(0))
@@ -102,7 +102,7 @@ def largest_error(exact: Answer, rounded: Answer) -> float:
 
 
 @torch.inference_mode()
-def speaks_beside_another(runner: Runner) -> list[list[int]]:
+def speaks_beside_another(runner: ModelRunner) -> list[list[int]]:
     """A session speaks while another one is fed; then the next session speaks in its slot."""
     words, answers = [5, 6, 7], []
     row = CodeRow(SpeechSettings(), (3,), may_end=True, draw=0.4)

@@ -1,9 +1,9 @@
 """Triton's compiler without a GPU: launches on a fake GPU are compiled for a real type of GPU."""
 
-from __future__ import annotations
-
+import math
 import re
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +40,8 @@ class Compiled:
 
     def __init__(self) -> None:
         self.programs: dict[str, dict[str, Any]] = {}
+        self.launched: dict[str, list[int]] = defaultdict(list)
+        """Programs of each launch."""
 
     @property
     def count(self) -> int:
@@ -65,6 +67,7 @@ def compiled_offline(gpu: FakeGpu, capability: int = 90) -> Iterator[Compiled]:
         named = [_Described(arg) if isinstance(arg, Tensor) else arg for arg in args]
         made = compile_only(program, *named, grid=grid, warmup=True, **options)
         compiled.take(program.__name__, made)
+        compiled.launched[program.__name__].append(math.prod(grid))
 
     with patch.object(JITFunction, "run", run), patch.object(driver, "_active", _Card(capability)):
         yield compiled

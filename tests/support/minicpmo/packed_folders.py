@@ -2,9 +2,8 @@
 descriptions of the formats, not with the engine's code.
 """
 
-from __future__ import annotations
-
 import json
+import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +15,15 @@ from torch import Tensor
 
 from support.minicpmo.golden_set import CHECKPOINT
 
-GROUP = 64
-"""The tiny network has inner widths of 256 and 192."""
+
+def _group() -> int:
+    """At most 64, and a divisor of the width of every linear module of the tiny network."""
+    config = json.loads((CHECKPOINT / "config.json").read_bytes())
+    heads = config["num_attention_heads"] * config["head_dim"]
+    return math.gcd(64, config["hidden_size"], heads, config["intermediate_size"])
+
+
+GROUP = _group()
 
 FORMATS = ("awq", "gptq", "gptq_act_order", "gptq_v2", "compressed", "compressed_asymmetric")
 

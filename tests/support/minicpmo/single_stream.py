@@ -1,7 +1,5 @@
 """One stream with the package's own loop: the reference for many streams at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

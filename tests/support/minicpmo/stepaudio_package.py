@@ -5,8 +5,6 @@ are not wanted. Its imports for voices are not installed and replaced by empty m
 (codes, speaker, mel) is drawn from the samples of the reference instead.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys
@@ -23,6 +21,8 @@ import soundfile
 import torch
 import torch._dynamo  # before the replaced modules: it looks for libraries
 from torch import Tensor
+
+from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import set_crossfade
 
 PACKAGE = Path(sys.prefix) / "share" / "token2wav" / "stepaudio2"
 CODES = 6561
@@ -72,7 +72,7 @@ def _folder() -> Path:
     places = [PACKAGE, *map(Path, (installed and installed.submodule_search_locations) or [])]
     found = next((place for place in places if place.is_dir()), None)
     if found is None:
-        raise FileNotFoundError(f"{PACKAGE} is missing: `make test` installs it")
+        raise FileNotFoundError(f"{PACKAGE} is missing: `make test-all` installs it")
     return found
 
 
@@ -171,8 +171,7 @@ def _original(inner: Any, channels: int) -> None:
         base_channels=channels,
         f0_predictor=hifigan.ConvRNNF0Predictor(cond_channels=min(512, 4 * channels)),
     ).eval()
-    inner.mel_cache_len, inner.source_cache_len = 8, 8 * 480
-    inner.speech_window = torch.from_numpy(np.hamming(2 * inner.source_cache_len))
+    set_crossfade(inner, torch.get_default_device())
 
 
 def _causal(inner: Any, channels: int) -> None:
@@ -214,6 +213,10 @@ def _prompt(path: str) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
 @contextmanager
 def still_noise() -> Iterator[None]:
     """Inside the context, the vocoder of earlier releases draws zeros instead of noise."""
-    still = {"rand": lambda *shape, **_: torch.zeros(*shape), "randn_like": torch.zeros_like}
+
+    def zeros(*shape: Any, generator: object = None, **how: Any) -> Tensor:
+        return torch.zeros(*shape, **how)
+
+    still = {"rand": zeros, "randn_like": torch.zeros_like}
     with patch.multiple(torch, **still):
         yield

@@ -4,8 +4,6 @@ The functions here run in that process. Each compares the fused kernels with tor
 largest error.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from collections.abc import Iterator
@@ -20,15 +18,17 @@ from torch.nn.functional import linear
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.model import kernel_check
 from antiphon.inference_worker.engines.minicpmo.model.attention import (
-    CacheWindow,
-    SlottedCache,
     additive_mask,
     causal_mask,
     frequencies,
     rotation_tables,
-    tile_counts,
 )
 from antiphon.inference_worker.engines.minicpmo.model.kernel_check import check_kernels
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import (
+    CacheWindow,
+    SlottedCache,
+    Tiles,
+)
 from antiphon.inference_worker.engines.minicpmo.model.layer import (
     ForwardInputs,
     LayerSizes,
@@ -79,7 +79,8 @@ def fused_kernels() -> TorchKernels:
 def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.dtype) -> float:
     """Norm, rotation, store and attention: rows of any length, idle rows, prompts, several splits.
 
-    The interpreter needs milliseconds for each token and head, so all prompts are short.
+    The interpreter needs milliseconds for each token and head, so all prompts are short, and another
+    type is computed for two of the batches only.
     """
     torch.manual_seed(3)
     sizes = LayerSizes(
@@ -92,28 +93,35 @@ def of_attention(query_heads: int, key_heads: int, head_dim: int, dtype: torch.d
         head_norms=query_heads != key_heads,
     )
     errors = []
-    tile = fused_kernels().tile(query_heads // key_heads)
-    for new, first, length in ((1, 0, 256), (1, 1, 590), (5, 0, 300), (2, 1, 40)):
+    group = query_heads // key_heads
+    shapes = ((5, 0, 300), (1, 0, 256), (1, 1, 590), (14, 0, 270), (2, 1, 40))
+    for new, first, length in shapes if dtype == torch.float32 else shapes[:1]:
         ends = torch.tensor([length, length // 2 + new, 0])
         own = torch.arange(new) + (ends - new)[:, None]
         writes = torch.where(own < 0, POSITIONS, own)
         slots = (torch.arange(3) + first)[:, None].expand_as(own).contiguous()
-        tiles = torch.tensor([tile_counts(new, tile)] * 3) if new != 2 else None
+        runs = [(row * new, (row + 1) * new) for row in range(3)]
+        tiles = tiles_of(runs, group, 3 * new) if new != 2 else None
         errors.append(_of_batch(sizes, dtype, own.clamp(min=0), (writes, slots, tiles), length))
     # Tokens of three slots and padding, one after the other.
     slots = torch.tensor([2] * 6 + [0] + [1] * 2 + [0])[:, None]
     own = torch.tensor([*range(254, 260), 299, 0, 1, 0])[:, None]
-    tiles = torch.tensor([*tile_counts(6, tile), 1, *tile_counts(2, tile), 1])[:, None]
+    tiles = tiles_of([(0, 6), (6, 7), (7, 9), (9, 10)], group, len(slots))
     writes = torch.cat([own[:-1], torch.full((1, 1), POSITIONS)])
     errors.append(_of_batch(sizes, dtype, own, (writes, slots, tiles), 300, ragged=True))
     return max(errors)
+
+
+def tiles_of(runs: list[tuple[int, int]], group: int, tokens: int) -> Tiles:
+    starts, counts = Tiles.of(runs, fused_kernels().tile(group, tokens))
+    return Tiles(torch.tensor(starts), torch.tensor(counts), len(starts))
 
 
 def _of_batch(
     sizes: LayerSizes,
     dtype: torch.dtype,
     positions: Tensor,
-    places: tuple[Tensor, Tensor, Tensor | None],
+    places: tuple[Tensor, Tensor, Tiles | None],
     length: int,
     *,
     ragged: bool = False,
@@ -140,7 +148,7 @@ def _of_batch(
         )
         cache.entries[0].copy_(seed)
         first = int(slots[0, 0])
-        window = CacheWindow(cache, first, writes, length, slots, tiles=tiles, ragged=ragged)
+        window = CacheWindow(cache, first, writes, length, slots, tiles=tiles, gathered=ragged)
         rotary = rotation_tables(
             positions[..., None, None] * frequencies(1e4, sizes.head_dim), dtype
         )
@@ -169,7 +177,8 @@ def rows_with_a_nan(*, in_keys: bool) -> list[bool]:
     )
     (cache.keys if in_keys else cache.values)[0][1, 300, :, 5] = float("nan")
     positions = torch.full((3, 1), 500)
-    window = CacheWindow(cache, 0, positions, 512, tiles=torch.ones_like(positions))
+    tiles = Tiles(torch.arange(3), torch.ones(3, dtype=torch.long), 3)
+    window = CacheWindow(cache, 0, positions, 512, tiles=tiles)
     nothing = torch.zeros(0)
     shared = ForwardInputs(positions, nothing, nothing, None, window)
     mixed = fused_kernels().attend(torch.randn(3, 1, 4, 16), attention, shared)

@@ -1,7 +1,5 @@
 """One client that sends frames as fast as it can, beside a client that talks."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import repeat
 

@@ -1,12 +1,10 @@
 """A session that sends what is costly to record cannot exhaust a recorder's memory."""
 
-from __future__ import annotations
-
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
@@ -20,6 +18,7 @@ from antiphon.shared_schemas.recording import (
     parse_recording,
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind
+from support.ports import free_port
 from support.recorder_conversations import (
     LiveTalk,
     until,
@@ -27,7 +26,6 @@ from support.recorder_conversations import (
     until_finished,
 )
 from support.recorder_process import process, quick
-from support.redis_server import free_port
 from support.turn_conversations import chat_done, chat_request
 
 SECONDS = 12

@@ -1,7 +1,5 @@
 """Clients that request a recording and read little or nothing of it."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator

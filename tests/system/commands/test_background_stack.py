@@ -1,8 +1,5 @@
 """`antiphon up -d`, `status`, `logs` and `down`."""
 
-from __future__ import annotations
-
-import os
 import re
 import shlex
 import signal
@@ -19,14 +16,16 @@ import pytest
 from antiphon.cli.stack.stack_file import StackFile
 from support.document_commands import check_antiphon
 from support.fork_server import run_antiphon
-from support.processes import all_end
+from support.processes import all_end, without_settings
+
+pytestmark = pytest.mark.extended
 
 ROOT = Path(__file__).parents[3]
 SERVICES = ["redis", "edge", "worker", "recorder", "cleanup"]
 
 
 def environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    kept = without_settings()
     return kept | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "200"}
 
 

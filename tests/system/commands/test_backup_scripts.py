@@ -1,7 +1,5 @@
 """`deploy/backup.sh` and `restore.sh` on a live Redis: of a host, and of a release of the chart."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -18,6 +16,8 @@ import yaml
 from redis import Redis
 from support.dashboards import DEPLOY
 from support.redis_server import RedisServer, redis_cli
+
+pytestmark = pytest.mark.extended
 
 KUBECTL = '''#!{python} -IS
 """Runs what would be run in a pod, with the folders of its volumes. Writes down the other commands."""

@@ -1,7 +1,5 @@
 """`antiphon chat`: a question in writing, and a conversation on a terminal."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import pty

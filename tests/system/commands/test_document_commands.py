@@ -4,8 +4,6 @@
 docs/redis-keys.md.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
@@ -38,6 +36,7 @@ from support.document_commands import (
     inline_commands,
 )
 from support.fork_server import run_antiphon
+from support.processes import ANY_PORTS, without_settings
 from support.redis_server import redis_cli
 from support.stack import Stack, new_stack, until
 
@@ -67,6 +66,7 @@ NOT_RUN = {
     r"antiphon doctor .*backend": "needs servers of other projects: tests/unit/inference_worker/engines",
     r"antiphon doctor .*echo": "needs the package of the page: tests/unit/inference_worker/engines",
     r"antiphon bench": "measures for half a minute and more: test_bench.py has a shorter run",
+    r"antiphon evaluate": "takes minutes: tests/system/commands/test_evaluate.py has a shorter run",
     r"antiphon queue cancel": "needs a waiting session: tests/redis/cli/test_admin.py",
     r"antiphon worker drain": "stops a worker: tests/redis/cli/test_admin.py",
     r"deploy/\S+ \S+ --(host|kubernetes) ": "test_backup_scripts.py, with other folders",
@@ -75,6 +75,7 @@ NOT_RUN = {
     r"(systemctl|find|tar|ln) ": "changes the system",
     r"make ": "builds, or runs other tests",
     r"cd web && npm ci && npm run dev": "installs, and runs until Ctrl-C",
+    r"cd web && npm ci && npm run package": "tests/browser/test_call_element.py",
     r"npm ": "make check and make test run it",
     r"(pip|uv|uvx|python3 -m venv|python3 tools/(install|uv_program)\.py)\b": "changes the installation",
     r"(python|pytest)\b": "runs other tests or measures",
@@ -139,8 +140,10 @@ OTHER_LANGUAGES = {
     "text": "formulas and listings",
     "ini": "needs systemd",
     "nginx": "needs nginx",
+    "xml": "needs Twilio",
     "promql": "needs Prometheus; test_metrics_document.py checks the names of metrics",
     "mermaid": "a diagram",
+    "html": "parts of examples/call.html: tests/browser/test_call_element.py",
     "ts": "parts of pages; make check checks the pages",
 }
 """Languages of blocks that are neither run nor parsed, and why."""
@@ -182,18 +185,8 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")
-        }
-        ports = (
-            "PORT",
-            "HEALTH_PORT",
-            "EDGE_HEALTH_PORT",
-            "RECORDER_HEALTH_PORT",
-            "CLEANUP_HEALTH_PORT",
-        )
-        free = {f"ANTIPHON_{name}": "0" for name in ports}
-        return kept | free | {"PATH": f"{self.folder}/bin:{kept['PATH']}", "NO_COLOR": "1"}
+        kept = without_settings()
+        return kept | ANY_PORTS | {"PATH": f"{self.folder}/bin:{kept['PATH']}", "NO_COLOR": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -264,6 +257,7 @@ def _run(command: Command, place: Place) -> None:
     assert ended.returncode == 0, f"{text}\n{ended.stdout}{ended.stderr}"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("command", TO_RUN, ids=named)
 def test_a_command_works_as_it_is_printed(command: Command, place: Place) -> None:
     if "openssl" in command.text and shutil.which("openssl") is None:

@@ -1,10 +1,6 @@
-"""Mistakes of new users: each gets one line that names the cause and the remedy, and a status.
+"""Mistakes of new users: each gets one line that names the cause and the remedy, and a status."""
 
-A number has all forms of one mistake. `ELSEWHERE` has those whose tests need other means.
-"""
-
-from __future__ import annotations
-
+import itertools
 import json
 import os
 import re
@@ -24,8 +20,11 @@ import soundfile
 
 from antiphon.cli.stack.stack_file import StackFile, publish_stack
 from support.fork_server import fork_server, run_antiphon
-from support.redis_server import free_port
+from support.ports import free_port
+from support.processes import ANY_PORTS, without_settings
 from support.stack import Stack, new_stack
+
+pytestmark = pytest.mark.extended
 
 ROOT = Path(__file__).parents[3]
 TINY_CONFIG = ROOT / "tests/support/minicpmo/golden/ckpt/config.json"
@@ -38,13 +37,14 @@ SERVICES = {"edge", "worker", "recorder", "cleanup"}
 
 KEY = "k0123456789abcdef"
 UNKNOWN = "0" * 32
+SPEAKS_SOON = '{"cycle_units": 6, "speak_ratio": 0.8}'
+"""After one second, for five seconds."""
 
 
 @dataclass(frozen=True)
 class Mistake:
     """A command, its exit status, and what it must say. Braces are filled in from `Place`."""
 
-    number: int
     command: str
     status: int
     says: str
@@ -52,26 +52,27 @@ class Mistake:
     files: dict[str, str | bytes] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.number}-{re.sub(r'[^a-z0-9]+', '-', self.command.lower())[:50]}"
+        return re.sub(r"[^a-z0-9]+", "-", self.command.lower())[:50]
 
 
 def settings(
-    number: int,
     says: str,
     *,
     env: dict[str, str] | None = None,
     toml: str | bytes = "",
     files: dict[str, str | bytes] | None = None,
-) -> list[Mistake]:
-    """A mistake in the settings, which stops `up` and a service alone."""
+) -> Mistake:
+    """A mistake in the settings, which stops `up` and a service alone; each is tried with one of them."""
     files = {"antiphon.toml": toml} if toml else files or {}
-    return [Mistake(number, name, PERMANENT, says, env or {}, files) for name in ("up", "edge")]
+    return Mistake(next(_UP_OR_EDGE), PERMANENT, says, env or {}, files)
 
 
-def worker(
-    number: int, flags: str, says: str, *, env: dict[str, str] | None = None
-) -> list[Mistake]:
-    """A mistake about the engine, which stops `up` and the worker alone."""
+_UP_OR_EDGE = itertools.cycle(("up", "edge"))
+_UP_OR_WORKER = itertools.cycle(("up", "worker"))
+
+
+def worker(flags: str, says: str, *, env: dict[str, str] | None = None) -> Mistake:
+    """A mistake about the engine, which stops `up` and the worker alone; as with the settings."""
     index = {"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}
     files: dict[str, str | bytes] = {
         "text.md": "no model",
@@ -80,207 +81,142 @@ def worker(
         "half/model.safetensors.index.json": json.dumps(index),
         "half/1.safetensors": "",
     }
-    return [
-        Mistake(number, f"{name} {flags} --redis-url {{redis}}", PERMANENT, says, env or {}, files)
-        for name in ("up", "worker")
-    ]
+    command = f"{next(_UP_OR_WORKER)} {flags} --redis-url {{redis}}"
+    return Mistake(command, PERMANENT, says, env or {}, files)
 
 
 MISTAKES = [
+    Mistake(f"talk --url ws://{NOTHING}", 1, f"{NOTHING}: nothing listens there; is `antiphon up`"),
+    Mistake("talk --url ws://[::1", 1, "is no address of an edge; one looks like ws://"),
+    Mistake("talk --url 127.0.0.1:99999", 1, "is no address of an edge; one looks like ws://"),
     Mistake(
-        1, f"talk --url ws://{NOTHING}", 1, f"{NOTHING}: nothing listens there; is `antiphon up`"
+        "talk --url {edge}/ws/duplex/x", 1, "has the path of a session; give the edge's address"
     ),
-    Mistake(2, "talk --url ws://[::1", 1, "is no address of an edge; one looks like ws://"),
-    Mistake(2, "talk --url 127.0.0.1:99999", 1, "is no address of an edge; one looks like ws://"),
+    Mistake("talk --url {edge}/x", 1, "check that an edge is at this address"),
+    Mistake("talk --url wss://127.0.0.1:{port}", 1, "does not use TLS there; use ws:// instead"),
+    Mistake("talk --url ws://{redis_address}", 1, "what listens there is not an edge"),
+    Mistake("talk --url ws://host.invalid", 1, "the host name host.invalid is unknown"),
+    Mistake("talk absent.wav", 1, "there is no file absent.wav"),
+    Mistake("talk .", 1, "cannot read .: it is a folder, a sound file is needed"),
+    Mistake("talk text.wav", 1, "it is not a sound file (WAV", files={"text.wav": "text"}),
+    Mistake("talk empty.m4a", 1, "cannot read empty.m4a: it is empty", files={"empty.m4a": ""}),
+    Mistake("talk {folder}/silent.wav", 1, "silent.wav: it has no sound"),
+    Mistake("talk --url {locked}", 1, "an API key is required; pass `api_key`, `--api-key` or"),
     Mistake(
-        4, "talk --url {edge}/ws/duplex/x", 1, "has the path of a session; give the edge's address"
-    ),
-    Mistake(4, "talk --url {edge}/x", 1, "check that an edge is at this address"),
-    Mistake(5, "talk --url wss://127.0.0.1:{port}", 1, "does not use TLS there; use ws:// instead"),
-    Mistake(6, "talk --url ws://{redis_address}", 1, "what listens there is not an edge"),
-    Mistake(7, "talk --url ws://host.invalid", 1, "the host name host.invalid is unknown"),
-    Mistake(8, "talk absent.wav", 1, "there is no file absent.wav"),
-    Mistake(9, "talk .", 1, "cannot read .: it is a folder, a sound file is needed"),
-    Mistake(9, "talk text.wav", 1, "it is not a sound file (WAV", files={"text.wav": "text"}),
-    Mistake(9, "talk empty.m4a", 1, "cannot read empty.m4a: it is empty", files={"empty.m4a": ""}),
-    Mistake(10, "talk {folder}/silent.wav", 1, "silent.wav: it has no sound"),
-    Mistake(13, "talk --url {locked}", 1, "an API key is required; pass `api_key`, `--api-key` or"),
-    Mistake(
-        13,
         f"talk --url {{locked}} --api-key x{KEY}",
         1,
         "(401): the API key is unknown; pass `api_key`",
     ),
-    Mistake(14, "talk --url {edge} --out .", 1, "cannot write .: it is a folder"),
-    Mistake(14, "talk --url {edge} --out /proc/x.wav", 1, "/proc/x.wav: No such file or directory"),
-    Mistake(15, "talk --url {edge} --out no/reply.wav", 1, "there is no folder no"),
-    Mistake(16, "talk question.wav --mic", USAGE, "use either a sound file or --mic, not both"),
-    Mistake(19, "talk --patience 0", USAGE, "Invalid value for '--patience'"),
-    Mistake(21, "up --port {taken}", 1, "(--host, --port) cannot listen: port {taken} is in use"),
-    Mistake(21, "edge --port {taken}", 1, "ANTIPHON_PORT) cannot listen: port {taken} is in use"),
+    Mistake("talk --url {edge} --out .", 1, "cannot write .: it is a folder"),
+    Mistake("talk --url {edge} --out /proc/x.wav", 1, "/proc/x.wav: No such file or directory"),
+    Mistake("talk --url {edge} --out no/reply.wav", 1, "there is no folder no"),
+    Mistake("talk question.wav --mic", USAGE, "use either a sound file or --mic, not both"),
+    Mistake("talk --patience 0", USAGE, "Invalid value for '--patience'"),
+    Mistake("up --port {taken}", 1, "(--host, --port) cannot listen: port {taken} is in use"),
+    Mistake("edge --port {taken}", 1, "ANTIPHON_PORT) cannot listen: port {taken} is in use"),
+    Mistake("up --redis-port {taken}", 1, "port {taken} is in use; choose another port (--redis"),
+    Mistake("up --host 192.0.2.1", 1, "192.0.2.1 is not an address of this machine; choose"),
+    Mistake("edge --host 192.0.2.1", 1, "192.0.2.1 is not an address of this machine; choose"),
+    Mistake("up --port 99999", PERMANENT, "--port: must be at most 65535"),
+    Mistake("edge --port 99999", PERMANENT, "--port: must be at most 65535"),
+    settings("ANTIPHON_PORT: must be a whole number", env={"ANTIPHON_PORT": "abc"}),
+    settings("ANTIPHON_API_KEYS: keys are 16 to 256", env={"ANTIPHON_API_KEYS": "short"}),
+    settings("lease_s in antiphon.toml: must be more than 0", toml="lease_s = 0"),
+    settings("ANTIPHON_HOST: must not be empty; remove it", env={"ANTIPHON_HOST": ""}),
+    settings("ANTIPHON_DATA_DIR: must not be empty", env={"ANTIPHON_DATA_DIR": ""}),
     Mistake(
-        23, "up --redis-port {taken}", 1, "port {taken} is in use; choose another port (--redis"
-    ),
-    Mistake(24, "up --host 192.0.2.1", 1, "192.0.2.1 is not an address of this machine; choose"),
-    Mistake(24, "edge --host 192.0.2.1", 1, "192.0.2.1 is not an address of this machine; choose"),
-    Mistake(25, "up --port 99999", PERMANENT, "--port: must be at most 65535"),
-    Mistake(25, "edge --port 99999", PERMANENT, "--port: must be at most 65535"),
-    *settings(25, "ANTIPHON_PORT: must be a whole number", env={"ANTIPHON_PORT": "abc"}),
-    *settings(25, "ANTIPHON_API_KEYS: keys are 16 to 256", env={"ANTIPHON_API_KEYS": "short"}),
-    *settings(25, "lease_s in antiphon.toml: must be more than 0", toml="lease_s = 0"),
-    *settings(25, "ANTIPHON_HOST: must not be empty; remove it", env={"ANTIPHON_HOST": ""}),
-    *settings(25, "ANTIPHON_DATA_DIR: must not be empty", env={"ANTIPHON_DATA_DIR": ""}),
-    Mistake(
-        *(25, "up --engine simulated", PERMANENT, "ANTIPHON_LOG_LEVEL: must be one of: 'DEBUG'"),
+        *("up --engine simulated", PERMANENT, "ANTIPHON_LOG_LEVEL: must be one of: 'DEBUG'"),
         env={"ANTIPHON_LOG_LEVEL": "verbose"},
     ),
-    *settings(26, "antiphon.toml is not valid TOML: Invalid value (at line 1", toml="port = = 3"),
-    *settings(27, "prot in antiphon.toml is not a setting; did you mean port?", toml="prot = 80"),
-    *settings(28, "antiphon.toml has a table [edge]: settings belong at", toml="[edge]\nport = 1"),
-    *settings(29, "set one of them too", env={"ANTIPHON_API_KEY": KEY}),
-    *settings(29, "not a setting; did you mean ANTIPHON_API_KEY", env={"ANTIPHON_API_KEYZ": KEY}),
-    *settings(
-        33,
+    settings("antiphon.toml is not valid TOML: Invalid value (at line 1", toml="port = = 3"),
+    settings("prot in antiphon.toml is not a setting; did you mean port?", toml="prot = 80"),
+    settings("antiphon.toml has a table [edge]: settings belong at", toml="[edge]\nport = 1"),
+    settings("set one of them too", env={"ANTIPHON_API_KEY": KEY}),
+    settings("not a setting; did you mean ANTIPHON_API_KEY", env={"ANTIPHON_API_KEYZ": KEY}),
+    settings(
         "'no' is no address or network; write for example 10.0.0.5,10.1.0.0/16",
         env={"ANTIPHON_TRUSTED_PROXIES": "no"},
     ),
-    *settings(
-        34,
+    settings(
         "ANTIPHON_ADMIN_TOKEN_FILE: /absent cannot be read",
         env={"ANTIPHON_ADMIN_TOKEN_FILE": "/absent"},
     ),
-    *worker(25, "--slots 0", "--slots: must be at least 1"),
-    *worker(
-        31,
+    worker("--slots 0", "--slots: must be at least 1"),
+    worker(
         "",
         "ANTIPHON_ENGINE_OPTIONS: must be JSON, as in",
         env={"ANTIPHON_ENGINE_OPTIONS": "no"},
     ),
-    *worker(
-        32,
+    worker(
         "--engine simulated",
         "there is no option x; the options are: slots, load_ms",
         env={"ANTIPHON_ENGINE_OPTIONS": '{"x": 1}'},
     ),
     *(
-        Mistake(
-            35, f"{name} --redis-url nonsense", PERMANENT, "must be a URL of the form redis://host"
-        )
+        Mistake(f"{name} --redis-url nonsense", PERMANENT, "must be a URL of the form redis://host")
         for name in ("up", "edge", "queue")
     ),
+    Mistake(f"up --redis-url redis://{NOTHING}", 1, f"nothing listens at {NOTHING}; --redis-url"),
+    Mistake("up --data-dir /proc/no", PERMANENT, "the data folder /proc/no cannot be used"),
+    Mistake("up --data-dir file", PERMANENT, "(it is a file); choose another", files={"file": ""}),
+    Mistake("demo --data-dir /proc/no", PERMANENT, "choose another with --data-dir"),
     Mistake(
-        36, f"up --redis-url redis://{NOTHING}", 1, f"nothing listens at {NOTHING}; --redis-url"
-    ),
-    Mistake(37, "up --data-dir /proc/no", PERMANENT, "the data folder /proc/no cannot be used"),
-    Mistake(
-        37, "up --data-dir file", PERMANENT, "(it is a file); choose another", files={"file": ""}
-    ),
-    Mistake(37, "demo --data-dir /proc/no", PERMANENT, "choose another with --data-dir"),
-    Mistake(
-        38,
         "cleanup --once --data-dir /proc/no --redis-url {redis}",
         1,
         "choose another with --data",
     ),
-    *worker(39, "--engine magic", "there is no engine 'magic'; choose one of: backend, local"),
-    *worker(40, "--engine minicpmo", "needs the checkpoint's folder: --model-path DIR"),
-    *worker(
-        41, "--model-path /absent.gguf", "there is no model file /absent.gguf; correct --model"
-    ),
-    *worker(
-        42, "--engine minicpmo --model-path /absent", "there is no folder /absent; correct --model"
-    ),
-    *worker(42, "--engine minicpmo --model-path .", "it has no config.json; correct --model"),
-    *worker(42, "--engine minicpmo --model-path half", "lacks 1 of 2 weight files: 2.safetensors;"),
-    *worker(43, "--model-path text.md", "text.md is not a GGUF file; correct --model-path"),
-    Mistake(44, f"worker --redis-url redis://{NOTHING}", 1, "`antiphon up` starts one"),
+    worker("--engine magic", "there is no engine 'magic'; choose one of: backend, local"),
+    worker("--engine minicpmo", "needs the checkpoint's folder: --model-path DIR"),
+    worker("--model-path /absent.gguf", "there is no model file /absent.gguf; correct --model"),
+    worker("--engine minicpmo --model-path /absent", "there is no folder /absent; correct --model"),
+    worker("--engine minicpmo --model-path .", "it has no config.json; correct --model"),
+    worker("--engine minicpmo --model-path half", "lacks 1 of 2 weight files: 2.safetensors;"),
+    worker("--model-path text.md", "text.md is not a GGUF file; correct --model-path"),
+    Mistake(f"worker --redis-url redis://{NOTHING}", 1, "`antiphon up` starts one"),
     Mistake(
-        45, "worker --engine simulated --redis-url {redis} --health-port {taken}", 1, "health page"
+        "worker --engine simulated --redis-url {redis} --health-port {taken}", 1, "health page"
     ),
-    *worker(46, "--slots 1000", "--slots: must be at most 256"),
-    Mistake(
-        51, f"queue --redis-url redis://{NOTHING}", 1, "Is `antiphon up` running in this folder?"
-    ),
-    Mistake(52, "queue --redis-url {redis} cancel no", 1, "antiphon queue --redis-url {redis}`"),
-    Mistake(53, "worker drain no --redis-url {redis}", 1, "no worker no; alive are: worker-"),
-    Mistake(54, "events --redis-url {redis} --session no", 0, "no event of session no"),
-    Mistake(55, "recordings list --data-dir=~/no", 1, "there are no recordings in /"),
-    Mistake(55, "recordings list --data-dir=~no/x", USAGE, "home folder of ~no/x is unknown"),
-    Mistake(55, "recordings show no", 1, "no recording of session no in data/sessions; --data-dir"),
-    Mistake(55, "replay no", USAGE, "no recording of session no in data/sessions; --data-dir"),
+    worker("--slots 1000", "--slots: must be at most 256"),
+    Mistake(f"queue --redis-url redis://{NOTHING}", 1, "Is `antiphon up` running in this folder?"),
+    Mistake("queue --redis-url {redis} cancel no", 1, "antiphon queue --redis-url {redis}`"),
+    Mistake("worker drain no --redis-url {redis}", 1, "no worker no; alive are: worker-"),
+    Mistake("events --redis-url {redis} --session no", 0, "no event of session no"),
+    Mistake("recordings list --data-dir=~/no", 1, "there are no recordings in /"),
+    Mistake("recordings list --data-dir=~no/x", USAGE, "home folder of ~no/x is unknown"),
+    Mistake("recordings show no", 1, "no recording of session no in data/sessions; --data-dir"),
+    Mistake("replay no", USAGE, "no recording of session no in data/sessions; --data-dir"),
     *(
-        Mistake(
-            number, f"{command} {UNKNOWN}", status, f"no recording {UNKNOWN} in data/sessions; --"
-        )
-        for number, command, status in (
-            (56, "replay", USAGE),
-            (56, "recordings show", 1),
-            (57, "recordings export", 1),
+        Mistake(f"{command} {UNKNOWN}", status, f"no recording {UNKNOWN} in data/sessions; --")
+        for command, status in (
+            ("replay", USAGE),
+            ("recordings show", 1),
+            ("recordings export", 1),
         )
     ),
-    Mistake(58, f"bench --url ws://{NOTHING}", 1, "Nothing was measured: audio: cannot connect to"),
-    Mistake(58, "bench --url {edge} --out /proc/no", 1, "/proc/no: No such file or directory"),
-    Mistake(59, "bench --engine magic", PERMANENT, "measured: there is no engine 'magic'; choose"),
-    Mistake(
-        59, "bench --engine minicpmo", PERMANENT, "measured: engine 'minicpmo' needs the check"
-    ),
-    Mistake(60, "tlak", USAGE, "Did you mean 'talk'?"),
-    Mistake(60, "session", USAGE, "Did you mean 'sessions'?"),
-    Mistake(60, "queue list", USAGE, "No such command 'list'"),
-    Mistake(61, "make-secrets /absent", 1, "there is no folder /absent"),
-    *settings(
-        63, "antiphon.toml is not a text in UTF-8; save it", toml='host = "ä"'.encode("latin-1")
-    ),
-    *settings(
-        63, "antiphon.toml is not a text in UTF-8; save it", toml="port = 0".encode("utf-16")
-    ),
-    *settings(63, "prot in antiphon.toml is not a setting", toml="\ufeffprot = 1"),
-    *settings(64, "antiphon.toml cannot be read (Is a directory)", files={"antiphon.toml/x": ""}),
-    *settings(
-        65,
+    Mistake(f"bench --url ws://{NOTHING}", 1, "Nothing was measured: audio: cannot connect to"),
+    Mistake("bench --url {edge} --out /proc/no", 1, "/proc/no: No such file or directory"),
+    Mistake("bench --engine magic", PERMANENT, "measured: there is no engine 'magic'; choose"),
+    Mistake("bench --engine minicpmo", PERMANENT, "measured: engine 'minicpmo' needs the check"),
+    Mistake("tlak", USAGE, "Did you mean 'talk'?"),
+    Mistake("session", USAGE, "Did you mean 'sessions'?"),
+    Mistake("queue list", USAGE, "No such command 'list'"),
+    Mistake("make-secrets /absent", 1, "there is no folder /absent"),
+    settings("antiphon.toml is not a text in UTF-8; save it", toml='host = "ä"'.encode("latin-1")),
+    settings("antiphon.toml is not a text in UTF-8; save it", toml="port = 0".encode("utf-16")),
+    settings("prot in antiphon.toml is not a setting", toml="\ufeffprot = 1"),
+    settings("antiphon.toml cannot be read (Is a directory)", files={"antiphon.toml/x": ""}),
+    settings(
         "ANTIPHON_API_KEYS_FILE: keys is not a text in UTF-8; save it",
         env={"ANTIPHON_API_KEYS_FILE": "keys"},
         files={"keys": f"{KEY}\n".encode("utf-16")},
     ),
     *(
-        Mistake(66, f"{name} --host {host}", 1, f"{host} is not a host; use an address or a name")
+        Mistake(f"{name} --host {host}", 1, f"{host} is not a host; use an address or a name")
         for name in ("up", "edge")
         for host in ("http://127.0.0.1", "127.0.0.1:80", "[::1]")
     ),
-    Mistake(66, "edge --host host.invalid", 1, "the host name host.invalid is unknown"),
+    Mistake("edge --host host.invalid", 1, "the host name host.invalid is unknown"),
 ]
-
-ELSEWHERE = {
-    2: ("tests/unit/client/test_link_address.py", "test_session_address_under_an_edge"),
-    3: ("tests/unit/client/test_link_address.py", "test_session_address_under_an_edge"),
-    11: ("tests/unit/test_sound_files.py", "test_a_sound_file_is_read_or_refused_alike_everywhere"),
-    12: ("tests/system/edge/test_no_worker.py", "test_a_place_says_that_no_worker_is_connected"),
-    17: ("tests/system/commands/test_demo_and_up.py", "test_up_restarts_dead_services_and"),
-    18: (
-        "tests/unit/cli/conversation/test_sound.py",
-        "test_a_missing_library_is_reported_with_the",
-    ),
-    20: (
-        "tests/system/commands/test_mistakes.py",
-        "test_an_interrupted_conversation_saves_its_reply",
-    ),
-    22: ("tests/redis/broker/test_embedded.py", "test_two_servers_never_share_a_folder"),
-    30: ("tests/system/edge/test_access.py", "test_an_edge_that_everyone_can_use_logs_a_warning"),
-    47: (
-        "tests/unit/inference_worker/engines/local/test_dependencies.py",
-        "test_a_missing_library_is_reported_with_the_command",
-    ),
-    48: ("tests/system/commands/test_demo_and_up.py", "running_up"),
-    49: ("tests/unit/cli/commands/test_doctor.py", "test_the_local_engine_is_complete"),
-    50: ("tests/unit/cli/commands/test_doctor.py", "test_the_stack_of_this_folder_is_named"),
-    62: ("tests/system/commands/test_demo_and_up.py", "test_up_restarts_dead_services_and_ctrl_c"),
-    68: ("tests/system/commands/test_mistakes.py", "test_a_full_disk_behind_the_output_is_named"),
-    67: (
-        "tests/system/commands/test_mistakes.py",
-        "test_a_terminal_without_unicode_shows_the_answer",
-    ),
-}
-"""Two are no mistakes (3, 11), and the others need a process that runs, a sound card or its absence."""
 
 
 @dataclass(frozen=True)
@@ -315,26 +251,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         taken = resources.enter_context(socket.create_server(("127.0.0.1", 0)))
         stack = resources.enter_context(new_stack(folder))
         stack.edge()
-        stack.worker("simulated")
+        stack.worker("simulated", engine_options=SPEAKS_SOON)
         locked = free_port()
         stack.edge(port=locked, api_keys=KEY)
         yield Place(stack, f"ws://127.0.0.1:{locked}", taken.getsockname()[1])
 
 
 def run(folder: Path, *command: str, prefix: str, **env: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
-    ports = dict.fromkeys(
-        (
-            "ANTIPHON_PORT",
-            "ANTIPHON_HEALTH_PORT",
-            "ANTIPHON_EDGE_HEALTH_PORT",
-            "ANTIPHON_RECORDER_HEALTH_PORT",
-            "ANTIPHON_CLEANUP_HEALTH_PORT",
-        ),
-        "0",
-    )
     terminal = {"NO_COLOR": "1", "COLUMNS": "100", "ANTIPHON_KEY_PREFIX": prefix}
-    return run_antiphon(*command, folder=folder, environment=clean | ports | terminal | env)
+    return run_antiphon(
+        *command, folder=folder, environment=without_settings() | ANY_PORTS | terminal | env
+    )
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=str)
@@ -448,10 +375,3 @@ def message(command: str, ended: subprocess.CompletedProcess[str]) -> str:
         return str(entry["error"])
     assert len(ended.stderr.strip().splitlines()) <= 2
     return ended.stdout + ended.stderr
-
-
-def test_every_mistake_has_a_test() -> None:
-    numbers = {mistake.number for mistake in MISTAKES}
-    assert numbers | set(ELSEWHERE) == set(range(1, 69))
-    for file, name in ELSEWHERE.values():
-        assert f"def {name}" in (ROOT / file).read_text(), name

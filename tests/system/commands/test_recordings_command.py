@@ -1,9 +1,6 @@
 """`antiphon recordings`: on this machine's disk, and on an edge over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
-import os
 import re
 import subprocess
 import time
@@ -28,6 +25,7 @@ from antiphon.shared_schemas.recording_list import RecordingQuery
 from antiphon.shared_schemas.states import SessionKind
 from support.edge_harness import RunningEdge, running_edge
 from support.fork_server import run_antiphon
+from support.processes import without_settings
 from support.recordings import read_json, recorded
 
 KEY, TOKEN = "client-key-0123456789", "admin-token-0123456789"
@@ -58,7 +56,7 @@ async def edge(settings: BrokerSettings, sessions: Path) -> AsyncIterator[Runnin
 
 
 async def antiphon(*args: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    kept = without_settings()
     return await asyncio.to_thread(
         run_antiphon,
         "recordings",
@@ -242,7 +240,7 @@ async def test_the_client_library_reads_recordings(
 async def test_the_documented_program_runs(
     tmp_path: Path, old: str, settings: BrokerSettings, sessions: Path, capsys: Any
 ) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "sessions.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "recordings.md").read_text()
     [program] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     async with running_edge(settings, data_dir=sessions.parent) as edge:
         program = program.replace("ws://127.0.0.1:8006", edge.url)

@@ -1,7 +1,5 @@
 """Replays recorded conversations against stacks that answer alike or differently."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -28,10 +26,12 @@ from support.speech import say, seconds
 from support.stack import Stack, until
 from support.synthetic_speech import ITALY
 
-pytestmark = pytest.mark.speech
+pytestmark = [pytest.mark.extended, pytest.mark.speech]
 
 CALM = DuplexConfig(temperature=0.0, force_listen_count=1)
 LONGEST_S = 60.0
+REST_S = 8.0
+"""Silence after the answer, in seconds of the call. A replay on a busy machine answers within it."""
 
 
 async def antiphon(stack: Stack, *args: str) -> subprocess.CompletedProcess[str]:
@@ -59,6 +59,9 @@ async def talk(stack: Stack) -> str:
             if unit.end_of_turn:
                 break
         assert "Rome" in spoken
+        for second in seconds(REST_S):
+            await session.send_audio(second)
+            await anext(results)
         await session.stop()
     return await finished(stack, prepared.recording_session_id)
 

@@ -1,8 +1,5 @@
 """`antiphon edge|worker|recorder|cleanup`, which containers run."""
 
-from __future__ import annotations
-
-import os
 import signal
 from pathlib import Path
 
@@ -10,7 +7,9 @@ import orjson
 import pytest
 
 from support.fork_server import fork_server, run_antiphon
-from support.redis_server import free_port, wait_until
+from support.ports import free_port
+from support.processes import without_settings
+from support.redis_server import wait_until
 
 SERVICES = [
     (("edge", "--port", "{port}"), "edge_ready"),
@@ -29,7 +28,7 @@ IMPORTS = (
 
 
 def environment(**settings: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    kept = without_settings()
     ports = {f"ANTIPHON_{name}_HEALTH_PORT": "0" for name in ("EDGE", "RECORDER", "CLEANUP")}
     return kept | ports | settings
 

@@ -1,15 +1,16 @@
 """`antiphon talk` whose connection breaks, or that no worker serves."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
+import pytest
 import soundfile
 
 from support.fork_server import ForkedProcess, fork_server
 from support.stack import Stack, until
 from support.tcp_proxy import tcp_proxy
+
+pytestmark = pytest.mark.extended
 
 ENGINE = '{"cycle_units": 8, "listen_ms": 100}'
 

@@ -1,6 +1,4 @@
-"""An edge for each test, and a worker that the test plays; modules may define other ones."""
-
-from __future__ import annotations
+"""A client of the edge, and a folder of recordings; modules may define other edges."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,19 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from antiphon.broker.client import Broker
-from antiphon.broker.settings import BrokerSettings
-from support.edge_harness import PlayedWorker, RunningEdge, played_worker, running_edge
-
-
-@pytest.fixture
-async def edge(
-    settings: BrokerSettings, request: pytest.FixtureRequest
-) -> AsyncIterator[RunningEdge]:
-    """A complete edge on the test's key prefix, with the settings of `@pytest.mark.edge(...)`."""
-    marker = request.node.get_closest_marker("edge")
-    async with running_edge(settings, **(marker.kwargs if marker else {})) as running:
-        yield running
+from support.edge_harness import RunningEdge
 
 
 @pytest.fixture
@@ -35,10 +21,3 @@ def root(tmp_path: Path) -> Path:
     folder = tmp_path / "sessions"
     folder.mkdir()
     return folder
-
-
-@pytest.fixture
-async def worker(broker: Broker) -> AsyncIterator[PlayedWorker]:
-    """Claims sessions like a worker; the test decides its answers."""
-    async with played_worker(broker) as played:
-        yield played

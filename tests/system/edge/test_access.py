@@ -1,10 +1,9 @@
 """Keys, origins and limits of a running edge."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -74,19 +73,19 @@ async def test_the_python_client_sends_its_key(settings: BrokerSettings) -> None
             assert session.session_id
 
 
-@pytest.mark.parametrize("path", SOCKETS)
-async def test_sockets_need_a_key(settings: BrokerSettings, path: str) -> None:
+async def test_sockets_need_a_key(settings: BrokerSettings) -> None:
+    ways: tuple[dict[str, Any], ...] = (
+        {},
+        {"additional_headers": {"X-Api-Key": "x" * 20}},
+        {"subprotocols": [Subprotocol("antiphon.v1")]},
+    )
     async with guarded(settings, api_keys=[KEY]) as (edge, _):
-        for options in (
-            {},
-            {"additional_headers": {"X-Api-Key": "x" * 20}},
-            {"subprotocols": [Subprotocol("antiphon.v1")]},
-        ):
+        for path, options in product(SOCKETS, ways):
             status, problem = await refusal(edge, path, **options)
             assert (status, problem["code"]) == (401, "unauthorized")
             assert problem["message"] == problem["error"]
-        status, _ = await refusal(edge, f"{path}{'&' if '?' in path else '?'}api_key={KEY}")
-        assert status == 401
+            status, _ = await refusal(edge, f"{path}{'&' if '?' in path else '?'}api_key={KEY}")
+            assert status == 401
 
 
 @pytest.mark.parametrize(
@@ -135,7 +134,9 @@ async def test_requests_need_a_key_except_health_and_documentation(
                 answer = await http.request(method, url, json={})
                 assert answer.status_code == 401, (method, path)
                 assert answer.headers["www-authenticate"] == "Bearer"
-                assert answer.json()["code"] == "unauthorized"
+                said = answer.json()
+                problem = said["error"] if isinstance(said.get("error"), dict) else said  # OpenAI's
+                assert problem["code"] in ("unauthorized", "invalid_api_key")
                 seen += 1
         assert seen >= 18
         good = await http.get("/api/apps", headers={"Authorization": f"Bearer {KEY}"})
@@ -152,44 +153,41 @@ ADMINISTERED = (
 )
 
 
-@pytest.mark.parametrize(("method", "path", "body"), ADMINISTERED)
-async def test_admin_routes_need_the_token(
-    settings: BrokerSettings, method: str, path: str, body: Any
-) -> None:
+async def test_admin_routes_need_the_token(settings: BrokerSettings) -> None:
     async with guarded(settings, api_keys=[KEY], admin_token=TOKEN) as (_, http):
-        for key, status in ((None, 401), (KEY, 401), (TOKEN, 200)):
-            headers = {"X-Api-Key": key} if key else {}
-            answer = await http.request(method, path, json=body, headers=headers)
-            assert answer.status_code == status
+        for method, path, body in ADMINISTERED:
+            for key, status in ((None, 401), (KEY, 401), (TOKEN, 200)):
+                headers = {"X-Api-Key": key} if key else {}
+                answer = await http.request(method, path, json=body, headers=headers)
+                assert answer.status_code == status, path
         assert (await http.get("/status", headers={"X-Api-Key": TOKEN})).status_code == 200
 
 
-@pytest.mark.parametrize(("method", "path", "body"), ADMINISTERED)
-async def test_admin_routes_without_a_token(
-    settings: BrokerSettings, method: str, path: str, body: Any
-) -> None:
+async def test_admin_routes_without_a_token(settings: BrokerSettings) -> None:
     async with guarded(settings) as (_, http):
-        assert (await http.request(method, path, json=body)).status_code == 200
-        bent = await http.request(method, path, json=body, headers={"Host": "evil.example"})
-        assert (bent.status_code, bent.json()["code"]) == (403, "host_not_allowed")
+        for method, path, body in ADMINISTERED:
+            assert (await http.request(method, path, json=body)).status_code == 200, path
+            bent = await http.request(method, path, json=body, headers={"Host": "evil.example"})
+            assert (bent.status_code, bent.json()["code"]) == (403, "host_not_allowed")
     async with running_edge(settings, host="0.0.0.0") as edge:
         url = edge.url.replace("0.0.0.0", "127.0.0.1")
         async with httpx.AsyncClient(base_url=url) as http:
-            answer = await http.request(method, path, json=body)
-            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+            for method, path, body in ADMINISTERED:
+                answer = await http.request(method, path, json=body)
+                assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
             assert (await http.get("/status")).status_code == 200
 
 
-@pytest.mark.parametrize("path", SOCKETS)
 async def test_foreign_pages_are_rejected(
-    settings: BrokerSettings, path: str, caplog: pytest.LogCaptureFixture
+    settings: BrokerSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with guarded(settings) as (edge, http):
-        for origin in ("https://evil.example", "null", edge.url + "0"):
-            status, problem = await refusal(edge, path, origin=Origin(origin))
-            assert (status, problem["code"]) == (403, "origin_not_allowed")
-        async with edge.open(path, origin=Origin(edge.url)):
-            pass
+        for path in SOCKETS:
+            for origin in ("https://evil.example", "null", edge.url + "0"):
+                status, problem = await refusal(edge, path, origin=Origin(origin))
+                assert (status, problem["code"]) == (403, "origin_not_allowed")
+            async with edge.open(path, origin=Origin(edge.url)):
+                pass
         refused = await http.get("/status", headers={"Origin": "https://evil.example"})
         assert refused.status_code == 403
         assert "access-control-allow-origin" not in refused.headers
@@ -251,34 +249,24 @@ async def test_the_public_name_behind_a_proxy_is_the_same_origin(settings: Broke
 FROM_AFAR = {"X-Forwarded-For": "203.0.113.5"}
 
 
-@pytest.mark.parametrize("path", SOCKETS)
 async def test_open_connections_of_one_address(
-    settings: BrokerSettings, path: str, caplog: pytest.LogCaptureFixture
+    settings: BrokerSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = {"trusted_proxies": ["127.0.0.1"], "max_sockets_per_address": 2}
     async with guarded(settings, **limits) as (edge, _), AsyncExitStack() as held:
         for number in range(2):
             client = f"/ws/duplex/adx_held{number}"
             await held.enter_async_context(edge.open(client, additional_headers=FROM_AFAR))
-        async with edge.open(path, additional_headers=FROM_AFAR) as client_:
-            error = await client_.expect("error")
-            assert "2 connections at once" in str(error)
-            assert await client_.close_code() == 1013
+        for path in SOCKETS:
+            async with edge.open(path, additional_headers=FROM_AFAR) as client_:
+                error = await client_.expect("error")
+                assert "2 connections at once" in str(error)
+                assert await client_.close_code() == 1013
         other = {"X-Forwarded-For": "203.0.113.6"}
         for headers in (other, {}):
             async with edge.open("/ws/chat", additional_headers=headers) as client_:
                 await client_.socket.ping()
     assert not caplog.records
-
-
-async def test_a_closed_connection_is_not_counted(settings: BrokerSettings) -> None:
-    limits = {"trusted_proxies": ["127.0.0.1"], "max_sockets_per_address": 1}
-    async with guarded(settings, **limits) as (edge, _):
-        for _ in range(5):
-            async with edge.open("/ws/chat", additional_headers=FROM_AFAR) as client:
-                await client.socket.send("no JSON")
-                await client.expect_error("invalid_json")
-                assert await client.close_code() == 1003
 
 
 async def test_new_connections_per_minute(settings: BrokerSettings) -> None:
@@ -298,18 +286,6 @@ async def test_new_connections_per_minute(settings: BrokerSettings) -> None:
             assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited"), path
             assert answer.headers["retry-after"]
         assert (await http.get("/status", headers=FROM_AFAR)).status_code == 200
-
-
-async def test_long_bodies_are_rejected(settings: BrokerSettings) -> None:
-    async with guarded(settings, max_body_bytes=2000) as (_, http):
-
-        async def endless() -> AsyncIterator[bytes]:
-            for _ in range(1000):
-                yield b" " * 1000
-
-        for content in (b" " * 3000, endless()):
-            answer = await http.post("/api/half_duplex/stop", content=content)
-            assert (answer.status_code, answer.json()["code"]) == (413, "message_too_large")
 
 
 LISTINGS = ("/status", "/sessions", "/api/queue", "/workers")

@@ -1,7 +1,5 @@
 """The live feed of administrators (`GET /api/admin/live`), and the drain of a worker."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -56,13 +54,7 @@ class Watcher:
             name, data = await anext(self._messages)
         self.names.append(name)
         self.events += data.pop("events", [])
-        for table, value in data.items():
-            if name == "snapshot" or not isinstance(value, dict):
-                self.tables[table] = value
-            else:
-                self.tables[table].update(value["set"])
-                for gone in value["gone"]:
-                    del self.tables[table][gone]
+        self.tables.update(data)
 
     async def receive_until(self, true: Any) -> None:
         while not true():
@@ -115,17 +107,18 @@ async def test_a_snapshot_precedes_the_changes(edge: RunningEdge, worker: Played
             await watcher.receive_until(lambda: not tables["queue"])
         await watcher.receive_until(lambda: watcher.events[-1]["reason"] == EndReason.CANCELLED)
         assert len({event["id"] for event in watcher.events}) == len(watcher.events) == 6
-        assert watcher.names.count("snapshot") == 1
 
 
-async def test_unchanged_rows_are_not_sent_again(edge: RunningEdge, worker: PlayedWorker) -> None:
+async def test_an_unchanged_system_is_not_sent_again(
+    edge: RunningEdge, worker: PlayedWorker
+) -> None:
     async with prepared_session(edge, worker), watching(edge) as watcher:
         await _refreshed(edge, 2)
         async with edge.client("adx_late") as late:
             await late.expect("queued")
             await watcher.receive_until(lambda: watcher.tables["queue"])
             await watcher.receive_until(lambda: len(watcher.events) == 5)
-        # In any order: the new session's event and row, and its edge's count, at most one message each.
+        # The first snapshot; then in any order the new session's event, its row, and its edge's count.
         assert len(watcher.names) <= 4
 
 

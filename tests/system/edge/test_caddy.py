@@ -1,7 +1,5 @@
 """The load balancer of the compose stack: Debian's Caddy with `deploy/Caddyfile`, in front of an edge."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil
@@ -14,14 +12,17 @@ from pathlib import Path
 import httpx
 import pytest
 
-from antiphon.broker.redis_server.embedded import free_port
 from support.chromium import in_ci
 from support.dashboards import DEPLOY
 from support.edge_harness import RunningEdge
+from support.ports import free_port
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("caddy") is None and not in_ci(), reason="needs Debian's package caddy"
-)
+pytestmark = [
+    pytest.mark.extended,
+    pytest.mark.skipif(
+        shutil.which("caddy") is None and not in_ci(), reason="needs Debian's package caddy"
+    ),
+]
 
 NAMES = ("antiphon.local", "localhost", "app.localhost", "127.0.0.1")
 """Caddy's own authority signs certificates for these."""

@@ -1,14 +1,11 @@
 """The Python clients against a real edge, in text and in both binary forms; the test plays the worker."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
 import numpy as np
 import pytest
 
-from antiphon.broker.client import Broker
 from antiphon.client.chat import ask
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import InvalidAudio, ServerError, SessionOver
@@ -55,7 +52,6 @@ from support.edge_harness import (
     PlayedWorker,
     RunningEdge,
     picture,
-    played_worker,
     result,
 )
 from support.tools import WEATHER, asks_weather, calls_weather, weather_result
@@ -236,7 +232,7 @@ async def test_a_non_streaming_chat_and_a_refused_one(
     async with ask(edge.ws, history, streaming=False, **how) as answer:
         session = await worker.claim()
         await session.expect(ChatIn)
-        await session.publish(ChatDoneOut(audio=float_bytes(SPEECH), **done))
+        await session.publish(ChatDoneOut(audio=float_bytes(SPEECH), streaming=False, **done))
         whole = await answer.whole()
         assert whole.audio_data is not None
         assert equal(np.frombuffer(whole.audio_data, "<f4"), SPEECH, how)
@@ -308,15 +304,3 @@ async def test_realtime(edge: RunningEdge, worker: PlayedWorker, how: ClientOpti
         assert client.ended_by == "error"
         with pytest.raises(SessionOver, match="error"):
             await client.append(SECOND)
-
-
-async def test_places_in_the_queue(edge: RunningEdge, broker: Broker) -> None:
-    async with connect_half_duplex(edge.ws) as first:
-        assert (await anext(first.queue())).position == 1
-        async with connect_realtime(edge.ws) as second:
-            assert (await anext(second.queue())).position == 2
-            async with played_worker(broker, slots=2) as worker:
-                for _ in range(2):
-                    await worker.claim()
-                await first.wait_for_turn()
-                await second.wait_for_turn()

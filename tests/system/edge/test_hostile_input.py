@@ -1,7 +1,5 @@
 """Messages that no parser can use and sound that is none, on the sockets of a running edge."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

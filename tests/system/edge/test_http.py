@@ -1,7 +1,5 @@
 """The HTTP routes of the edge over a real Redis."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any
@@ -13,17 +11,19 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.named_voices import NamedVoice
 from antiphon.shared_schemas.registry import Abilities
 from antiphon.shared_schemas.states import SessionKind, WorkerState
+from antiphon.shared_schemas.voices import NamedVoice
 from support.control_plane import report
 from support.edge_harness import RunningEdge, played_worker, prepared_session, running_edge
 
 FILES = (
     *("/api/sessions/{session_id}/assets/{asset_path}", "/api/sessions/{session_id}/download"),
     "/api/voices/{voice_id}/sample",
+    *("/v1/audio/speech", "/v1/audio/transcriptions", "/v1/chat/completions"),
+    *("/v1/realtime/calls", "/v1/realtime/calls/{call_id}/hangup"),
 )
-"""Routes whose answer is not JSON."""
+"""Routes whose answer is not JSON, or not always."""
 
 
 async def test_health(http: httpx.AsyncClient, edge: RunningEdge) -> None:
@@ -79,7 +79,13 @@ async def test_capabilities_are_those_of_the_live_engines(
     assert (none["model"], none["engines"], none["sees"]) == (None, [], False)
     emma = NamedVoice(id="emma", name="Emma", language="en-GB", gender="female")
     small = Abilities(
-        hears=("en",), speaks=("en",), greets=True, interim_transcripts=True, voices=(emma,)
+        hears=("en",),
+        speaks=("en",),
+        greets=True,
+        interim_transcripts=True,
+        chunk_ms=200,
+        matches_voices=True,
+        voices=(emma,),
     )
     large = Abilities(hears=("en", "zh"), speaks=("zh",), sees=True, clones_voices=True)
     await _reports(broker, "w-1", model="small", abilities=small)
@@ -88,11 +94,14 @@ async def test_capabilities_are_those_of_the_live_engines(
     assert (seen["model"], seen["hears"], seen["sees"]) == ("small", ["en"], False)
     assert seen["greets"]
     assert seen["interim_transcripts"]
+    assert seen["chunk_ms"] == 200
+    assert (seen["matches_voices"], seen["clones_voices"]) == (True, False)
     assert [row["workers"] for row in seen["engines"]] == [2]
     await _reports(broker, "w-3", model="large", abilities=large, state=WorkerState.LOADING)
     both = (await http.get("/api/capabilities")).json()
     assert not both["greets"]
     assert not both["interim_transcripts"]
+    assert both["chunk_ms"] == 1000
     assert [voice["id"] for voice in both["voices"]] == ["emma"]  # not known while it loads
     for kind, all_able in ((SessionKind.HALF_DUPLEX, False), (SessionKind.CHAT, True)):
         only = frozenset({kind})

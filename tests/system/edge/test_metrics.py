@@ -1,12 +1,10 @@
 """`/metrics` of an edge, on its status port: its measurements of clients."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 import structlog
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from antiphon.broker.client import Broker

@@ -1,17 +1,13 @@
 """Clients learn that no worker can take their session, and when one can."""
 
-from __future__ import annotations
-
 import asyncio
-from contextlib import AsyncExitStack, nullcontext
-from typing import Any
+from contextlib import AsyncExitStack
 
 import httpx
 import numpy as np
 import pytest
 
 from antiphon.broker.client import Broker
-from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.load.plan import LoadPlan, UserKind
 from antiphon.cli.load.run import NoUserServed, run_load
 from antiphon.cli.load.users import LoadInputs
@@ -21,21 +17,17 @@ from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import NoAnswer
 from antiphon.client.options import ClientOptions
 from antiphon.client.realtime import connect_realtime
-from antiphon.shared_schemas.entries import ChatDoneOut, ChatIn
 from antiphon.shared_schemas.registry import WorkerReport
-from antiphon.shared_schemas.states import EndReason, SessionKind, WorkerState
+from antiphon.shared_schemas.states import SessionKind, WorkerState
 from support.edge_harness import (
     WITHIN_S,
     Client,
     PlayedWorker,
     RunningEdge,
-    ended,
     played_worker,
-    running_edge,
 )
 from support.stack import until
 
-HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
 SECOND = np.zeros(16_000, np.float32)
 ESTIMATES = {"eta_seconds", "estimated_wait_s"}
 
@@ -109,18 +101,6 @@ async def test_a_place_says_that_no_worker_serves_its_kind(
         assert (item["estimated_wait_s"], item["reason"]) == (None, "kind_not_served")
 
 
-@pytest.mark.parametrize(
-    ("query", "reason"), [("", None), ("&notices=1", "no_worker")], ids=["plain", "notices"]
-)
-async def test_realtime_says_it_to_clients_that_ask_for_notices(
-    edge: RunningEdge, query: str, reason: str | None
-) -> None:
-    async with edge.open(f"/v1/realtime?mode=audio{query}") as client:
-        place = await client.expect("session.queued")
-        assert "estimated_wait_s" not in place
-        assert place.get("reason") == reason
-
-
 async def test_a_question_in_one_call_fails(edge: RunningEdge, broker: Broker) -> None:
     client = AntiphonClient(edge.ws)
     with pytest.raises(NoAnswer, match="no worker is connected"):
@@ -173,44 +153,3 @@ async def test_a_session_that_has_lost_the_only_worker_gets_the_reason(
             await worker.claim()
             while (await client.expect("queue_update"))["position"] != 0:
                 pass
-
-
-@pytest.mark.parametrize(
-    ("kinds", "text"),
-    [
-        ((), "no worker is connected; try again later"),
-        ((SessionKind.OMNI_DUPLEX,), "no worker serves this kind of session; try again later"),
-    ],
-)
-async def test_a_chat_over_http_is_refused(
-    settings: BrokerSettings, broker: Broker, kinds: tuple[SessionKind, ...], text: str
-) -> None:
-    async with (
-        _worker(broker, *kinds) if kinds else nullcontext(),
-        running_edge(settings, no_worker_grace_s=0.1) as edge,
-        edge.http() as http,
-    ):
-        answer = await http.post("/api/chat", json=HELLO)
-        assert (answer.status_code, answer.json()["code"]) == (503, "no_worker")
-        assert (answer.json()["error"], answer.json()["retryable"]) == (text, True)
-        assert answer.headers["retry-after"] == "1"
-        assert not (await broker.queue.snapshot()).waiting
-
-
-async def test_a_chat_over_http_waits_for_a_worker_that_loads(
-    settings: BrokerSettings, broker: Broker
-) -> None:
-    await _loads(broker)
-    async with running_edge(settings, no_worker_grace_s=0.1) as edge, edge.http() as http:
-        pending = asyncio.create_task(http.post("/api/chat", json=HELLO))
-        await _has_waited(broker)
-        async with played_worker(broker) as worker:
-            session = await worker.claim()
-            await session.expect(ChatIn)
-            await session.publish(
-                ChatDoneOut(text="Hi.", generated_tokens=1, input_tokens=1, duration_ms=1.0)
-            )
-            await session.end(EndReason.STOPPED)
-            answer = await pending
-        await ended(broker, session.claim.sid)
-    assert (answer.status_code, answer.json()["text"]) == (200, "Hi.")

@@ -1,7 +1,5 @@
 """The queue: places, estimates, leaving, and the operator's commands."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 
@@ -68,22 +66,6 @@ async def test_first_come_first_served_with_places(edge: RunningEdge, broker: Br
                 await _stop(client, session)
 
 
-async def test_estimates_never_decrease_along_the_queue(
-    edge: RunningEdge, worker: PlayedWorker
-) -> None:
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(edge.client("omni_served"))
-        await worker.claim()
-        waits = []
-        for number in range(5):
-            client = await stack.enter_async_context(edge.client(f"omni_{number}"))
-            place = await client.expect("queued")
-            assert place["eta_seconds"] == place["estimated_wait_s"]
-            waits.append(place["eta_seconds"])
-        assert waits == sorted(waits)
-        assert waits[0] < waits[-1]
-
-
 async def test_stop_leaves_the_queue(edge: RunningEdge, broker: Broker) -> None:
     async with edge.client("adx_first") as first:
         await first.expect("queued")
@@ -96,19 +78,6 @@ async def test_stop_leaves_the_queue(edge: RunningEdge, broker: Broker) -> None:
             assert await first.close_code() == 1000
             await _reaches(second, 1, 1)
         assert (await ended(broker, "adx_first")).reason is EndReason.STOPPED
-
-
-async def test_audio_and_pauses_are_refused_in_the_queue(edge: RunningEdge) -> None:
-    async with edge.client("adx_1") as client:
-        await client.expect("queued")
-        for type_, fields in (
-            ("audio_chunk", {"audio": "AAAAAA=="}),
-            ("pause", {}),
-            ("resume", {}),
-        ):
-            await client.send(type_, **fields)
-            await client.expect_error("not_ready", "type")
-        assert len((await edge.edge.broker.queue.snapshot()).waiting) == 1
 
 
 @pytest.mark.parametrize("how", ["close", "abort"])
@@ -125,7 +94,7 @@ async def test_a_client_that_leaves_frees_its_place(
         await _reaches(remaining, 1, 1)
 
 
-async def test_a_client_that_disconnects_in_any_state_frees_its_worker(
+async def test_f9_a_client_that_disconnects_in_any_state_frees_its_worker(
     edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
     """Assigned, preparing, active, paused: one slot serves them all, one after the other."""
@@ -244,6 +213,7 @@ async def test_a_redis_that_is_nearly_full_takes_no_new_session(redis_server: Re
     ):
         session = await worker.claim()
         await running.expect("queue_done", skip=("queued", "queue_update"))
+        await raw.setrange("ballast", 32 * 2**20, "x")  # connections take less than what is left
         used = (await raw.info("memory"))["used_memory"]
         await raw.config_set("maxmemory", int(used / 0.85))
 

@@ -1,26 +1,20 @@
 """Version 2 of `/v1/realtime` through a real edge and a real Redis; events are checked by the schema."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
 import numpy as np
 import pybase64
 import pytest
 
 from antiphon.broker.client import Broker
-from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import (
     ChatDoneOut,
     ChatIn,
     DeltaOut,
-    ErrorOut,
-    PrepareIn,
     StopIn,
     StoppedOut,
 )
@@ -34,10 +28,8 @@ from support.edge_harness import (
     base64_audio,
     ended,
     picture,
-    played_worker,
-    running_edge,
 )
-from support.realtime_schema import SCHEMA_V2, SERVER_V2
+from support.realtime_schema import SERVER_V2
 from support.resuming_client import Resumer
 from support.stack import until
 
@@ -101,74 +93,15 @@ async def test_a_whole_conversation(
         assert (await ended(broker, session.claim.sid)).reason is EndReason.STOPPED
 
 
-async def test_an_early_init_is_kept(edge: RunningEdge, broker: Broker) -> None:
-    async with edge.open("/v1/realtime?mode=audio") as opened:
-        client = V2Client(opened.socket)
-        await client.expect("session.queued")
-        await client.send("session.init", payload={"instructions": "Be brief."})
-        async with played_worker(broker) as worker:
-            session = await worker.claim()
-            await client.expect("session.queue_done", skip=WAITING)
-            prepare: PrepareIn = await session.prepare()
-            assert prepare.system_prompt == "Be brief."
-            await client.expect("session.created")
-
-
-@pytest.mark.parametrize(
-    ("event", "code"),
-    [
-        ({"type": "input_audio_buffer.append", "audio": base64_audio()}, "unknown_event"),
-        ({"type": "input.append", "input": {}}, "missing_field"),
-        ({"type": "input.append", "input": {"audio": "!!"}}, "invalid_payload"),
-        ({"type": "session.init"}, "not_ready"),
-    ],
-)
 async def test_an_invalid_event_ends_the_session(
-    edge: RunningEdge, worker: PlayedWorker, broker: Broker, event: dict[str, Any], code: str
-) -> None:
-    async with _active(edge, worker) as (client, session):
-        await client.socket.send(json.dumps(event))
-        error = (await client.expect("error"))["error"]
-        assert error["code"] == code
-        assert await client.expect_end("error", 1008) == error["message"]
-        assert (await ended(broker, session.claim.sid)).reason is EndReason.ERROR
-
-
-async def test_an_error_of_the_worker_ends_the_session(
-    edge: RunningEdge, worker: PlayedWorker
-) -> None:
-    async with _active(edge, worker) as (client, session):
-        await session.publish(ErrorOut(code="inference_error", message="bad unit"))
-        assert (await client.expect("error"))["error"]["code"] == "inference_error"
-        assert await client.expect_end("error", 1011) == "bad unit"
-
-
-async def test_the_limit_is_named(settings: BrokerSettings) -> None:
-    async with (
-        running_edge(settings, realtime_audio_s=0.5) as edge,
-        edge.open("/v1/realtime?mode=audio") as opened,
-    ):
-        client = V2Client(opened.socket)
-        await client.send("session.init")
-        diagnostic = await client.expect_end("timeout", 1000)
-        assert diagnostic is not None
-        assert "0.5 s" in diagnostic
-
-
-@pytest.mark.edge(drain_s=0.1)
-async def test_a_drain_closes_with_server_shutdown(edge: RunningEdge, worker: PlayedWorker) -> None:
-    async with _active(edge, worker) as (client, _):
-        draining = asyncio.create_task(edge.edge.drain())
-        await client.expect_end("server_shutdown", 1012)
-        await draining
-
-
-async def test_a_client_that_disconnects_frees_the_worker(
     edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
     async with _active(edge, worker) as (client, session):
-        await client.abort()
-        assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
+        await client.send("input.append", input={"audio": "!!"})
+        error = (await client.expect("error"))["error"]
+        assert error["code"] == "invalid_payload"
+        assert await client.expect_end("error", 1008) == error["message"]
+        assert (await ended(broker, session.claim.sid)).reason is EndReason.ERROR
 
 
 async def test_a_session_that_asked_for_it_resumes(edge: RunningEdge, worker: PlayedWorker) -> None:
@@ -197,7 +130,7 @@ ASK = {"input": {"messages": [{"role": "user", "content": "Hello."}]}}
 
 
 async def _begin_answer(client: Resumer, worker: PlayedWorker) -> PlayedSession:
-    """The numbers of a request begin at 1."""
+    """The numbers of each request begin at 1."""
     client.received, client.last = {}, 0
     await client.send("input.append", **ASK)
     session = await worker.claim()
@@ -254,13 +187,6 @@ async def test_an_unknown_token_with_mode_chat_is_refused(edge: RunningEdge, tok
 
 
 @pytest.mark.edge(realtime_audio_s=0.5)
-async def test_an_idle_connection_with_mode_chat_is_closed(edge: RunningEdge) -> None:
-    async with edge.open("/v1/realtime?mode=chat&capabilities=1") as opened:
-        assert "capabilities" in json.loads(await opened.socket.recv())
-        await V2Client(opened.socket).expect_end("timeout", 1000)
-
-
-@pytest.mark.edge(realtime_audio_s=0.5)
 async def test_a_connection_with_mode_chat_that_is_idle_after_an_answer_is_closed(
     edge: RunningEdge, worker: PlayedWorker
 ) -> None:
@@ -278,8 +204,3 @@ async def test_a_connection_with_mode_chat_that_is_idle_after_an_answer_is_close
 
 def _nothing_is_cancelling() -> bool:
     return not any(task.cancelling() and not task.done() for task in asyncio.all_tasks())
-
-
-async def test_the_schema_is_served(http: httpx.AsyncClient) -> None:
-    assert (await http.get("/v1/realtime/schema.json?version=2")).json() == SCHEMA_V2
-    assert (await http.get("/v1/realtime/schema.json?version=3")).status_code == 422

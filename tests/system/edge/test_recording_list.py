@@ -1,7 +1,5 @@
 """The list of recordings for administrators."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Uploads of recordings that clients made: type and size checks, and atomic writes."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from collections.abc import AsyncIterator, Iterator

@@ -1,7 +1,5 @@
 """Hostile bodies, parameters and headers for every route, with and without a key."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -54,6 +52,9 @@ HOSTILE: dict[str, tuple[dict[str, str], bytes]] = {
 }
 
 HARMLESS = {"many lists"}
+
+NAMES_A_FIELD = ("/v1/realtime/client_secrets", "a name as unknown field and wrong types")
+"""The one case whose answer repeats a text of the body: OpenAI's API names the unknown field."""
 """Some routes ignore fields that they do not know."""
 
 
@@ -105,8 +106,13 @@ async def test_hostile_bodies_get_a_short_refusal(
                     lowest = 200 if name in HARMLESS else 400
                     assert lowest <= known.status_code < 500, case
                     assert len(known.text) < 2000, case
-                    assert MARK not in known.text, case
-                    assert known.status_code < 400 or known.json()["message"], case
+                    if (path, name) == NAMES_A_FIELD:
+                        assert known.json()["error"]["param"] == MARK, case
+                    else:
+                        assert MARK not in known.text, case
+                    if known.status_code >= 400:  # below /v1 in OpenAI's form
+                        problem = known.json()
+                        assert problem.get("message") or problem["error"]["message"], case
     assert not [line for line in logs if line["log_level"] == "error"]
     assert not caplog.records
 
@@ -205,10 +211,6 @@ async def test_a_value_that_does_not_fit_is_named(http: httpx.AsyncClient) -> No
 
 RECORDING = "a" * 32
 ASSET = f"/api/sessions/{RECORDING}/assets/meta.json"
-ODD_VALUES = (
-    *("", "-1", "9" * 5000, "1e999", "%00", "%ED%A0%80", "../..", "253402300800"),
-    *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"),
-)
 ODD_HEADERS = {
     "If-Modified-Since": (
         *("30 Feb 99999999999999999999 2026.5", "Mon, 01 Jan 9999 00:00:00 -9999", "\x01", "0"),
@@ -234,29 +236,6 @@ async def recorded(settings: BrokerSettings, tmp_path: Path) -> AsyncIterator[ht
     async with running_edge(settings, data_dir=tmp_path) as edge, edge.http() as http:
         assert (await http.get(ASSET)).status_code == 200
         yield http
-
-
-async def test_odd_parameters_are_no_server_errors(
-    recorded: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    document = (await recorded.get("/openapi.json")).json()
-    tried = 0
-    with structlog.testing.capture_logs() as logs:
-        for path, operations in document["paths"].items():
-            for parameter in operations.get("get", {}).get("parameters", []):
-                for value in ODD_VALUES:
-                    name = parameter["name"]
-                    if parameter["in"] == "path":
-                        url = concrete(path.replace(f"{{{name}}}", value))
-                    else:
-                        url = f"{concrete(path)}?{name}={value}"
-                    answer = await recorded.get(url)
-                    assert answer.status_code < 500, (url[:200], answer.text[:500])
-                    assert len(answer.text) < 20_000, url[:200]
-                    tried += 1
-    assert tried > 200
-    assert not [line for line in logs if line["log_level"] == "error"]
-    assert not caplog.records
 
 
 async def test_odd_headers_are_no_server_errors(

@@ -1,7 +1,5 @@
 """Connections that never finish their request, and too many connections from one address."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,9 +1,6 @@
 """Enabled apps, presets and voices, with a real Redis and two edges."""
 
-from __future__ import annotations
-
 import io
-import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +22,6 @@ from support.edge_harness import (
     prepared_session,
     running_edge,
 )
-from support.sound_files import sized
 
 VOICES = "/api/assets/ref_audio"
 
@@ -170,58 +166,6 @@ async def test_upload_of_raw_samples(http: httpx.AsyncClient) -> None:
     assert floats(sound["base64"]) == pytest.approx(0.25, abs=1e-4)
 
 
-def bomb(*, rate: int = 16_000, channels: int = 1, bits: int = 16, kind: int = 1) -> str:
-    """A header that states 4 GB of audio, followed by one second of zeros."""
-    width = channels * bits // 8
-    head = struct.pack("<HHIIHH", kind, channels, rate, rate * width & 0xFFFFFFFF, width, bits)
-    body = b"WAVEfmt " + struct.pack("<I", len(head)) + head
-    body += b"data" + struct.pack("<I", 0xFFFFFFF0) + bytes(32_000)
-    return pybase64.b64encode_as_string(b"RIFF" + struct.pack("<I", 0xFFFFFFFF) + body)
-
-
-BAD: dict[str, tuple[str, int, str]] = {
-    "not base64": ("!!!!", 400, "base64"),
-    "no samples": (wav(0.0), 400, "it has no sound"),
-    "too short": (wav(0.1), 400, "shorter than"),
-    "too long": (wav(30.5), 400, "longer than 30 s"),
-    "raw and too long": (base64_audio(16_000 * 31), 400, "limit"),
-    "NaN": (base64_audio(16_000, float("nan")), 400, "NaN"),
-    "FLAC": (wav(1.0, format="FLAC"), 400, "this is a FLAC file"),
-    "MP3": (wav(1.0, format="MP3"), 400, "this is an MP3 file"),
-    "OGG": (wav(1.0, format="OGG"), 400, "this is an Ogg file"),
-    "ADPCM": (wav(1.0, subtype="IMA_ADPCM"), 400, "compressed (IMA ADPCM)"),
-    "zero Hz": (bomb(rate=0), 400, "says 0 Hz"),
-    "64 channels": (bomb(channels=64), 400, ""),
-    "4 MHz": (bomb(rate=4_000_000), 400, ""),
-    "a codec of no name": (bomb(kind=0x4242), 400, ""),
-    "a large file": (pybase64.b64encode_as_string(bytes(4_200_000)), 413, "bytes"),
-}
-
-
-@pytest.mark.parametrize(("audio", "status", "reason"), BAD.values(), ids=BAD)
-async def test_invalid_sounds(
-    http: httpx.AsyncClient, audio: str, status: int, reason: str
-) -> None:
-    answer = await upload(http, audio)
-    assert answer.status_code == status, answer.text
-    assert reason in answer.json()["message"]
-    assert (await http.get(VOICES)).json()["total"] == 3
-
-
-async def test_a_header_with_a_false_size_uses_no_memory(http: httpx.AsyncClient) -> None:
-    answer = await upload(http, bomb())
-    assert answer.status_code == 200, answer.text
-    assert (await http.get(VOICES)).json()["ref_audios"][-1]["duration_ms"] == 1000
-
-
-async def test_a_voice_of_a_recorder_that_was_killed(http: httpx.AsyncClient) -> None:
-    """In a data URL; the sizes in its header are 0, and its last sample has one byte."""
-    file = "data:audio/wav;base64," + pybase64.b64encode_as_string(sized(0)[:-1])
-    made = (await upload(http, file)).json()
-    sound = (await http.get(f"{VOICES}/{made['id']}")).json()
-    assert sound["samples"] == 15_999
-
-
 HIDDEN = (
     " ",
     "\xa0\u3000",
@@ -327,27 +271,25 @@ SOCKETS = {
 }
 
 
-@pytest.mark.parametrize(("app", "path"), SOCKETS.items())
 async def test_a_disabled_page_rejects_sockets_on_every_edge(
     http: httpx.AsyncClient,
     edge: RunningEdge,
     other: RunningEdge,
     caplog: pytest.LogCaptureFixture,
-    app: str,
-    path: str,
 ) -> None:
-    await http.put(f"/api/admin/apps/{app}", json={"enabled": False})
-    for each in (edge, other):
-        async with each.open(path) as client:
-            error = await client.expect("error")
-            text = error["error"]["message"] if app == "realtime" else error["message"]
-            assert text.endswith("is currently disabled")
-            assert await client.close_code() == 1008
-    await http.put(f"/api/admin/apps/{app}", json={"enabled": True})
-    async with other.open(path) as client:
-        await client.socket.send("no JSON")
-        first = await client.message() if app not in ("turnbased", "realtime") else {}
-        assert "disabled" not in str(first)
+    for app, path in SOCKETS.items():
+        await http.put(f"/api/admin/apps/{app}", json={"enabled": False})
+        for each in (edge, other):
+            async with each.open(path) as client:
+                error = await client.expect("error")
+                text = error["error"]["message"] if app == "realtime" else error["message"]
+                assert text.endswith("is currently disabled")
+                assert await client.close_code() == 1008
+        await http.put(f"/api/admin/apps/{app}", json={"enabled": True})
+        async with other.open(path) as client:
+            await client.socket.send("no JSON")
+            first = await client.message() if app not in ("turnbased", "realtime") else {}
+            assert "disabled" not in str(first)
     assert not caplog.records, "a refusal is not logged as a server error"
 
 

@@ -1,28 +1,24 @@
 """Bad audio, pictures, sound files, paths and keys, sent to a real edge. The session continues."""
 
-from __future__ import annotations
-
+import asyncio
 import base64
 import http.client
-import io
 import struct
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import numpy as np
+import httpx
 import pytest
-import soundfile
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from antiphon.broker.client import open_broker
-from support.edge_harness import base64_audio, picture
+from support.edge_harness import picture
 from support.fault_stack import SIMULATED
+from support.hostile_sounds import hostile_sounds, much_work
+from support.ports import free_port
 from support.protocol_samples import PROTOCOLS
-from support.raw_client import Wire, open_path, open_wire
-from support.redis_server import free_port
-from support.sound_files import WHOLE
+from support.raw_client import Wire, open_wire
 from support.stack import Stack, new_stack, until
 
 KEY = "a-key-of-a-client-0123"
@@ -42,21 +38,11 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 @pytest.fixture(autouse=True)
 async def no_slot_is_leaked(stack: Stack) -> AsyncIterator[None]:
     yield
-    async with open_broker(stack.settings) as broker:
-
-        async def is_free() -> bool:
-            snapshot = await broker.queue.snapshot()
-            return not snapshot.running and not snapshot.waiting
-
-        await until(is_free)
+    await stack.no_session_left()
 
 
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
-
-
-def _floats(*values: float) -> str:
-    return _base64(np.array(values, "<f4").tobytes())
 
 
 async def _refused(wire: Wire, code: str, field: str) -> None:
@@ -69,31 +55,6 @@ async def _continues(wire: Wire) -> None:
     assert (await wire.expect("result"))["current_time"] == 1000
     await wire.send(type="stop")
     await wire.expect("stopped")
-
-
-BAD_AUDIO = {
-    "odd bytes": _base64(b"\0" * 4001),
-    "NaN": _floats(0.0, float("nan")),
-    "infinite": _floats(float("inf"), 0.0),
-    "empty": "",
-    "six seconds": base64_audio(6 * 16_000),
-    "no base64": "*" * 400,
-    "two in one": base64_audio(10) + base64_audio(10),
-    "a WAV file": _base64(WHOLE),
-}
-
-
-async def test_f15_bad_audio_is_refused_and_the_session_continues(stack: Stack) -> None:
-    async with open_wire(stack.ws_url, "adx_audio") as wire:
-        await wire.begin()
-        for audio in BAD_AUDIO.values():
-            await wire.send(type="audio_chunk", audio=audio)
-            error = await wire.expect("error")
-            assert error["code"] in ("invalid_field", "missing_field"), error
-            assert error["field"] == "audio"
-        await wire.send(type="audio_chunk", audio=base64_audio(600 * 4_000))
-        assert (await wire.expect("error"))["code"] == "message_too_large"
-        await _continues(wire)
 
 
 def _png_header(side: int) -> bytes:
@@ -129,60 +90,36 @@ async def test_f17_bad_pictures_are_refused_and_the_session_continues(stack: Sta
         await _continues(wire)
 
 
-def _wav(**how: Any) -> bytes:
-    file = io.BytesIO()
-    channels = how.pop("channels", 1)
-    soundfile.write(file, np.zeros((1600, channels)), 16_000, **{"format": "WAV", **how})
-    return file.getvalue()
+async def test_f18_a_neighbour_does_not_notice_hostile_sound_files(stack: Stack) -> None:
+    """The edge has them decoded elsewhere, and its conversation goes on."""
+    edge = stack.services[0].process
+    async with (
+        open_wire(stack.ws_url, "adx_neighbour") as wire,
+        httpx.AsyncClient(base_url=stack.http_url, timeout=60) as client,
+    ):
+        await wire.begin(record=False)
+        attacks = [
+            asyncio.create_task(_transcribe(client, data))
+            for data, _ in [*hostile_sounds().values(), (much_work(), "")]
+        ]
+        for _ in range(8):
+            await wire.send_second()
+            await wire.until("result")
+        for attack, (_, said) in zip(attacks, hostile_sounds().values(), strict=False):
+            answer = await attack
+            assert answer.status_code == 400
+            assert answer.json()["error"]["param"] == "file"
+            assert said in answer.json()["error"]["message"]
+        attacks[-1].cancel()  # its decoder works on
+        await wire.send_second()
+        await wire.until("result")
+    assert edge.poll() is None
 
 
-def _with_rate(rate: int) -> bytes:
-    wav = bytearray(_wav(subtype="PCM_16"))
-    wav[24:28] = rate.to_bytes(4, "little")
-    return bytes(wav)
-
-
-def _claiming_four_gigabytes() -> bytes:
-    wav = bytearray(_wav(subtype="PCM_16"))
-    wav[4:8] = wav[40:44] = b"\xff\xff\xff\xfe"
-    return bytes(wav)
-
-
-async def _update(wire: Wire, voice: bytes) -> None:
-    session = {"instructions": "Be brief.", "ref_audio": _base64(voice)}
-    await wire.send(type="session.update", session=session)
-
-
-BAD_SOUNDS = {
-    "no rate": _with_rate(0),
-    "absurd rate": _with_rate(4_000_000_000),
-    "64 channels": _wav(channels=64, subtype="PCM_16"),
-    "compressed": _wav(subtype="IMA_ADPCM"),
-    "Ogg": _wav(format="OGG"),
-    "MP3": _wav(format="MP3"),
-    "WebM of 500,000 tracks": b"\x1a\x45\xdf\xa3\x9f\x42\x82\x84webm" + b"\xae\x80" * 500_000,
-    "cut off": _wav(subtype="PCM_16")[:20],
-}
-
-
-async def test_f18_bad_sound_files_are_refused_and_the_session_continues(stack: Stack) -> None:
-    async with open_path(stack.ws_url, "/v1/realtime?mode=audio") as wire:
-        await wire.until("session.queue_done")
-        for data in BAD_SOUNDS.values():
-            await _update(wire, data)
-            error = (await wire.expect("error"))["error"]
-            assert "ref_audio" in error["message"], error
-        await _update(wire, _wav())
-        await wire.expect("session.created")
-
-
-async def test_f18_a_header_that_claims_four_gigabytes_is_read_to_the_end_of_the_data(
-    stack: Stack,
-) -> None:
-    async with open_path(stack.ws_url, "/v1/realtime?mode=audio") as wire:
-        await wire.until("session.queue_done")
-        await _update(wire, _claiming_four_gigabytes())
-        await wire.expect("session.created")
+async def _transcribe(client: httpx.AsyncClient, data: bytes) -> httpx.Response:
+    return await client.post(
+        "/v1/audio/transcriptions", data={"model": "m"}, files={"file": ("a.mp3", data)}
+    )
 
 
 BAD_PATHS = (
@@ -213,7 +150,7 @@ async def test_f19_no_path_leaves_a_recording(stack: Stack) -> None:
 
 def _get(port: int, path: str) -> tuple[int, bytes]:
     """Sends the path as it is."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=90)
     try:
         connection.putrequest("GET", path, skip_host=False)
         connection.endheaders()

@@ -1,7 +1,5 @@
 """Clients that vanish, do not read, send too fast, connect twice, or stop at the worst moment."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random
@@ -11,33 +9,23 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import psutil
+import pytest
 from websockets.exceptions import ConnectionClosed
 
-from antiphon.broker.client import open_broker
 from antiphon.shared_schemas.states import EndReason
 from support.edge_harness import base64_audio
 from support.fault_stack import SIMULATED
 from support.raw_client import Wire, open_path, open_wire
 from support.resuming_client import Resumer
-from support.stack import Stack, until
+from support.stack import Stack
 from support.tcp_proxy import tcp_proxy
 from support.two_edges import ended, two_edges
 
 MIB = 1024 * 1024
 ALWAYS_SPEAKS = SIMULATED[:-1] + ',"speak_ratio":1.0}'
 SCALE = int(os.environ.get("FAULTS_SCALE", "1"))
-"""Multiplies the number of clients that vanish (96) and of idle sockets (300)."""
+"""Multiplies the number of clients that vanish (96)."""
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-
-
-async def no_slot_leaked(stack: Stack) -> None:
-    async with open_broker(stack.settings) as broker:
-
-        async def is_free() -> bool:
-            snapshot = await broker.queue.snapshot()
-            return not snapshot.running and not snapshot.waiting
-
-        await until(is_free)
 
 
 def reset(wire: Wire) -> None:
@@ -71,18 +59,7 @@ async def test_f9_clients_that_vanish_around_their_grant_leave_nothing(stack: St
         await asyncio.gather(*vanishing, *granted)
     async with open_wire(stack.ws_url, "adx_next") as wire:
         await wire.begin()
-    await no_slot_leaked(stack)
-
-
-async def test_f10_a_half_open_client_frees_its_slot(stack: Stack) -> None:
-    stack.edge(ping_interval_s=0.5, ping_timeout_s=3.0)
-    stack.worker(slots=1, engine_options=SIMULATED)
-    async with open_wire(stack.ws_url, "adx_1") as wire:
-        await wire.begin()
-        wire.socket.transport.pause_reading()  # no pong, and no FIN
-        assert await ended(stack, "adx_1") is EndReason.CLIENT_GONE
-        wire.socket.transport.resume_reading()
-    await no_slot_leaked(stack)
+    await stack.no_session_left()
 
 
 async def test_f11_a_client_that_does_not_read_costs_little_and_delays_no_other(
@@ -113,9 +90,10 @@ async def test_f11_a_client_that_does_not_read_costs_little_and_delays_no_other(
         assert await slow.closed() == 1013
         await good.send_second()
         await good.expect("result")
-    await no_slot_leaked(stack)
+    await stack.no_session_left()
 
 
+@pytest.mark.extended
 async def test_f11_a_client_at_a_kilobyte_per_second_is_served_and_delays_no_other(
     stack: Stack,
 ) -> None:
@@ -136,82 +114,7 @@ async def test_f11_a_client_at_a_kilobyte_per_second_is_served_and_delays_no_oth
             assert (await slow.expect("result"))["current_time"] == 10 * number
         await slow.send(type="stop")
         await slow.expect("stopped")
-    await no_slot_leaked(stack)
-
-
-async def test_f11_answers_beyond_a_kilobyte_per_second_close_the_client(stack: Stack) -> None:
-    """Each result is five seconds of sound: more than it can read."""
-    edge = stack.edge(send_stall_s=1.0, input_ahead_s=600.0, input_bytes_per_s=8 * MIB)
-    stack.worker(slots=2, engine_options=ALWAYS_SPEAKS, backlog_chunks=1000)
-    always = {"force_listen_count": 0}
-    async with (
-        tcp_proxy(stack.edge_port) as proxy,
-        open_wire(f"ws://{proxy.address}", "adx_slow") as slow,
-        open_wire(stack.ws_url, "adx_good") as good,
-    ):
-        await slow.begin(config=always)
-        await good.begin(config=always)
-        before = psutil.Process(edge.process.pid).memory_info().rss
-        proxy.reply_bytes_per_s = 1000.0
-        chunk = base64_audio(5 * 16_000)
-        for _ in range(30):
-            await slow.send(type="audio_chunk", audio=chunk)
-        for number in range(1, 6):
-            await good.send_second()
-            assert (await good.expect("result"))["current_time"] == 1000 * number
-        assert await ended(stack, "adx_slow") is EndReason.CLIENT_GONE
-        assert psutil.Process(edge.process.pid).memory_info().rss - before < 64 * MIB
-    await no_slot_leaked(stack)
-
-
-async def test_f12_connections_without_a_request_are_closed_and_delay_no_other(
-    stack: Stack,
-) -> None:
-    stack.edge(request_head_s=1.0)
-    stack.worker(slots=1, engine_options=SIMULATED)
-    heads = (b"", b"GET /ws/duplex/adx_x HTTP/1.1\r\nHost: x\r\n", b"GET /health HTTP/1.1\r\nX-A: ")
-    async with AsyncExitStack() as closing:
-        opened = []
-        for number in range(300 * SCALE):
-            reader, writer = await asyncio.open_connection("127.0.0.1", stack.edge_port)
-            closing.callback(writer.close)
-            writer.write(heads[number % len(heads)])
-            opened.append(reader)
-        async with open_wire(stack.ws_url, "adx_1") as wire:
-            await wire.begin()
-            await wire.send_second()
-            await wire.expect("result")
-            await asyncio.gather(*(_closed(reader) for reader in opened))
-            await wire.send_second()
-            await wire.expect("result")
-    await no_slot_leaked(stack)
-
-
-async def _closed(reader: asyncio.StreamReader) -> None:
-    async with asyncio.timeout(30):
-        with suppress(ConnectionResetError):
-            while await reader.read(1024):
-                pass
-
-
-async def test_f16_audio_faster_than_real_time_is_refused_and_units_stay_in_order(
-    stack: Stack,
-) -> None:
-    stack.edge(input_ahead_s=5.0)
-    stack.worker(slots=1, engine_options=SIMULATED, backlog_chunks=1000)
-    async with open_wire(stack.ws_url, "adx_1") as wire:
-        await wire.begin()
-        sent = 20
-        for _ in range(sent):
-            await wire.send_second()
-        messages = [await wire.next() for _ in range(sent)]
-        errors = [message["code"] for message in messages if message["type"] == "error"]
-        times = [m["current_time"] for m in messages if m["type"] == "result"]
-        assert set(errors) == {"input_backpressure"}
-        assert times == [1000 * n for n in range(1, len(times) + 1)]
-        await asyncio.sleep(1.5)  # a gap, in which the account of real time recovers
-        await wire.send_second()
-        assert (await wire.expect("result"))["current_time"] == times[-1] + 1000
+    await stack.no_session_left()
 
 
 async def test_f21_two_sockets_resume_one_session_and_one_of_them_has_it(stack: Stack) -> None:
@@ -230,7 +133,7 @@ async def test_f21_two_sockets_resume_one_session_and_one_of_them_has_it(stack: 
             for base in (edges.first, edges.other)
         ]
         closed = [asyncio.create_task(_close_code(wire)) for wire in wires]
-        await asyncio.wait(closed, return_when=asyncio.FIRST_COMPLETED, timeout=30)
+        await asyncio.wait(closed, return_when=asyncio.FIRST_COMPLETED, timeout=90)
         assert sorted(task.done() for task in closed) == [False, True]
         loser = next(n for n, task in enumerate(closed) if task.done())
         assert closed[loser].result()[0] in (4409, 4410)
@@ -239,8 +142,9 @@ async def test_f21_two_sockets_resume_one_session_and_one_of_them_has_it(stack: 
         await owner.send(type="stop")
         code, messages = await closed[1 - loser]
         assert code == 1000
+        messages = [m for m in messages if m["type"] != "queue_update"]
         assert [m["type"] for m in messages] == ["resumed", "result", "stopped"]
-        assert [m["seq"] for m in messages] == [client.last + n for n in range(3)]
+        assert [m["seq"] - client.last for m in messages] == [0, 16, 32]
     assert await ended(stack, "adx_1") is EndReason.STOPPED
 
 
@@ -277,7 +181,7 @@ async def test_f22_a_stop_at_any_moment_of_an_answer_gives_one_end(stack: Stack)
             assert set(types[:-1]) <= {"chunk"}
 
     await asyncio.gather(*(chat(number) for number in range(32)))
-    await no_slot_leaked(stack)
+    await stack.no_session_left()
 
 
 async def test_f23_limits_that_are_reached_at_once_give_one_end(stack: Stack) -> None:
@@ -304,4 +208,4 @@ async def test_f23_limits_that_are_reached_at_once_give_one_end(stack: Stack) ->
 
     await asyncio.gather(*(session() for _ in range(16)))
     assert reasons <= {"timeout", "context_full"}
-    await no_slot_leaked(stack)
+    await stack.no_session_left()

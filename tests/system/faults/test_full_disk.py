@@ -1,8 +1,5 @@
 """`antiphon up` on a disk that fills up: conversations continue, and recordings resume later."""
 
-from __future__ import annotations
-
-import os
 import subprocess
 import sys
 import time
@@ -13,7 +10,10 @@ import orjson
 import pytest
 
 from support.fork_server import run_antiphon
-from support.redis_server import free_port
+from support.ports import free_port
+from support.processes import without_settings
+
+pytestmark = pytest.mark.extended
 
 ROOT = Path(__file__).parents[3]
 QUESTION = ROOT / "antiphon" / "cli" / "assets" / "question.wav"
@@ -45,11 +45,12 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 def test_a_full_disk_stops_no_conversation(small_disk: Path, tmp_path: Path) -> None:
     port, log = free_port(), tmp_path / "up.log"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    kept = without_settings()
     settings = {
         "ANTIPHON_DATA_DIR": str(small_disk),
         "ANTIPHON_MIN_FREE_DISK_GB": str(RESERVE_GB),
         "ANTIPHON_MAX_STORAGE_GB": "-1",
+        "ANTIPHON_ENGINE_OPTIONS": '{"cycle_units": 4}',  # short answers
     }
     environment = kept | settings | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "300"}
 
@@ -88,8 +89,8 @@ def test_a_full_disk_stops_no_conversation(small_disk: Path, tmp_path: Path) -> 
             wait_for(lambda: "recording_degraded" in log.read_text(), "the recorder waits")
             ballast.unlink()
             wait_for(lambda: "the disk has space again" in log.read_text(), "Redis writes again")
-            wait_for(lambda: complete() == 2, "the second conversation is recorded late")
             talk(3)
+            wait_for(lambda: complete() == 3, "the second conversation is recorded late")
             assert "Traceback" not in log.read_text()
         finally:
             up.terminate()

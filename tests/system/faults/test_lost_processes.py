@@ -1,18 +1,15 @@
 """Conversations survive the loss of workers and of Redis; lost clients and edges free their slots."""
 
-from __future__ import annotations
-
 import asyncio
-from contextlib import AsyncExitStack
 
 import httpx
 import pytest
 
 from antiphon.broker.client import open_broker
 from antiphon.cli.commands.admin import ask_to_drain
-from antiphon.shared_schemas.states import EndReason, SessionState
+from antiphon.shared_schemas.states import SessionState
+from support.ports import free_port
 from support.raw_client import Wire, open_wire
-from support.redis_server import free_port
 from support.stack import Stack, until
 
 
@@ -65,11 +62,14 @@ async def test_f2_a_stalled_worker_sends_nothing_after_it_wakes_up(stack: Stack)
 
 
 async def test_f3_a_long_step_of_the_engine_loses_no_lease(stack: Stack) -> None:
-    """One step takes longer than a lease and than the time after which a worker counts as dead."""
+    """One step takes longer than a lease and than the time after which a worker counts as dead.
+
+    Both are longer than a pause of a busy machine.
+    """
     port = free_port()
-    quick = {"lease_s": 2.0, "heartbeat_ttl_s": 2.0}
+    quick = {"lease_s": 4.0, "heartbeat_ttl_s": 4.0}
     stack.edge(**quick)
-    engine = '{"prepare_ms":1,"prefill_ms":1,"listen_ms":5000,"finalize_ms":1}'
+    engine = '{"prepare_ms":1,"prefill_ms":1,"listen_ms":7000,"finalize_ms":1}'
     stack.worker(slots=1, engine_options=engine, health_port=port, **quick)
     async with open_wire(stack.ws_url, "adx_1") as wire:
         await wire.begin()
@@ -81,21 +81,6 @@ async def test_f3_a_long_step_of_the_engine_loses_no_lease(stack: Stack) -> None
             assert (row.attempt, row.epoch) == (1, 1)
     metrics = httpx.get(f"http://127.0.0.1:{port}/metrics").text
     assert "antiphon_worker_deadline_misses_total 1.0" in metrics
-
-
-async def test_f1_without_another_worker_the_client_gets_an_error(stack: Stack) -> None:
-    stack.edge(recovery_timeout_s=2)
-    worker = stack.worker()
-    async with open_wire(stack.ws_url, "adx_1") as wire:
-        await wire.begin()
-        await talk(wire, 1)
-        worker.kill()
-        assert (await wire.expect("queue_update"))["position"] == 1
-        error = await wire.next()
-        assert error["type"] == "error"
-        assert (error["code"], error["retryable"]) == ("worker_lost", True)
-        assert error["error"] == error["message"]
-        assert await wire.closed() == 1013
 
 
 async def test_f5_a_stopped_worker_hands_over_its_sessions(stack: Stack) -> None:
@@ -149,53 +134,3 @@ async def test_f6_an_outage_of_redis_for_three_seconds(stack: Stack, empty: bool
         assert await talk(wire, 1) == [1000]
     assert edge.process.poll() is None
     assert worker.process.poll() is None
-
-
-async def reach(moment: str, wire: Wire) -> None:
-    """Brings a new session to the state in which its client leaves."""
-    if moment in ("queued", "assigned"):
-        await wire.until("queued" if moment == "queued" else "queue_done")
-        return
-    await wire.begin()
-    await talk(wire, 1)
-    if moment == "paused":
-        await wire.send(type="pause")
-        await wire.expect("paused")
-
-
-@pytest.mark.parametrize("moment", ["queued", "assigned", "active", "paused"])
-async def test_f9_a_client_that_disconnects_frees_its_slot_within_two_seconds(
-    stack: Stack, moment: str
-) -> None:
-    stack.edge()
-    stack.worker(slots=1)
-    async with AsyncExitStack() as others:
-        if moment == "queued":
-            other = await others.enter_async_context(open_wire(stack.ws_url, "adx_other"))
-            await other.until("queue_done")
-        async with open_wire(stack.ws_url, "adx_1") as wire:
-            await reach(moment, wire)
-            wire.socket.transport.abort()
-        async with open_broker(stack.settings) as broker:
-
-            async def gone() -> bool:
-                row = await broker.sessions.get("adx_1")
-                return row is not None and row.reason is EndReason.CLIENT_GONE
-
-            await until(gone, within_s=2.0)
-    await until(lambda: httpx.get(f"{stack.http_url}/status").json()["busy_workers"] == 0)
-
-
-async def test_f4_a_killed_edge_frees_its_sessions(stack: Stack) -> None:
-    edge = stack.edge()
-    stack.worker(slots=1, broker_patience_s=2)
-    async with open_wire(stack.ws_url, "adx_1") as wire:
-        await wire.begin()
-        edge.kill()
-        async with open_broker(stack.settings) as broker:
-
-            async def freed() -> bool:
-                row = await broker.sessions.get("adx_1")
-                return row is not None and row.reason is EndReason.EDGE_LOST
-
-            await until(freed)

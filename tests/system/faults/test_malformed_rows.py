@@ -1,7 +1,5 @@
 """Rows in Redis that no version of Antiphon writes, while real processes run."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

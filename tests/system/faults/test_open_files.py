@@ -1,7 +1,5 @@
 """Processes that may open no more files."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 from contextlib import AsyncExitStack
@@ -14,6 +12,8 @@ from websockets.exceptions import InvalidStatus
 from support.fault_stack import SIMULATED
 from support.raw_client import open_wire
 from support.stack import Stack, until
+
+pytestmark = pytest.mark.extended
 
 
 def may_open(process: int, files: int) -> None:

@@ -1,62 +1,34 @@
 """Recorders, as processes, while clocks jump and disks or recorders fail; the test is edge and worker."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import resource
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import orjson
 import pytest
 
-from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.settings import BrokerSettings
-from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.broker.client import open_broker
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.recording import REPLAY_WAV, Meta, RecordingState
-from antiphon.shared_schemas.states import SessionKind
 from support.fault_stack import SIMULATED, FaultStack, Talker, fault_stack, talkers
+from support.ports import free_port
 from support.recorder_conversations import LiveTalk, chunk, meta_of, result, until_finished
-from support.recorder_process import QUICK, process, quick
-from support.redis_server import RedisServer, can_fake_time, free_port
+from support.recorder_process import QUICK
+from support.redis_server import RedisServer, can_fake_time
 from support.resuming_client import Resumer
 from support.stack import Service, Stack, until
-from support.turn_conversations import chat_talk, half_duplex_talk
 
-HOUR_MS = 3_600_000.0
 DAY_S = 86_400.0
 CHAT = orjson.dumps({"messages": [{"role": "user", "content": "Hello"}]}).decode()
 CHAT_MESSAGES = ("queue_update", "queue_done", "prefill_done", "chunk")
+FULL_BYTES = 16_000
+"""Less than a second of sound, and more than the recorder logs."""
 SECOND = base64.b64encode(bytes(4 * INPUT_RATE)).decode()
-
-
-@pytest.fixture
-def quickly(settings: BrokerSettings, tmp_path: Path) -> RecorderSettings:
-    return quick(settings, tmp_path / "data")
-
-
-@asynccontextmanager
-async def _two_writers(
-    broker: Broker, settings: BrokerSettings, kind: SessionKind
-) -> AsyncIterator[tuple[LiveTalk, Broker]]:
-    """A session whose edge writes with the clock of `broker`, and whose worker has another one."""
-    async with open_broker(settings) as worker:
-        talk = await LiveTalk.assigned(broker, kind=kind)
-        assert talk.claim is not None
-        epoch = talk.claim.epoch
-        talk.out = await worker.streams.output_writer(talk.sid, talk.ticket, epoch)
-        yield talk, worker
-
-
-def _jump(broker: Broker, ms: float) -> None:
-    """What the next synchronization of a process does after Redis' clock has jumped."""
-    broker.clock.offset_ms += ms
 
 
 async def _unit(talk: LiveTalk, seed: int) -> None:
@@ -64,26 +36,7 @@ async def _unit(talk: LiveTalk, seed: int) -> None:
     await talk.out.append(result(position.n, speak=seed % 2 == 0, end_of_turn=seed % 2 == 0))
 
 
-async def test_f27_redis_clock_jumps_and_back(
-    broker: Broker, settings: BrokerSettings, quickly: RecorderSettings
-) -> None:
-    """The edge notices each jump before the worker does. The sessions end with the true clock."""
-    talks = []
-    async with process(quickly):
-        for kind in SessionKind:
-            for step in (HOUR_MS, -100_000.0):
-                async with _two_writers(broker, settings, kind) as (talk, worker):
-                    talks.append(talk)
-                    part = _duplex_part if kind.is_duplex else _turns_part
-                    await part(talk, broker, worker, step)
-                    await part(talk, broker, worker, -step)
-                    await talk.end()
-        metas = await until_finished(quickly.data_dir, *talks)
-    assert [meta.app_type for meta in metas] == [talk.kind for talk in talks]
-    for meta in metas:
-        _assert_bounded(quickly.data_dir, meta)
-
-
+@pytest.mark.extended
 @pytest.mark.skipif(not can_fake_time(), reason="needs a clock that can be set")
 async def test_f27_the_clock_of_redis_jumps_below_a_whole_stack(tmp_path: Path) -> None:
     """A day ahead, two days back, and a day ahead.
@@ -93,6 +46,7 @@ async def test_f27_the_clock_of_redis_jumps_below_a_whole_stack(tmp_path: Path) 
     """
     with RedisServer(tmp_path / "redis", can_jump=True) as redis:
         stack = Stack(tmp_path, redis)
+        stack.environment["ANTIPHON_RESUME_GRACE_S"] = "300"  # a busy machine is long away
         try:
             edge = stack.edge()
             stack.worker(slots=4, engine_options=SIMULATED)
@@ -167,44 +121,6 @@ async def _complete(stack: Stack, count: int) -> list[Meta]:
 
     await until(lambda: len(found()) == count, within_s=90)
     return found()
-
-
-async def _duplex_part(talk: LiveTalk, edge: Broker, worker: Broker, step: float) -> None:
-    if talk.into.last.n == 0:
-        await talk.prepare()
-    await _unit(talk, 0)
-    _jump(edge, step)
-    for seed in range(1, 4):
-        await _unit(talk, seed)
-    _jump(worker, step)
-    for seed in range(4, 6):
-        await _unit(talk, seed)
-
-
-async def _turns_part(talk: LiveTalk, edge: Broker, worker: Broker, step: float) -> None:
-    """The first jump comes in the first half of the talk, the second one in the second half."""
-    entries = chat_talk() if talk.kind is SessionKind.CHAT else half_duplex_talk()
-    begun = talk.into.last.n > 0
-    half = len(entries) // 2
-    for place, entry in enumerate(entries[half:] if begun else entries[:half]):
-        if place == 1:
-            _jump(edge, step)
-        if place == 3:
-            _jump(worker, step)
-        await talk.say([entry])
-
-
-def _assert_bounded(data_dir: Path, meta: Meta) -> None:
-    """All of it took less than half a minute; 12 units hold 6 s of the user's sound."""
-    assert meta.state is RecordingState.COMPLETE
-    assert meta.duration_s is not None
-    assert 0 < meta.duration_s < 30
-    assert meta.ended_at is not None
-    lasted = meta.ended_at - meta.created_at
-    assert abs(lasted - timedelta(seconds=meta.duration_s)) <= timedelta(milliseconds=1)
-    assert meta.merged_replay == REPLAY_WAV
-    replay = data_dir / "sessions" / meta.recording_id / REPLAY_WAV
-    assert replay.stat().st_size < 30 * 4 * 24_000
 
 
 async def _health(port: int) -> dict[str, object]:
@@ -292,33 +208,18 @@ async def _finished(faults: FaultStack, talker: Talker) -> Meta:
 async def test_f26_a_full_disk_delays_only_the_recording(tmp_path: Path) -> None:
     async with _conversation(tmp_path) as (faults, recorder, talker):
         _, unlimited = resource.prlimit(recorder.process.pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(recorder.process.pid, resource.RLIMIT_FSIZE, (1000, unlimited))
+        limits = (FULL_BYTES, unlimited)
+        resource.prlimit(recorder.process.pid, resource.RLIMIT_FSIZE, limits)
         await talker.talk(4)
         await until(lambda: "recording_degraded" in recorder.log)
         await talker.talk(1)
         assert len(_sounds(faults)) == 3
         resource.prlimit(recorder.process.pid, resource.RLIMIT_FSIZE, (unlimited, unlimited))
         meta = await _finished(faults, talker)
-    (outage,) = meta.degraded
-    assert outage.error == "File too large"
-    (chunks,) = (late for late in outage.late if late.stream == "in")
-    assert (chunks.first_chunk, chunks.last_chunk) == (3, 7)
-
-
-async def test_f26_a_recorder_that_may_open_no_more_files_delays_only_the_recording(
-    tmp_path: Path,
-) -> None:
-    async with _conversation(tmp_path) as (faults, recorder, talker):
-        pid = recorder.process.pid
-        most, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
-        await talker.talk(4)
-        await until(lambda: "recording_degraded" in recorder.log)
-        assert len(_sounds(faults)) == 3
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, hard))
-        meta = await _finished(faults, talker)
-    (outage,) = meta.degraded
-    assert outage.error == "Too many open files"
+    # A short file may still be written between two attempts: then there are two outages.
+    assert {outage.error for outage in meta.degraded} == {"File too large"}
+    chunks = [late for outage in meta.degraded for late in outage.late if late.stream == "in"]
+    assert (chunks[0].first_chunk, chunks[-1].last_chunk) == (3, 7)
 
 
 async def test_f26_a_killed_recorder_is_replaced(tmp_path: Path) -> None:
@@ -330,28 +231,7 @@ async def test_f26_a_killed_recorder_is_replaced(tmp_path: Path) -> None:
         await _finished(faults, talker)
 
 
-async def test_f26_a_slow_recorder_catches_up(tmp_path: Path) -> None:
-    async with _conversation(tmp_path) as (faults, recorder, talker):
-        recorder.freeze()
-        await talker.talk(10)
-        assert len(_sounds(faults)) == 3
-        recorder.thaw()
-        await _finished(faults, talker)
-
-
-async def test_f26_a_session_that_ends_without_a_recorder_is_recorded_later(tmp_path: Path) -> None:
-    async with _conversation(tmp_path) as (faults, recorder, talker):
-        recorder.kill()
-        await talker.talk(1)
-        talker.check()
-        await talker.wire.send(type="stop")
-        await talker.wire.until("stopped")
-        await faults.no_slot_leaked()
-        await faults.recorder("second", **QUICK)
-        (folder,) = faults.stack.data_dir.glob("sessions/[!.]*")
-        await until(lambda: (folder / REPLAY_WAV).exists())
-
-
+@pytest.mark.extended
 async def test_f26_cleanup_keeps_an_active_session(tmp_path: Path) -> None:
     async with _conversation(tmp_path) as (faults, _, talker):
         cleanup = faults.stack.start("cleanup_job", max_storage_gb=0, retention_days=0)

@@ -1,7 +1,5 @@
 """A Redis Cluster moves slots and loses masters while clients of all protocols talk, and others wait."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 
@@ -11,7 +9,7 @@ from support.failover.faults import kill, move_slots
 from support.failover.talk import LOAD, TalkingStack, talking_stack
 from support.redis_cluster import RedisCluster, redis_cluster
 
-pytestmark = pytest.mark.speech
+pytestmark = [pytest.mark.extended, pytest.mark.speech]
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +34,10 @@ async def test_f7_slots_move_while_sessions_talk(
     report.check()
 
 
-@pytest.mark.parametrize("keys", ["control", "streams"])
-async def test_f7_a_master_is_killed(
-    talking: TalkingStack, cluster: RedisCluster, keys: str
+async def test_f7_the_master_with_the_queue_is_killed(
+    talking: TalkingStack, cluster: RedisCluster
 ) -> None:
-    control = cluster.master_of(talking.control_slot)
-    streams = next(node for node in cluster.masters if node is not control)
-    master = control if keys == "control" else streams
+    master = cluster.master_of(talking.control_slot)
     report = await talking.talk_through(kill(cluster, master), LOAD)
     master.start()
     await asyncio.to_thread(cluster.wait_until_ok)

@@ -1,17 +1,15 @@
 """Sentinel elects another master while clients of all protocols talk, and others wait."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
 
 from support.chaos.clients import Outcome
-from support.failover.faults import freeze, freeze_while_clients_resume, kill, lose_writes
+from support.failover.faults import freeze, freeze_while_clients_resume, lose_writes
 from support.failover.talk import LOAD, Load, TalkingStack, talking_stack
 from support.redis_sentinel import RedisSentinel, redis_sentinel
 
-pytestmark = pytest.mark.speech
+pytestmark = [pytest.mark.extended, pytest.mark.speech]
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +47,12 @@ async def test_f7_clients_resume_while_a_master_is_suspended(
     assert not report.ended_early
 
 
-async def test_f7_sentinel_replaces_a_killed_master(
-    talking: TalkingStack, sentinel: RedisSentinel
-) -> None:
-    fault = kill(sentinel, sentinel.master)
-    report = await talking.talk_through(fault, LOAD)
-    report.check()
-
-
 async def test_f7_what_the_new_master_lacks_ends_with_an_error(
     talking: TalkingStack, sentinel: RedisSentinel
 ) -> None:
     """The replica misses the last seconds: results, and sessions that have begun."""
-
-    fault = lose_writes(sentinel, late_clients=4)
+    recordings = talking.stack.data_dir / "sessions"
+    fault = lose_writes(sentinel, late_clients=4, recordings=recordings)
     report = await talking.talk_through(fault, Load(8), loses_writes=True)
     print(report)  # noqa: T201
     assert not report.violations

@@ -1,7 +1,5 @@
 """The Redis server changes its role, loses its data, or is replaced while sessions run."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 
@@ -12,10 +10,8 @@ from websockets.exceptions import ConnectionClosed
 from antiphon.broker.client import open_broker
 from antiphon.broker.keys import Keys
 from support.fault_stack import FaultStack, Talker, fault_stack, talkers
-from support.redis_server import RedisServer, demote, promote, redis_binaries, replicates, server_id
+from support.redis_server import RedisServer, demote, promote, replicates
 from support.stack import until
-
-ON_EVERY_SERVER = pytest.mark.parametrize("binary", redis_binaries(), ids=server_id)
 
 
 async def start(faults: FaultStack) -> None:
@@ -29,11 +25,10 @@ async def replicated(faults: FaultStack, replica: RedisServer) -> None:
     await replicates(replica, faults.stack.redis, Keys(faults.stack.prefix).events)
 
 
-@ON_EVERY_SERVER
-async def test_f7_sessions_continue_on_the_new_master(tmp_path: Path, binary: Path) -> None:
+async def test_f7_sessions_continue_on_the_new_master(tmp_path: Path) -> None:
     """REPLICAOF of a living master, as Sentinel and managed services send it."""
-    with RedisServer(tmp_path / "new", binary=binary) as new:
-        async with fault_stack(tmp_path / "stack", binary=binary) as faults:
+    with RedisServer(tmp_path / "new") as new:
+        async with fault_stack(tmp_path / "stack") as faults:
             await start(faults)
             async with talkers(faults, 4) as clients:
                 await asyncio.gather(*(client.talk(3) for client in clients))
@@ -50,14 +45,14 @@ async def test_f7_sessions_continue_on_the_new_master(tmp_path: Path, binary: Pa
                     await client.wire.until("stopped")
             assert faults.all_alive()
             faults.stack.redis.port = new.port  # where the checks look
-            await faults.no_slot_leaked()
+            await faults.stack.no_session_left()
 
 
-@ON_EVERY_SERVER
-async def test_f7_a_coordinated_failover_ends_no_session(tmp_path: Path, binary: Path) -> None:
+@pytest.mark.extended
+async def test_f7_a_coordinated_failover_ends_no_session(tmp_path: Path) -> None:
     """FAILOVER waits for the replica and swaps the roles."""
-    with RedisServer(tmp_path / "new", binary=binary) as new:
-        async with fault_stack(tmp_path / "stack", binary=binary) as faults:
+    with RedisServer(tmp_path / "new") as new:
+        async with fault_stack(tmp_path / "stack") as faults:
             await start(faults)
             async with talkers(faults, 4) as clients:
                 await asyncio.gather(*(client.talk(2) for client in clients))
@@ -77,9 +72,10 @@ async def test_f7_a_coordinated_failover_ends_no_session(tmp_path: Path, binary:
                     client.check()
             assert faults.all_alive()
             faults.stack.redis.port = new.port
-            await faults.no_slot_leaked()
+            await faults.stack.no_session_left()
 
 
+@pytest.mark.extended
 async def test_f7_a_failover_that_loses_the_last_writes_doubles_no_slot(tmp_path: Path) -> None:
     """The replica misses the last two seconds: results, and a session that has taken the last slot."""
     with RedisServer(tmp_path / "new") as new:
@@ -100,7 +96,7 @@ async def test_f7_a_failover_that_loses_the_last_writes_doubles_no_slot(tmp_path
                     )
             assert set(ends) <= {"continues", "reported"}
             assert faults.all_alive()
-            await faults.no_slot_leaked(within_s=60)
+            await faults.stack.no_session_left()
             async with talkers(faults, 4) as clients:
                 await asyncio.gather(*(client.talk(2) for client in clients))
                 for client in clients:
@@ -123,13 +119,12 @@ async def talk_or_end(client: Talker) -> str:
     return "continues"
 
 
-@ON_EVERY_SERVER
-@pytest.mark.parametrize("command", ["FLUSHALL", "DEL"])
+@pytest.mark.parametrize("command", ["FLUSHALL", pytest.param("DEL", marks=pytest.mark.extended)])
 async def test_f6_lost_data_ends_no_process_and_no_later_session(
-    tmp_path: Path, binary: Path, command: str
+    tmp_path: Path, command: str
 ) -> None:
     """FLUSHALL ends the running sessions with an error; losing the transitions alone ends none."""
-    async with fault_stack(tmp_path, binary=binary) as faults:
+    async with fault_stack(tmp_path) as faults:
         await start(faults)
         async with talkers(faults, 3) as clients:
             await asyncio.gather(*(client.talk(2) for client in clients))
@@ -143,11 +138,11 @@ async def test_f6_lost_data_ends_no_process_and_no_later_session(
                 assert set(codes) == {1013}
             else:
                 await asyncio.gather(*(client.talk(2) for client in clients))
-        await faults.no_slot_leaked()
+        await faults.stack.no_session_left()
         await asyncio.sleep(1.5)  # the recorder's next read
         async with talkers(faults, 3) as clients:
             await asyncio.gather(*(client.talk(2) for client in clients))
             for client in clients:
                 client.check()
         assert faults.all_alive()
-        await faults.no_slot_leaked()
+        await faults.stack.no_session_left()

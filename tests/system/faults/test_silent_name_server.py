@@ -3,9 +3,6 @@
 The services are not forked: the ends of the interpreter and of its libraries are parts of the test.
 """
 
-from __future__ import annotations
-
-import os
 import signal
 import subprocess
 import sys
@@ -16,13 +13,17 @@ from pathlib import Path
 import pytest
 
 from support.chromium import in_ci
+from support.processes import ANY_PORTS, without_settings
 from support.redis_sentinel import SERVICE, SentinelProcess
 from support.redis_server import RedisServer, wait_until
 from support.silent_name_server import SilentNameServer, can_replace_name_server
 
-pytestmark = pytest.mark.skipif(
-    not in_ci() and not can_replace_name_server(), reason="needs root, and a mount namespace"
-)
+pytestmark = [
+    pytest.mark.extended,
+    pytest.mark.skipif(
+        not in_ci() and not can_replace_name_server(), reason="needs root, and a mount namespace"
+    ),
+]
 
 HOST = "redis.example"
 EXIT_S = 60.0
@@ -52,27 +53,18 @@ def running(
     timeout_s: int = 1,
 ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """`python -m ARGUMENTS` with this name server, and the file of its output."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
     settings = {
         "REDIS_URL": url,
         "REDIS_TIMEOUT_S": str(timeout_s),
         "DATA_DIR": str(folder / "data"),
         "ENGINE": "simulated",
     }
-    ports = (
-        "PORT",
-        "HEALTH_PORT",
-        "EDGE_HEALTH_PORT",
-        "RECORDER_HEALTH_PORT",
-        "CLEANUP_HEALTH_PORT",
-    )
-    values = {**settings, **dict.fromkeys(ports, "0")}
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             server.command(sys.executable, "-m", *arguments),
             cwd=folder,
-            env={**kept, **{f"ANTIPHON_{name}": value for name, value in values.items()}},
+            env=without_settings() | ANY_PORTS | {f"ANTIPHON_{k}": v for k, v in settings.items()},
             stdout=output,
             stderr=output,
         )

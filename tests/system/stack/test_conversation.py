@@ -1,7 +1,5 @@
 """A spoken conversation through every process: edge, Redis, worker, recorder, and back."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence
@@ -105,7 +103,7 @@ async def test_a_spoken_question_is_answered_in_speech_and_recorded(local_stack:
     talk = speaker.talk
 
     assert "rome" in words(talk.text)
-    assert share_voiced(talk.text, talk.audio) >= 0.7  # the speech has the words of the text
+    assert await asyncio.to_thread(share_voiced, talk.text, talk.audio) >= 0.7
     times = [unit.message.current_time for unit in talk.units]
     assert times == [1000 * (n + 1) for n in range(len(talk.sent))]  # one answer a second, in order
     assert all(len(unit.audio) <= OUTPUT_RATE for unit in talk.units)
@@ -128,6 +126,7 @@ async def test_a_spoken_question_is_answered_in_speech_and_recorded(local_stack:
             )
 
 
+@pytest.mark.extended
 async def test_the_model_stops_when_interrupted_and_answers_the_interruption(
     local_stack: Stack,
 ) -> None:
@@ -153,6 +152,7 @@ async def test_the_model_stops_when_interrupted_and_answers_the_interruption(
         await session.stop()
 
 
+@pytest.mark.extended
 async def test_another_worker_continues_the_conversation(stack: Stack) -> None:
     stack.edge()
     first = stack.worker("local", slots=1)
@@ -163,7 +163,8 @@ async def test_another_worker_continues_the_conversation(stack: Stack) -> None:
         await speaker.say(seconds(say(ITALY), 0.6))
         await speaker.finish_turn()
         length_before = speaker.talk.units[-1].message.kv_cache_length
-        second = stack.worker("local", slots=1)
+        # In a thread: it takes seconds to load, and the session answers pings meanwhile.
+        second = await asyncio.to_thread(stack.worker, "local", slots=1)
         first.kill()
         await speaker.say(seconds(3.0))
         assert "session_recovered" in second.log

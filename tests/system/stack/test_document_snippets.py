@@ -1,7 +1,5 @@
 """The programs in the documents run as they are printed, against an edge and the engine `simulated`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
@@ -20,16 +18,18 @@ from support.page_scripts import NODE
 from support.redis_server import wait_until
 from support.stack import Stack, new_stack
 
+pytestmark = pytest.mark.extended
+
 ROOT = Path(__file__).parents[3]
 QUESTION = ROOT / "antiphon" / "cli" / "assets" / "question.wav"
 PROGRAMS = {"python": (sys.executable, ".py"), "js": (str(NODE), ".mjs")}
 SNIPPET = re.compile(r"^```(python|js)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-ELSEWHERE = "write-an-engine.md"
+ELSEWHERE = ("write-an-engine.md",)
 """Its programs run in tests/unit/inference_worker/engines/test_registry.py."""
 DOCUMENTS = [
     path
     for path in sorted((ROOT / "docs").glob("*.md"))
-    if path.name != ELSEWHERE and SNIPPET.search(path.read_text())
+    if path.name not in ELSEWHERE and SNIPPET.search(path.read_text())
 ]
 
 
@@ -52,6 +52,7 @@ async def _run(kind: str, program: str, folder: Path) -> str:
     folder.mkdir()
     shutil.copy(QUESTION, folder / "question.wav")
     Image.new("RGB", (64, 48)).save(folder / "photo.jpg")
+    (folder / "node_modules").symlink_to(ROOT / "web" / "node_modules")
     path = folder / f"program{suffix}"
     path.write_text(program)
     process = await asyncio.create_subprocess_exec(
@@ -72,6 +73,9 @@ async def test_snippets_run(running_stack: Stack, tmp_path: Path, path: Path) ->
     here = running_stack.http_url.removeprefix("http://")
     snippets = SNIPPET.findall(path.read_text().replace("127.0.0.1:8006", here))
     runs = [_run(*snippet, tmp_path / str(n)) for n, snippet in enumerate(snippets)]
-    for output in await asyncio.gather(*runs):
+    # A failure must not leave the other programs running.
+    for output in await asyncio.gather(*runs, return_exceptions=True):
+        if isinstance(output, BaseException):
+            raise output
         assert output.strip()
         assert "rror" not in output, output

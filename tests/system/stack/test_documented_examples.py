@@ -4,8 +4,6 @@ They sample at temperature 0.7, and the question starts anywhere in a unit. A sm
 may be wrong, so the tests check how it is delivered, not its content.
 """
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys
@@ -13,7 +11,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 import soundfile as sf
@@ -21,10 +18,10 @@ import soundfile as sf
 from antiphon.shared_schemas.audio import INPUT_RATE
 from support.page_scripts import Page, open_page
 from support.speech import say, share_voiced
-from support.stack import Stack, until
+from support.stack import Stack
 from support.synthetic_speech import ITALY, silence
 
-pytestmark = pytest.mark.speech
+pytestmark = [pytest.mark.extended, pytest.mark.speech]
 
 EXAMPLES = Path(__file__).parent / "protocol_examples"
 
@@ -75,22 +72,13 @@ def reader(local_stack: Stack, tmp_path: Path) -> Reader:
     return Reader(local_stack, tmp_path)
 
 
-async def _worker_is_free(stack: Stack) -> None:
-    async with httpx.AsyncClient(base_url=stack.http_url) as http:
-
-        async def free() -> bool:
-            return bool((await http.get("/status")).json()["slots_used"] == 0)
-
-        await until(free, within_s=45)
-
-
 async def test_full_duplex_in_python(reader: Reader) -> None:
     printed = await reader.runs("duplex_client.py", lead_s=1.5, rest_s=6.0)
     assert "Session ready" in printed
     assert "Listening" in printed
     assert "] Speaking: " in printed
     assert "Session ended: stopped" in printed
-    await _worker_is_free(reader.stack)
+    await reader.stack.no_session_left()
 
 
 async def test_full_duplex_in_javascript(reader: Reader) -> None:
@@ -107,7 +95,7 @@ async def test_full_duplex_in_javascript(reader: Reader) -> None:
         await page.shows("Session resumed")
         await page.type("stopSession()")
         await page.shows("Session stopped: adx_")
-        await _worker_is_free(reader.stack)
+        await reader.stack.no_session_left()
     assert reader.voiced(text) >= 0.7  # it played the text that it displays
     assert not [line for line in page.console if "Error" in line]
 
@@ -117,7 +105,7 @@ async def test_half_duplex_in_python(reader: Reader) -> None:
     assert "Session ready: hdx_" in printed
     assert "Speaking...\nStopped speaking\nGenerating (" in printed
     assert "--- Turn 0 done ---" in printed
-    await _worker_is_free(reader.stack)
+    await reader.stack.no_session_left()
 
 
 async def test_half_duplex_in_javascript(reader: Reader) -> None:
@@ -134,5 +122,5 @@ async def test_half_duplex_in_javascript(reader: Reader) -> None:
                 assert reader.voiced(text) >= 0.7  # it plays the text that it displays
                 await page.type("setTimeout(speak, getPlaybackRemaining() + 1500)")
         await page.type("stopSession()")
-        await _worker_is_free(reader.stack)
+        await reader.stack.no_session_left()
     assert not [line for line in page.console if "Error" in line]

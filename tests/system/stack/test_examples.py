@@ -1,6 +1,4 @@
-"""The programs in examples/, against the whole stack with the engine `local`."""
-
-from __future__ import annotations
+"""The programs in examples/ against a whole stack, with the engine `local` where the words count."""
 
 import os
 import re
@@ -8,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from asyncio import to_thread
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +16,9 @@ from PIL import Image
 
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from support.page_scripts import NODE
-from support.stack import Stack, until
+from support.stack import Stack, new_stack, until
 
-pytestmark = pytest.mark.speech
+pytestmark = [pytest.mark.extended, pytest.mark.speech]
 
 ROOT = Path(__file__).parents[3]
 QUESTION = ROOT / "antiphon" / "cli" / "assets" / "question.wav"
@@ -44,7 +42,7 @@ class InputStream:
 
     def run(self, callback, size):
         start = 0
-        while not self.stopped.wait(1.0):
+        while not self.stopped.wait(size / 16000):
             block = ASKED[start : start + size]
             callback(np.pad(block, (0, size - len(block)))[:, None], size, None, None)
             start += size
@@ -70,6 +68,19 @@ class OutputStream:
         print("played", len(samples), flush=True)
         raise KeyboardInterrupt
 '''
+
+
+QUICK = '{"cycle_units": 6, "listen_ms": 5, "speak_ms": 5, "answer_pieces": 5}'
+
+
+@pytest.fixture(scope="module")
+def quick_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Its answers are short. That of the local engine has words, which few programs need."""
+    with new_stack(tmp_path_factory.mktemp("quick")) as running:
+        running.edge()
+        running.recorder()
+        running.worker(engine_options=QUICK, slots=2)
+        yield running
 
 
 async def _run(
@@ -108,24 +119,24 @@ async def test_the_snippet_of_the_readme(local_stack: Stack, tmp_path: Path) -> 
     assert (tmp_path / "reply.wav").stat().st_size > 10_000
 
 
-async def test_conversation(local_stack: Stack, tmp_path: Path) -> None:
-    printed = await _run("conversation.py", str(QUESTION), folder=tmp_path, url=local_stack.ws_url)
-    assert "1 s listening" in printed
+async def test_conversation(quick_stack: Stack, tmp_path: Path) -> None:
+    printed = await _run("conversation.py", str(QUESTION), folder=tmp_path, url=quick_stack.ws_url)
+    assert "1.0 s listening" in printed
     assert " speaking: " in printed
 
 
-async def test_camera(local_stack: Stack, tmp_path: Path) -> None:
+async def test_camera(quick_stack: Stack, tmp_path: Path) -> None:
     Image.new("RGB", (640, 360), "red").save(tmp_path / "red.jpg")
     arguments = (str(QUESTION), str(tmp_path / "red.jpg"))
-    printed = await _run("camera.py", *arguments, folder=tmp_path, url=local_stack.ws_url)
+    printed = await _run("camera.py", *arguments, folder=tmp_path, url=quick_stack.ws_url)
     assert "speaking: " in printed
-    recording = local_stack.data_dir / "sessions" / printed.split()[-1]
+    recording = quick_stack.data_dir / "sessions" / printed.split()[-1]
     await until(lambda: list(recording.rglob("*.jpg")), within_s=60)
 
 
-async def test_chat(local_stack: Stack, tmp_path: Path) -> None:
+async def test_chat(quick_stack: Stack, tmp_path: Path) -> None:
     for program in ("chat.py", "chat.mjs"):
-        url = local_stack.ws_url
+        url = quick_stack.ws_url
         printed = await _run(program, "Say hello.", folder=tmp_path, url=url)
         answer, recorded = printed.rsplit("\n", 2)[0:2]
         assert answer.strip()
@@ -133,26 +144,24 @@ async def test_chat(local_stack: Stack, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-async def test_realtime(local_stack: Stack, tmp_path: Path, version: str) -> None:
-    url = local_stack.ws_url
+async def test_realtime(quick_stack: Stack, tmp_path: Path, version: str) -> None:
+    url = quick_stack.ws_url
     printed = await _run("realtime.py", str(QUESTION), folder=tmp_path, url=url, last=[version])
     assert "listening" in printed
     assert "speaking: " in printed
 
 
-async def test_realtime_in_javascript(local_stack: Stack, tmp_path: Path) -> None:
-    printed = await _run("realtime.mjs", str(QUESTION), folder=tmp_path, url=local_stack.ws_url)
+async def test_realtime_in_javascript(quick_stack: Stack, tmp_path: Path) -> None:
+    printed = await _run("realtime.mjs", str(QUESTION), folder=tmp_path, url=quick_stack.ws_url)
     *_, speaking, closed = printed.splitlines()
     assert speaking.startswith("speaking: ")
     assert float(closed.split()[0]) > 0.3  # seconds of speech
     assert closed.endswith("closed: client_closed")
 
 
-async def test_realtime_chat(stack: Stack, tmp_path: Path) -> None:
-    stack.edge()
-    stack.worker(engine_options='{"speak_ms": 5}')
+async def test_realtime_chat(quick_stack: Stack, tmp_path: Path) -> None:
     questions = ("Who are you?", "And I?")
-    printed = await _run("realtime_chat.mjs", *questions, folder=tmp_path, url=stack.ws_url)
+    printed = await _run("realtime_chat.mjs", *questions, folder=tmp_path, url=quick_stack.ws_url)
     *answers, closed = printed.strip().splitlines()
     assert len(answers) == 2
     assert closed == "closed: client_closed"
@@ -167,8 +176,7 @@ async def test_microphone(local_stack: Stack, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "program",
     [
-        *("ask_file.py", "camera.py", "chat.py", "conversation.py", "realtime.py"),
-        *("chat.mjs", "realtime.mjs", "realtime_chat.mjs"),
+        *("ask_file.py", "realtime.py", "realtime_chat.mjs"),
     ],
 )
 def test_without_arguments_a_program_shows_them(program: str) -> None:
@@ -203,6 +211,23 @@ def test_a_program_in_javascript_says_in_one_line_what_is_missing(
         assert line.startswith(words)
 
 
+def test_before_node_22_a_program_uses_the_package_ws(tmp_path: Path) -> None:
+    """Then there is no WebSocket: `--no-experimental-websocket` takes it away."""
+    shutil.copy(ROOT / "examples" / "chat.mjs", tmp_path)
+    (tmp_path / "node_modules").symlink_to(ROOT / "web" / "node_modules")
+    command = [
+        NODE,
+        "--no-experimental-websocket",
+        tmp_path / "chat.mjs",
+        "Hello",
+        "ws://127.0.0.1:1",
+    ]
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr.splitlines()[0][:14]) == (1, "cannot connect")
+
+
 @pytest.mark.parametrize(
     ("program", "package"), [("microphone.py", "sounddevice"), ("camera.py", "cv2")]
 )
@@ -220,9 +245,14 @@ def test_a_missing_package_is_named_in_one_line(program: str, package: str, tmp_
     assert line.startswith(f"no {package}: run `pip install ")
 
 
+CALL_ELEMENT_TEST = Path(__file__).parents[2] / "browser" / "test_call_element.py"
+OTHER_CLIENTS_TEST = Path(__file__).with_name("test_other_clients.py")
+
+
 def test_every_example_is_listed_and_tested() -> None:
     listed = (ROOT / "examples" / "README.md").read_text()
-    tests = Path(__file__).read_text()
+    files = (Path(__file__), CALL_ELEMENT_TEST, OTHER_CLIENTS_TEST)
+    tests = "".join(file.read_text() for file in files)
     for program in (ROOT / "examples").glob("*.*"):
         if program.suffix != ".md":
             assert f"examples/{program.name}" in listed

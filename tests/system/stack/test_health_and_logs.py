@@ -1,7 +1,5 @@
 """Health, metrics and log lines of running services."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A real Prometheus over a real stack: every expression of the dashboard and of the alerts has data."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import subprocess
@@ -20,13 +18,19 @@ from antiphon.cli.load.run import run_load
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.stack.usage import ProcessUsage
 from antiphon.client.options import ClientOptions
+from support.chromium import in_ci
 from support.dashboards import ALERTS, DEPLOY, drawn, watched
-from support.redis_server import RedisServer, free_port
+from support.ports import free_port
+from support.redis_server import RedisServer
 from support.stack import Service, Stack, until
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("prometheus") is None, reason="needs Debian's package prometheus"
-)
+pytestmark = [
+    pytest.mark.extended,
+    pytest.mark.skipif(
+        shutil.which("prometheus") is None and not in_ci(),
+        reason="needs Debian's package prometheus",
+    ),
+]
 
 
 @pytest.fixture
@@ -70,7 +74,7 @@ def prometheus(folder: Path, ports: dict[str, int]) -> Iterator[str]:
         yield url
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=90)
 
 
 async def ask(http: httpx.AsyncClient, expression: str) -> list[dict[str, Any]]:
@@ -94,6 +98,10 @@ async def talk(stack: Stack) -> None:
     await run_load(stack.ws_url, ClientOptions(), plan, inputs, lambda: ProcessUsage.of({}))
 
 
+SPEED = {"AnswersSlow", "ChunksSkipped", "RedisSlow", "UnitsLate"}
+"""A busy machine may be slow for the minutes that these alerts look back at."""
+
+
 async def firing(http: httpx.AsyncClient) -> set[str]:
     """Alerts whose condition holds, pending or firing."""
     answer = await http.get("/api/v1/alerts")
@@ -108,9 +116,9 @@ async def test_every_expression_finds_data_and_alerts_report_a_lost_worker(
         async with httpx.AsyncClient(base_url=url) as http:
             await until(lambda: _ready(http))
             await talk(stack)
-            silent = [e for e in [*drawn(), *watched()] if not await ask(http, e)]
-            assert silent == []
-            assert await firing(http) <= {"RedisSlow"}  # a busy machine may be slow
+            for expression in (*drawn(), *watched()):
+                await until(lambda e=expression: _finds(http, e), every_s=0.2)
+            await until(lambda: _all_is_well(http), every_s=0.2)
             _worker(stack).kill()
             await until(lambda: _fires(http, {"ProcessDown", "NoWorker"}))
     assert {"ProcessDown", "NoWorker"} <= {alert["alert"] for alert in ALERTS}
@@ -126,6 +134,14 @@ async def _ready(http: httpx.AsyncClient) -> bool:
     except (httpx.HTTPError, AssertionError):
         await asyncio.sleep(0.2)
         return False
+
+
+async def _finds(http: httpx.AsyncClient, expression: str) -> bool:
+    return bool(await ask(http, expression))
+
+
+async def _all_is_well(http: httpx.AsyncClient) -> bool:
+    return await firing(http) <= SPEED
 
 
 async def _fires(http: httpx.AsyncClient, names: set[str]) -> bool:

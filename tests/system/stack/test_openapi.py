@@ -1,7 +1,5 @@
 """The HTTP routes against their OpenAPI document, tried by Schemathesis."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys
@@ -9,8 +7,11 @@ from pathlib import Path
 
 import httpx
 import orjson
+import pytest
 
 from support.stack import Stack, until
+
+pytestmark = pytest.mark.extended
 
 CHECKS = (
     "not_a_server_error",

@@ -1,8 +1,5 @@
 """Version 2 of `/v1/realtime` through every process, with a client that accepts nothing unknown."""
 
-from __future__ import annotations
-
-import asyncio
 import base64
 from functools import partial
 from typing import Any
@@ -88,23 +85,6 @@ async def test_a_strict_client_listens_and_is_answered(stack: Stack) -> None:
             await session.append(np.zeros(INPUT_RATE, np.float32))
             kinds.add(type(await anext(events)))
         assert (await session.stop()).reason == "client_closed"
-
-
-async def test_a_strict_client_continues_on_another_worker(stack: Stack) -> None:
-    """It receives no second `session.created`, and its units are numbered on."""
-    listens = '{"cycle_units": 100, "listen_ms": 10}'
-    stack.edge()
-    lost = stack.worker(engine_options=listens)
-    async with open_path(stack.ws_url, "/v1/realtime?mode=audio") as wire:
-        client = StrictClient(wire)
-        sid = await client.begin()
-        deltas = [await client.second() for _ in range(3)]
-        await asyncio.to_thread(lost.kill)
-        await asyncio.to_thread(stack.worker, engine_options=listens)
-        deltas += [await client.second() for _ in range(3)]
-        assert [delta["chunk_index"] for delta in deltas] == list(range(6))
-        assert {delta["session_id"] for delta in deltas} == {sid}
-        await client.close()
 
 
 async def test_the_page_of_the_demo_shares_the_recording_by_the_id_of_its_session(

@@ -1,7 +1,5 @@
 """docs/redis-keys.md against a running system: its examples, types and fields."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re
@@ -21,6 +19,7 @@ from antiphon.shared_schemas.entries import PastSteps
 from antiphon.shared_schemas.registry import SessionRow, WorkerCommand
 from antiphon.shared_schemas.voices import Voice, new_voice_id
 from support.control_plane import AUDIO, report
+from support.key_leaks import PERMANENT
 from support.raw_client import open_wire
 from support.redis_server import redis_cli
 from support.stack import Stack, until
@@ -103,7 +102,7 @@ async def _create_keys(stack: Stack, broker: Broker, row: SessionRow) -> dict[st
     share = await broker.shares.create(row.recording)
     await broker.eta.configure({}, 0.3)
     await broker.apps.switch("realtime", enabled=False)
-    past = await broker.streams.past_writer(row.sid, row.ticket, row.epoch, None)
+    past = await broker.streams.past_writer(row.sid, row.ticket, row.epoch)
     await past.append(PastSteps(last_input="1-1", last_output="1-1", count=1, steps=[]))
     async with Redis.from_url(stack.redis.url) as raw:
         await raw.zadd(broker.keys.trials, {row.sid: 1e15})
@@ -145,6 +144,11 @@ def test_every_key_is_in_the_table_and_has_a_section() -> None:
     assert set(TYPES) == built_keys()
     assert set(SECTIONS) == built_keys()
     assert f"**contract version {SCHEMA_VERSION}**" in DOC
+
+
+def test_the_keys_that_no_process_removes_are_those_of_the_table() -> None:
+    rows = re.findall(r"^\| `\{antiphon\}:(\w+)` \|", DOC, re.MULTILINE)
+    assert set(rows) == set(PERMANENT)
 
 
 async def test_the_document_matches_a_running_system(stack: Stack) -> None:

@@ -1,11 +1,13 @@
 """All services with a Redis user that has only the rights of docs/deployment.md."""
 
-from __future__ import annotations
+import pytest
 
 from antiphon.broker.client import open_broker
 from support.raw_client import open_wire
 from support.redis_rights import refused, user_of
 from support.stack import Stack, until
+
+pytestmark = pytest.mark.extended
 
 
 async def test_a_conversation_is_held_and_recorded(stack: Stack) -> None:

@@ -1,13 +1,11 @@
 """Retries continue until the time limit."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
 
-from antiphon.broker.connections.client import retry_until_available
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.retry import retry_until_available
 
 
 async def test_retries_stop_exactly_at_the_time_limit() -> None:

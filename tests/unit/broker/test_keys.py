@@ -1,13 +1,13 @@
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
 from antiphon.broker.keys import STREAM_SHARDS, Keys, shard_tag
+from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
-    Checkpoint,
+    PastSteps,
+    PrepareIn,
     StopIn,
     StoppedOut,
     UnreadableEntry,
@@ -53,22 +53,16 @@ def test_the_documented_key_names() -> None:
     assert keys.outbound("adx_1") == "antiphon:out:{s356}:adx_1"
 
 
-def test_prefixes_share_no_keys() -> None:
-    one, other = Keys("a"), Keys("b")
-    assert not set(one.script_keys()) & set(other.script_keys())
-    assert one.inbound("s") != other.inbound("s")
-
-
 def test_a_stream_key_decodes_only_the_entries_of_its_stream(keys: Keys) -> None:
-    mark = Checkpoint(seq=1, last_output="1-0", last_input="1-0", snapshot={}, messages=[])
+    past = PastSteps(last_input="1-0", last_output="1-0", count=1, steps=[])
+    prepare = PrepareIn(system_prompt="", config=DuplexConfig())
     streams = {
-        keys.inbound("s"): {StopIn},
-        keys.prepare("s"): {StopIn},
+        keys.inbound("s"): {StopIn, PrepareIn},
         keys.outbound("s"): {StoppedOut},
-        keys.checkpoints("s"): {StopIn, Checkpoint},
+        keys.past("s"): {PastSteps, PrepareIn},
     }
     for key, allowed in streams.items():
-        for entry in (StopIn(), StoppedOut(), mark):
+        for entry in (StopIn(), StoppedOut(), past, prepare):
             flat = pack(entry)
             data = dict(zip(flat[::2], flat[1::2], strict=True))
             if type(entry) in allowed:

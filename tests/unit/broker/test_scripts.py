@@ -1,7 +1,5 @@
 """The Lua scripts: their declarations, and the keys that they may use."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 
 from antiphon.broker.single_consumer_queue import SingleConsumerQueue

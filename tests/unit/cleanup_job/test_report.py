@@ -1,7 +1,5 @@
 """The metrics that Prometheus reads from the cleanup job."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Which recordings are deleted, in which order, and which never are."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,35 +35,11 @@ def test_by_age_the_oldest_first() -> None:
     assert names(sessions, policy(max_age_s=20)) == [("older", Rule.AGE), ("old", Rule.AGE)]
 
 
-def test_by_size_the_least_recently_used_first_and_no_more_than_needed() -> None:
-    sessions = [stored("a", unused=1), stored("b", unused=30), stored("c", unused=20)]
-    assert names(sessions, policy(max_bytes=30)) == []
-    assert names(sessions, policy(max_bytes=29)) == [("b", Rule.SIZE)]
-    assert names(sessions, policy(max_bytes=15)) == [("b", Rule.SIZE), ("c", Rule.SIZE)]
-
-
-def test_deletions_by_age_count_for_size() -> None:
-    sessions = [stored("old", age=50, unused=0), stored("unused", unused=40), stored("used")]
-    assert names(sessions, policy(max_age_s=20, max_bytes=20)) == [("old", Rule.AGE)]
-
-
 def test_minus_one_disables_a_rule_and_zero_does_not() -> None:
     sessions = [stored("a", age=1e9, size=10**15)]
     assert names(sessions, policy()) == []
     assert names(sessions, policy(max_age_s=0)) == [("a", Rule.AGE)]
     assert names(sessions, policy(max_bytes=0)) == [("a", Rule.SIZE)]
-
-
-def test_a_live_session_is_kept_but_its_size_counts() -> None:
-    live = stored("live", size=100, age=1e6, unused=1e6, busy=True, silent=99)
-    sessions = [live, stored("used", unused=1), stored("unused", unused=2)]
-    rules = policy(max_age_s=10, max_bytes=105)
-    assert names(sessions, rules) == [("unused", Rule.SIZE), ("used", Rule.SIZE)]
-
-
-def test_an_abandoned_recording_is_treated_like_any_other() -> None:
-    sessions = [stored("given-up", age=1e6, busy=True, silent=101)]
-    assert names(sessions, policy(max_age_s=10)) == [("given-up", Rule.AGE)]
 
 
 SESSIONS = st.lists(

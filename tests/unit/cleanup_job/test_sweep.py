@@ -1,7 +1,5 @@
 """Sweeps over real directories: deletion, dry run, the lock, and files that vanish during a sweep."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -20,7 +18,7 @@ from antiphon.broker.service.disk import GIB, TRASH, discard
 from antiphon.cleanup_job import service as cleanup_service
 from antiphon.cleanup_job import sweep as cleanup_sweep
 from antiphon.cleanup_job.report import Rule, SweepReport, SweepStatus
-from antiphon.cleanup_job.service import run_loop, run_once
+from antiphon.cleanup_job.service import run_loop
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cleanup_job.sweep import (
     DAY_S,
@@ -321,11 +319,6 @@ def test_a_stopped_sweep_deletes_no_more(data: Path) -> None:
     report = sweep(settings(data), halt)
     assert report.status is SweepStatus.STOPPED
     assert left(data) == ["old"]
-
-
-async def test_run_once_reports(data: Path) -> None:
-    make(data, "old", age_days=31)
-    assert removed(await run_once(settings(data))) == [("old", Rule.AGE)]
 
 
 async def test_the_loop_repeats_the_sweep_and_stops_on_request(data: Path) -> None:

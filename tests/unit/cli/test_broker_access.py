@@ -1,7 +1,5 @@
 """`stack.json` of a running stack."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

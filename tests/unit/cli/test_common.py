@@ -1,7 +1,5 @@
 """Tables on the terminal, and the name of the program in messages."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

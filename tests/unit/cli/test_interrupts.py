@@ -1,7 +1,5 @@
 """Ctrl-C while a command of `antiphon`, or a service, imports its modules."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

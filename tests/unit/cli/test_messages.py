@@ -1,7 +1,5 @@
 """Commands that messages suggest: they exist, with their flags, and name the stack that they are about."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

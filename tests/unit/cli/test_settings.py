@@ -1,13 +1,12 @@
 """Misspelled settings in the environment and in `antiphon.toml`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from antiphon.broker.removed_settings import REMOVED_SETTINGS
 from antiphon.broker.settings import BrokerSettings, InvalidSettings
 from antiphon.cli.settings import (
     OTHER_PROGRAMS,
@@ -19,7 +18,7 @@ from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.recorder_service.settings import RecorderSettings
 
-COMPOSE = Path(__file__).parents[3] / "docker-compose.yml"
+ROOT = Path(__file__).parents[3]
 KEY = "k0123456789abcdef"
 
 
@@ -35,8 +34,9 @@ def test_known_names_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     check_setting_names()
 
 
-def test_the_variables_of_the_compose_file_are_known() -> None:
-    names = set(re.findall(r"ANTIPHON_[A-Z_]+", COMPOSE.read_text()))
+@pytest.mark.parametrize("file", ["docker-compose.yml", "deploy/webrtc.yml"])
+def test_the_variables_of_the_compose_files_are_known(file: str) -> None:
+    names = set(re.findall(r"ANTIPHON_[A-Z_]+", (ROOT / file).read_text()))
     assert names <= {f"ANTIPHON_{name.upper()}" for name in setting_names()} | OTHER_PROGRAMS
 
 
@@ -55,6 +55,32 @@ def test_mistakes_in_the_file(text: str, words: str) -> None:
     Path("antiphon.toml").write_text(text)
     with pytest.raises(InvalidSettings, match=words):
         check_setting_names()
+
+
+def test_a_removed_setting_is_refused_with_what_to_do_instead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path("antiphon.toml").write_text('recordings_dir = "/srv"')
+    monkeypatch.setenv("ANTIPHON_STREAM_TTL_S", "60")
+    with pytest.raises(InvalidSettings) as refused:
+        check_setting_names()
+    first, second = str(refused.value).split("; recordings_dir")
+    assert first == (
+        "ANTIPHON_STREAM_TTL_S is no longer a setting: remove it; the value is fixed at 15 minutes"
+    )
+    assert second.startswith(" in antiphon.toml is no longer a setting: set data_dir")
+    assert BrokerSettings().stream_ttl_s == 900
+
+
+def test_a_removed_engine_option_is_refused_with_what_to_do_instead() -> None:
+    options = {"engine": "minicpmo", "engine_options": {"speech_tokens": 8}}
+    with pytest.raises(InvalidSettings, match="speech_tokens is no longer an option: remove it"):
+        WorkerSettings(**options)
+    assert WorkerSettings(**options | {"engine": "another"}).engine_options
+
+
+def test_no_setting_is_listed_as_removed() -> None:
+    assert setting_names() & REMOVED_SETTINGS.keys() == set()
 
 
 def test_several_variables_are_reported_together(monkeypatch: pytest.MonkeyPatch) -> None:

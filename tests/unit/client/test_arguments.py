@@ -1,7 +1,5 @@
 """The client refuses wrong options and arguments before it sends anything."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable
@@ -34,7 +32,7 @@ FUNCTIONS = [
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_the_options_are_parameters(function: Callable[..., object]) -> None:
     parameters = inspect.signature(function).parameters
-    assert parameters["api_key"].annotation == "str | None"
+    assert parameters["api_key"].annotation == str | None
     assert set(ClientOptions.__annotations__) <= set(parameters)
     assert parameters["resume_for_s"].default == 15.0
     assert all(one.kind is not one.VAR_KEYWORD for one in parameters.values())

@@ -1,9 +1,8 @@
 """A question in one call."""
 
-from __future__ import annotations
-
 import pydoc
 import re
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,8 @@ import pytest
 import antiphon
 from antiphon.client.assistant import Client, SpokenReply
 from antiphon.client.errors import NoAnswer
+from antiphon.client.sound import paced
+from antiphon.shared_schemas.audio import Samples
 from support.scripted_server import SPOKEN, Scripted, Wire, speaking
 
 TONE = np.full(40_000, 0.5, np.float32)  # 2.5 s
@@ -19,7 +20,10 @@ TONE = np.full(40_000, 0.5, np.float32)  # 2.5 s
 
 @pytest.fixture
 def short_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.client.sound.CHUNK_S", 0.02)
+    def fast(chunks: Iterable[Samples], start: float, _: float) -> AsyncIterator[Samples]:
+        return paced(chunks, start, 0.02)
+
+    monkeypatch.setattr("antiphon.client.duplex.paced", fast)
 
 
 async def asked(
@@ -155,7 +159,7 @@ async def test_ask_takes_what_prepare_takes() -> None:
         prepared.append(await wire.begin())
         await wire.expect("audio_chunk")
         await wire.send("result", **ends("Yes.") | {"current_time": 5000})
-        await wire.finish()
+        await wire.finish(during_audio=True)
 
     async with Scripted(script).running() as server:
         await Client(server.url).aask(

@@ -1,7 +1,5 @@
 """The client against a real WebSocket server that follows a script of messages."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from itertools import chain, repeat
@@ -12,66 +10,18 @@ import pytest
 
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import (
-    CannotConnect,
     InvalidAudio,
     ServerError,
     SessionOver,
     UnreadableMessage,
 )
 from antiphon.shared_schemas.audio import PcmFormat, Samples
-from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.wire import MediaBytes, to_frame
 from support.scripted_server import SPOKEN, Scripted, Wire, speaking, talking_to
 
 
 async def collect(session: DuplexSession) -> list[Unit]:
     return [unit async for unit in session.results()]
-
-
-async def test_a_conversation_from_the_queue_to_stopped() -> None:
-    wires: list[Wire] = []
-
-    async def script(wire: Wire) -> None:
-        wires.append(wire)
-        await wire.send("queued", ticket_id="7", position=2, queue_length=2, eta_seconds=9.0)
-        await wire.send("queue_update", ticket_id="7", position=1, queue_length=2, eta_seconds=4.0)
-        await wire.begin()
-        await wire.expect("audio_chunk")
-        await wire.send("result", is_listen=True, current_time=1000)
-        await wire.expect("audio_chunk")
-        await wire.send("result", **speaking("Hello.", end_of_turn=True, timing={"engine_ms": 5.0}))
-        await wire.finish()
-
-    async with talking_to(script) as session:
-        places: list[int] = []
-        await session.wait_for_turn(lambda place: places.append(place.position))
-        assert places == [2, 1]
-        prepared = await session.prepare("Be brief.", DuplexConfig(temperature=0.2))
-        assert prepared.prompt_length == 12
-        assert prepared.recording_session_id == "rec1"
-        second = np.full(16000, 0.25, dtype=np.float32)
-        await session.send_audio(second)
-        await session.send_audio(second, frames=[b"\xff\xd8jpeg"], force_listen=True)
-        results = session.results()
-        quiet, spoken = await anext(results), await anext(results)
-        await session.stop()
-        assert session.ended_by == "stopped"
-        assert [unit async for unit in results] == []
-
-    assert quiet.is_listen
-    assert quiet.audio.shape == (0,)
-    assert spoken.text == "Hello."
-    assert spoken.end_of_turn
-    assert spoken.timing == {"engine_ms": 5.0}
-    np.testing.assert_array_equal(spoken.audio, SPOKEN)
-    assert spoken.received_at >= quiet.received_at
-    prepare, plain, full, _ = wires[0].received
-    assert prepare["prefix_system_prompt"] == "Be brief."
-    assert prepare["config"]["temperature"] == 0.2
-    assert set(plain) == {"type", "audio"}
-    assert pybase64.b64decode(plain["audio"]) == second.tobytes()
-    assert full["force_listen"] is True
-    assert pybase64.b64decode(full["frame_base64_list"][0]) == b"\xff\xd8jpeg"
 
 
 async def test_a_conversation_sends_pieces_as_whole_seconds_with_their_frames() -> None:
@@ -101,6 +51,35 @@ async def test_a_conversation_sends_pieces_as_whole_seconds_with_their_frames() 
     assert [set(chunk) for chunk in sent] == [{0.25, 0.5}, {0.75, 0.0}]
     assert pybase64.b64decode(first["frame_base64_list"][0]) == b"first"
     assert "frame_base64_list" not in last
+
+
+@pytest.mark.parametrize(("config", "length"), [(None, 3200), ({"chunk_ms": 500}, 8000)])
+async def test_chunks_have_the_length_of_the_engine_unless_the_caller_chooses(
+    config: dict[str, int] | None, length: int
+) -> None:
+    wires: list[Wire] = []
+
+    async def script(wire: Wire) -> None:
+        wires.append(wire)
+        await wire.begin(chunk_ms=200)
+        for _ in range(6):
+            await wire.expect("audio_chunk")
+            await wire.send("result")
+        await wire.finish(during_audio=True)
+
+    async def microphone() -> AsyncIterator[Samples]:
+        yield np.full(6 * length, 0.25, np.float32)
+
+    async with talking_to(script) as session:
+        await session.prepare(config=config)
+        units = session.converse(microphone(), frames=lambda: [b"picture"])
+        for _ in range(6):
+            await anext(units)
+        await units.aclose()
+    sent = wires[0].received[1:7]
+    assert {len(pybase64.b64decode(one["audio"])) // 4 for one in sent} == {length}
+    seen = [number for number, one in enumerate(sent) if "frame_base64_list" in one]
+    assert seen == list(range(0, 6, 16_000 // length)), "one picture a second"
 
 
 async def test_silence_follows_the_last_piece() -> None:
@@ -380,11 +359,3 @@ async def test_leaving_the_block_stops_the_session_and_closes() -> None:
             await session.prepare()
         await asyncio.wait_for(closed.wait(), 60)
         assert server.path == "/ws/duplex/adx_mine?capabilities=1&timing=1"
-
-
-async def test_an_unreachable_server_is_reported_by_its_address() -> None:
-    with pytest.raises(
-        CannotConnect, match=r"connect to ws://127\.0\.0\.1:1: nothing listens there"
-    ):
-        async with connect_duplex("ws://127.0.0.1:1"):
-            pass

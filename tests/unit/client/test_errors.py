@@ -1,7 +1,5 @@
 """Why a WebSocket could not be opened, from real servers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

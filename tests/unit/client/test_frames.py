@@ -1,7 +1,5 @@
 """The client refuses pictures that the server would misunderstand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,32 +1,33 @@
 """`converse` of a session in turns: what is sent, and when."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pybase64
 import pytest
 
+from antiphon.client import half_duplex
 from antiphon.client.errors import InvalidAudio
 from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
 from antiphon.shared_schemas.audio import OUTPUT_RATE, Samples
+from antiphon.shared_schemas.messages.half_duplex import TurnDone
 from support.scripted_server import Script, Scripted, Wire
 
 ANSWER_S = 2.0
 
 
 @asynccontextmanager
-async def talking_to(script: Script) -> AsyncIterator[HalfDuplexSession]:
+async def talking_to(script: Script, *, barge_in: bool = True) -> AsyncIterator[HalfDuplexSession]:
     async with (
         Scripted(script).running() as server,
         connect_half_duplex(server.url) as session,
     ):
-        await session.prepare()
+        await session.prepare(barge_in=barge_in)
         yield session
 
 
@@ -73,10 +74,13 @@ async def test_a_recording_pauses_while_an_answer_is_played() -> None:
     assert third_at >= began + ANSWER_S
 
 
-async def test_a_microphone_is_dropped_while_an_answer_is_played() -> None:
-    """The machine may be slow, but not for as long as the answer."""
+async def test_a_microphone_is_dropped_while_an_answer_is_played(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sent: list[float] = []
-    playing = asyncio.Event()
+    answered = asyncio.Event()
+    now = 0.0
+    monkeypatch.setattr(half_duplex, "time", SimpleNamespace(monotonic=lambda: now))
 
     async def script(wire: Wire) -> None:
         await wire.begin()
@@ -86,17 +90,18 @@ async def test_a_microphone_is_dropped_while_an_answer_is_played() -> None:
         await wire.send("timeout", reason="enough")
 
     async def microphone() -> AsyncIterator[Samples]:
+        nonlocal now
         yield half_a_second(0.25)
-        await playing.wait()
+        await answered.wait()
         yield half_a_second(0.5)
         yield half_a_second(0.5)
-        await asyncio.sleep(ANSWER_S)
+        now += ANSWER_S
         yield half_a_second(0.75)
 
-    async with talking_to(script) as session:
+    async with talking_to(script, barge_in=False) as session:
         async for event in session.converse(microphone()):
-            if isinstance(event, Piece):
-                playing.set()
+            if isinstance(event, TurnDone):
+                answered.set()
     assert sent == [0.25, 0.75]
 
 

@@ -1,7 +1,5 @@
 """Addresses of sessions."""
 
-from __future__ import annotations
-
 import pytest
 
 from antiphon.client.errors import CannotConnect

@@ -1,7 +1,5 @@
 """A `wss://` address is verified with this machine's authorities, or with the caller's."""
 
-from __future__ import annotations
-
 import shutil
 import ssl
 import subprocess

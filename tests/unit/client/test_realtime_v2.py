@@ -1,7 +1,5 @@
 """Version 2 of the realtime API in the client, against a server that follows a script."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reading recordings over HTTP, against real servers."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The client refuses audio that the server would misunderstand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The API page groups the routes by their tags."""
 
-from __future__ import annotations
-
 from antiphon.edge.app import description
 
 

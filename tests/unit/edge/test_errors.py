@@ -1,7 +1,5 @@
 """Exceptions and ends, as messages to clients."""
 
-from __future__ import annotations
-
 import pytest
 
 from antiphon.broker.errors import (

@@ -1,7 +1,5 @@
 """JSON that no parser can use is told apart from text that is not JSON."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

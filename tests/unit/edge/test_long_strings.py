@@ -1,7 +1,5 @@
 """Long strings are cut out of JSON text, and what is left is parsed like all other text."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

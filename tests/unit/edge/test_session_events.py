@@ -1,7 +1,5 @@
 """Notices of a session to its connection, and which places are sent."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -175,16 +173,6 @@ class Clock:
 
 def _report(*, wait: bool, clock: Clock) -> PlaceFilter:
     return PlaceFilter(Ticket(number=7, position=3, queue_length=4, wait=wait), clock)
-
-
-def test_the_first_place_is_queued_and_the_next_ones_updates() -> None:
-    report = _report(wait=True, clock=Clock())
-    first = report.select(QueuePlace("7", 3, 4, 10.0))
-    assert first is not None
-    assert first == QueuePlace("7", 3, 4, 10.0, first=True)
-    second = report.select(QueuePlace("7", 2, 4, 10.0))
-    assert second is not None
-    assert not second.first
 
 
 @pytest.mark.parametrize(

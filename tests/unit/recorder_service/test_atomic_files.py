@@ -1,7 +1,5 @@
 """Names and formats of the files in a session directory."""
 
-from __future__ import annotations
-
 import io
 import wave
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Failed attempts are counted in the recording's folder; stops and disk errors are no failures."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Jumps of Redis' clock change neither the durations nor the replay of a recording."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -11,6 +9,7 @@ from typing import TypeGuard
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from antiphon.recorder_service.journal.clock_jumps import without_clock_jumps
 from antiphon.recorder_service.journal.journal import (
@@ -69,7 +68,7 @@ def duplex(units: int = 20, pause_ms: float = 0.0) -> Timed:
             at, n = at + pause_ms, n + 2
         at, n = at + 1000.0, n + 1
         answer = result(n, speak=unit % 3 == 0, end_of_turn=unit % 3 == 0)
-        answer = replace(answer, received_at=T0 + at, read_at=T0 + at + 3)
+        answer = structs.replace(answer, received_at=T0 + at, read_at=T0 + at + 3)
         talk += [("in", at, ChunkIn(audio=b"")), ("out", at + 100.0, answer)]
     return talk
 
@@ -89,6 +88,7 @@ TALKS = {
     SessionKind.AUDIO_DUPLEX: duplex(),
     SessionKind.OMNI_DUPLEX: duplex(pause_ms=PAUSE_MS),
     SessionKind.HALF_DUPLEX: turns(SessionKind.HALF_DUPLEX),
+    SessionKind.TURNS: turns(SessionKind.TURNS),
     SessionKind.CHAT: turns(SessionKind.CHAT),
 }
 
@@ -104,20 +104,20 @@ class Clocks:
     """What the writers of a stream notice of Redis' clock.
 
     `steps`: at which entry the writer's clock steps, and by how much. `writers`: at which entry
-    another writer follows, and how far its clock is ahead of the one before.
+    another writer follows, and how far its clock is ahead of the one before. `host`: how far the clock
+    of the writers' host is ahead.
     """
 
     steps: Sequence[tuple[int, float]] = ()
     writers: Sequence[tuple[int, float]] = ()
+    host: float = 0.0
 
-    def at(self, number: int) -> tuple[int, float, float]:
-        """The epoch, the clock's error, and how much of it the writer knows as its steps."""
+    def at(self, number: int) -> tuple[int, float]:
+        """The epoch, and the error of its writer's clock."""
         started = [(place, ahead) for place, ahead in self.writers if place <= number]
-        since = max((place for place, _ in started), default=0)
         steps = [(place, step) for place, step in self.steps if place <= number]
         error = sum(step for _, step in steps) + sum(ahead for _, ahead in started)
-        own = [step for place, step in steps if place >= since]
-        return 1 + len(started), error, sum(own)
+        return 1 + len(started), error
 
 
 STEADY = Clocks()
@@ -129,14 +129,14 @@ def journal_of(talk: Timed, inputs: Clocks = STEADY, outputs: Clocks = STEADY) -
     errors: dict[int, float] = {}
     for side, at, entry in talk:
         number = len(items[side])
-        epoch, error, step = clocks[side].at(number)
+        epoch, error = clocks[side].at(number)
         if side == "in":
             errors[number + 1] = error
         position = StreamPosition(TICKET, epoch, number + 1)
-        timed = replace(entry, at=T0 + at + error, clock_step=step)
+        timed = structs.replace(entry, at=T0 + at + error, host_at=T0 + at + clocks[side].host)
         if isinstance(timed, ResultOut):
             sent, read = errors.get(timed.input_n, 0.0), timed.read_at + error
-            timed = replace(timed, received_at=timed.received_at + sent, read_at=read)
+            timed = structs.replace(timed, received_at=timed.received_at + sent, read_at=read)
         items[side].append(to_journal(side, position, timed, _media(entry, number)))
     return JournalContents(items["in"], items["out"])
 
@@ -236,10 +236,31 @@ def test_f27_the_worker_knows_the_jump_before_the_edge(kind: SessionKind, ahead:
         assert abs(after.entry.at - before.entry.at) <= 1000
 
 
+@pytest.mark.parametrize("kind", list(SessionKind))
+@pytest.mark.parametrize("ahead", [-HOUR_MS, -1_500.0, 1_500.0, HOUR_MS])
+def test_the_clocks_of_two_hosts_differ_and_that_of_redis_counts(
+    kind: SessionKind, ahead: float
+) -> None:
+    contents = journal_of(TALKS[kind], outputs=Clocks(host=ahead))
+    assert without_clock_jumps(contents) is contents
+
+
+@given(JUMPS, JUMPS, st.sampled_from([-1_500.0, 1_500.0]))
+def test_f27_jumps_while_the_clocks_of_two_hosts_differ(
+    inputs: list[tuple[int, float]], outputs: list[tuple[int, float]], host: float
+) -> None:
+    talk, last_ms = stopped(TALKS[SessionKind.AUDIO_DUPLEX])
+    jumped = journal_of(talk, Clocks(inputs), Clocks(outputs, host=host))
+    _, meta, _ = finish(SessionKind.AUDIO_DUPLEX, jumped, last_ms)
+    assert meta.duration_s == last_ms / 1000
+
+
 def test_f27_the_engine_is_slower_than_any_jump() -> None:
     """The wait for results is the engine's work, so no clock is wrong."""
     talk = [(side, at + 50_000 if _is_result(entry) else at, entry) for side, at, entry in duplex()]
-    slow = [(s, at, replace(e, cost_all_ms=50_050) if _is_result(e) else e) for s, at, e in talk]
+    slow = [
+        (s, at, structs.replace(e, cost_all_ms=50_050) if _is_result(e) else e) for s, at, e in talk
+    ]
     contents = journal_of(slow)
     assert without_clock_jumps(contents) is contents
 
@@ -289,7 +310,11 @@ def test_f27_lost_entries_explain_a_long_gap() -> None:
 
 def _later(item: JournalEntry[StreamEntry], ms: float, entries: int) -> JournalEntry[StreamEntry]:
     position = item.position._replace(n=item.position.n + entries)
-    return replace(item, position=position, entry=replace(item.entry, at=item.entry.at + ms))
+    return replace(
+        item,
+        position=position,
+        entry=structs.replace(item.entry, at=item.entry.at + ms, host_at=item.entry.host_at + ms),
+    )
 
 
 def test_f27_an_outage_of_the_disk_never_ends_before_it_begins() -> None:

@@ -1,7 +1,5 @@
 """Entries of several sessions on the writer's threads."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from typing import Any, cast
@@ -24,7 +22,7 @@ class Folder:
         self.opened.set()
 
     def add(self, _side: str, position: StreamPosition, _entry: Any) -> None:
-        self.opened.wait(30)
+        self.opened.wait(90)
         if position.n < 0:
             raise OSError("the disk is full")
         self.written.append(position.n)
@@ -56,7 +54,7 @@ async def test_a_folder_that_is_stuck_delays_no_other() -> None:
     before = _add(writer, good, 1)
     waiting = _add(writer, stuck, 1)
     after = _add(writer, good, 2)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         await asyncio.gather(before, after)
         await _add(writer, good, 3)
     assert not waiting.done()

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 from antiphon.shared_schemas.states import SessionKind

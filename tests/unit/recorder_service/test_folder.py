@@ -1,7 +1,5 @@
 """One recording on disk: it survives damage, and its bytes depend on the entries alone."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random
@@ -107,7 +105,7 @@ def undisturbed(job: RecordingJob, entries: Script, tmp_path: Path) -> dict[str,
 
 @pytest.mark.parametrize(("job", "entries"), CASES)
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_a_crash_at_any_byte_changes_no_byte(

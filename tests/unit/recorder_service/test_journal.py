@@ -1,11 +1,9 @@
 """Reads the journal's lines back."""
 
-from __future__ import annotations
-
-import dataclasses
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from antiphon.recorder_service.journal.journal import (
     NO_MEDIA,
@@ -19,7 +17,8 @@ from antiphon.recorder_service.journal.journal import (
     read_journal,
     to_journal,
 )
-from antiphon.shared_schemas.entries import StopIn, StreamPosition, VadOut, user_transcript
+from antiphon.shared_schemas.entries import StopIn, StreamPosition, VadOut
+from antiphon.shared_schemas.unit_result import user_transcript
 from support.recorder_conversations import SIDES, chunk, result
 from support.turn_conversations import T0, chat_talk, half_duplex_talk, numbered
 
@@ -36,8 +35,8 @@ def test_every_entry_is_read_back_without_its_media(tmp_path: Path, talk: object
     for side in SIDES:
         assert list(contents.of(side)) == [item for item in written if item.side == side]
     for item in written:
-        for field in dataclasses.fields(item.entry):
-            if field.metadata.get("binary"):
+        for field in structs.fields(item.entry):
+            if field.type in (bytes, tuple[bytes, ...]):
                 assert not getattr(item.entry, field.name)
 
 
@@ -48,7 +47,7 @@ def test_of_a_memo_only_the_transcript_and_the_words_are_stored() -> None:
     assert item.entry.memo == {"user": "hello", "word_times": [[0.0, "Hi"]]}
     assert item.entry.interim_user_text is None
     heard = VadOut(input_n=3, speaking=True, interim_user_text="how are")
-    assert to_journal("out", StreamPosition(7, 1, 4), heard, NO_MEDIA).entry == dataclasses.replace(
+    assert to_journal("out", StreamPosition(7, 1, 4), heard, NO_MEDIA).entry == structs.replace(
         heard, interim_user_text=None
     )
     assert user_transcript(item.entry) == "hello"

@@ -1,7 +1,5 @@
 """`merged_replay.wav`, sample by sample against the audio that a client sent and played."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The metrics that Prometheus reads from a recorder."""
 
-from __future__ import annotations
-
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 

@@ -1,7 +1,5 @@
 """The positions of captured and played audio on the time line, and the captions."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """A burst of sessions leaves no memory behind."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import weakref

@@ -1,7 +1,5 @@
 """Recordings of half-duplex and chat sessions: their contents, and that no crash changes a byte."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from antiphon.shared_schemas.config import ChatOptions
 from antiphon.shared_schemas.content import flatten
 from antiphon.shared_schemas.entries import (
     ChatIn,
-    DeltaOut,
     Entry,
     ErrorOut,
     GeneratingOut,
@@ -157,10 +154,10 @@ def test_tokens_are_recorded_if_the_engine_counts_them(tmp_path: Path) -> None:
     ]
     files = finish(tmp_path, HALF, numbered(talk, TICKET))
     first, second = turns_of(files)
-    assert TokenUsage.model_validate(first["usage"]) == spoken
+    assert TokenUsage(**first["usage"]) == spoken
     assert "usage" not in second
     events = orjson.loads(files["recording.json"])["events"]
-    assert TokenUsage.model_validate(events[1]["usage"]) == read
+    assert TokenUsage(**events[1]["usage"]) == read
 
 
 def test_calls_of_tools_are_recorded(tmp_path: Path) -> None:
@@ -215,20 +212,6 @@ def test_a_lost_entry_is_listed_and_turns_stay_separate(tmp_path: Path, lost: in
             np.testing.assert_array_equal(samples, to_pcm16(sound(600 + i, 1200)))
         else:
             assert lost == 3 * i + 2
-
-
-def test_unreadable_audio_is_logged_and_recording_continues(tmp_path: Path) -> None:
-    nan = b"\x00\x00\xc0\x7f"
-    utterance = GeneratingOut(input_n=1, turn_index=0, speech_duration_ms=9, audio=nan)
-    talk = [
-        *(("in", half_prepare()), ("out", utterance)),
-        *(("out", DeltaOut(text_delta="a", audio=nan[:3])), ("out", delta(0))),
-        ("out", turn_done(0, 1, "aw0 ")),
-    ]
-    (turn,) = turns_of(finish(tmp_path, HALF, numbered(talk, TICKET)))
-    assert turn["input"]["unreadable"] == "audio holds NaN or infinite samples"
-    assert "whole number" in turn["output"]["unreadable"]
-    assert turn["output"]["audio_duration_ms"] == 50
 
 
 def test_only_the_first_request_counts(tmp_path: Path) -> None:

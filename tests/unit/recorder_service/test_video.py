@@ -1,7 +1,5 @@
 """`merged_replay.mp4`, decoded again: its frames, audio and subtitles."""
 
-from __future__ import annotations
-
 import io
 import struct
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import wave
 
@@ -46,11 +44,6 @@ def test_recording_scale_clips_and_is_off_by_half_a_step_at_most(samples: Sample
     error = np.abs(pcm.astype(np.float64) - samples.astype(np.float64) * 32767.0)
     assert (error[inside] <= 0.5 + 1e-2).all()
     assert (np.abs(pcm[~inside].astype(np.int32)) >= 32767).all()
-
-
-def test_empty_bytes_have_no_sample() -> None:
-    for pcm_format in PcmFormat:
-        assert samples_from_bytes(b"", pcm_format).shape == (0,)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
-from __future__ import annotations
-
 import typing
 from typing import Any
 
+import msgspec
 import numpy as np
 import orjson
 import pytest
@@ -13,7 +12,6 @@ from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
     EPOCHS_PER_TICKET,
-    Checkpoint,
     ChunkIn,
     Entry,
     PrepareIn,
@@ -21,10 +19,11 @@ from antiphon.shared_schemas.entries import (
     StopIn,
     StreamPosition,
     UnreadableEntry,
+    check_readable,
     pack,
     unpack,
 )
-from antiphon.shared_schemas.unit_result import UnitResult
+from antiphon.shared_schemas.unit_result import TokenUsage, UnitResult
 from support.entry_strategies import entries_of
 
 ENTRY_CLASSES: tuple[type[Entry], ...] = typing.get_args(Entry)
@@ -73,14 +72,7 @@ def test_media_is_stored_raw_and_not_in_the_header() -> None:
     packed = as_read(pack(ChunkIn(audio=b"\xff\xfe", frames=(b"jpeg1", b"jpeg2"))))
     assert packed[b"audio"] == b"\xff\xfe"
     assert (packed[b"frames0"], packed[b"frames1"]) == (b"jpeg1", b"jpeg2")
-    assert set(orjson.loads(packed[b"h"])) == {
-        "type",
-        "at",
-        "clock_step",
-        "pcm",
-        "force_listen",
-        "max_slice_nums",
-    }
+    assert orjson.loads(packed[b"h"]) == {"type": "chunk"}
 
 
 def test_fields_of_a_newer_version_are_ignored() -> None:
@@ -153,17 +145,48 @@ def test_a_result_has_every_figure_of_the_engine() -> None:
     assert np.frombuffer(entry.audio, "<f4").tolist() == samples.tolist()
 
 
-def test_a_checkpoint_is_stored_under_the_documented_names() -> None:
-    mark = Checkpoint(seq=3, last_output="7-1", last_input="7-2", snapshot={"a": 1}, messages=[])
-    header = orjson.loads(as_read(pack(mark))[b"h"])
-    assert header == {
-        "type": "mark",
-        "at": 0.0,
-        "clock_step": 0.0,
-        "seq": 3,
-        "heard": "7-1",
-        "sent": "7-2",
-        "memory": {"a": 1},
-        "messages": [],
-    }
-    assert unpack(as_read(pack(mark))) == mark
+class _Token(str):
+    """A text of a tokenizer."""
+
+
+def test_values_of_an_engine_are_stored_as_plain_ones() -> None:
+    memo = {"user": _Token("Hi."), "score": np.float64(0.5)}
+    samples = np.zeros(0, dtype=np.float32)
+    times = dict.fromkeys(("received_at", "read_at", "prefill_ms", "wall_clock_ms"), 0.0)
+    entry = ResultOut.of(UnitResult(is_listen=True, audio=samples, memo=memo), input_n=1, **times)
+    read = unpack(as_read(pack(entry)), (ResultOut,))
+    assert read.memo == {"user": "Hi.", "score": 0.5}
+    with pytest.raises(TypeError, match="object does not belong in JSON"):
+        pack(StopIn(at=object()))  # type: ignore[arg-type]
+
+
+def _cycle() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    found["self"] = found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("kv_cache_length", 2.5),
+        ("kv_cache_length", np.int64(2)),
+        ("kv_cache_length", True),
+        ("cost_llm_ms", float("nan")),
+        ("cost_tts_ms", "5"),
+        ("text", None),
+        ("text", "\ud800"),
+        ("end_of_turn", 1),
+        ("memo", {"tokens": np.zeros(2)}),
+        ("memo", _cycle()),
+        ("usage", TokenUsage(input_text=-1)),
+        ("usage", TokenUsage(input_text=1.5)),  # type: ignore[arg-type]
+    ],
+)
+def test_a_value_that_no_edge_could_read_is_named(field: str, value: Any) -> None:
+    samples = np.zeros(0, dtype=np.float32)
+    times = dict.fromkeys(("received_at", "read_at", "prefill_ms", "wall_clock_ms"), 0.0)
+    entry = ResultOut.of(UnitResult(is_listen=True, audio=samples), input_n=1, **times)
+    check_readable(entry)
+    with pytest.raises(UnreadableEntry, match=rf"\$\.{field}"):
+        check_readable(msgspec.structs.replace(entry, **{field: value}))

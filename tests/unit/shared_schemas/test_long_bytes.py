@@ -1,7 +1,5 @@
 """Long bytes are copied in pieces."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

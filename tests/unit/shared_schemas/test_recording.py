@@ -1,7 +1,5 @@
 """The text of `recording.json`, written item by item and changed at its end."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

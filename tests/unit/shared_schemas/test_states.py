@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from antiphon.shared_schemas.registry import SessionEvent, UnreadableEvent

@@ -1,7 +1,5 @@
 """Text of clients as a terminal gets it."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Binary frames, valid and invalid."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,14 +1,12 @@
 """What the reports of pip-audit and npm audit mean. A service without data is no good news."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
 import pytest
 
 import audit
-from antiphon.broker.redis_server.embedded import free_port
+from support.ports import free_port
 
 CLEAN = {"name": "anyio", "version": "4.1", "vulns": []}
 FOUND = {"name": "h11", "version": "0.1", "vulns": [{"id": "CVE-1", "fix_versions": ["0.2"]}]}

@@ -1,7 +1,5 @@
 """The website of the documentation: `make docs` builds it; these checks need no mkdocs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -38,8 +36,10 @@ def test_links_lead_to_pages_of_the_website(source: str) -> None:
 
 
 def test_links_are_adapted_to_the_folders_of_the_website() -> None:
-    readme = "[a](docs/access.md#keys) [b](LICENSE) [c](examples/README.md) [d](https://x.org/a.md)"
-    adapted = "[a](access.md#keys) [b](LICENSE) [c](examples/index.md) [d](https://x.org/a.md)"
+    readme = (
+        "[a](docs/security.md#keys) [b](LICENSE) [c](examples/README.md) [d](https://x.org/a.md)"
+    )
+    adapted = "[a](security.md#keys) [b](LICENSE) [c](examples/index.md) [d](https://x.org/a.md)"
     assert docs_site.with_links(readme, "README.md", PLACES) == adapted
     assert (
         docs_site.with_links("[](../SECURITY.md)", "docs/security.md", PLACES) == "[](SECURITY.md)"

@@ -1,7 +1,5 @@
 """Installation: when it is repeated, and the messages when something is missing."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -118,7 +116,7 @@ def test_the_vocoder_is_installed_next_to_the_packages(
     monkeypatch.setattr(install, "_has_pip", lambda _folder: True)
     monkeypatch.setattr("install.Uv.export", export)
     monkeypatch.setattr("install.Uv.install", lambda _uv, *what: done.append(what))
-    install._install(tmp_path, ["local", "test"])
+    install._install(tmp_path, ["local", "test-minicpmo"])
     assert [what[-1] for what in done] == [
         *(str(tmp_path / "packages"), "torch==2.13.0", str(tmp_path / "vocoder"))
     ]

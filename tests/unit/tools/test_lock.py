@@ -1,7 +1,5 @@
 """`uv.lock`: where its packages come from, and the machines for which all of them have wheels."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator
@@ -24,8 +22,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))
 SERVICES = ("server", "local", "otel", "microphone")
 INSTALLABLE = {
-    "linux x86_64": (*SERVICES, "minicpmo", "token2wav", "test"),
-    "linux aarch64": (*SERVICES, "minicpmo", "token2wav", "test"),
+    "linux x86_64": (*SERVICES, "minicpmo", "token2wav", "test", "test-minicpmo"),
+    "linux aarch64": (*SERVICES, "minicpmo", "token2wav", "test", "test-minicpmo"),
     "darwin arm64": (*SERVICES, "minicpmo"),
     "darwin x86_64": ("audio", "microphone"),
     "win32 AMD64": ("audio", "microphone"),

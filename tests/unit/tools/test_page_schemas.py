@@ -1,7 +1,5 @@
 """The pages check what the edge sends by schemas that are written from its classes."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """How uv is found or fetched, and which settings it gets."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

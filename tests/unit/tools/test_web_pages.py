@@ -1,7 +1,5 @@
 """When the pages are built again, and with which Node.js."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

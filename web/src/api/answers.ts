@@ -30,10 +30,20 @@ export const appSwitched = v.object({
 export type AppSwitched = v.InferOutput<typeof appSwitched>;
 
 /** The kind of a session; workers claim by kind. */
-export const sessionKind = v.picklist(["chat", "half_duplex_audio", "audio_duplex", "omni_duplex"]);
+export const sessionKind = v.picklist([
+  "chat",
+  "half_duplex_audio",
+  "audio_duplex",
+  "omni_duplex",
+  "turns",
+]);
 export type SessionKind = v.InferOutput<typeof sessionKind>;
 
-/** `id` is what `voice` takes in the settings of a session; `language` is a tag such as `en-GB`. */
+/**
+ * A client chooses one, and needs no recording of it.
+ *
+ * `id` is what `voice` takes in the settings of a session; `language` is a tag such as `en-GB`.
+ */
 export const namedVoice = v.object({
   id: v.string(),
   name: v.string(),
@@ -60,11 +70,19 @@ export const engineCapabilities = v.object({
   sees_in_words: v.boolean(),
   /** speaks with a reference voice */
   clones_voices: v.boolean(),
+  /** chooses the nearest of its voices for a reference voice, which it does not imitate */
+  matches_voices: v.boolean(),
   calls_tools: v.boolean(),
   /** speaks the `greeting` of a session first */
   greets: v.boolean(),
   /** sends the user's words while the user speaks */
   interim_transcripts: v.boolean(),
+  /** the length of a full-duplex chunk that suits it best */
+  chunk_ms: v.number(),
+  /** makes transcripts of sound files */
+  transcribes: v.boolean(),
+  /** speaks texts as they stand */
+  reads_aloud: v.boolean(),
   /** what `voice` of a session may name */
   voices: v.array(namedVoice),
   /** no model: its answers have no meaning */
@@ -86,11 +104,16 @@ export const capabilities = v.object({
   /** true if all engines that see do so in words */
   sees_in_words: v.boolean(),
   clones_voices: v.boolean(),
+  matches_voices: v.boolean(),
   calls_tools: v.boolean(),
   /** true if all engines with spoken sessions greet */
   greets: v.boolean(),
   /** true if all engines with spoken sessions do */
   interim_transcripts: v.boolean(),
+  /** the longest that an engine with spoken sessions asks for */
+  chunk_ms: v.number(),
+  transcribes: v.boolean(),
+  reads_aloud: v.boolean(),
   /** those that all engines with speech have */
   voices: v.array(namedVoice),
   /** true if all engines are simulated */
@@ -293,6 +316,7 @@ export const etaConfig = v.object({
   eta_half_duplex_s: v.optional(v.number(), 180),
   eta_audio_duplex_s: v.optional(v.number(), 120),
   eta_omni_duplex_s: v.optional(v.number(), 90),
+  eta_turns_s: v.optional(v.number(), 300),
   /** smoothing factor; null keeps the current one */
   ema_alpha: v.nullish(v.number()),
 });
@@ -306,10 +330,12 @@ export const etaReport = v.object({
   ema_half_duplex_s: v.nullable(v.number()),
   ema_audio_duplex_s: v.nullable(v.number()),
   ema_omni_duplex_s: v.nullable(v.number()),
+  ema_turns_s: v.nullable(v.number()),
   ema_chat_samples: v.number(),
   ema_half_duplex_samples: v.number(),
   ema_audio_duplex_samples: v.number(),
   ema_omni_duplex_samples: v.number(),
+  ema_turns_samples: v.number(),
 });
 export type EtaReport = v.InferOutput<typeof etaReport>;
 
@@ -429,8 +455,8 @@ export type VoiceRef = v.InferOutput<typeof voiceRef>;
  * `system_prompt` and `ref_audio` for duplex pages, `system_content` for the other two. All pages of
  * spoken sessions use `greeting`.
  *
- * `lang`: the language of its user. `needs`: what else the engine must do: `sight`, or understand a
- * language.
+ * `check_in_s`: as in `DuplexConfig`. `lang`: the language of its user. `needs`: what else the engine must
+ * do: `sight`, or understand a language.
  */
 export const preset = v.object({
   id: v.string(),
@@ -441,6 +467,7 @@ export const preset = v.object({
   needs: v.nullish(v.array(v.picklist(["sight", "en", "zh"]))),
   system_prompt: v.nullish(v.string()),
   greeting: v.nullish(v.string()),
+  check_in_s: v.nullish(v.number()),
   system_content: v.nullish(v.array(v.variant("type", [presetText, presetVoice]))),
   ref_audio: v.nullish(voiceRef),
 });

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { keyProtocols } from "../protocol/key-protocols.ts";
 import { Store } from "../state/store.ts";
 import { type BrowserValues, localValues, tabValues } from "../storage/browser-values.ts";
 import { siteUrl } from "./site.ts";
@@ -55,7 +56,7 @@ function keyHeaders(role: KeyRole): Record<string, string> {
  */
 export function socketProtocols(role: KeyRole = "client"): string[] {
   const key = keyFor(role);
-  return key === null ? [] : ["antiphon.v1", `antiphon.key.${base64url(key)}`];
+  return key === null ? [] : keyProtocols(key);
 }
 
 /**
@@ -89,10 +90,6 @@ function ask(role: KeyRole): Promise<boolean> {
   });
 }
 
-function base64url(text: string): string {
-  return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-}
-
 /** `code` of an answer that has another form than the page expects. */
 export const INVALID_ANSWER = "invalid_answer";
 
@@ -109,7 +106,7 @@ export class ApiError extends Error {
   }
 }
 
-export interface ApiRequest {
+interface ApiRequest {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
   /** FormData is sent as it is, anything else as JSON. */
   readonly body?: unknown;

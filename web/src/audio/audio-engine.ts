@@ -19,7 +19,7 @@ export interface AudioEngineOptions {
   /** A `MediaFile` that replaces the microphone. */
   source?: AudioSource | undefined;
   speakerId?: string | undefined;
-  /** Samples per chunk at 16 kHz. */
+  /** Samples per chunk at 16 kHz. By default a second; `start` can change it. */
   chunkSamples?: number;
   autoGain?: { user: boolean; model: boolean };
   /** Playback delay of the model's first turn. Later delays adapt to the network. */
@@ -38,8 +38,8 @@ export interface Levels {
   model: Loudness;
 }
 
-export interface AudioEngineEvents {
-  /** Exactly `chunkSamples` samples at 16 kHz. */
+interface AudioEngineEvents {
+  /** Mono at 16 kHz, of equal length. */
   chunk: Samples;
   /**
    * Blocks of 20 ms: the user at 16 kHz, and the model as played at 24 kHz. Silence is included.
@@ -103,7 +103,7 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
     capture.channel.autoGain = autoGain?.user ?? false;
     speaker.channel.autoGain = autoGain?.model ?? false;
     this.#voice = new UserVoice(silero ? loadSilero() : undefined);
-    capture.on("block", (block) => this.#heardUser(block));
+    capture.on("block", (block) => this.#onUserBlock(block));
     capture.on("chunk", (chunk) => this.emit("chunk", chunk));
     capture.on("end", () => this.emit("sourceEnd", undefined));
     speaker.on("block", (block) => this.emit("modelBlock", block));
@@ -135,9 +135,12 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
     return { user: this.capture.channel.loudness, model: this.speaker.channel.loudness };
   }
 
-  /** Starts chunks and file playback, and resumes the model's speech. */
-  async start(): Promise<void> {
-    this.capture.restartChunk();
+  /**
+   * Starts chunks and file playback, and resumes the model's speech. With `chunkSamples`, chunks have
+   * another length.
+   */
+  async start(chunkSamples?: number): Promise<void> {
+    this.capture.restartChunk(chunkSamples);
     await Promise.all([this.#source.start(), this.speaker.resume()]);
   }
 
@@ -156,7 +159,7 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
     await Promise.all([this.capture.close(), this.speaker.close()]);
   }
 
-  #heardUser(block: Samples): void {
+  #onUserBlock(block: Samples): void {
     for (const change of this.#voice.push(block, BLOCK_MS)) this.emit("voice", change);
     this.emit("userBlock", block);
     this.#blocks += 1;

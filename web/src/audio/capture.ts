@@ -130,10 +130,6 @@ export class MediaFile implements AudioSource {
     return this.element.videoWidth > 0;
   }
 
-  get durationS(): number {
-    return this.element.duration;
-  }
-
   async connect(context: AudioContext): Promise<AudioNode> {
     this.#node ??= context.createMediaElementSource(this.element);
     this.#monitor ??= new GainNode(context, { gain: 0 });
@@ -185,8 +181,8 @@ function ready(element: HTMLVideoElement): Promise<void> {
 /** 20 ms: the resolution of level meters and voice activity detection. */
 export const BLOCK_SAMPLES = INPUT_RATE / 50;
 
-export interface CaptureEvents {
-  /** Exactly `chunkSamples` samples at 16 kHz. */
+interface CaptureEvents {
+  /** Mono at 16 kHz, of equal length. */
   chunk: Samples;
   /** 20 ms at 16 kHz. Chunks consist of these blocks. */
   block: Samples;
@@ -203,7 +199,7 @@ export class Capture extends TypedEvents<CaptureEvents> {
   readonly channel: MixerChannel;
   /** The captured stream after gain and mute, for recorders. */
   readonly stream: MediaStream;
-  readonly #chunker: Chunker;
+  #chunker: Chunker;
   #source: AudioSource;
   #input: AudioNode;
   #tap: AudioWorkletNode | undefined;
@@ -262,9 +258,9 @@ export class Capture extends TypedEvents<CaptureEvents> {
     this.#attach();
   }
 
-  /** Starts a new chunk. */
-  restartChunk(): void {
-    this.#chunker.clear();
+  /** Starts a new chunk. With `chunkSamples`, chunks have another length from now on. */
+  restartChunk(chunkSamples: number = this.#chunker.size): void {
+    this.#chunker = new Chunker(chunkSamples);
   }
 
   async close(): Promise<void> {

@@ -3,7 +3,7 @@ import { devices } from "./audio-settings.ts";
 
 /** Short synthesised notification sounds for users who wait in the queue. */
 
-export type Chime = "closer" | "ready";
+type Chime = "closer" | "ready";
 
 interface Note {
   hz: number;

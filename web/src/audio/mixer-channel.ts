@@ -174,7 +174,7 @@ function mean(values: readonly number[]): number {
   return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : 0;
 }
 
-export interface AutoGainLimits {
+interface AutoGainLimits {
   /** Target loudness of speech, LUFS. */
   targetLufs: number;
   minDb: number;

@@ -48,13 +48,6 @@ it("splits a long block into several chunks", () => {
   expect(new Chunker(4).push(new Float32Array(13))).toHaveLength(3);
 });
 
-it("drops buffered samples", () => {
-  const chunker = new Chunker(4);
-  chunker.push(Float32Array.of(9, 9, 9));
-  chunker.clear();
-  expect(chunker.push(Float32Array.of(1, 2, 3, 4))).toEqual([Float32Array.of(1, 2, 3, 4)]);
-});
-
 it("rejects an invalid size", () => {
   expect(() => new Chunker(0.5)).toThrow(RangeError);
 });

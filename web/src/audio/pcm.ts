@@ -87,11 +87,6 @@ export class Chunker {
     return full;
   }
 
-  /** Drops the buffered samples. */
-  clear(): void {
-    this.#filled = 0;
-  }
-
   #take(): Samples {
     const chunk = this.#chunk;
     this.#chunk = new Float32Array(this.size);

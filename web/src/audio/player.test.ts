@@ -69,6 +69,19 @@ describe("a late chunk", () => {
   });
 });
 
+describe("a turn that the server pauses", () => {
+  it("has no late chunks, and the next turn has its delay again", () => {
+    const schedule = new PlaybackSchedule();
+    play(schedule, [0, 0.2], 0.2);
+    schedule.hold();
+    play(schedule, [0.8], 0.2);
+    expect(schedule.stats(0.8).delayMs).toBe(200);
+    schedule.endTurn();
+    play(schedule, [2, 2.8], 0.2);
+    expect(schedule.stats(2.8).delayMs).toBeGreaterThan(200);
+  });
+});
+
 describe("the delay", () => {
   it("shrinks slowly while chunks are early, down to the limit", () => {
     const schedule = new PlaybackSchedule();
@@ -351,25 +364,28 @@ describe("a player that pauses", () => {
 
   it.each([0.95, 1.1937, 1.195, 2.0])("loses and repeats no sample (paused at %f s)", (pauseS) => {
     const { context, log } = pausedAt(pauseS);
-    const heard = context.rendered(6);
+    const played = context.rendered(6);
     const total = (samples: Float32Array) => samples.reduce((sum, value) => sum + value, 0);
-    expect(Math.abs(total(heard) / total(sent) - 1)).toBeLessThan(1e-6);
+    expect(Math.abs(total(played) / total(sent) - 1)).toBeLessThan(1e-6);
     const silent = Math.round((pauseS + 0.018) * OUTPUT_RATE) + 1;
     const resumed = Math.round((pauseS + 0.01 + PAUSED_MS / 1000) * OUTPUT_RATE);
-    expect(heard.subarray(silent, resumed).every((value) => value === 0)).toBe(true);
+    expect(played.subarray(silent, resumed).every((value) => value === 0)).toBe(true);
     const begin = Math.round(0.2 * OUTPUT_RATE);
     const paused = Math.round((pauseS + 0.01) * OUTPUT_RATE);
-    expect(isEqual(heard.subarray(begin, paused), sent.subarray(0, paused - begin))).toBe(true);
+    expect(isEqual(played.subarray(begin, paused), sent.subarray(0, paused - begin))).toBe(true);
     const fade = Math.round(0.008 * OUTPUT_RATE) + 1;
-    const rest = heard.subarray(resumed + fade, begin + (SECONDS + PAUSED_MS / 1000) * OUTPUT_RATE);
+    const rest = played.subarray(
+      resumed + fade,
+      begin + (SECONDS + PAUSED_MS / 1000) * OUTPUT_RATE,
+    );
     expect(isEqual(rest, sent.subarray(paused - begin + fade))).toBe(true);
     expect(log).toEqual(["start", "pause", "resume"]);
   });
 
   it("fades in and out", () => {
     const { context } = pausedAt(0.95);
-    const heard = context.rendered(6).map((value, n) => (n > 0 && value > 0 ? value : 0));
-    const steps = heard.map((value, n) => Math.abs(value - (heard[n - 1] ?? 0)));
+    const played = context.rendered(6).map((value, n) => (n > 0 && value > 0 ? value : 0));
+    const steps = played.map((value, n) => Math.abs(value - (played[n - 1] ?? 0)));
     const at = (seconds: number) => Math.round(seconds * OUTPUT_RATE);
     const level = 0.76 * OUTPUT_RATE; // of the samples there
     const inside = [...steps.subarray(at(0.9), at(1.0)), ...steps.subarray(at(1.6), at(1.7))];
@@ -397,7 +413,7 @@ describe("a player that pauses", () => {
     ).toBe(true);
   });
 
-  it("announces a turn that begins in a pause when it is heard", () => {
+  it("announces a turn that begins in a pause when it plays", () => {
     const { context, player, log } = playing();
     player.pause();
     player.push(unit(0));

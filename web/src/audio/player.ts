@@ -3,7 +3,7 @@ import { OUTPUT_RATE, type Samples } from "./pcm.ts";
 import { resample } from "./sinc-resampler.ts";
 
 /** Playback statistics, in milliseconds of audio. */
-export interface PlaybackStats {
+interface PlaybackStats {
   /** Audio is scheduled, also while playback is paused. */
   playing: boolean;
   paused: boolean;
@@ -23,7 +23,7 @@ export interface PlaybackStats {
 }
 
 /** The position of a chunk in the schedule. */
-export interface Placement {
+interface Placement {
   /** On the clock of `now`, seconds. */
   startS: number;
   /** Whether it is the first chunk of its turn. */
@@ -48,9 +48,10 @@ export class PlaybackSchedule {
   readonly #delay: PlaybackDelay;
   #segments: Segment[] = []; // not completely played
   #endS = -Infinity;
+  #held = false;
   #inTurn = false;
-  #heardS = 0;
-  #turnHeardS = 0;
+  #playedS = 0;
+  #turnPlayedS = 0;
   #gaps = 0;
   #gapS = 0;
   #driftS = 0;
@@ -96,6 +97,11 @@ export class PlaybackSchedule {
     return placement;
   }
 
+  /** The server paused the turn: its next chunks are not late. */
+  hold(): void {
+    this.#held = this.#inTurn;
+  }
+
   /** Ends the turn. Scheduled chunks still play. */
   endTurn(): void {
     if (this.#inTurn) this.#delay.settle();
@@ -106,8 +112,8 @@ export class PlaybackSchedule {
   flush(nowS: number): number {
     this.#settle(nowS);
     const dropped = this.#aheadS(nowS);
-    this.#heardS += this.#partS(nowS);
-    this.#turnHeardS += this.#partS(nowS);
+    this.#playedS += this.#partS(nowS);
+    this.#turnPlayedS += this.#partS(nowS);
     this.#segments = [];
     this.#endS = -Infinity;
     this.#pausedAtS = undefined;
@@ -122,8 +128,8 @@ export class PlaybackSchedule {
       paused: this.paused,
       aheadMs: this.#aheadS(nowS) * 1000,
       delayMs: this.#delay.ms,
-      playedMs: (this.#heardS + this.#partS(nowS)) * 1000,
-      turnPlayedMs: (this.#turnHeardS + this.#partS(nowS)) * 1000,
+      playedMs: (this.#playedS + this.#partS(nowS)) * 1000,
+      turnPlayedMs: (this.#turnPlayedS + this.#partS(nowS)) * 1000,
       gaps: this.#gaps,
       gapMs: this.#gapS * 1000,
       driftMs: this.#driftS * 1000,
@@ -133,17 +139,18 @@ export class PlaybackSchedule {
   /** A turn starts after its delay and after the end of the previous turn. */
   #begin(nowS: number): Placement {
     this.#inTurn = true;
+    this.#held = false;
     this.#driftS = 0;
     this.#turnPausedS = -this.#inPauseS(nowS);
     const startS = Math.max(this.#endS, onGrid(this.#clockS(nowS) + this.#delay.ms / 1000));
-    this.#turnHeardS = 0;
+    this.#turnPlayedS = 0;
     return { startS, first: true, gapMs: 0 };
   }
 
   #continue(nowS: number): Placement {
     const aheadS = this.#endS - this.#clockS(nowS);
     const pausedS = this.#turnPausedS + this.#inPauseS(nowS);
-    this.#delay.observe((aheadS - pausedS) * 1000); // as if there had been no pause
+    if (!this.#held) this.#delay.observe((aheadS - pausedS) * 1000); // as if there had been no pause
     if (aheadS >= 0) return { startS: this.#endS, first: false, gapMs: 0 };
     return this.#resumeAfterGap(nowS);
   }
@@ -173,8 +180,8 @@ export class PlaybackSchedule {
   #settle(nowS: number): void {
     const clockS = this.#clockS(nowS);
     for (let first = this.#segments[0]; first && first.endS <= clockS; first = this.#segments[0]) {
-      this.#heardS += first.endS - first.startS;
-      this.#turnHeardS += first.endS - first.startS;
+      this.#playedS += first.endS - first.startS;
+      this.#turnPlayedS += first.endS - first.startS;
       this.#segments.shift();
     }
   }
@@ -327,7 +334,10 @@ export class Player extends TypedEvents<PlayerEvents> {
   }
 
   push(samples: Samples): void {
-    if (samples.length === 0) return;
+    if (samples.length === 0) {
+      this.#schedule.hold();
+      return;
+    }
     const now = this.#context.currentTime;
     const { startS, first, gapMs } = this.#schedule.push(samples.length / OUTPUT_RATE, now);
     const chunk = { buffer: this.#bufferOf(samples), startS, announces: first };

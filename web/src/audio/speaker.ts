@@ -143,12 +143,12 @@ export function tuneOpusForSpeech(sdp: string): string {
 
 const BLOCK_SAMPLES = OUTPUT_RATE / 50;
 
-export interface SpeakerEvents {
+interface SpeakerEvents {
   /** 20 ms at 24 kHz as played. Silence is included. */
   block: Samples;
 }
 
-export interface SpeakerOptions {
+interface SpeakerOptions {
   loopback: boolean;
   delayMs?: number | undefined;
 }

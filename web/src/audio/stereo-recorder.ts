@@ -67,7 +67,7 @@ function interleave(left: Samples, right: Samples, frames: number): Int16Array<A
 
 const HEADER_BYTES = 44;
 
-export interface WavFormat {
+interface WavFormat {
   channels: number;
   rate: number;
 }

@@ -61,10 +61,6 @@ function speaking(...frames: [probability: number, db: number][]): boolean {
   return after(...frames).speaking;
 }
 
-function certain(...frames: [probability: number, db: number][]): boolean {
-  return after(...frames).certain;
-}
-
 function repeated(frames: number, probability: number, db: number): [number, number][] {
   return Array.from({ length: frames }, () => [probability, db]);
 }
@@ -87,32 +83,6 @@ it("detects speech within 0.6 s of a loud sound, and quieter syllables do not en
   expect(speaking(...repeated(3, 0.95, -15), ...repeated(20, 0.95, -35))).toBe(true);
 });
 
-it("is certain of speech after 128 ms of a clear voice, also with less clear frames between", () => {
-  const clear = repeated(3, 0.96, -25);
-  expect([speaking(...clear), certain(...clear)]).toEqual([true, false]);
-  expect(certain(...repeated(4, 0.96, -25))).toBe(true);
-  expect(certain(...clear, ...repeated(8, 0.4, -25))).toBe(false);
-  expect(certain(...clear, ...repeated(8, 0.4, -25), ...repeated(1, 0.96, -25))).toBe(true);
-  expect(certain(...clear, ...repeated(5, 0.96, -50))).toBe(false);
-});
-
-it("is certain of a voice that is never clear after a second, not counting its end", () => {
-  const unclear = repeated(31, 0.9, -25);
-  expect([certain(...unclear), certain(...unclear, ...repeated(10, 0.1, -60))]).toEqual([
-    false,
-    false,
-  ]);
-  expect(certain(...unclear, ...repeated(1, 0.9, -25))).toBe(true);
-});
-
-it("weighs each voice on its own", () => {
-  const silent = repeated(12, 0.1, -60);
-  const unclear = [...repeated(3, 0.96, -25), ...repeated(12, 0.9, -25), ...silent];
-  const detector = after(...unclear, ...unclear, ...unclear);
-  expect([detector.speaking, detector.certain]).toEqual([false, false]);
-  expect(certain(...unclear, ...unclear, ...repeated(3, 0.96, -25))).toBe(false);
-});
-
 const LOUD = noise(320, fromDb(-20));
 const QUIET = noise(320, fromDb(-80));
 
@@ -133,7 +103,7 @@ it("goes by loudness without a network, while it is loaded, and if that fails", 
   for (const loading of [undefined, new Promise<never>(() => undefined), failed]) {
     const voice = new UserVoice(loading);
     await Promise.resolve();
-    expect(voiceChanges(voice, [LOUD, 10], [QUIET, 50])).toEqual(["begins", "certain", "ends"]);
+    expect(voiceChanges(voice, [LOUD, 10], [QUIET, 50])).toEqual(["begins", "ends"]);
   }
 });
 
@@ -148,7 +118,7 @@ it("goes by the network once it is loaded: noise does not count, speech does", a
   probability = 0.1;
   expect(voiceChanges(voice, [LOUD, 25])).toEqual(["ends"]);
   probability = 0.99;
-  expect(voiceChanges(voice, [LOUD, 10])).toEqual(["begins", "certain"]);
+  expect(voiceChanges(voice, [LOUD, 10])).toEqual(["begins"]);
   expect(voiceChanges(voice, [LOUD, 100], [QUIET, 25])).toEqual(["ends"]);
 });
 
@@ -178,7 +148,7 @@ it("changes over in a pause, so that speech does not start twice", async () => {
       loaded = resolve;
     }),
   );
-  expect(voiceChanges(voice, [LOUD, 10])).toEqual(["begins", "certain"]);
+  expect(voiceChanges(voice, [LOUD, 10])).toEqual(["begins"]);
   loaded({ step: () => 0.9 });
   await Promise.resolve();
   expect(voiceChanges(voice, [LOUD, 20], [QUIET, 50], [QUIET, 50])).toEqual(["ends"]);

@@ -3,7 +3,7 @@ import { Chunker, INPUT_RATE, type Samples } from "./pcm.ts";
 /** Samples at 16 kHz of a frame of the Silero network: 32 ms. */
 export const STEP_SAMPLES = 512;
 
-export interface VoiceActivityLimits {
+interface VoiceActivityLimits {
   /** Minimum level of speech, dBFS. */
   minDb: number;
   /** Time of activity until speech starts, ms. */
@@ -24,17 +24,9 @@ const SILERO_LIMITS: VoiceActivityLimits & {
   /** Speech does not start more than `maxDropDb` below the loudest frame of the last `dropMs`. */
   maxDropDb: number;
   dropMs: number;
-  /** Probability of a clear voice, and the time of it after which speech is certain, ms. */
-  clearAt: number;
-  clearMs: number;
-  /** Duration after which speech is certain although the voice is not clear, ms. */
-  longMs: number;
 } = {
   startAt: 0.8,
   continueAt: 0.35,
-  clearAt: 0.95,
-  clearMs: 128,
-  longMs: 1000,
   minDb: -45,
   maxDropDb: 12,
   dropMs: 512,
@@ -61,9 +53,6 @@ abstract class VoiceActivityDetector<Limits extends VoiceActivityLimits> {
   get speaking(): boolean {
     return this.#speaking;
   }
-
-  /** Whether the current speech is certainly speech. */
-  abstract get certain(): boolean;
 
   /** Time since the last activity. Infinity before the first. */
   get quietMs(): number {
@@ -94,11 +83,6 @@ export class LoudnessDetector extends VoiceActivityDetector<typeof LOUDNESS_LIMI
     super(limits);
   }
 
-  /** The loudness of a cough does not differ from that of a word. */
-  override get certain(): boolean {
-    return this.speaking;
-  }
-
   push(block: Float32Array, blockMs: number): void {
     const db = levelDb(block);
     const { aboveFloorDb, minDb } = this.limits;
@@ -111,35 +95,24 @@ export class LoudnessDetector extends VoiceActivityDetector<typeof LOUDNESS_LIMI
 /**
  * Detects speech from the probabilities of the Silero network. Quiet speech, such as a
  * television or an echo of the model, does not count. A cough is loud first and then fades: its
- * quiet end resembles a voice, so speech does not start in the fading end of a loud sound.
- *
- * Some coughs still start speech. It is certain only after some time of a clear voice, which is rare in
- * a cough.
+ * quiet end resembles a voice, so speech does not start in the fading end of a loud sound. Some coughs still start
+ * speech: the server decides whether the user interrupts.
  */
 export class SpeechDetector extends VoiceActivityDetector<typeof SILERO_LIMITS> {
   #recentDb: number[] = [];
-  #clearMs = 0;
 
   constructor(limits = SILERO_LIMITS) {
     super(limits);
   }
 
-  override get certain(): boolean {
-    const { clearMs, longMs } = this.limits;
-    const goesOn = this.voiceMs - this.quietMs >= longMs;
-    return this.speaking && (this.#clearMs >= clearMs || goesOn);
-  }
-
   /** `probability` of speech and level of a frame. */
   push(probability: number, db: number, frameMs: number): void {
-    const { startAt, continueAt, clearAt, minDb, maxDropDb, dropMs } = this.limits;
+    const { startAt, continueAt, minDb, maxDropDb, dropMs } = this.limits;
     this.#recentDb = [...this.#recentDb, db].slice(-Math.round(dropMs / frameMs) - 1);
     const speech = this.speaking
       ? probability >= continueAt
       : probability >= startAt && db >= Math.max(...this.#recentDb) - maxDropDb;
     this.observe(speech && db > minDb, frameMs);
-    const clear = probability >= clearAt && db > minDb;
-    this.#clearMs = this.voiceMs > 0 ? this.#clearMs + (clear ? frameMs : 0) : 0;
   }
 }
 
@@ -156,11 +129,8 @@ export interface SpeechNetwork {
   step(samples: Samples): number;
 }
 
-/**
- * How the user's voice changes: it begins, the network is certain that it is speech, it ends. A cough
- * can begin and end without being certain.
- */
-export type VoiceChange = "begins" | "certain" | "ends";
+/** How the user's voice changes. A cough can begin and end as well. */
+export type VoiceChange = "begins" | "ends";
 
 /**
  * Whether the user speaks. A network decides if there is one. Until it is loaded, or if it cannot
@@ -198,13 +168,11 @@ export class UserVoice {
 
   /** Captured audio at 16 kHz. Returns what changes, in order. */
   push(block: Samples, blockMs: number): VoiceChange[] {
-    const { speaking, certain } = this.#detector;
+    const { speaking } = this.#detector;
     this.#loudness.push(block, blockMs);
     if (this.#network) this.#listen(this.#network, block);
-    const now = this.#detector;
-    if (!now.speaking) return speaking ? ["ends"] : [];
-    const begins: VoiceChange[] = speaking ? [] : ["begins"];
-    return now.certain && !certain ? [...begins, "certain"] : begins;
+    if (this.#detector.speaking === speaking) return [];
+    return speaking ? ["ends"] : ["begins"];
   }
 
   /** The network takes over in a pause, so that one sound does not count twice. */

@@ -4,14 +4,14 @@ import { common } from "../i18n/common.ts";
 import { toast } from "../ui/toasts.ts";
 import type { CallController, CallState } from "./call-controller.ts";
 import type { CallSettings, CallValues } from "./call-settings.ts";
-import type { OpeningName } from "./openings.ts";
+import type { OpeningName } from "./opening-texts.ts";
 
 export type Panel = "transcript" | "settings" | "developer";
 export const DEVELOPER_TABS = ["metrics", "audio", "events"] as const;
 export type DeveloperTab = (typeof DEVELOPER_TABS)[number];
 
 /** Actions during a call. */
-export interface SessionActions {
+interface SessionActions {
   endCall(): void;
   mute(): void;
   pause(): void;
@@ -132,7 +132,7 @@ async function useSpeaker(call: CallController): Promise<void> {
 }
 
 /** Keyboard shortcuts of a call page. */
-export type KeyAction = "mute" | "pause" | "listen" | "camera" | "end";
+type KeyAction = "mute" | "pause" | "listen" | "camera" | "end";
 
 /** Values of `KeyboardEvent.code`, which do not depend on the keyboard layout. */
 const KEY_CODES: Readonly<Record<KeyAction, string>> = {

@@ -60,7 +60,7 @@ export interface CallInput {
 
 const MONITOR_GAIN = 0.5;
 
-export interface CallEvents {
+interface CallEvents {
   levels: Levels;
   /** A problem that does not end the call. */
   problem: Problem;

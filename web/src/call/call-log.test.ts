@@ -47,8 +47,8 @@ it("records the time to first audio once", () => {
 
 it("drops the oldest values of all series", () => {
   const history = new UnitHistory();
-  for (let i = 0; i < 700; i += 1) history.push(unit(i * 1000), NO_METRICS);
+  for (let i = 0; i < 3100; i += 1) history.push(unit(i * 1000), NO_METRICS);
   const lengths = new Set(Object.values(history.columns).map((column) => column.length));
-  expect([...lengths]).toEqual([600]);
+  expect([...lengths]).toEqual([3000]);
   expect(history.columns.time[0]).toBe(100);
 });

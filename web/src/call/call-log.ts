@@ -61,7 +61,7 @@ export interface UnitSeries {
   readonly llmCost: number[];
 }
 
-const MOST_UNITS = 600;
+const MOST_UNITS = 3000; // ten minutes in units of 200 ms
 
 /** Collects the metrics of units for charts. Drops the oldest. */
 export class UnitHistory {

@@ -4,7 +4,7 @@ import { type Camera, type CameraOptions, openCamera } from "../media/camera.ts"
 import { Store } from "../state/store.ts";
 import { RecordingKeeper } from "../storage/kept-recordings.ts";
 
-export interface CameraState {
+interface CameraState {
   /** For the preview. Null if there is no video. */
   readonly stream: MediaStream | null;
   /** Whether this is the front camera. */
@@ -50,7 +50,7 @@ const TYPES = [
   "video/webm",
 ];
 
-export interface VideoRecorderInput {
+interface VideoRecorderInput {
   /** The video element of the camera or file. Read for every frame. */
   videoElement: () => HTMLVideoElement | undefined;
   /** The node of the model's voice in `context`. */
@@ -198,7 +198,7 @@ export interface CallRecordings {
 
 export const NO_CALL_RECORDINGS: CallRecordings = { audio: null, video: null };
 
-export interface CallRecorderOptions {
+interface CallRecorderOptions {
   /** The id of the session. */
   readonly conversation: string;
   readonly audio: boolean;

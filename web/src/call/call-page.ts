@@ -38,7 +38,7 @@ import {
   toggleVideoWindow,
   usesSmallWindow,
 } from "./controls.ts";
-import type { OpeningName } from "./openings.ts";
+import type { OpeningName } from "./opening-texts.ts";
 import { callPanel } from "./panel.ts";
 import { SmallWindow } from "./small-window.ts";
 import { callStage, smallStage } from "./stage.ts";

@@ -42,6 +42,18 @@ it("keeps what the user enters before the presets arrive", () => {
   expect(settings.value).toMatchObject({ prompt: "You are a poet.", voice: "ada" });
 });
 
+it("takes the check-in of a preset, and none of one without", () => {
+  const settings = callSettings("audio");
+  const voices = { model: "ada", speech: null };
+  for (const [preset, checkIn] of [
+    [{ ...ASSISTANT, check_in_s: 20 }, 20],
+    [POET, 0],
+  ] as const) {
+    applyPreset(settings, { ...preset, voices });
+    expect(prepareFields("audio", settings.value, {}).config?.check_in_s).toBe(checkIn);
+  }
+});
+
 it("keeps a voice that is selected while that of the preset is looked up", async () => {
   const fetched = vi.fn(answerVoices);
   vi.stubGlobal("fetch", fetched);
@@ -66,6 +78,7 @@ it("sends the defaults and omits the recording consent", () => {
   const { value } = callSettings("audio");
   const fields = prepareFields("audio", value, {});
   expect(fields.config).toEqual({
+    check_in_s: 0,
     end_on_goodbye: true,
     time_zone: Intl.DateTimeFormat().resolvedOptions().timeZone,
     temperature: 0.7,

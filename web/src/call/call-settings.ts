@@ -34,6 +34,8 @@ const FIELDS = {
   maxTokens: range(20, 1, 100),
   listenScale: range(1, 0, 3),
   forceListen: range(3, 0, 15),
+  /** Silence after which the model asks for the user, seconds. 0: never. From the preset. */
+  checkIn: range(0, 0, 600),
   /** Null uses the server default. */
   delayMs: orNull(range(200, 0, 800)),
   bargeIn: flag(true),
@@ -73,6 +75,7 @@ export function prepareFields(
       max_new_speak_tokens_per_chunk: values.maxTokens,
       listen_prob_scale: values.listenScale,
       force_listen_count: values.forceListen,
+      check_in_s: values.checkIn,
     },
     max_slice_nums: kind === "omni" ? values.slices : undefined,
     record: values.record ? undefined : false,
@@ -110,6 +113,7 @@ export function applyPreset(settings: CallSettings, preset: Preset): void {
     preset: id,
     prompt: entered.prompt || (prompt ?? ""),
     greeting: entered.greeting || (greeting ?? ""),
+    checkIn: preset.check_in_s ?? 0,
   });
   if (preset.voices) {
     settings.update({ voice: preset.voices.model, speech: preset.voices.speech });

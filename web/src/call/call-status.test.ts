@@ -10,7 +10,7 @@ const HEARS: DuplexSessionState = { ...ACTIVE, userSpeaks: true };
 
 function afterWords(): DuplexSessionState {
   const transcript = new Transcript();
-  transcript.heard("What is the capital of Italy?");
+  transcript.addUserText("What is the capital of Italy?");
   return { ...ACTIVE, transcript: transcript.lines };
 }
 

@@ -27,20 +27,20 @@ const ALIKE = 0.75;
 export class InputCheck {
   readonly #user: number[] = [];
   readonly #model: number[] = [];
-  #heard = false;
+  #hasSound = false;
   #quiet = 0;
   #count = 0;
   #echo = false;
 
   push(userDb: number, modelDb: number): InputProblem | null {
-    if (userDb > FLOOR_DB) this.#heard = true;
+    if (userDb > FLOOR_DB) this.#hasSound = true;
     if (modelDb < AUDIBLE_DB) this.#quiet += 1; // the user may listen to the model
     keep(this.#user, Math.max(FLOOR_DB, userDb));
     keep(this.#model, Math.max(FLOOR_DB, modelDb));
     this.#count += 1;
     if (this.#count % PER_S === 0) this.#echo = hasEcho(this.#user, this.#model);
     if (this.#echo) return "echo";
-    return !this.#heard && this.#quiet >= SILENT ? "silent" : null;
+    return !this.#hasSound && this.#quiet >= SILENT ? "silent" : null;
   }
 }
 
@@ -75,7 +75,7 @@ function mean(values: readonly number[]): number {
 }
 
 /** Status of a call as shown on the page. */
-export interface CallStatus {
+interface CallStatus {
   readonly mode: OrbMode;
   readonly title: string;
   readonly hint: string;

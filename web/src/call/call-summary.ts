@@ -4,7 +4,7 @@ import { finalLines } from "../session/transcript.ts";
 import type { CallState } from "./call-controller.ts";
 
 /** What happened in a call. Milliseconds. Null: there is nothing to tell. */
-export interface CallSummary {
+interface CallSummary {
   readonly lengthMs: number | null;
   /** Null if the model said nothing that could be interrupted. */
   readonly interruptions: number | null;

@@ -11,57 +11,9 @@ import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import { loudnessShare, meter, slider, toggle } from "../ui/controls.ts";
 import type { CallView } from "./call-actions.ts";
 import type { EventLog, LoggedEvent } from "./call-log.ts";
+import { metricsStrings } from "./metrics-strings.ts";
 import { callStrings } from "./strings.ts";
 import "./panel.css";
-
-export const metricsStrings = defineStrings(
-  {
-    latency: "Latency",
-    latencyHint: "Time from sending one second of audio to its result.",
-    firstAudio: "Time to first audio",
-    firstAudioHint: "Time from the end of your speech to the first audio, for each answer.",
-    drift: "Drift",
-    driftHint: "How much later results arrive than at the start.",
-    gaps: "Playback gaps",
-    gapsHint: "Total silence within answers.",
-    context: "Context",
-    contextHint: "Tokens in the context of the model.",
-    cost: "Compute time",
-    costHint: "Compute time per unit: total and text generation.",
-    delay: "Playback delay",
-    ahead: "Buffered audio",
-    units: "Units",
-    clock: "Microphone clock drift",
-    median: (length: string) => `median ${length}`,
-    charts: "Charts",
-    none: "Metrics appear during a call.",
-    gapCount: (count: number, length: string) => (count === 0 ? "none" : `${count}, ${length}`),
-    loading: "Loading charts…",
-  },
-  {
-    latency: "延迟",
-    latencyHint: "从发送一秒音频到收到结果的时间。",
-    firstAudio: "首个音频",
-    firstAudioHint: "从您说完到第一个音频的时间，每次回答一个值。",
-    drift: "漂移",
-    driftHint: "结果比开始时晚到多少。",
-    gaps: "播放中断",
-    gapsHint: "回答中静音的总时长。",
-    context: "上下文",
-    contextHint: "模型上下文中的词元数。",
-    cost: "计算时间",
-    costHint: "每个单元的计算时间：总计与文本生成。",
-    delay: "播放延迟",
-    ahead: "缓冲音频",
-    units: "单元",
-    clock: "麦克风时钟偏移",
-    median: (length) => `中位数 ${length}`,
-    charts: "图表",
-    none: "通话时会显示指标。",
-    gapCount: (count, length) => (count === 0 ? "无" : `${count} 次，${length}`),
-    loading: "正在加载图表…",
-  },
-);
 
 const WIDE = matchMedia("(min-width: 60rem)");
 

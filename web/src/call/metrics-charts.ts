@@ -4,11 +4,11 @@ import uPlot from "uplot";
 import { formatDuration, formatNumber } from "../i18n/language.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
 import type { UnitSeries } from "./call-log.ts";
-import type { metricsStrings } from "./developer-panel.ts";
+import type { metricsStrings } from "./metrics-strings.ts";
 import "uplot/dist/uPlot.min.css";
 import "./panel.css";
 
-export interface ChartSeries {
+interface ChartSeries {
   readonly values: readonly (number | null)[];
   readonly tone: "model" | "user";
   /** Draws dots instead of a line. */

@@ -4,8 +4,7 @@ import { afterEach, expect, it } from "vitest";
 import { GREETING_LENGTH } from "../api/catalog.ts";
 import { language } from "../i18n/language.ts";
 import { canGreet, capabilities } from "../shell/capabilities.ts";
-import { openingTexts } from "./opening-texts.ts";
-import type { OpeningName } from "./openings.ts";
+import { type OpeningName, openingTexts } from "./opening-texts.ts";
 
 const NAMES: readonly OpeningName[] = ["count", "quiz", "story"];
 const ENGLISH_ONLY = { model: "m", greets: true, hears: ["en"], speaks: ["en"] } as never;

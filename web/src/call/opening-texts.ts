@@ -1,7 +1,9 @@
 import { defineStrings, language } from "../i18n/language.ts";
 import { capabilities, understands } from "../shell/capabilities.ts";
 import type { CallValues } from "./call-settings.ts";
-import type { OpeningName } from "./openings.ts";
+
+/** A call in which the model speaks first, to be interrupted, answered or listened to. */
+export type OpeningName = "count" | "quiz" | "story";
 
 /** What the model says first is at most 300 characters (`Greeting` in `shared_schemas/config.py`). */
 const en = {

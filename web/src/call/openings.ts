@@ -4,15 +4,10 @@ import { capabilities } from "../shell/capabilities.ts";
 import { type IconName, icon } from "../ui/icon.ts";
 import type { CallView } from "./call-actions.ts";
 import { isEnabled } from "./controls.ts";
+import type { OpeningName } from "./opening-texts.ts";
 import "./openings.css";
 
-const ICONS = { count: "hand", quiz: "help", story: "book" } as const satisfies Record<
-  string,
-  IconName
->;
-
-/** A call in which the model speaks first, to be interrupted, answered or listened to. */
-export type OpeningName = keyof typeof ICONS;
+const ICONS: Record<OpeningName, IconName> = { count: "hand", quiz: "help", story: "book" };
 
 const openingStrings = defineStrings(
   {

@@ -93,7 +93,7 @@ function line(said: TranscriptLine, since: number | null): TemplateResult {
   </li>`;
 }
 
-export interface TabOption<T extends string = string> {
+interface TabOption<T extends string = string> {
   readonly value: T;
   readonly label: string;
   readonly icon?: IconName;
@@ -109,7 +109,7 @@ interface Tabs<T extends string> {
 }
 
 /** Tabs. Arrow keys select the next one. */
-export function tabs<T extends string>(spec: Tabs<T>): TemplateResult {
+function tabs<T extends string>(spec: Tabs<T>): TemplateResult {
   return html`<div
     class="tabs"
     role="tablist"

@@ -13,7 +13,7 @@ import {
 import { BaseElement } from "../ui/base-element.ts";
 import { icon } from "../ui/icon.ts";
 import { toast } from "../ui/toasts.ts";
-import { ownConversationsStrings } from "./own-conversations.ts";
+import { ownConversationsStrings } from "./conversation-strings.ts";
 import "./recordings.css";
 
 /** The conversations of this browser: open and delete. */

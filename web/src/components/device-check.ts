@@ -13,7 +13,7 @@ import { type Device, deviceErrorText } from "./device-select.ts";
 import "./components.css";
 
 /** How much playback returns through the microphone after echo cancellation. */
-export type Echo = "none" | "some" | "much";
+type Echo = "none" | "some" | "much";
 
 const SWEEP_S = 0.8;
 const FROM_HZ = 300;

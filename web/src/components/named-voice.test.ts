@@ -12,7 +12,13 @@ const GEORGE: NamedVoice = { id: "george", name: "George", language: "en-GB", ge
 afterEach(() => vi.unstubAllGlobals());
 
 function engineWith(voices: NamedVoice[]): Capabilities {
-  const able = { hears: ["en"], speaks: ["en"], clones_voices: false, voices };
+  const able = {
+    hears: ["en"],
+    speaks: ["en"],
+    clones_voices: false,
+    matches_voices: false,
+    voices,
+  };
   const rest = {
     sees: false,
     sees_in_words: false,
@@ -20,6 +26,9 @@ function engineWith(voices: NamedVoice[]): Capabilities {
     calls_tools: false,
     greets: true,
     interim_transcripts: true,
+    chunk_ms: 200,
+    transcribes: false,
+    reads_aloud: false,
     simulated: false,
   };
   return { model: "Small", engines: [], ...able, ...rest };

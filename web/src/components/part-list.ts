@@ -32,7 +32,7 @@ const VIDEOS = ["video/mp4", "video/webm", "video/quicktime"];
 export type AttachmentType = Exclude<PartType, "text">;
 
 /** Why a file was rejected. */
-export type AttachmentProblem = "kind" | "blind" | "unreadable" | "tooLong" | "tooLarge";
+type AttachmentProblem = "kind" | "blind" | "unreadable" | "tooLong" | "tooLarge";
 
 export class AttachmentError extends Error {
   readonly problem: AttachmentProblem;

@@ -8,7 +8,7 @@ import { icon } from "../ui/icon.ts";
 import { inactive } from "../ui/inactive.ts";
 import "./recordings.css";
 
-export const RATES = [0.5, 0.75, 1, 1.25, 1.5, 2] as const;
+const RATES = [0.5, 0.75, 1, 1.25, 1.5, 2] as const;
 
 export interface ReplayState {
   readonly playing: boolean;

@@ -7,7 +7,7 @@ import "./components.css";
 
 const POINTS = 48;
 
-export interface Outline {
+interface Outline {
   readonly radius: number;
   /** Amplitude as a share of the radius. */
   readonly swing: number;

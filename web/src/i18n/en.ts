@@ -82,7 +82,6 @@ export const en = {
   presets: {
     label: "Preset",
     none: "No preset",
-    custom: "Custom",
     prompt: "Instructions",
     greeting: "Greeting",
     greetingHint: "The model says this first. Leave it empty to speak first.",
@@ -127,7 +126,7 @@ export const en = {
     default: "Default voice",
     noneNamed: "Default",
     named: (name: string, accent: string, gender: string) => `${name} · ${accent}, ${gender}`,
-    accents: { "en-US": "American", "en-GB": "British" },
+    accents: { "en-US": "American", "en-GB": "British", "zh-CN": "Mandarin" },
     genders: { female: "female", male: "male" },
     seconds: (seconds: string) => `${seconds} s`,
     mine: "Uploaded",

@@ -1,7 +1,7 @@
 import { Store } from "../state/store.ts";
 import { localValues } from "../storage/browser-values.ts";
 
-export type Language = "en" | "zh";
+type Language = "en" | "zh";
 
 const KEY = "antiphon.language";
 

@@ -82,7 +82,6 @@ export const zh: Translated<typeof en> = {
   presets: {
     label: "预设",
     none: "无预设",
-    custom: "自定义",
     prompt: "系统提示",
     greeting: "开场白",
     greetingHint: "模型先说这句话。留空则由您先开口。",
@@ -126,7 +125,7 @@ export const zh: Translated<typeof en> = {
     default: "默认音色",
     noneNamed: "默认",
     named: (name, accent, gender) => `${name} · ${accent}，${gender}`,
-    accents: { "en-US": "美国口音", "en-GB": "英国口音" },
+    accents: { "en-US": "美国口音", "en-GB": "英国口音", "zh-CN": "普通话" },
     genders: { female: "女声", male: "男声" },
     seconds: (seconds) => `${seconds} 秒`,
     mine: "已上传",

@@ -5,7 +5,7 @@ import { language } from "../i18n/language.ts";
 /** Terms of a page with their meaning. */
 type Rows = readonly (readonly [term: string, meaning: string])[];
 
-export interface HelpTopic {
+interface HelpTopic {
   readonly about: readonly string[];
   readonly keys: Rows;
   /** The terms are texts of the page. */

@@ -23,6 +23,10 @@ export interface DuplexConfig {
   greeting: string;
   /** Send the user's words while the user speaks. */
   interim_transcripts: boolean;
+  /** Stop the model for the user's speech, but not for a cough or "mm-hmm". */
+  barge_in: boolean;
+  /** Ask for the user after so many seconds of silence. 0: never. */
+  check_in_s: number;
 }
 
 export interface DuplexPrepare {
@@ -62,6 +66,8 @@ export type DuplexClientMessage =
 export interface HalfDuplexConfig {
   /** IANA name of the user's time zone. */
   time_zone?: string;
+  /** The `turn_done` after the answer to a goodbye has `goodbye`. */
+  end_on_goodbye?: boolean;
   vad?: {
     threshold?: number;
     min_speech_duration_ms?: number;
@@ -81,6 +87,8 @@ export interface HalfDuplexConfig {
   greeting?: string;
   /** Send the user's words while the user speaks. */
   interim_transcripts?: boolean;
+  /** Hear the user during answers, and stop them for speech. */
+  barge_in?: boolean;
   session?: { timeout_s?: number };
 }
 

@@ -54,7 +54,7 @@ export interface ClientEvents<Server> {
   closed: SocketClose;
 }
 
-export interface ProtocolSpec<Server> {
+interface ProtocolSpec<Server> {
   schema: GenericSchema<unknown, Server>;
   /** Whether this message ends the session. */
   ends: (message: Server) => boolean;
@@ -66,7 +66,7 @@ const ANSWER_MS = 4000;
 const NOT_UPGRADED: ReadonlySet<number> = new Set([400, 404, 405, 426]);
 
 /** The error of an edge. */
-export interface Refusal {
+interface Refusal {
   readonly code: string;
   readonly message: string;
 }
@@ -109,10 +109,12 @@ export class ProtocolClient<Server, Client extends object> extends TypedEvents<
     this.#socket.send(message);
   }
 
-  /** Like `send`, but keeps only the newest three messages while the connection is lost. */
-  sendPerishable(message: Client): void {
+  /**
+   * Like `send`, for `ms` of sound. While the connection is lost, only the newest three seconds are kept.
+   */
+  sendPerishable(message: Client, ms: number): void {
     this.emit("sent", message);
-    this.#socket.send(message, { perishable: true });
+    this.#socket.send(message, { perishableMs: ms });
   }
 
   /** Replaces a connection that seems dead, if the session can be resumed. */

@@ -96,10 +96,10 @@ describe("a lost connection", () => {
     expect(FakeWebSocket.last.url.searchParams.get("resume_token")).toBe("T2");
   });
 
-  it("sends all queued commands and the newest three audio chunks", () => {
+  it("sends all queued commands and the newest three seconds of audio", () => {
     const { socket } = resumable();
     FakeWebSocket.last.drop(1006);
-    for (let n = 0; n < 6; n++) socket.send({ chunk: n }, { perishable: true });
+    for (let n = 0; n < 6; n++) socket.send({ chunk: n }, { perishableMs: 1000 });
     socket.send({ type: "pause" });
     vi.advanceTimersByTime(200);
     FakeWebSocket.last.accept();
@@ -111,6 +111,17 @@ describe("a lost connection", () => {
       { chunk: 5 },
       { type: "pause" },
     ]);
+  });
+
+  it("keeps as many seconds of short chunks", () => {
+    const { socket } = resumable();
+    FakeWebSocket.last.drop(1006);
+    for (let n = 0; n < 40; n++) socket.send({ chunk: n }, { perishableMs: 200 });
+    vi.advanceTimersByTime(200);
+    FakeWebSocket.last.accept();
+    FakeWebSocket.last.say({ type: "resumed", seq: 4, resume_token: "T2" });
+    const sent = FakeWebSocket.last.sent;
+    expect([sent.length, sent[0], sent.at(-1)]).toEqual([15, { chunk: 25 }, { chunk: 39 }]);
   });
 
   it("retries with increasing waits until the resume window ends", () => {

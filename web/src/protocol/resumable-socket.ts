@@ -19,7 +19,7 @@ export interface SocketClose {
   reason: string;
 }
 
-export interface SocketEvents {
+interface SocketEvents {
   state: SocketState;
   message: Readonly<Record<string, unknown>>;
   /** A frame could not be decoded. */
@@ -45,7 +45,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
   #socket: WebSocket | undefined;
   #state: SocketState = "connecting";
   #token: string | undefined;
-  #seq = 0; // messages count from 1
+  #seq = 0; // of the newest message that has a number
   #over = false;
   #failures = 0; // since the connection was lost
   #attempts = 0; // of the whole session; the server prefers the newest
@@ -65,11 +65,11 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
     return this.#state;
   }
 
-  /** `perishable`: only the newest few are kept while there is no connection. */
-  send(message: object, { perishable = false } = {}): void {
+  /** `perishableMs`: sound, of which only the newest seconds are kept while there is no connection. */
+  send(message: object, { perishableMs = 0 } = {}): void {
     if (this.#state === "closed") return;
     if (this.#state === "open") this.#transmit(message);
-    else this.#queue.put(message, perishable);
+    else this.#queue.put(message, perishableMs);
   }
 
   /** Marks the session as ended, so that a close is not a lost connection. */
@@ -241,21 +241,25 @@ export function backoffMs(n: number, random: () => number = Math.random): number
   return step * (1 + JITTER * (2 * random() - 1));
 }
 
-const MAX_PERISHABLE = 3; // chunks; the server skips older audio
+const MAX_PERISHABLE_MS = 3000; // the server skips older audio
 
 interface Waiting {
   message: object;
-  perishable: boolean;
+  perishableMs: number;
 }
 
-/** Queue of messages that wait for a connection. Keeps only the newest perishable messages. */
+/** Queue of messages that wait for a connection. Keeps only the newest sound. */
 class SendQueue {
   #waiting: Waiting[] = [];
 
-  put(message: object, perishable: boolean): void {
-    this.#waiting.push({ message, perishable });
-    const stale = this.#waiting.filter((waiting) => waiting.perishable).at(-MAX_PERISHABLE - 1);
-    this.#waiting = this.#waiting.filter((waiting) => waiting !== stale);
+  put(message: object, perishableMs: number): void {
+    this.#waiting.push({ message, perishableMs });
+    let keptMs = this.#waiting.reduce((sum, waiting) => sum + waiting.perishableMs, 0);
+    this.#waiting = this.#waiting.filter((waiting) => {
+      const isStale = waiting.perishableMs > 0 && keptMs > MAX_PERISHABLE_MS;
+      if (isStale) keptMs -= waiting.perishableMs;
+      return !isStale;
+    });
   }
 
   take(): object[] {

@@ -41,11 +41,14 @@ export type QueueUpdate = v.InferOutput<typeof queueUpdate>;
 export const queueDone = v.object({ type: v.literal("queue_done") });
 export type QueueDone = v.InferOutput<typeof queueDone>;
 
-/** Audio may be sent. `prompt_length` in tokens. */
+/**
+ * Audio may be sent, best in chunks of `chunk_ms`, a second without it. `prompt_length` in tokens.
+ */
 export const prepared = v.object({
   type: v.literal("prepared"),
   prompt_length: v.number(),
   recording_session_id: v.nullish(v.string(), null),
+  chunk_ms: v.nullish(v.number(), null),
 });
 export type Prepared = v.InferOutput<typeof prepared>;
 
@@ -54,7 +57,8 @@ export type Prepared = v.InferOutput<typeof prepared>;
  *
  * `user_text` is what the user said up to this unit. `interim_user_text` is what the user has said so far
  * of the utterance that continues, empty if none does; it replaces that of the unit before. `words` are
- * the words of `text`, each with the millisecond of `audio_data` at which it begins.
+ * the words of `text`, each with the millisecond of `audio_data` at which it begins. `interrupted`: the
+ * answer before this unit was cut; audio of it that has not been played must be dropped.
  */
 export const result = v.object({
   type: v.literal("result"),
@@ -81,6 +85,7 @@ export const result = v.object({
   interim_user_text: v.nullish(v.string(), null),
   words: v.nullish(v.array(v.tuple([v.number(), v.string()])), null),
   goodbye: v.nullish(v.boolean(), false),
+  interrupted: v.nullish(v.boolean(), false),
 });
 export type Result = v.InferOutput<typeof result>;
 
@@ -172,14 +177,32 @@ export const turnChunk = v.object({
 });
 export type TurnChunk = v.InferOutput<typeof turnChunk>;
 
-/** The answer is complete. `turn_index` counts from 0. */
+/**
+ * The answer is complete. `turn_index` counts from 0.
+ *
+ * `goodbye` is true if the answer to a goodbye ends and the client asked for that.
+ */
 export const turnDone = v.object({
   type: v.literal("turn_done"),
   turn_index: v.number(),
   text: v.string(),
   user_text: v.nullish(v.string(), null),
+  goodbye: v.nullish(v.boolean(), false),
 });
 export type TurnDone = v.InferOutput<typeof turnDone>;
+
+/**
+ * The user interrupted answer `turn_index`: audio of it that has not been played must be dropped.
+ *
+ * `text` and `played_ms` are the part of it that was played by now. Only for sessions with `barge_in`.
+ */
+export const interrupted = v.object({
+  type: v.literal("interrupted"),
+  turn_index: v.number(),
+  played_ms: v.number(),
+  text: v.string(),
+});
+export type Interrupted = v.InferOutput<typeof interrupted>;
 
 /** The session has ended because no audio arrived for too long. */
 export const halfDuplexTimeout = v.object({
@@ -252,6 +275,7 @@ export const halfDuplexServerMessage = v.variant("type", [
   generating,
   turnChunk,
   turnDone,
+  interrupted,
   stopped,
   halfDuplexTimeout,
   errorMessage,

@@ -8,7 +8,7 @@ import type {
   TurnRecording,
   UnitRecord,
 } from "../api/answers.ts";
-import { type PlayedAudio, playbackTimes } from "./sound-runs.ts";
+import { type PlayedAudio, playbackTimes } from "./playback-times.ts";
 
 export type SpeakerRole = "system" | "user" | "model";
 
@@ -85,7 +85,7 @@ export function latest<T extends { readonly atMs: number }>(
 }
 
 /** Merges adjacent segments of the same mode. */
-export function joined(segments: readonly SpeakerSegment[]): SpeakerSegment[] {
+function joined(segments: readonly SpeakerSegment[]): SpeakerSegment[] {
   const found: SpeakerSegment[] = [];
   for (const segment of segments) {
     const last = found.at(-1);

@@ -145,6 +145,7 @@ it.each([
   await vi.waitFor(() =>
     expect(exchange.state.value.end).toMatchObject({ by: "connection", code }),
   );
+  expect(exchange.state.value.connection.state).toBe("none"); // nothing was lost
   expect(String(fetched.mock.calls.at(0))).toMatch("https://x/voice/ws/chat?");
 });
 

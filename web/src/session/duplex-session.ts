@@ -4,8 +4,7 @@ import type { VoiceChange } from "../audio/voice-activity.ts";
 import { frameEdge, grabFrame } from "../media/camera.ts";
 import type { DuplexClientMessage, DuplexPrepare } from "../protocol/client-messages.ts";
 import { connectDuplex, type DuplexClient, newSessionId } from "../protocol/clients.ts";
-import type { DuplexServerMessage, Notice, Result } from "../protocol/server-messages.ts";
-import { bargeInAction } from "./barge-in.ts";
+import type { DuplexServerMessage, Notice, Prepared, Result } from "../protocol/server-messages.ts";
 import {
   collectMetrics,
   type DuplexMetrics,
@@ -23,7 +22,9 @@ import {
   type VoiceSessionState,
 } from "./voice-session.ts";
 
-/** Sends chunks in order, each with the current video frame. */
+const FRAME_MS = 1000; // audio between two video frames
+
+/** Sends chunks in order, one of each second with the current video frame. */
 class ChunkSender {
   readonly #client: DuplexClient;
   readonly #clock: UnitLatencyTracker;
@@ -35,6 +36,7 @@ class ChunkSender {
   /** While closed, chunks are dropped. */
   open = false;
   #forceListen = false;
+  #unseenMs = FRAME_MS;
   #queue: Promise<void> = Promise.resolve();
   #count = 0;
 
@@ -58,19 +60,21 @@ class ChunkSender {
   }
 
   async #send(audio: Samples): Promise<void> {
-    const frame =
-      this.open && this.videoElement && (await grabFrame(this.videoElement, this.#edge));
+    const isDue = this.open && this.#unseenMs >= FRAME_MS;
+    const frame = isDue && this.videoElement && (await grabFrame(this.videoElement, this.#edge));
     if (!this.open) return;
-    const isChanged = frame !== undefined && this.maxSliceNums !== this.#prepared;
     const durationMs = (audio.length / INPUT_RATE) * 1000;
+    this.#unseenMs = (frame ? this.#unseenMs % FRAME_MS : this.#unseenMs) + durationMs;
+    const isChanged = frame && this.maxSliceNums !== this.#prepared;
     if (this.#client.connection === "open") this.#clock.sent(durationMs, performance.now());
-    this.#client.sendPerishable({
+    const message: DuplexClientMessage = {
       type: "audio_chunk",
       audio,
       frame_base64_list: frame ? [frame] : undefined,
       force_listen: this.#forceListen || undefined,
       max_slice_nums: isChanged ? this.maxSliceNums : undefined,
-    });
+    };
+    this.#client.sendPerishable(message, durationMs);
     this.#forceListen = false;
     this.#count += 1;
   }
@@ -86,8 +90,9 @@ export interface DuplexSessionOptions extends VoiceSessionOptions {
   /** The video element of a camera or file. Video calls only. `setVideoElement` replaces it. */
   videoElement?: HTMLVideoElement | undefined;
   /**
-   * Stop playback as soon as the user speaks, before the server reacts, and start no answer before
-   * the user stops. After a cough, playback continues. Default true.
+   * Let the user's speech interrupt the model. Playback pauses as soon as the user speaks, until the
+   * server knows whether it is speech; after a cough it continues. No answer starts before the user stops.
+   * Default true.
    */
   bargeIn?: boolean;
 }
@@ -126,6 +131,8 @@ export const NEW_DUPLEX: DuplexSessionState = {
 };
 
 const DIAGNOSTIC_MS = 10_000;
+const PLAYED_MS = 1000; // between two reports of what was played
+const CHUNK_MS = 1000; // for edges that do not say what suits the engine
 const STALLED_MS = 8000; // units arrive every second; a lost worker is replaced within this time
 
 /** A full-duplex session without UI. Call `start` once, in a user gesture. */
@@ -139,16 +146,15 @@ export class DuplexSession extends VoiceSession<
   #voice: ModelSpeech | undefined;
   #sender: ChunkSender | undefined;
   #videoElement: HTMLVideoElement | undefined;
-  /** The model has said goodbye: the call ends when it has been heard. */
+  /** The model has said goodbye: the call ends when it has been played. */
   #leaves = false;
-  #heardAt = 0;
+  #receivedAt = 0;
   #diagnosticAt = 0;
+  #reportedAt = 0;
 
   constructor(settings: DuplexSessionOptions) {
     const sessionId = newSessionId(settings.kind === "audio" ? "adx" : "omni");
-    const chunkMs = settings.prepare.config?.chunk_ms ?? 1000;
-    const chunkSamples = Math.round((INPUT_RATE * chunkMs) / 1000);
-    const audio = { chunkSamples, silero: true, ...settings.audio };
+    const audio = { silero: true, ...settings.audio };
     super({ ...NEW_DUPLEX, sessionId }, { ...settings, audio });
     this.#settings = settings;
     this.#videoElement = settings.videoElement;
@@ -202,7 +208,12 @@ export class DuplexSession extends VoiceSession<
     return {
       type: "prepare",
       ...prepare,
-      config: { ...prepare.config, ...config, interim_transcripts: true },
+      config: {
+        ...prepare.config,
+        ...config,
+        interim_transcripts: true,
+        barge_in: this.#settings.bargeIn ?? true,
+      },
     };
   }
 
@@ -235,7 +246,7 @@ export class DuplexSession extends VoiceSession<
   }
 
   protected override onMessage(message: DuplexServerMessage): void {
-    this.#heardAt = performance.now();
+    this.#receivedAt = performance.now();
     switch (message.type) {
       case "queued":
       case "queue_update":
@@ -245,7 +256,7 @@ export class DuplexSession extends VoiceSession<
         void this.prepare();
         break;
       case "prepared":
-        this.#prepared(message.recording_session_id);
+        this.#prepared(message);
         break;
       case "result":
         this.#unit(message);
@@ -270,24 +281,26 @@ export class DuplexSession extends VoiceSession<
   protected override onChunk(chunk: Samples): void {
     if (this.state.value.phase !== "active") return;
     this.#sender?.send(chunk);
-    if (this.audio?.player.stats.playing) this.#acknowledgePlayback();
+    const isReportDue = performance.now() - this.#reportedAt >= PLAYED_MS;
+    if (isReportDue && this.audio?.player.stats.playing) this.#acknowledgePlayback();
     this.#watchConnection();
     if (performance.now() - this.#diagnosticAt > DIAGNOSTIC_MS) this.#sendDiagnostic();
   }
 
-  #prepared(recordingId: string | null): void {
+  #prepared({ recording_session_id: recordingId, chunk_ms }: Prepared): void {
     if (this.state.value.phase !== "preparing") return;
     this.patch({ recordingId });
     this.#diagnosticAt = performance.now();
-    this.#go();
+    const chunkMs = this.#settings.prepare.config?.chunk_ms ?? chunk_ms ?? CHUNK_MS;
+    this.#go(Math.round((INPUT_RATE * chunkMs) / 1000));
   }
 
   /** Starts sending chunks. */
-  #go(): void {
-    this.#heardAt = performance.now();
+  #go(chunkSamples?: number): void {
+    this.#receivedAt = performance.now();
     this.patch({ phase: "active" });
     if (this.#sender) this.#sender.open = true;
-    void this.audio?.start();
+    void this.audio?.start(chunkSamples);
   }
 
   #paused(timeoutS: number | null): void {
@@ -310,7 +323,7 @@ export class DuplexSession extends VoiceSession<
     this.#hangUp();
   }
 
-  /** Ends the call once the goodbye of the model has been heard. */
+  /** Ends the call once the goodbye of the model has been played. */
   #hangUp(): void {
     const { phase } = this.state.value;
     if (this.#leaves && phase === "active" && this.#voice?.silent) this.stop();
@@ -331,13 +344,10 @@ export class DuplexSession extends VoiceSession<
     this.patch({ userSpeaks: change !== "ends" });
   }
 
-  /** The model stops when the user speaks, also in a gap because a unit is late. */
+  /** The model pauses when the user speaks, also in a gap because a unit is late. */
   #bargeIn(change: VoiceChange): void {
-    if (!this.#voice) return;
-    const action = bargeInAction(change, this.#voice);
-    if (action === "pause") this.#voice.pause();
-    else if (action === "resume") this.#voice.resume();
-    else if (action === "interrupt") this.forceListen();
+    if (change === "begins" && this.#voice?.speaks) this.#voice.pause();
+    else if (change === "ends" && this.#voice?.paused) this.#voice.resume();
   }
 
   /** Stops chunks and playback. */
@@ -350,6 +360,7 @@ export class DuplexSession extends VoiceSession<
 
   /** Reports how much of an answer was played, so that the model keeps only that in its context. */
   #acknowledgePlayback(): void {
+    this.#reportedAt = performance.now();
     const played_ms = Math.round(this.audio?.player.stats.turnPlayedMs ?? 0);
     this.client.send({ type: "playback_ack", played_ms });
   }
@@ -369,8 +380,8 @@ export class DuplexSession extends VoiceSession<
   /** Replaces a connection without messages, which may be dead although it is open. */
   #watchConnection(): void {
     const now = performance.now();
-    if (now - this.#heardAt < STALLED_MS) return;
-    this.#heardAt = now;
+    if (now - this.#receivedAt < STALLED_MS) return;
+    this.#receivedAt = now;
     this.client.reconnect();
   }
 

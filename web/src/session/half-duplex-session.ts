@@ -78,8 +78,10 @@ function energy(samples: Samples): number {
   return samples.reduce((sum, sample) => sum + sample * sample, 0);
 }
 
-export interface HalfDuplexSessionOptions extends VoiceSessionOptions {
+interface HalfDuplexSessionOptions extends VoiceSessionOptions {
   prepare: HalfDuplexPrepare;
+  /** Let the user's speech interrupt an answer. Default true. */
+  bargeIn?: boolean;
 }
 
 /** Whose turn it is. */
@@ -139,12 +141,13 @@ export const NEW_HALF_DUPLEX: HalfDuplexSessionState = {
   quietDeadline: null,
 };
 
-const CHUNK_SAMPLES = INPUT_RATE / 2;
+const CHUNK_SAMPLES = INPUT_RATE / 5;
 const SETTLE_MS = 800; // echo of the last word
 
 /**
- * A half-duplex session. The microphone is not sent from the start of an answer until 0.8 s after
- * its end, nor while it is muted between turns. Call `start` once, in a user gesture.
+ * A half-duplex session. The user's speech interrupts an answer. Without `bargeIn`, the microphone is not
+ * sent from the start of an answer until 0.8 s after its end. While it is muted, only the end of an
+ * utterance is sent. Call `start` once, in a user gesture.
  */
 export class HalfDuplexSession extends VoiceSession<
   HalfDuplexSessionState,
@@ -155,20 +158,25 @@ export class HalfDuplexSession extends VoiceSession<
   readonly #secret = randomId();
   readonly #settings: HalfDuplexSessionOptions;
   readonly #turnAudio = new TurnAudioLog();
+  readonly #bargeIn: boolean;
   #askedAt = 0;
   #replyComplete = true;
+  /** The model has said goodbye: the session ends when it has been played. */
+  #leaves = false;
   #settling: ReturnType<typeof setTimeout> | undefined;
 
   constructor(settings: HalfDuplexSessionOptions) {
     const state = { ...NEW_HALF_DUPLEX, sessionId: newSessionId("hdx") };
     super(state, { ...settings, audio: { chunkSamples: CHUNK_SAMPLES, ...settings.audio } });
     this.#settings = settings;
+    this.#bargeIn = settings.bargeIn ?? true;
   }
 
   /** Stops the current answer. The session continues. Rejects with ApiError. */
   async stopReply(): Promise<void> {
     const { turnState, sessionId } = this.state.value;
     if (turnState !== "thinking" && turnState !== "speaking") return;
+    this.#leaves = false;
     this.#changeTurn({ cut: true });
     this.audio?.player.flush();
     if (this.#replyComplete) this.#settle();
@@ -186,8 +194,12 @@ export class HalfDuplexSession extends VoiceSession<
   protected override prepareMessage({ voice, ...config }: LateConfig): HalfDuplexClientMessage {
     const { prepare } = this.#settings;
     const tts = { ...prepare.config?.tts, voice };
-    const asked = { ...prepare.config, ...config, tts, interim_transcripts: true };
-    return { type: "prepare", ...prepare, config: asked };
+    const listening = { interim_transcripts: true, barge_in: this.#bargeIn };
+    return {
+      type: "prepare",
+      ...prepare,
+      config: { ...prepare.config, ...config, tts, ...listening },
+    };
   }
 
   protected override stopMessage(): HalfDuplexClientMessage {
@@ -234,7 +246,11 @@ export class HalfDuplexSession extends VoiceSession<
       case "chunk":
         this.#chunk(message.text_delta, message.audio_data);
         break;
+      case "interrupted":
+        this.#interrupted(message.text);
+        break;
       case "turn_done":
+        this.#leaves = message.goodbye && !this.state.value.turns.at(-1)?.cut;
         this.#turnDone({ reply: message.text, userText: message.user_text ?? "" }); // now final
         break;
       case "stopped":
@@ -251,9 +267,11 @@ export class HalfDuplexSession extends VoiceSession<
 
   protected override onChunk(chunk: Samples): void {
     const { phase, turnState, muted } = this.state.value;
-    const open = turnState === "hearing" || (turnState === "listening" && !muted);
+    const hears = this.#bargeIn || turnState === "listening";
+    const open = turnState === "hearing" || (hears && !muted);
     if (phase !== "active" || !open) return;
-    this.client.sendPerishable({ type: "audio_chunk", audio_base64: chunk });
+    const durationMs = (chunk.length / INPUT_RATE) * 1000;
+    this.client.sendPerishable({ type: "audio_chunk", audio_base64: chunk }, durationMs);
     this.#turnAudio.addInput(chunk);
     this.patch({ quietDeadline: this.#deadline });
   }
@@ -274,12 +292,21 @@ export class HalfDuplexSession extends VoiceSession<
   #generating(speechMs: number): void {
     this.#askedAt = performance.now();
     this.#replyComplete = false;
+    this.#leaves = false;
     const { turns, interim: userText } = this.state.value;
     this.#turnAudio.begin(speechMs);
     const turn = { ...NEW_TURN, id: turns.length, speechMs, userText };
     const changes = { turns: [...turns, turn], interim: "", quietDeadline: null };
     this.patch({ turnState: "thinking", ...changes });
-    this.audio?.source.pause();
+    if (!this.#bargeIn) this.audio?.source.pause();
+  }
+
+  /** The user speaks: the rest of the answer does not play. */
+  #interrupted(reply: string): void {
+    this.#leaves = false;
+    this.#changeTurn({ reply, cut: true });
+    this.audio?.player.flush();
+    if (this.#replyComplete) this.patch({ turnState: "listening" });
   }
 
   #chunk(text: string, audio: Samples): void {
@@ -305,6 +332,14 @@ export class HalfDuplexSession extends VoiceSession<
   }
 
   #settle(): void {
+    if (this.#leaves && this.state.value.phase === "active") {
+      this.stop();
+      return;
+    }
+    if (this.#bargeIn) {
+      this.patch({ turnState: "listening" });
+      return;
+    }
     this.patch({ turnState: "settling" });
     clearTimeout(this.#settling);
     this.#settling = setTimeout(() => {

@@ -5,9 +5,10 @@ import type { Result } from "../protocol/server-messages.ts";
 import { TypedEvents } from "../state/store.ts";
 import { type GateDecision, ModelSpeech, ResponseTimes, SpeechGate } from "./model-speech.ts";
 
-const LISTEN = { is_listen: true, end_of_turn: false };
-const SPEAK = { is_listen: false, end_of_turn: false };
-const LAST = { is_listen: false, end_of_turn: true };
+const LISTEN = { is_listen: true, end_of_turn: false, interrupted: false };
+const CUT = { ...LISTEN, interrupted: true };
+const SPEAK = { is_listen: false, end_of_turn: false, interrupted: false };
+const LAST = { ...SPEAK, end_of_turn: true };
 
 function verdicts(...units: (typeof LISTEN | "interrupt")[]): (GateDecision | undefined)[] {
   const gate = new SpeechGate();
@@ -18,12 +19,13 @@ it("plays a finished turn completely", () => {
   expect(verdicts(LISTEN, SPEAK, LAST, LISTEN)).toEqual(["ignore", "play", "play", "ignore"]);
 });
 
-it("flushes a turn that stops in mid-speech", () => {
-  expect(verdicts(SPEAK, SPEAK, LISTEN, LISTEN)).toEqual(["play", "play", "flush", "ignore"]);
+it("flushes a turn that was interrupted, also one that is complete and still plays", () => {
+  expect(verdicts(SPEAK, SPEAK, CUT, LISTEN)).toEqual(["play", "play", "flush", "ignore"]);
+  expect(verdicts(SPEAK, LAST, CUT, LISTEN)).toEqual(["play", "play", "flush", "ignore"]);
 });
 
 it("ignores the rest of an interrupted turn and plays the next one", () => {
-  expect(verdicts(SPEAK, "interrupt", SPEAK, LISTEN, SPEAK)).toEqual([
+  expect(verdicts(SPEAK, "interrupt", SPEAK, CUT, SPEAK)).toEqual([
     "play",
     undefined,
     "ignore",
@@ -79,7 +81,7 @@ class UserAudio extends TypedEvents<{ userBlock: Float32Array }> {
   userLastSpokeAt = 0;
   userVoiceMs = 0;
   readonly player = Object.assign(new FakePlayerEvents(), {
-    stats: { playing: false },
+    stats: { playing: false, paused: false },
     pause: () => 20,
     resume: () => undefined,
     push: ([first]: Float32Array) => this.log.push(`unit ${first}`),
@@ -111,8 +113,7 @@ describe("a turn that begins while the user speaks", () => {
         user_text: "",
         audio_data: new Float32Array([number]),
       } as Result);
-    const listens = () =>
-      model.unit({ is_listen: true, end_of_turn: false, text: "", user_text: "" } as Result);
+    const listens = () => model.unit({ ...CUT, text: "", user_text: "" } as Result);
     return { audio, model, unit, listens, shown };
   }
 
@@ -148,6 +149,7 @@ describe("a turn that begins while the user speaks", () => {
     audio.capture(1, { speaks: true });
     unit(1);
     listens();
+    expect(model.interruptions).toEqual([]); // nothing was played
     unit(2);
     model.silence();
     audio.capture(1, { speaks: false });
@@ -155,7 +157,7 @@ describe("a turn that begins while the user speaks", () => {
     expect(model.lines).toEqual([]);
   });
 
-  it("does not wait in a turn that is already heard, nor if the user's voice does not count", () => {
+  it("does not wait in a turn that already plays, nor if the user's voice does not count", () => {
     for (const { audio, unit } of [session(), session({ waits: false })]) {
       unit(1);
       audio.capture(1, { speaks: true });
@@ -198,23 +200,24 @@ describe("interruptions", () => {
       model.unit({
         is_listen,
         end_of_turn,
+        interrupted: is_listen,
         text: " word",
         user_text: "",
         audio_data: new Float32Array([1]),
       } as Result);
-    const heard = (playing: boolean, voiceMs: number) => {
+    const step = (playing: boolean, voiceMs: number) => {
       audio.player.stats.playing = playing;
       audio.userVoiceMs = voiceMs;
     };
-    return { model, unit, heard };
+    return { model, unit, step };
   }
 
-  it("take from the user's first sound to the silence, and do not count before they are certain", () => {
-    const { model, unit, heard } = session();
+  it("take from the user's first sound to the silence, and do not count before the server knows", () => {
+    const { model, unit, step } = session();
     unit(false);
-    heard(true, 96);
+    step(true, 96);
     model.pause();
-    heard(true, 300);
+    step(true, 300);
     expect(model.interruptions).toEqual([]);
     model.interrupt();
     expect(model.interruptions).toEqual([116]);
@@ -222,10 +225,10 @@ describe("interruptions", () => {
   });
 
   it("do not count if the voice was no speech, if the model is silent, or at the end of the call", () => {
-    const { model, unit, heard } = session();
+    const { model, unit, step } = session();
     model.interrupt();
     unit(false);
-    heard(true, 96);
+    step(true, 96);
     model.pause();
     model.resume();
     model.silence();
@@ -233,30 +236,57 @@ describe("interruptions", () => {
   });
 
   it("have no time if a button was pressed, or if the model was between two sounds", () => {
-    const { model, unit, heard } = session();
+    const { model, unit, step } = session();
     unit(false);
-    heard(true, 0);
+    step(true, 0);
     model.interrupt();
     unit(false, true);
-    heard(false, 0);
+    step(false, 0);
     unit(false);
-    heard(false, 96);
+    step(false, 96);
     model.pause();
     model.interrupt();
     expect(model.interruptions).toEqual([null, null]);
   });
 
-  it("count once if the server stops the model, before or after the page", () => {
-    const { model, unit, heard } = session();
+  it("count once if the server stops the model, with the time of the page's pause if there is one", () => {
+    const { model, unit, step } = session();
     unit(false);
-    heard(true, 700);
+    step(true, 700);
     unit(true);
-    heard(false, 0);
+    step(false, 0);
     unit(false);
-    heard(true, 96);
+    step(true, 96);
     model.pause();
-    model.interrupt();
+    step(false, 600);
     unit(true);
     expect(model.interruptions).toEqual([700, 116]);
+  });
+});
+
+describe("a pause for a voice", () => {
+  function paused() {
+    const audio = new UserAudio();
+    const model = new ModelSpeech(audio as unknown as AudioEngine, {
+      waits: true,
+      onChange: () => undefined,
+      onLines: () => undefined,
+    });
+    audio.player.resume = () => {
+      audio.player.stats.paused = false;
+      audio.log.push("resume");
+      return undefined;
+    };
+    model.pause();
+    audio.player.stats.paused = true;
+    return audio;
+  }
+
+  it("ends after 2.5 s, if the server does not stop the model by then", () => {
+    const audio = paused();
+    for (let n = 0; n < 12; n++) audio.capture(0.2, { speaks: true });
+    expect(audio.log).toEqual([]);
+    audio.capture(0.2, { speaks: true });
+    expect(audio.log).toEqual(["resume"]);
   });
 });

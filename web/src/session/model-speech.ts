@@ -4,9 +4,10 @@ import type { Result } from "../protocol/server-messages.ts";
 import { SpokenWords } from "./spoken-words.ts";
 import { Transcript, type TranscriptLine } from "./transcript.ts";
 
+const LONGEST_PAUSE_MS = 2500; // the server has decided by then whether the voice interrupts
 const WORDS_MS = 50; // how often the spoken words are looked for
 
-export interface ModelSpeechOptions {
+interface ModelSpeechOptions {
   /** Whether a turn that begins while the user speaks waits until the user stops. */
   waits: boolean;
   /** Playback starts or stops. */
@@ -27,6 +28,7 @@ export class ModelSpeech {
   #watch: ReturnType<typeof setInterval> | undefined;
   readonly #interruptions: (number | null)[] = [];
   #stopMs: number | null = null;
+  #pausedMs = 0;
 
   constructor(audio: AudioEngine, options: ModelSpeechOptions) {
     this.#audio = audio;
@@ -47,12 +49,12 @@ export class ModelSpeech {
     return this.#transcript.lines;
   }
 
-  /** Whether the model is heard, will be when its next unit arrives, or is paused. */
+  /** Whether the answer plays, will play when its next unit arrives, or is paused. */
   get speaks(): boolean {
     return this.#audio.player.stats.playing || this.#gate.inTurn;
   }
 
-  /** Whether nothing is heard, paused, or waits to be heard. */
+  /** Whether nothing plays, is paused, or waits to play. */
   get silent(): boolean {
     return !this.speaks && !this.paused && !this.#held.waits;
   }
@@ -77,22 +79,25 @@ export class ModelSpeech {
   unit(result: Result): void {
     const begins = !this.#gate.inTurn;
     const verdict = this.#gate.unit(result);
-    this.#transcript.heard(result.user_text ?? ""); // it arrives at the end of an utterance
+    this.#transcript.addUserText(result.user_text ?? ""); // it arrives at the end of an utterance
     this.#transcript.hearing(result.interim_user_text ?? "");
     if (verdict === "flush") {
-      this.#interruptions.push(this.#audio.userVoiceMs || null);
+      const wasPlaying = !this.#held.waits; // else the user did not know that there was an answer
+      if (wasPlaying) this.#interruptions.push(this.#stopMs ?? (this.#audio.userVoiceMs || null));
+      this.#stopMs = null;
       this.#cut();
     }
     if (verdict === "play") this.#playOrKeep(result, begins);
     else if (result.end_of_turn) this.#endTurn();
   }
 
-  /** Silence until `resume`. What arrives waits. */
+  /** Silence until `resume`, for 2.5 s at most. What arrives waits. */
   pause(): void {
     const { player, userVoiceMs } = this.#audio;
-    const wasHeard = player.stats.playing;
+    const wasPlaying = player.stats.playing;
+    this.#pausedMs = 0;
     const silentInMs = player.pause();
-    this.#stopMs = wasHeard ? userVoiceMs + silentInMs : null;
+    this.#stopMs = wasPlaying ? userVoiceMs + silentInMs : null;
   }
 
   /** Continues where the speech paused. */
@@ -127,6 +132,8 @@ export class ModelSpeech {
 
   #captured(block: Samples): void {
     const ms = (block.length / INPUT_RATE) * 1000;
+    this.#pausedMs += ms;
+    if (this.paused && this.#pausedMs >= LONGEST_PAUSE_MS) this.resume();
     const units = this.#held.captured(ms, this.#audio.userSpeaks);
     for (const unit of units) this.#play(unit);
     if (units.length > 0) this.#options.onLines();
@@ -194,12 +201,11 @@ export class SpeechGate {
     this.#interrupted = true;
   }
 
-  unit(unit: { is_listen: boolean; end_of_turn: boolean }): GateDecision {
-    const wasInTurn = this.#inTurn;
+  unit(unit: Pick<Result, "is_listen" | "end_of_turn" | "interrupted">): GateDecision {
     const wasInterrupted = this.#interrupted;
     this.#inTurn = !unit.is_listen && !unit.end_of_turn;
     if (!this.#inTurn) this.#interrupted = false;
-    if (unit.is_listen) return wasInTurn && !wasInterrupted ? "flush" : "ignore";
+    if (unit.is_listen) return unit.interrupted && !wasInterrupted ? "flush" : "ignore";
     return wasInterrupted ? "ignore" : "play";
   }
 }

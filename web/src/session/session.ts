@@ -119,7 +119,7 @@ export interface Exchange {
 }
 
 /** Events of a session. Sessions without a microphone emit only `problem`. */
-export interface SessionEvents {
+interface SessionEvents {
   /** An error that does not end the session. */
   problem: Problem;
   /** The audio engine is open. */
@@ -237,7 +237,7 @@ export abstract class Session<
   protected end(end: SessionEnd): void {
     if (this.state.value.phase === "ended") return;
     clearTimeout(this.#stopTimer);
-    const connection = { state: end.by === "connection" ? "lost" : "none" } as const;
+    const connection = { state: end.code === "lost" ? "lost" : "none" } as const;
     this.patch({ phase: "ended", queue: null, connection, end });
     this.#client?.close();
     this.release();

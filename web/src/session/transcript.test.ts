@@ -7,7 +7,7 @@ const lineOf = (transcript: Transcript, at: number): TranscriptLine =>
 it("joins the text of the model until the line is complete", () => {
   const transcript = new Transcript();
   transcript.say("The capital");
-  transcript.heard("Wait");
+  transcript.addUserText("Wait");
   transcript.say(" is Rome.");
   transcript.end();
   transcript.say("Yes?");
@@ -25,10 +25,10 @@ it("corrects the words of a user who still speaks, in the same line", () => {
   expect(first).toMatchObject({ role: "user", interim: true, done: false });
   transcript.say("Hm?");
   transcript.hearing("What is the capital of it");
-  transcript.heard("What is the capital of Italy?");
+  transcript.addUserText("What is the capital of Italy?");
   transcript.hearing("");
   transcript.hearing("And");
-  transcript.heard("");
+  transcript.addUserText("");
   expect(transcript.lines).toMatchObject([
     { id: first.id, text: "What is the capital of Italy?", interim: false, done: true },
     { role: "model", text: "Hm?" },
@@ -40,7 +40,7 @@ it("corrects the words of a user who still speaks, in the same line", () => {
 
 it("removes interim words that were no speech", () => {
   const transcript = new Transcript();
-  transcript.heard("Hello.");
+  transcript.addUserText("Hello.");
   transcript.hearing("Oh");
   transcript.hearing("");
   expect(transcript.lines).toMatchObject([{ text: "Hello." }]);
@@ -64,7 +64,7 @@ it("divides a line of the model at the word that is being played", () => {
   expect(playedParts(lineOf(transcript, 0))).toEqual(["The", " capital is Rome."]);
   transcript.light(line, " capital is Rome. ".length);
   expect(playedParts(lineOf(transcript, 0))).toEqual(["The capital is Rome. ", ""]);
-  transcript.heard("Thanks ");
+  transcript.addUserText("Thanks ");
   expect(playedParts(lineOf(transcript, 1))).toEqual(["Thanks", ""]);
 });
 

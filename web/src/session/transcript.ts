@@ -34,7 +34,7 @@ export class Transcript {
   }
 
   /** A whole utterance of the user. It replaces the interim words. */
-  heard(text: string): void {
+  addUserText(text: string): void {
     if (text === "") return;
     const interim = this.#interimLine;
     if (interim) this.#change({ ...interim, text, interim: false, done: true });

@@ -13,10 +13,14 @@ const SMALL: Capabilities = {
   sees: false,
   sees_in_words: false,
   clones_voices: false,
+  matches_voices: false,
   voices: [],
   calls_tools: false,
   greets: true,
   interim_transcripts: true,
+  chunk_ms: 200,
+  transcribes: false,
+  reads_aloud: false,
   simulated: false,
 };
 const LARGE: Capabilities = { ...SMALL, model: "Large", hears: ["en", "zh"], sees: true };

@@ -142,7 +142,7 @@ export class HelpDrawer extends BaseElement {
   };
 }
 
-export type Theme = "system" | "light" | "dark";
+type Theme = "system" | "light" | "dark";
 
 const KEY = "antiphon.theme";
 

@@ -88,7 +88,7 @@ export class KeyDialog extends BaseElement {
 }
 
 /** A page without the shell. */
-export interface Page {
+interface Page {
   /** Title of the window before “· Antiphon”. */
   readonly title: () => string;
   /** For search engines. In English it is the text of the HTML file. */

@@ -1,4 +1,3 @@
-import type { ReactiveController, ReactiveControllerHost } from "lit";
 import { localValues } from "../storage/browser-values.ts";
 
 /** An observable value. */
@@ -27,13 +26,19 @@ export class Store<T> {
   }
 }
 
+/** An element of Lit. Its types would be needed by programs that use the sessions without elements. */
+interface Host {
+  addController(controller: { hostConnected(): void; hostDisconnected(): void }): void;
+  requestUpdate(): void;
+}
+
 /** Renders its host when a store changes: `#menu = new StoreController(this, menu)`. */
-export class StoreController<T> implements ReactiveController {
-  readonly #host: ReactiveControllerHost;
+export class StoreController<T> {
+  readonly #host: Host;
   readonly #store: Store<T>;
   #unsubscribe: () => void = () => undefined;
 
-  constructor(host: ReactiveControllerHost, store: Store<T>) {
+  constructor(host: Host, store: Store<T>) {
     this.#host = host;
     this.#store = store;
     host.addController(this);

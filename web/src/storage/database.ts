@@ -2,7 +2,7 @@ import { Store } from "../state/store.ts";
 
 const STORES = 2; // version of the list below
 
-export type StoreName = "recordings" | "parts" | "chats" | "conversations";
+type StoreName = "recordings" | "parts" | "chats" | "conversations";
 
 const OPTIONS: Record<StoreName, IDBObjectStoreParameters> = {
   recordings: { keyPath: "id" },

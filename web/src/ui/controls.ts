@@ -14,7 +14,7 @@ interface Labelled {
   readonly disabled?: boolean | undefined;
 }
 
-export interface OptionGroup<T extends string = string> {
+interface OptionGroup<T extends string = string> {
   readonly label: string;
   readonly options: readonly SelectOption<T>[];
 }

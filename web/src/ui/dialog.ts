@@ -3,7 +3,7 @@ import { ref } from "lit/directives/ref.js";
 import { common } from "../i18n/common.ts";
 import { icon } from "./icon.ts";
 
-export interface DialogOptions {
+interface DialogOptions {
   readonly open: boolean;
   readonly title: string;
   readonly body: TemplateResult;

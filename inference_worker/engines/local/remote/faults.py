@@ -1,7 +1,5 @@
 """Why a server of a language model does not answer, and what its operator can do."""
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """One reply of a language model on a server."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -12,10 +10,10 @@ from typing import Any
 import orjson
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
+from antiphon.inference_worker.engines.common.exchange import Exchange
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage, turn_tokens
 from antiphon.inference_worker.engines.local.language_model import Generation, ModelAway
 from antiphon.inference_worker.engines.local.remote import faults
-from antiphon.inference_worker.engines.local.remote.exchange import Exchange
 from antiphon.inference_worker.engines.local.remote.sse import ThoughtFilter, chunks_of
 from antiphon.inference_worker.engines.types import EngineError
 
@@ -27,7 +25,7 @@ _FAILURES = (OSError, HTTPException, EngineError, *_MALFORMED)
 
 
 class RemoteGeneration(Generation):
-    """A thread of its own reads the answer, so that the iteration can end at any time."""
+    """A separate thread reads the answer, so that the iteration can end at any time."""
 
     def __init__(
         self,

@@ -1,7 +1,5 @@
 """A language model behind OpenAI's chat completions: Ollama, llama-server, vLLM, LM Studio, hosted ones."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time
@@ -13,6 +11,7 @@ import orjson
 import structlog
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
+from antiphon.inference_worker.engines.common.exchange import MAX_BODY, Exchange, ModelServer
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.language_model import (
     LanguageModel,
@@ -20,7 +19,6 @@ from antiphon.inference_worker.engines.local.language_model import (
 )
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.remote import faults
-from antiphon.inference_worker.engines.local.remote.exchange import MAX_BODY, Exchange, ModelServer
 from antiphon.inference_worker.engines.local.remote.generation import (
     RemoteGeneration,
     estimated_tokens,
@@ -52,7 +50,7 @@ _log = structlog.get_logger()
 
 
 class RemoteLanguageModel(LanguageModel):
-    """Each reply is a request on a connection of its own, so a cancelled one ends on the server too.
+    """Each reply is a request on a separate connection, so a cancelled one ends on the server too.
 
     `timeout_s` limits the time to the first token, and between two.
     """
@@ -71,7 +69,7 @@ class RemoteLanguageModel(LanguageModel):
         self._probing: RemoteGeneration | None = None
 
     @classmethod
-    def of(cls, options: LocalOptions) -> RemoteLanguageModel:
+    def of(cls, options: LocalOptions) -> "RemoteLanguageModel":
         """Raises ValueError if the file with the key cannot be read any more."""
         address = ModelServer(options.llm_url or "", options.read_key())
         model, timeout_s = options.llm_model or "", options.llm_timeout_s
@@ -85,8 +83,11 @@ class RemoteLanguageModel(LanguageModel):
         max_tokens: int,
         counter: TokenCounter | None = None,
         tools: Sequence[dict[str, Any]] = (),
+        *,
+        must_call: bool = False,
     ) -> RemoteGeneration:
-        return self._begin(messages, config, max_tokens, self._timeout_s, counter, tools)
+        timeout_s = self._timeout_s
+        return self._begin(messages, config, max_tokens, timeout_s, counter, tools, must_call)
 
     def prefill(
         self,
@@ -184,6 +185,7 @@ class RemoteLanguageModel(LanguageModel):
         timeout_s: float,
         counter: TokenCounter | None,
         tools: Sequence[dict[str, Any]],
+        must_call: bool = False,
     ) -> RemoteGeneration:
         continues = messages[-1]["role"] == "assistant"
         if continues:
@@ -199,6 +201,8 @@ class RemoteLanguageModel(LanguageModel):
         }
         if tools:
             body["tools"] = list(tools)
+        if must_call:
+            body["tool_choice"] = "required"
         reply = RemoteGeneration(
             Exchange(self._address),
             self._address.place,

@@ -1,16 +1,14 @@
 """Reads the chunks of a streamed answer, and leaves out what the model thinks before it answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from http.client import HTTPResponse
 from typing import Any
 
 import orjson
 
+from antiphon.inference_worker.engines.common.exchange import MAX_BODY
 from antiphon.inference_worker.engines.local.language_model import word_pieces
 from antiphon.inference_worker.engines.local.remote import faults
-from antiphon.inference_worker.engines.local.remote.exchange import MAX_BODY
 
 _MAX_LINE = 1024 * 1024
 _DONE = b"[DONE]"

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Callable
 
-from antiphon.inference_worker.engines.local.rules.arithmetic import answer_sum
+from antiphon.inference_worker.engines.local.hearing.completeness import is_open
+from antiphon.inference_worker.engines.local.rules.arithmetic import answer_next_sum, answer_sum
 from antiphon.inference_worker.engines.local.rules.dates import answer_date
-from antiphon.inference_worker.engines.local.rules.language import is_not_english
+from antiphon.inference_worker.engines.local.rules.follow_up import proposed, whole_question
+from antiphon.inference_worker.engines.local.rules.last_rows import LAST_ROWS
 from antiphon.inference_worker.engines.local.rules.quiz import answer_quiz
 from antiphon.inference_worker.engines.local.rules.situation import Situation
-from antiphon.inference_worker.engines.local.rules.table import RULES
-from antiphon.inference_worker.engines.local.rules.text import LONGEST_CHARS, peeled, plain
+from antiphon.inference_worker.engines.local.rules.small_talk import SMALL_TALK
+from antiphon.inference_worker.engines.local.rules.table import FAREWELL, LIMITS, RULES, WELCOME
+from antiphon.inference_worker.engines.local.rules.text import (
+    ASKS,
+    COMMON_WORDS,
+    LONGEST_CHARS,
+    peeled,
+    plain,
+)
+from antiphon.inference_worker.engines.local.rules.told import introduced
 from antiphon.inference_worker.engines.local.rules.units import answer_conversion
+
+_ASKS_BACK = re.compile(r"(?<=[.!]) [^.!?]+\?$")
+"""The question at the end of an answer: several answers together ask one at most."""
 
 ENGLISH_ONLY = "I understand English only, and I did not understand that."
 
@@ -21,7 +36,8 @@ def answer(question: str, situation: Situation) -> str | None:
 
     Of several sentences, each needs a rule.
     """
-    question = question.strip()
+    asked = question.strip()
+    question = introduced(whole_question(asked, situation.said))
     if not question:
         return None
     if is_not_english(question):
@@ -30,27 +46,68 @@ def answer(question: str, situation: Situation) -> str | None:
         return None
     if whole := _answer_one(plain(question), situation):
         return whole
-    parts = _sentences(question)
-    if len(parts) < 2:
+    for separator in _SEPARATORS:
+        parts = [piece for piece in separator.split(question) if plain(piece)]
+        if len(parts) > 1 and (together := _answer_all(parts, situation)):
+            return together
+    *_, last = re.split(r"(?<=[.!?])\s+", question)
+    courtesy = _answer_one(plain(last), situation)
+    if courtesy in (FAREWELL, WELCOME):
+        return courtesy
+    begin, _, end = question.rpartition(",")
+    if not ASKS.match(plain(begin)) and _answer_one(plain(end), situation) == FAREWELL:
+        return FAREWELL
+    said_last = _answer_one(plain(last), situation, _by_last_rows)
+    return said_last or _answer_proposal(asked, situation) or _answer_fragment(question, situation)
+
+
+def _answer_proposal(asked: str, situation: Situation) -> str | None:
+    """ "How about a joke?", and "And ethereum?" after a price that the assistant cannot know."""
+    other = plain(proposed(asked))
+    if not other:
         return None
-    answers = [_answer_one(plain(part), situation) for part in parts]
+    forms = (other, f"tell me {other}")
+    said = next(filter(None, (_answer_one(form, situation) for form in forms)), None)
+    is_limit = situation.previous.startswith(LIMITS) and " of " not in other
+    return said or (situation.previous if is_limit else None)
+
+
+_SEPARATORS = (
+    re.compile(r"(?<=[.!?])\s+|,?\s+and\s+(?=(?:what|who|how|when|where)\b)"),
+    re.compile(r"(?<=[.!?,])\s+"),
+)
+"""Of sentences, and of what people say in one breath: "Stop, thank you, goodbye"."""
+
+
+_ADVICE = re.compile(
+    r"what (?:should|shall|can|do) i do(?: now| about (?:it|that))?"
+    r"|what (?:do|would) you (?:suggest|recommend|advise)|(?:(?:do you have|have you got"
+    r"|is there) )?any (?:advice|tips?|ideas?|suggestions?)"
+)
+"""After a trouble that has an answer of its own: a small model's advice would be worse than none."""
+
+
+def _answer_all(parts: list[str], situation: Situation) -> str | None:
+    told = [part for part in parts if not any(map(_ADVICE.fullmatch, peeled(plain(part))))]
+    answers = [_answer_one(plain(part), situation) for part in (told or parts)]
     known = [text for text in answers if text is not None]
-    return " ".join(dict.fromkeys(known)) if len(known) == len(parts) else None
+    if len(known) < len(answers):
+        return None
+    *first, last = dict.fromkeys(known)
+    if last == FAREWELL:
+        return last
+    return " ".join([*(_ASKS_BACK.sub("", text) for text in first), last])
 
 
-def _sentences(question: str) -> list[str]:
-    pieces = re.split(r"(?<=[.!?])\s+|,?\s+and\s+(?=(?:what|who|how|when|where)\b)", question)
-    return [piece for piece in pieces if plain(piece)]
-
-
-def _answer_one(text: str, situation: Situation) -> str | None:
-    """Try the rules on `text`, and on what remains without polite words at its ends."""
-    answers = (_answer_exactly(shorter, situation) for shorter in peeled(text))
-    return next(filter(None, answers), None)
+_FILLERS = re.compile(
+    r"\b(?:actually|really|at least|even|ever|still|(?:kind|sort) of|maybe|perhaps|honestly|basically"
+    r"|already|just|also|at all|i guess|i think)\b|(?<!do )(?<!can )\byou know$"
+)
+"""Words that change nothing in a question: "So what can you actually do?"."""
 
 
 def _answer_exactly(text: str, situation: Situation) -> str | None:
-    for pattern, function in RULES:
+    for pattern, function in (*(SMALL_TALK if situation.small_talk else ()), *RULES):
         if (found := pattern.fullmatch(text)) and (sentence := function(found, situation)):
             return sentence
     return (
@@ -58,4 +115,96 @@ def _answer_exactly(text: str, situation: Situation) -> str | None:
         or answer_date(text, situation.now)
         or answer_conversion(text)
         or answer_sum(text)
+        or answer_next_sum(text, situation.previous)
     )
+
+
+def _answer_one(
+    text: str,
+    situation: Situation,
+    exactly: Callable[[str, Situation], str | None] = _answer_exactly,
+) -> str | None:
+    """Try `exactly` on `text`, without polite words at its ends, and without fillers."""
+    forms = dict.fromkeys((text, " ".join(_FILLERS.sub(" ", text).split())))
+    answers = (exactly(shorter, situation) for form in forms for shorter in peeled(form))
+    return next(filter(None, answers), None)
+
+
+def _by_last_rows(text: str, situation: Situation) -> str | None:
+    """What the model would answer as a person."""
+    rows = LAST_ROWS if situation.small_talk else ()
+    found = ((pattern.fullmatch(text), row) for pattern, row in rows)
+    return next((row(match, situation) for match, row in found if match), None)
+
+
+_FRAGMENT_WORDS = 3
+_NONSENSE_WORDS = 5
+_OFFERS = re.compile(r"(?:help you|do for you|do better|talk about|to know(?: about .*)?)\?$")
+"""Ends of questions that no single word answers."""
+
+_CLAUSE = re.compile(r"(?:because|if|when|while|although|unless|yes)\b")
+_ASKS_AGAIN = "I did not understand that. Please say it in a whole sentence."
+
+
+def _answer_fragment(question: str, situation: Situation) -> str | None:
+    """A few words that neither ask nor answer anything. A small model invents what they mean."""
+    text = plain(question)
+    words = text.split()
+    asked = situation.previous.endswith("?") and not _OFFERS.search(situation.previous)
+    if not situation.small_talk or situation.persona or asked:
+        return None
+    if len(words) > 1 and "?" not in question and is_open(question) and not _CLAUSE.match(text):
+        return "Please go on, I am listening."
+    if _FRAGMENT_WORDS < len(words) <= _NONSENSE_WORDS and COMMON_WORDS.isdisjoint(words):
+        return None if ASKS.match(text) or any(map(str.isdigit, text)) else _ASKS_AGAIN
+    if len(words) > _FRAGMENT_WORDS or "?" in question:
+        return None
+    if not any(word.isalpha() and word not in COMMON_WORDS for word in words):
+        return _ASKS_AGAIN if len(words) == 1 else None
+    if ASKS.match(text) or any(word in COMMON_WORDS for word in words):
+        return None
+    return f"What would you like to know about {question.strip(' .!,;:')}?"
+
+
+_LEAST_LETTERS = 2
+_LEAST_WORDS = 2
+_CERTAIN_MARKERS = 2
+
+_FOREIGN_WORDS = """
+sprichst sprechen parlez-vous parle français parlez hablas habla español parli italiano fala português
+der die das ist nicht und ich du wir ihr sie ein eine einen wie was wo wer warum wann mit auf für
+von zu den dem sind kann kannst bitte mein dein heute gibt hast heißt heisst welche welcher viel
+wieviel le la les des est sont je tu nous vous ne pas et que qui quel quelle quels pourquoi comment
+où dans une un avec pour sur mon ton c'est qu'est-ce il elle au aux ce cette fait merci bonjour el
+los las es son yo no y qué quién cuál cuánto cómo dónde por para con una de del en mi está estás
+hola gracias puedes eres hace lo gli è sono io non e che chi quale quanto come dove perché per di
+nel mio ciao grazie o os as são eu não qual onde com uma da do na meu você olá obrigado het een is
+niet ik jij wij wat waar waarom hoe met voor van zijn mijn
+buenos buenas dias días tardes noches muchas muchos hasta luego estas guten morgen abend danke wiedersehen
+beaucoup bonsoir buongiorno arrivederci
+"""
+_ALSO_ENGLISH_WORDS = """
+die es son per con van sur pas un en y e o la le de il ton mi ne den elle au io lo das von non wat hoe met pour
+"""
+_FOREIGN = frozenset(_FOREIGN_WORDS.split())
+_MARKERS = _FOREIGN - COMMON_WORDS - frozenset(_ALSO_ENGLISH_WORDS.split())
+
+
+def is_not_english(text: str) -> bool:
+    """True for another script, or for words of other languages where English ones are missing.
+
+    Rather False than True: a single foreign word or name is fine.
+    """
+    letters = [character for character in text if character.isalpha()]
+    foreign = sum(not unicodedata.name(character, "").startswith("LATIN") for character in letters)
+    if foreign >= _LEAST_LETTERS and foreign > len(letters) / 2:
+        return True
+    words = re.findall(r"[^\W\d_]+(?:['-][^\W\d_]+)*", text.lower())
+    if len(words) < _LEAST_WORDS:
+        return False
+    markers = sum(word in _MARKERS for word in words)
+    foreign = sum(word in _FOREIGN for word in words)
+    english = sum(word in COMMON_WORDS and word not in _FOREIGN for word in words)
+    if english:
+        return markers >= _CERTAIN_MARKERS and markers > english * 2
+    return markers >= 1 and foreign >= _CERTAIN_MARKERS

@@ -10,7 +10,7 @@ from fractions import Fraction
 from antiphon.inference_worker.engines.local.rules.numbers import is_rounded, said
 
 _MOST_BITS = 4096
-"""Of a result; a longer one takes long to calculate and helps nobody."""
+"""Of a result; a longer one takes long to calculate and is of no use."""
 
 _N = r"(\d+(?:\.\d+)?)"
 
@@ -74,6 +74,16 @@ _REMAINDER = re.compile(
     r"(?:the )?remainder (?:of|when|if)\s+|\s+(?:with|and)(?: a| the)? remainder$"
 )
 _SHARE = re.compile(rf"what (?:percent|percentage) (?:of|is) {_N} (?:is|of) {_N}")
+_LEFT = re.compile(
+    rf"(?:if )?\w+(?: \w+)? (?:have|has|had|got|buys?|bought|bakes?d?|makes?|made) {_N}\b.*? (?:and|then"
+    rf"|but) (?:\w+ )??(?:(?P<more>get|buy"
+    rf"|find|win|add"
+    r"|receive|pick|got|bought|found|won)|(?P<less>give|eat|lose|spend|sell|use|take|drink|throw|gave|ate"
+    r"|lost|spent|sold|took)|[a-z]+)"
+    rf"(?:s|d)? (?:away |up |off )?{_N}\b.* (?:how (?:many|much)|what)\b.* (?:left|remains?|have|has"
+    rf"|now)(?: now| left)*"
+)
+"""A story of two numbers: "If I have 12 apples and give away 5, how many do I have left?"."""
 _PRIME = re.compile(r"is (\d{1,9}) (?:a )?prime(?: number)?")
 _TOKEN = re.compile(
     r"\s*(\d+(?:\.\d+)?|\.\d+|[-+*/^%()]|mod|sqrt|cbrt|square|half|third|quarter|factorial)"
@@ -99,6 +109,9 @@ def answer_sum(text: str) -> str | None:
     """The answer to a sum; `text` is lower case, with numbers in digits. None if it is no sum."""
     if share := _SHARE.fullmatch(text):
         return _share(share, of_first="of" in text.split()[:3])
+    story = _LEFT.fullmatch(text)
+    if story and (story["more"] or story["less"] or re.search(r"\b(?:left|remain)", text)):
+        return answer_sum(f"{story[1]} {'plus' if story['more'] else 'minus'} {story[4]}")
     if prime := _PRIME.fullmatch(text):
         return _primality(int(prime[1]))
     text = re.sub(r"[$€£]|(?<=\d)\s+(?:dollars?|euros?|cents?)\b", "", text)
@@ -117,6 +130,34 @@ def answer_sum(text: str) -> str | None:
         return _sentence(tokens, wants_remainder=wants_remainder)
     except _NoSum:
         return None
+
+
+_RESULT = re.compile(r"\b(?:is|about|or) (-?\d[\d,]*(?:\.\d+)?)\.$")
+_OPERATOR = r"(?:times|plus|minus|divided by|multiplied by|to the power of|[-+*/x^])"
+_NEXT_STEPS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(rf"(?:(?:and|now|then|what is|what about|how about|so) )*{pattern}"), sum_)
+    for pattern, sum_ in (
+        (rf"(?:(?:that|it|this|the result) )?({_OPERATOR}) {_N}", r"{result} \1 \2"),
+        (rf"multiply (?:that |it |this |the result )?by {_N}", r"{result} times \1"),
+        (rf"divide (?:that |it |this |the result )?by {_N}", r"{result} divided by \1"),
+        (rf"add {_N}(?: (?:to )?(?:that|it|this|more))?", r"{result} plus \1"),
+        (rf"(?:subtract|take away) {_N}(?: from (?:that|it|this))?", r"{result} minus \1"),
+        (rf"{_N} (?:percent|%) of (?:that|it|this)", r"\1 percent of {result}"),
+        (r"(half|a third|a quarter) of (?:that|it)", r"\1 of {result}"),
+        (r"(?:double|twice)(?: (?:that|it|as much))?", "2 times {result}"),
+        (r"(?:(?:that|it) )?squared|square (?:that|it)", "{result} squared"),
+        (r"(?:and )?the square root(?: of (?:that|it))?", "square root of {result}"),
+    )
+)
+
+
+def answer_next_sum(text: str, previous: str) -> str | None:
+    """The answer to a step from the result that `previous` says: "and times two", "divide that by 3"."""
+    result = _RESULT.search(previous)
+    for pattern, sum_ in _NEXT_STEPS if result else ():
+        if result and (step := pattern.fullmatch(text)):
+            return answer_sum(step.expand(sum_).format(result=result[1].replace(",", "")))
+    return None
 
 
 def _primality(number: int) -> str:

@@ -1,7 +1,5 @@
 """Questions about the time and the calendar, answered from the clock."""
 
-from __future__ import annotations
-
 import calendar
 import functools
 import re
@@ -88,8 +86,7 @@ _RELATIVE = (
     r"|today)"
     rf"|(?:\d+|an?) (?:days?|weeks?|years?) ago|(?:next|this|last|coming) (?:{_DAY})"
 )
-_WHEN = rf"(?:{_EXACT}|{_RELATIVE}|(?:the )?(?:next )?(?:{_HOLIDAY})(?: (?:this|next) year| (?:in )?\d{{4}})?)"
-_AGO = r"(?:\d+|an?) (?:days?|weeks?|years?) ago"
+WHEN = rf"(?:{_EXACT}|{_RELATIVE}|(?:the )?(?:next )?(?:{_HOLIDAY})(?: (?:this|next) year| (?:in )?\d{{4}})?)"
 
 _Found = re.Match[str]
 
@@ -161,7 +158,9 @@ def _named(text: str) -> str:
         return name.title().replace("Years", "Year's").replace("Valentines", "Valentine's")
     if weekday := re.search(_DAY, name):
         name = name.replace(weekday[0], weekday[0].title())
-    return f"The day in {name}" if text.startswith("in ") else name[0].upper() + name[1:]
+    if text.startswith("in ") or name.startswith("day "):
+        name = f"the {name}" if name.startswith("day ") else f"the day in {name}"
+    return name[0].upper() + name[1:]
 
 
 def _until(found: _Found, now: datetime) -> str | None:
@@ -198,14 +197,6 @@ def _between(found: _Found, now: datetime) -> str | None:
         last = _date_of(found["end"], first)
     days = abs(((last or first) - first).days)
     return f"There are {_count(days, 'day')} between {spoken_date(first)}, and {spoken_date(last or first)}."
-
-
-def _year_in(found: _Found, now: datetime) -> str:
-    return f"It will be {now.year + int(found['number'])}."
-
-
-def _week(_: _Found, now: datetime) -> str:
-    return f"It is week {now.isocalendar().week} of the year."
 
 
 def _since(found: _Found, now: datetime) -> str | None:
@@ -252,29 +243,15 @@ def _neighbour(found: _Found, _: datetime) -> str | None:
     return None
 
 
-def _nth(found: _Found, _: datetime) -> str | None:
-    number = int(found["number"])
-    names = _DAYS if found["kind"] == "day" else _MONTHS
-    if not 1 <= number <= len(names):
-        return None
-    whole = "week" if found["kind"] == "day" else "year"
-    return f"The {ordinal(number)} {found['kind']} of the {whole} is {names[number - 1].title()}."
-
-
-def _born(found: _Found, now: datetime) -> str | None:
-    age = now.year - int(found["year"])
-    if not 0 <= age <= 130:
-        return None
-    return f"Someone born in {found['year']} becomes {age} years old in {now.year}."
-
-
 _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], ...] = tuple(
     (re.compile(pattern), function)
     for pattern, function in (
         (r"(?:what |what is the |what is your |do you have |have you got |give me )?(?:the )?(?:current "
          r"|exact |local )?"
          r"time(?: is it| it is| do we have| do you have| of day is it| is it here| here)?"
-         r"(?: now| right now| at the moment| currently)?|what hour is it|how late is it|got the"
+         r"(?: now| right now| at the moment| currently)?|is it (?:time for )?(?:lunch|dinner|breakfast|bed"
+         r"|late"
+         r"|early|noon|midnight) ?(?:time)?(?: yet| already)?|what hour is it|how late is it|got the"
          r" time", _time),
         (r"(?:what |what is |do you know )?(?:the )?(?:current )?time(?: is it| it is)?(?: now| right now"
          r"| currently)? in (?P<place>[a-z' -]+?)(?: now| right now)?", _time_elsewhere),
@@ -288,49 +265,41 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], 
          r"| today is| today| do we have)(?: now| today)?|what day are we|what day is it|what is the"
          r" day", _weekday_today),
         (r"(?:what|which) (?:day|date)(?: of the week)? (?:is|was|will it be|will be|was it|is it|does)"
-         rf" (?:on )?(?P<when>{_WHEN})(?: be| on| fall on)?", _day_of),
+         rf" (?:on )?(?P<when>{WHEN})(?: be| on| fall on)?", _day_of),
         (rf"(?:what|which) (?:day|date|weekday)(?: of the week)? (?:is|was|will|does|did|were) (?:on )?"
-         rf"(?P<when>{_WHEN})"
+         rf"(?P<when>{WHEN})"
          r"(?: be| on| fall on| fall)?", _day_of),
-        (rf"what is the (?:day|date) (?:of |on )?(?P<when>{_WHEN})", _day_of),
+        (rf"what is the (?:day|date) (?:of |on )?(?P<when>{WHEN})", _day_of),
         (rf"what (?:is|was) (?P<when>{_RELATIVE})s? (?:date|day)", _day_of),
         (rf"(?:when|what day) is (?P<when>(?:the )?(?:next )?(?:{_HOLIDAY})(?: (?:this|next) year| (?:in"
          rf" )?\d{{4}})?)", _day_of),
         (r"(?:what |which |what is the )?(?:the )?(?:current )?year(?: is it| it is| are we in| is this|"
          r" do we have)?"
-         r"(?: now| right now)?", _year),
+         r"(?: now| right now)?|what (?:here|ear) is it", _year),
         (r"(?:what |which |what is the )?(?:the )?(?:current )?month(?: is it| it is| are we in| is this|"
          r" do we have)?"
          r"(?: now| right now)?", _month),
         (r"how (?:many|much) (?P<unit>days|weeks|months) (?:is it |are there |are left |left |do we have "
          r"|remain |to go )*"
-         rf"(?:until|till|to|before|away is) (?:it is )?(?P<when>{_WHEN})", _until),
+         rf"(?:until|till|to|before|away is) (?:it is )?(?P<when>{WHEN})", _until),
         (rf"how (?P<unit>long) (?:is it |do we have |does it take |will it be )*(?:until|till|to|before) "
-         rf"(?:it is )?(?P<when>{_WHEN})", _until),
-        (rf"(?P<unit>days) (?:until|till|to) (?P<when>{_WHEN})", _until),
+         rf"(?:it is )?(?P<when>{WHEN})", _until),
+        (rf"(?P<unit>days) (?:until|till|to) (?P<when>{WHEN})", _until),
         (rf"how (?:many days|long) (?:ago (?:was|is)|(?:is it |has it been |have passed )?since) "
-         rf"(?P<when>{_WHEN})", _since),
+         rf"(?P<when>{WHEN})", _since),
         (r"how many days (?:are |is )?(?:there )?(?:left|remaining|remain) (?:in|of) (?:this|the)"
          r" year", _left_in_year),
-        (rf"how many days (?:are |is it )?(?:there )?(?:between|from) (?P<when>{_WHEN}) (?:and|to|until) "
-         rf"(?P<end>{_WHEN})", _between),
-        (r"what year will it be in (?P<number>\d{1,4}) years", _year_in),
-        (r"(?:what|which) (?:calendar )?week(?: number)?(?: of the year)? (?:is it|is this|do we have|are"
-         r" we in)", _week),
+        (rf"how many days (?:are |is it )?(?:there )?(?:between|from) (?P<when>{WHEN}) (?:and|to|until) "
+         rf"(?P<end>{WHEN})", _between),
         (r"(?:is|was|will) (?P<year>\d{4}|this year|next year|last year) (?:be )?a leap year", _leap),
         (rf"how many days (?:are |are there |does |do |has |is |there )*(?:in )?(?P<month>{_MONTH}|this"
          rf" month|the month)"
          r"(?: (?P<year>\d{4}))?(?: have)?", _days_in_month),
-        (r"how many days (?:are |are there |does |do |there )*(?:in )?(?:a |the |one |1 )?(?P<leap>leap"
+        (r"how many days (?:are |are there |does |do |there )*(?:in )?(?:a |the |1 )?(?P<leap>leap"
          r" )?year(?: have)?", _days_in_year),
         (rf"(?:what|which) (?:day|month)?(?: of the (?:week|year))? ?(?:comes|is|follows|precedes|goes) "
          rf"(?:right |just |directly )?"
          rf"(?P<side>after|before|precedes|)? ?(?P<name>{_DAY}|{'|'.join(_MONTHS)})", _neighbour),
-        (r"(?:what|which) is the (?P<number>\d+)(?:st|nd|rd|th) (?P<kind>day|month) of the (?:week"
-         r"|year)", _nth),
-        (r"how old (?:is|would be|will be|am|are) (?:someone|somebody|a person|i|you)(?: who (?:was|is"
-         r"|were))? (?:if (?:i|he|she|they) (?:was|were) )?"
-         r"born in (?P<year>\d{4})(?: this year)?", _born),
     )
 )  # fmt: skip
 
@@ -348,7 +317,7 @@ def answer_date(text: str, now: datetime) -> str | None:
 
 
 def _date_of(text: str, today: date, *, past: bool = False) -> date | None:
-    """The date that `text` (as in `_WHEN`) names; without a year, the next one, or the last one."""
+    """The date that `text` (as in `WHEN`) names; without a year, the next one, or the last one."""
     text = re.sub(r"^the |^next (?=new|val|ind|hal|chr|box|eas|goo|tha)", "", text)
     if re.fullmatch(_RELATIVE, text):
         return _relative(text, today)

@@ -1,7 +1,5 @@
 """How fast and how loud the assistant speaks, as the user asked in the conversation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,16 +7,18 @@ from dataclasses import dataclass
 from antiphon.inference_worker.engines.local.rules.text import LONGEST_CHARS, PLEASE, peeled, plain
 
 _DEGREE = r"(?:a (?:little |bit )?(?:bit )?|much |more )?"
-_SAY = r"(?:speak |talk |go |say it |say that )?"
+_SAY = r"(?:speak |talk |go |(?:say|repeat) (?:it |that )(?:again )?)?"
 PACE = re.compile(
     rf"{PLEASE}{_SAY}{_DEGREE}(?:slow(?:er|ly)?(?: down)?|fast(?:er)?|quick(?:er|ly)|speed up)(?: speed)?"
     r"|(?:you (?:speak|talk|are speaking|are talking) |that is |that was )?too (?:fast|slow|quick)(?:ly)?"
     rf"|{PLEASE}(?:do not|stop) (?:speak|talk)(?:ing)? so fast"
 )
+_WHAT = r"(?:it|that|(?:the |your )?(?:volume|sound|voice))"
 LOUDNESS = re.compile(
-    rf"{PLEASE}(?:speak |talk |be |say it |say that |turn |turn it )?(?:the volume )?(?:up |down )?{_DEGREE}"
-    r"(?:loud(?:er|ly)?|quiet(?:er|ly)|soft(?:er|ly)|up)(?: the volume)?"
-    rf"|{PLEASE}(?:speak up|turn (?:up|down) the volume|volume (?:up|down)|lower your voice|raise your voice)"
+    rf"{PLEASE}(?:{_SAY}|be |(?:turn |make )(?:{_WHAT} )?)?(?:up |down )?{_DEGREE}"
+    r"(?:loud(?:er|ly)?|quiet(?:er|ly)|soft(?:er|ly))"
+    rf"|{PLEASE}(?:turn (?:up|down) {_WHAT}|(?:turn )?{_WHAT} (?:up|down)|speak up|(?:lower|raise) {_WHAT})"
+    r"(?: (?:a (?:little )?(?:bit )?more|a little bit|a little|a bit|more))?"
     r"|(?:you are |that is )?too (?:loud|quiet)|i can(?:not| hardly| barely) hear you(?: well)?"
 )
 
@@ -53,12 +53,20 @@ def manner_of(said: Sequence[str]) -> Manner:
     for turn in said:
         for text in peeled(plain(turn)) if len(turn) <= LONGEST_CHARS else ():
             if PACE.fullmatch(text):
-                speed = _stepped(speed, _PACE_STEP, _PACE_RANGE, down=is_slower(text))
+                speed = other_pace(speed, slower=is_slower(text))
                 break
             if LOUDNESS.fullmatch(text):
-                gain = _stepped(gain, _GAIN_STEP, _GAIN_RANGE, down=is_quieter(text))
+                gain = other_gain(gain, quieter=is_quieter(text))
                 break
     return Manner(speed, gain)
+
+
+def other_pace(speed: float, *, slower: bool) -> float:
+    return _stepped(speed, _PACE_STEP, _PACE_RANGE, down=slower)
+
+
+def other_gain(gain: float, *, quieter: bool) -> float:
+    return _stepped(gain, _GAIN_STEP, _GAIN_RANGE, down=quieter)
 
 
 def _stepped(factor: float, step: float, most: float, *, down: bool) -> float:

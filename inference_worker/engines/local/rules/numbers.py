@@ -1,7 +1,5 @@
 """Numbers in questions and answers: "twenty-three" and "2.5 million" as digits, and numbers as text."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 
@@ -22,6 +20,7 @@ _RUN = re.compile(
     rf"(?:(?:\s+and\s+|[\s-]+)(?:{_WORD})|\s+point(?:\s+(?:{'|'.join(_SMALL)}))+)*\b"
 )
 _SCALED = re.compile(r"(\d+(?:\.\d+)?)\s+(hundred|thousand|million|billion)\b")
+_DOZENS = re.compile(r"\b(\d{1,9}) dozen\b")
 _ORDINAL = re.compile(rf"\b(?:({'|'.join(_TENS)})[\s-])?({'|'.join(_ORDINALS)})\b")
 
 _MOST_DECIMALS = 4
@@ -31,7 +30,8 @@ _MOST_DIGITS = 15
 def with_digits(text: str) -> str:
     """`text` (lower case) with its numbers in digits: "a hundred and five" becomes "105"."""
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
-    return _RUN.sub(_digits, _SCALED.sub(_scaled, text))
+    text = _RUN.sub(_digits, _SCALED.sub(_scaled, text))
+    return _DOZENS.sub(lambda found: str(12 * int(found[1])), text)
 
 
 def with_ordinals(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A quiz: asks questions one after the other, and judges the answers."""
+"""A quiz, and riddles: asks one after the other, and judges the answers."""
 
 from __future__ import annotations
 
@@ -30,14 +30,28 @@ _QUESTIONS = (
     _Question("Which colour do you get from blue and yellow?", "green", "green"),
 )
 
+_RIDDLES = (
+    _Question("What gets wetter the more it dries?", "a towel", "towels?|tower"),
+    _Question("What has hands, but cannot clap?", "a clock", "clocks?|watch"),
+    _Question("What has to be broken before you can use it?", "an egg", "eggs?"),
+    _Question("What has many teeth, but cannot bite?", "a comb", "combs?|saw|come"),
+    _Question("What goes up, but never comes down?", "your age", "age"),
+    _Question("What has a neck, but no head?", "a bottle", "bottles?"),
+)
+
+_BEGIN_RIDDLE = re.compile(
+    rf"{PLEASE}(?:(?:tell|give|ask) me |do you know |say )?(?:a|another|1 more|any|some) (?:good "
+    rf"|funny )*riddles?"
+    r"|(?:the )?next riddle"
+)
 _BEGIN = re.compile(
-    rf"{PLEASE}(?:quiz me|ask me (?:a|another|one more) (?:quiz |trivia )?question|(?:start|play|do|make) (?:a"
+    rf"{PLEASE}(?:quiz me|ask me (?:a|another|1 more) (?:quiz |trivia )?question|(?:start|play|do|make) (?:a"
     rf"|the|another) quiz(?: with me)?|let us (?:play|do|have|start) (?:a|the|another) quiz|next question"
     rf"|another question)"
 )
 _GIVES_UP = re.compile(
-    r"(?:(?:i )?(?:do not|dont) know(?: it| that)?|(?:i have )?no idea|(?:i )?pass|skip(?: it| this)?|next"
-    r"(?: one)?|tell me(?: the answer)?|i give up|not sure|i am not sure)"
+    r"(?:(?:(?:i )?(?:do not|dont) know(?: it| that)?|(?:i have )?no idea|(?:i )?pass|skip(?: it| this)?|next"
+    r"(?: 1)?|tell me(?: the answer)?|i give up|not sure|i am not sure|what is (?:it|the answer))(?: |$))+"
 )
 _NO_ANSWER = re.compile(
     r".*\b(?:stop|quit|enough|end|finish|bye|goodbye|thanks?|hello|sorry|who|what is your|why|how"
@@ -50,33 +64,42 @@ _MOST_WORDS = 7
 def answer_quiz(said: str, previous: str) -> str | None:
     """The reply to `said`, in plain form. `previous`: what the assistant said before.
 
-    None if nobody asks for a quiz and `previous` asks none of its questions.
+    None if the user asks for no quiz and `previous` asks none of its questions.
     """
     asked = _asked_in(previous)
     shorter = list(peeled(said))
     if any(map(_BEGIN.fullmatch, shorter)):
-        return f"Here is a question. {_next(asked).text}"
+        return f"Here is a question. {_next(asked, _QUESTIONS).text}"
+    if any(map(_BEGIN_RIDDLE.fullmatch, shorter)):
+        return f"Here is a riddle. {_next(asked, _RIDDLES).text}"
     if asked is None or len(said.split()) > _MOST_WORDS:
         return None
+    follows = _following(asked)
     if re.search(rf"\b(?:{asked.right})\b", said):
-        return f"That is right! Next question: {_next(asked).text}"
+        return f"That is right! {follows}"
     if any(map(_GIVES_UP.fullmatch, shorter)):
-        return f"It is {asked.answer}. Next question: {_next(asked).text}"
+        return f"It is {asked.answer}. {follows}"
     if _NO_ANSWER.fullmatch(said):
         return None
-    return f"No, it is {asked.answer}. Next question: {_next(asked).text}"
+    return f"No, it is {asked.answer}. {follows}"
 
 
 def _asked_in(previous: str) -> _Question | None:
     """The question that ends `previous`. The user may have interrupted its last word."""
     end = plain(previous)
-    for question in _QUESTIONS:
+    for question in (*_QUESTIONS, *_RIDDLES):
         words = plain(question.text).split()
         if end.endswith((" ".join(words), " ".join(words[:-1]))):
             return question
     return None
 
 
-def _next(asked: _Question | None) -> _Question:
-    place = -1 if asked is None else _QUESTIONS.index(asked)
-    return _QUESTIONS[(place + 1) % len(_QUESTIONS)]
+def _following(asked: _Question) -> str:
+    if asked in _RIDDLES:
+        return f"Next riddle: {_next(asked, _RIDDLES).text}"
+    return f"Next question: {_next(asked, _QUESTIONS).text}"
+
+
+def _next(asked: _Question | None, questions: tuple[_Question, ...]) -> _Question:
+    place = questions.index(asked) if asked in questions else -1
+    return questions[(place + 1) % len(questions)]

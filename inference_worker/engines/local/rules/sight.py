@@ -1,10 +1,8 @@
 """The rules about what the user shows, in a picture or to the camera."""
 
-from __future__ import annotations
-
 import re
 
-from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation
+from antiphon.inference_worker.engines.local.rules.situation import NAME, Answer, Situation
 from antiphon.inference_worker.engines.local.sight.colours import COLOURS
 from antiphon.inference_worker.engines.local.sight.scene import (
     PEOPLE_WORDS,
@@ -72,10 +70,14 @@ def _scene(sentence: str | None = None) -> Answer:
     return answer
 
 
-def _this(_: re.Match[str], situation: Situation) -> str | None:
-    if situation.scene is None:
-        return _blind(situation, unclear=True)
-    return situation.scene.sentence("I see")
+def _this(found: re.Match[str], situation: Situation) -> str | None:
+    """At the beginning of a conversation without a picture, "this" may be the assistant."""
+    if situation.scene is not None:
+        return situation.scene.sentence("I see")
+    blind = _blind(situation, unclear=True)
+    if not blind or situation.persona or "this" not in found[0]:
+        return blind
+    return f"This is {NAME}, a small voice assistant. {blind}"
 
 
 def _blind(situation: Situation, *, unclear: bool) -> str | None:
@@ -93,7 +95,7 @@ def _see_me(_: re.Match[str], situation: Situation) -> str:
 
 
 def _who(_: re.Match[str], situation: Situation) -> str | None:
-    """Without a picture, "who is this?" is a question about the assistant."""
+    """Without a picture, the question is about the assistant, or about somebody named before."""
     return None if situation.scene is None else _NOBODY
 
 
@@ -283,9 +285,9 @@ SIGHT_ROWS: tuple[tuple[str, Answer], ...] = (
     *_rows(
         _scene(_NOBODY),
         rf"who is (?:in (?:this|the) {_PICTURE}|{_WHO})|do you recogni[sz]e me|who do you see"
-        r"|how old (?:do i look|is (?:he|she))",
+        r"|how old do i look",
     ),
-    *_rows(_who, r"who (?:is|are) (?:this|that|these|those)"),
+    *_rows(_who, r"who (?:is|are) (?:this|that|these|those)|how old is (?:he|she)"),
     *_rows(
         _read,
         rf"read(?: out)?(?: aloud| out loud)? (?:(?:the|this|that|my) )?(?P<what>{_WRITING})"

@@ -1,6 +1,4 @@
-"""What a rule knows besides the question."""
-
-from __future__ import annotations
+"""What a rule knows apart from the question."""
 
 import re
 from collections.abc import Callable
@@ -19,12 +17,12 @@ NO_PICTURE = "I do not see anything, because you sent no picture."
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What an answer may depend on, besides the question.
+    """What an answer may depend on, apart from the question.
 
     `now` is in the user's time zone. `said` has the user's earlier turns, oldest first; `previous` is
     the assistant's last answer. `persona` is True if the client's prompt gives the assistant another
     name. `scene` is what the user shows; without one, `blind` says why there is none. `news` is what has
-    changed in it.
+    changed in it. Without `small_talk` the model makes conversation itself.
     """
 
     now: datetime
@@ -35,6 +33,7 @@ class Situation:
     scene: Scene | None = None
     blind: str = CANNOT_SEE
     news: str = ""
+    small_talk: bool = True
 
 
 Answer = Callable[[re.Match[str], Situation], str | None]

@@ -12,6 +12,7 @@ _TYPOGRAPHY = str.maketrans(
 )
 _CONTRACTIONS = (
     (re.compile(r"\b(what|who|how|where|when|it|that|there|here|name)'?s\b(?! name)"), r"\1 is"),
+    (re.compile(r"\btoday's (?=my|our|an?)\b"), "today is "),
     (re.compile(r"\blet'?s\b"), "let us"),
     (re.compile(r"\b(you|we|they|what|who)'re\b"), r"\1 are"),
     (re.compile(r"\bi'?m\b"), "i am"),
@@ -43,6 +44,28 @@ LONGEST_CHARS = 200
 PLEASE = r"(?:please )?(?:can you |could you |will you |would you |i want you to |i need you to )?(?:please )?"
 """Polite words before an imperative, in plain form."""
 
+_COMMON = """
+a about after again all also always am an and another any anyone anything are as at away back be because been
+before being best better big but by came can come could day did do does doing done down each even ever every few
+find first for from get give go going good got great had has have having he hear hello help her here hey hi him
+his how i if in into is it its just keep know last let like little long look made make many may me mean more
+most much must my name need never new no not nothing now of off ok old on once one only or other our out over
+own people please put really right said same say see she should show so some someone something speak still such
+sure take talk tell than thank thanks that the their them then there these they thing things think this those
+time to today too try two under until up us use very want was way we well went were what when where which
+while who whose why will with without word work would yes yet you your yours
+"""
+COMMON_WORDS = frozenset(_COMMON.split())
+"""The most common words of English: a text of several words without any is hardly English."""
+
+ASKS = re.compile(
+    r"^(?:what|which|who|whom|whose|when|where|why|how|is|are|was|were|do|does|did|can|could|will|would|should"
+    r"|shall|may|has|have|had|am|in which|in what|give|tell|name|write|explain|describe|list|define|make|say"
+    r"|show|help|translate|spell|count|compare|summari[sz]e|suggest|recommend|find|read|solve|calculate"
+    r"|complete|continue|finish)\b"
+)
+"""The beginning of a question or a request, in plain form."""
+
 _LEAD = re.compile(
     r"(?:please|can you|could you|would you|will you|can you please|could you please|tell me|do you know"
     r"|do you happen to know"
@@ -50,11 +73,12 @@ _LEAD = re.compile(
     r"|all right|antiphon"
     r"|just|and|then|but|quickly|quick question|excuse me|thanks|thank you|great|good|yes|no|sure"
     r"|computer|assistant"
-    r"|i was wondering|help me|hello there|hi there|sorry|if you know|let me know)\s+"
+    r"|i was wondering|help me|hello there|hi there|sorry|if you know|let me know|by the way|wait|anyway"
+    r"|listen|(?:1 more|another) (?:thing|question)|fine)\s+"
 )
 _TAIL = re.compile(
     r"\s+(?:please|for me|thanks|thank you|antiphon|then|exactly|again|anyway|actually|dear|mate|my"
-    r" friend|if you can)$"
+    r" friend|if you can|by the way|though)$"
 )
 
 

@@ -1,7 +1,5 @@
 """Conversions between units: "how many kilometres are five miles", "100 °F in Celsius"."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Names of the colours in a picture."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

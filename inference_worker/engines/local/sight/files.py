@@ -1,7 +1,5 @@
 """The files of the networks: where they are, and whether they are the pinned ones."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The loaded networks, the one thread that runs them, and what they make of a picture."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections import OrderedDict
@@ -57,7 +55,7 @@ class _Networks:
 class Sight:
     """Safe to use from any thread. One thread looks at the pictures of all sessions, one after another.
 
-    The networks are loaded for the first picture: where nobody shows one, they take no memory.
+    The networks are loaded for the first picture: without one they take no memory.
     """
 
     def __init__(self) -> None:
@@ -71,7 +69,7 @@ class Sight:
         self._known: OrderedDict[bytes, Scene] = OrderedDict()
 
     @classmethod
-    def load(cls) -> Sight | None:
+    def load(cls) -> "Sight | None":
         """None if the engine cannot see; a line in the log says why."""
         try:
             return cls()

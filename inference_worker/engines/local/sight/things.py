@@ -1,7 +1,5 @@
 """Everyday objects in a picture: where they are, and what a picture as a whole shows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -48,7 +46,7 @@ class Box(NamedTuple):
     def area(self) -> float:
         return max(0.0, self.bottom - self.top) * max(0.0, self.right - self.left)
 
-    def shared_area(self, other: Box) -> float:
+    def shared_area(self, other: "Box") -> float:
         return Box(
             max(self.top, other.top),
             max(self.left, other.left),

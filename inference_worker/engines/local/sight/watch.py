@@ -1,7 +1,5 @@
 """What one video call shows: looks at its frames, within limits."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import Future, wait
@@ -21,8 +19,8 @@ _INTERVAL_S = 1.0
 _CORE_SHARE = 0.15
 _JITTER_S = 0.3
 """Frames come once a second, sometimes a little early."""
-_BLIND_UNITS = 3
-"""Units without a frame after which the camera counts as off."""
+_BLIND_S = 3.0
+"""Seconds without a frame after which the camera counts as off."""
 _LONGEST_WAIT_S = 0.2
 _NEWS_S = 20.0
 
@@ -56,17 +54,17 @@ class Watch:
         self._scene: Scene | None = None
         self._news = ""
         self._news_at = 0.0
-        self._blind = 0
+        self._blind_s = 0.0
         self._due = 0.0
         self._work: Future[None] | None = None
 
-    def take(self, frames: tuple[bytes, ...]) -> None:
-        """The frames of the next unit; only the newest one counts."""
+    def take(self, frames: tuple[bytes, ...], seconds: float) -> None:
+        """The frames of the next unit, which has this length; only the newest one counts."""
         with self._lock:
-            self._blind = 0 if frames else self._blind + 1
+            self._blind_s = 0.0 if frames else self._blind_s + seconds
             if frames:
                 self._frame = frames[-1]
-            elif self._blind > _BLIND_UNITS:
+            elif self._blind_s > _BLIND_S:
                 self._frame = self._seen = self._thumbnail = self._scene = None
                 self._news = ""
             idle = self._work is None or self._work.done()
@@ -103,8 +101,8 @@ class Watch:
         asked = messages[places[-1]]
         if self._selective and not scene.concerns(asked["content"]):
             return messages
-        told = " ".join(filter(None, [scene.sentence("The camera shows"), self.news]))
-        changed = {**asked, "content": f"({told}) {asked['content']}"}
+        description = " ".join(filter(None, [scene.sentence("The camera shows"), self.news]))
+        changed = {**asked, "content": f"({description}) {asked['content']}"}
         return [*messages[: places[-1]], changed, *messages[places[-1] + 1 :]]
 
     def _look(self) -> None:
@@ -117,7 +115,7 @@ class Watch:
                 self._see(frame)
         except InputRefused as error:
             _log.debug("frame_unreadable", error=str(error))
-        except Exception as error:  # noqa: BLE001  # without a scene, the call goes on
+        except Exception as error:  # noqa: BLE001  # without a scene, the call continues
             _log.error("frame_not_seen", error=f"{type(error).__name__}: {error}")
         cost = time.thread_time() - spent
         with self._lock:
@@ -135,7 +133,7 @@ class Watch:
 
     def _show(self, scene: Scene, thumbnail: Thumbnail, size: int) -> None:
         with self._lock:
-            if self._frame is None:  # the camera was switched off meanwhile
+            if self._frame is None:  # the camera has been switched off
                 return
             news = scene.new_since(self._scene) if self._scene is not None else ""
             if news:

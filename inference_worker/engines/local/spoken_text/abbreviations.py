@@ -1,7 +1,5 @@
 """Abbreviations, initials and Roman numerals. Acronyms without dots are left to the voices."""
 
-from __future__ import annotations
-
 import re
 
 from antiphon.inference_worker.engines.local.spoken_text.lexicon import (

@@ -1,7 +1,5 @@
 """Web and mail addresses, names of files, versions, phone numbers: what is spelled out."""
 
-from __future__ import annotations
-
 import re
 
 from antiphon.inference_worker.engines.local.spoken_text.numerals import cardinal, digits, number
@@ -93,7 +91,7 @@ def _phone(match: Match) -> str | None:
 
 
 def _grouped(groups: list[str]) -> str:
-    """A pause between groups, and each in the shown word that it stands in."""
+    """A pause between groups, and each in the shown word that contains it."""
     said = ""
     for group in groups:
         if group == " ":

@@ -1,7 +1,5 @@
 """Dates, times of day, years and decades. Ambiguous dates are read as in the United States."""
 
-from __future__ import annotations
-
 from antiphon.inference_worker.engines.local.spoken_text.lexicon import MONTHS, WEEKDAYS
 from antiphon.inference_worker.engines.local.spoken_text.numerals import (
     cardinal,

@@ -1,7 +1,5 @@
 """Tables of signs, units, currencies and abbreviations, and how they are spoken."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 _PREFIXED = {
@@ -177,7 +175,7 @@ SIGNS: Mapping[str, str] = {
     "∨": "or", "&&": "and", "&": "and",
     "©": "copyright", "§": "section", "№": "number", "♯": "sharp", "♭": "flat", "°": "degrees",
 }  # fmt: skip
-"""Signs that are spoken wherever they stand."""
+"""Signs that are spoken in every place."""
 
 ARROWS = ("<->", "<=>", "-->", "==>", "->", "=>", "<-", "→", "←", "↔", "⟶", "➔")
 """Spoken as a pause."""

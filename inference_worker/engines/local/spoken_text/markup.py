@@ -1,7 +1,5 @@
 """Removes the markup from a stream of words. What remains is shown."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass

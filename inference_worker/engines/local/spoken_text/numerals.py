@@ -1,7 +1,5 @@
 """Numbers in English words."""
 
-from __future__ import annotations
-
 import re
 
 UNITS = [

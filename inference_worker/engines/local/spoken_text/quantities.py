@@ -1,7 +1,5 @@
 """Amounts of money, units, percent, fractions and plain numbers."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from fractions import Fraction

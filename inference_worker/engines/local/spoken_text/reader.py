@@ -1,7 +1,5 @@
 """What an English voice says for shown words."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_right
@@ -86,7 +84,7 @@ def _say(text: str, at: int) -> tuple[str, int]:
 
 
 def _separated(said: str, following: str) -> str:
-    """`said` as words of its own, unless a possessive ending follows."""
+    """`said` as separate words, unless a possessive ending follows."""
     if said in ("-", ""):
         return said
     return f" {said}" if following == "'s" else f" {said} "
@@ -98,7 +96,7 @@ def _unsaid(character: str) -> str:
 
 
 def _latin(letters: str) -> str:
-    """`letters`, cut if nobody could say them; nothing for another script."""
+    """`letters`, cut if they cannot be said; nothing for another script."""
     kept = "".join(letter for letter in letters if letter == "'" or is_latin(letter))
     return kept[:_LONGEST_LETTERS] if len(kept) == len(letters) else f" {kept[:_LONGEST_LETTERS]} "
 

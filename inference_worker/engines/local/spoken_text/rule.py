@@ -1,7 +1,5 @@
 """A rule: a pattern at a place in the text, and how it is spoken."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Signs, whose meaning depends on what is beside them."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

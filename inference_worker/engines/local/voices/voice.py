@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from antiphon.inference_worker.engines.local.chinese.phonemes import symbols_of as chinese_symbols
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
-from antiphon.inference_worker.engines.local.voices.catalogue import NaturalVoice
+from antiphon.inference_worker.engines.local.voices.catalogue import Accent, NaturalVoice
 from antiphon.inference_worker.engines.local.voices.espeak import RawSpeech, espeak
 from antiphon.inference_worker.engines.local.voices.kokoro import (
     STEP_SAMPLES,
@@ -21,6 +22,7 @@ from antiphon.inference_worker.engines.local.voices.kokoro import (
 )
 from antiphon.inference_worker.engines.local.voices.phonemes import Symbols, symbols_of
 from antiphon.inference_worker.engines.local.voices.queue import SynthesisQueue
+from antiphon.inference_worker.engines.local.voices.said_before import SaidBefore
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
 from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
 
@@ -32,23 +34,37 @@ _RELEASE = OUTPUT_RATE // 50
 class KokoroVoice:
     """A natural voice. Each symbol of a clause has a duration, which places the words."""
 
-    def __init__(self, network: Kokoro, queue: SynthesisQueue, voice: NaturalVoice) -> None:
+    def __init__(
+        self, network: Kokoro, queue: SynthesisQueue, voice: NaturalVoice, said: SaidBefore
+    ) -> None:
+        """`said` may be shared with other voices."""
         self._network = network
         self._queue = queue
+        self._said = said
+        self._id = voice.id
         self._accent = voice.accent
         self._style = load_style(voice.style)
 
     def speak(self, clause: Clause, needed_at: float, speed: float = 1.0) -> SpokenClause:
         """The clause without silence around it. `needed_at` is a value of time.perf_counter()."""
-        symbols = symbols_of(clause.spoken, self._accent)
+        key = (self._id, clause.spoken, speed)
+        if (known := self._said.find(key, clause)) is not None:
+            return known
+        symbols = _symbols_of(clause.spoken, self._accent)
         if not symbols.text:
             return _silent(clause)
         ids = symbols.ids
         work = functools.partial(self._network.speak, ids, self._style, speed)
-        return _placed(clause, symbols, self._queue.run(work, len(clause.text), needed_at))
+        spoken = _placed(clause, symbols, self._queue.run(work, len(clause.text), needed_at))
+        self._said.add(key, spoken)
+        return spoken
 
-    def estimate_s(self, clause: Clause, needed_at: float) -> tuple[float, float]:
+    def estimate_s(
+        self, clause: Clause, needed_at: float, speed: float = 1.0
+    ) -> tuple[float, float]:
         """How long `speak` would wait for other sessions, and how long it would take then."""
+        if self._said.find((self._id, clause.spoken, speed), clause) is not None:
+            return 0.0, 0.0
         return self._queue.estimate_s(len(clause.text), needed_at)
 
     def give_up(self) -> None:
@@ -113,7 +129,7 @@ Voice = KokoroVoice | EspeakVoice
 def measured_speed(network: Kokoro, voice: NaturalVoice) -> tuple[float, float]:
     """Seconds of computation per second of speech, and per letter. The first run warms up."""
     text = "This sentence shows how fast the voice is."
-    symbols = symbols_of(text.split(" "), voice.accent)
+    symbols = symbols_of(text.split(" "), "en-US")
     style = load_style(voice.style)
     network.speak(symbols.ids, style)
     # The time of the cores: other programs that are busy at the start say nothing about the machine.
@@ -121,6 +137,10 @@ def measured_speed(network: Kokoro, voice: NaturalVoice) -> tuple[float, float]:
     said = network.speak(symbols.ids, style)
     seconds = (time.process_time() - begun) / THREADS
     return seconds / (len(said.audio) / OUTPUT_RATE), seconds / len(text)
+
+
+def _symbols_of(spoken: Sequence[str], accent: Accent) -> Symbols:
+    return chinese_symbols(spoken) if accent == "zh-CN" else symbols_of(spoken, accent)
 
 
 def _placed(clause: Clause, symbols: Symbols, said: Utterance) -> SpokenClause:

@@ -1,7 +1,5 @@
 """`apm.*` and `audio_projection_layer.*`: Whisper's encoder, whole clips or a second at a time."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool1d, gelu, pad
@@ -10,11 +8,8 @@ from transformers.models.whisper.modeling_whisper import WhisperEncoderLayer
 
 from antiphon.inference_worker.engines.minicpmo.config import AudioConfig, ModelConfig
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
-from antiphon.inference_worker.engines.minicpmo.model.attention import (
-    GROUPED_SDPA,
-    CacheWindow,
-    additive_mask,
-)
+from antiphon.inference_worker.engines.minicpmo.model.attention import GROUPED_SDPA, additive_mask
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow
 
 
 class AudioEncoder(nn.Module):
@@ -98,15 +93,14 @@ def block_mask(steps: int, block: int, device: torch.device) -> Tensor | None:
 
 
 def encode_clips(
-    encoder: AudioEncoder, projector: AudioProjector, mels: list[Tensor], block: int
+    encoder: AudioEncoder, projector: AudioProjector, mels: list[Tensor], longest: int, block: int
 ) -> list[Tensor]:
-    """Embeddings of whole clips, encoded as one batch: each (frames // 2 // 5, width).
+    """Embeddings of whole clips, encoded as one batch of `longest` frames: each (frames // 2 // 5, width).
 
     The padding mask of the reference compares steps with mel frames (twice as many). The last block
     of a shorter clip therefore also sees padding as long as itself. This is reproduced because the
     weights were trained with it.
     """
-    longest = max(mel.shape[1] for mel in mels)
     batch = torch.stack([pad(mel, (0, longest - mel.shape[1])) for mel in mels])
     steps = encoder.convolve(batch)
     count = steps.shape[1]

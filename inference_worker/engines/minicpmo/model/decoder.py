@@ -1,7 +1,5 @@
 """The causal transformers: Qwen3 for language and Llama for speech, with one loop over their layers."""
 
-from __future__ import annotations
-
 from itertools import chain
 from typing import cast
 
@@ -11,11 +9,8 @@ from torch.nn.functional import linear, normalize
 from torch.nn.utils.parametrizations import weight_norm
 
 from antiphon.inference_worker.engines.minicpmo.config import ModelConfig, SpeechConfig
-from antiphon.inference_worker.engines.minicpmo.model.attention import (
-    CacheWindow,
-    frequencies,
-    rotation_tables,
-)
+from antiphon.inference_worker.engines.minicpmo.model.attention import frequencies, rotation_tables
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow
 from antiphon.inference_worker.engines.minicpmo.model.layer import (
     DecoderLayer,
     ForwardInputs,
@@ -68,11 +63,10 @@ class Decoder(nn.Module):
         for layer in self._layers():
             layer.self_attn.kernels = layer.mlp.kernels = kernels
 
-    @property
-    def tile(self) -> int:
-        """Tokens of a slot that attention processes together."""
+    def tile(self, tokens: int) -> int:
+        """Tokens of a slot that attention processes together in a step of `tokens`."""
         sizes = self._layers()[0].self_attn.sizes
-        return self.kernels.tile(sizes.query_heads // sizes.key_heads)
+        return self.kernels.tile(sizes.query_heads // sizes.key_heads, tokens)
 
     def forward_inputs(
         self, positions: Tensor, mask: Tensor | None, cache: CacheWindow
@@ -150,19 +144,13 @@ class SpeechModel(nn.Module):
             [weight_norm(nn.Linear(config.hidden_size, config.num_audio_tokens, bias=False))]
         )
 
-    def condition(self, tokens: Tensor, states: Tensor, *, text_ends: bool = False) -> Tensor:
-        """(n,) text ids and their (n, llm width) states to (n + 1, width): audio-begin at the end.
-
-        With `text_ends`, text-end is before it: (n + 2, width).
-        """
-        words, marks = self.emb_text.weight, [self.audio_bos]
-        if text_ends:
-            marks.insert(0, self.text_eos)
-        parts = [words[mark : mark + 1] for mark in marks]
-        if len(tokens):
+    def conditions(self, ids: Tensor, places: Tensor, states: Tensor) -> Tensor:
+        """Text `ids` (n,) to (n, width). The states (spoken, llm width) of those at `places` are added."""
+        embedded: Tensor = self.emb_text(ids)
+        if len(places):
             meaning = normalize(self.projector_semantic(states), dim=-1)
-            parts.insert(0, self.emb_text(tokens) + meaning)
-        return torch.cat(parts)
+            embedded.index_add_(0, places, meaning)
+        return embedded
 
     def embed_codes(self, codes: Tensor) -> Tensor:
         embedded: Tensor = self.emb_code[0](codes)

@@ -1,7 +1,5 @@
 """The operations of a decoder layer between its matrix products on a GPU: one or two Triton programs each."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import torch
@@ -23,13 +21,15 @@ from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
 MIN_DOT_SIDE = 16
 """Smallest side of a product on tensor cores."""
 
-SPLIT = 256
-"""Cache entries that one program reads. A GPU has more cores than a session has key heads, so keys
-are split.
+SPLIT, MAX_SPLITS = 256, 16
+"""Cache entries that one program reads, and how many programs share those of a token. A GPU has more cores
+than a session has key heads, so keys are split. In a cache of more than 4096 entries, splits are longer.
 """
 
-MANY_SPLITS = 64
-"""Above this number of splits, the partial results exceed the registers of four warps."""
+FEW_TOKENS, WIDE_TILE = 32, 64
+"""In a step of more tokens, tiles have up to WIDE_TILE queries: a picture reads the cache of its session once
+for 16 tokens.
+"""
 
 MAX_PACKED_TOKENS = 256
 """Above this number of tokens, a quantised weight is unpacked first, and multiplied by cuBLAS."""
@@ -39,6 +39,11 @@ MAX_PACKED_ROWS = 64
 
 PACKED_COLUMNS = 32
 """Outputs of one program: few, so that a product of 4096 outputs occupies 128 multiprocessors."""
+
+FEW_ROWS, MANY_STAGES, FEW_STAGES = 32, 6, 3
+"""Groups of weights in flight, so that few programs read at the rate of the memory of Hopper. With more than
+FEW_ROWS tokens, so many groups would not fit a multiprocessor.
+"""
 
 GROUPS_AT_ONCE = 16
 
@@ -51,8 +56,8 @@ class FusedKernels(TorchKernels):
 
     ragged: ClassVar[bool] = True
 
-    def tile(self, group: int) -> int:
-        return _queries(group) // group
+    def tile(self, group: int, tokens: int) -> int:
+        return _queries(group, tokens) // group
 
     def multiply(self, given: Tensor, weight: Weight) -> Tensor:
         if not isinstance(weight, QuantizedWeight):
@@ -76,7 +81,7 @@ class FusedKernels(TorchKernels):
             ROWS=rows,
             COLUMNS=PACKED_COLUMNS,
             num_warps=4,
-            num_stages=3,
+            num_stages=MANY_STAGES if rows <= FEW_ROWS else FEW_STAGES,
         )
         return made
 
@@ -135,28 +140,31 @@ class FusedKernels(TorchKernels):
         key_heads = attention.sizes.key_heads
         group = heads // key_heads
         entries = cache.entries(attention.index)
-        pairs, splits = rows * new * key_heads, triton.cdiv(cache.length, SPLIT)
+        pairs = rows * new * key_heads
+        split = max(SPLIT, triton.cdiv(cache.length, MAX_SPLITS))
+        splits = triton.cdiv(cache.length, split)
         wide = max(MIN_DOT_SIDE, triton.next_power_of_2(dim))
         weights = queries.new_empty(pairs, splits, group, dtype=torch.float32)
         parts = weights.new_empty(*weights.shape, wide)
         mixed = queries.new_empty(rows, new, heads * dim)
-        programs.attend_split[(pairs, splits)](
+        programs.attend_split[(cache.tiles.most * key_heads, splits)](
             queries,
             entries,
             shared.positions,
             cache.slots,
-            cache.tiles,
+            cache.tiles.starts,
+            cache.tiles.sizes,
             parts,
             weights,
             cache.length,
+            split,
             entries.stride(0),
             dim**-0.5,
             GROUP=group,
             KEY_HEADS=key_heads,
             DIM=dim,
             WIDE=wide,
-            QUERIES=_queries(group),
-            SPLIT=SPLIT,
+            QUERIES=_queries(group, rows * new),
             BLOCK=BLOCK,
             num_warps=4,
             num_stages=2,
@@ -170,7 +178,7 @@ class FusedKernels(TorchKernels):
             DIM=dim,
             WIDE=wide,
             SPLITS=triton.next_power_of_2(splits),
-            num_warps=4 if splits <= MANY_SPLITS else 8,
+            num_warps=4,
         )
         return mixed
 
@@ -206,6 +214,7 @@ def _tensors(weight: QuantizedWeight) -> tuple[Tensor, Tensor, Tensor]:
     return weight.values, weight.scales, weight.scales if weight.zeros is None else weight.zeros
 
 
-def _queries(group: int) -> int:
-    """Queries of one attention program: few tokens of a slot, so that a single token wastes little."""
-    return int(max(MIN_DOT_SIDE, triton.next_power_of_2(group)))
+def _queries(group: int, tokens: int) -> int:
+    """Queries of one attention program: in a step of few tokens few, so that a single one wastes little."""
+    least = MIN_DOT_SIDE if tokens <= FEW_TOKENS else WIDE_TILE
+    return int(max(least, triton.next_power_of_2(group)))

@@ -1,10 +1,12 @@
 """Checks that Triton programs compile and run on this device and agree with torch's operations."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
+import os
+import shutil
+import sysconfig
 from collections.abc import Sequence
+from pathlib import Path
 from subprocess import CalledProcessError
 from typing import cast
 
@@ -15,13 +17,15 @@ from torch import Tensor
 from antiphon.inference_worker.engines.minicpmo.config import KernelChoice
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
 from antiphon.inference_worker.engines.minicpmo.model.attention import (
-    CacheWindow,
-    SlottedCache,
     additive_mask,
     causal_mask,
-    tile_counts,
 )
 from antiphon.inference_worker.engines.minicpmo.model.decoder import Decoder
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import (
+    CacheWindow,
+    SlottedCache,
+    Tiles,
+)
 from antiphon.inference_worker.engines.minicpmo.model.layer import DecoderLayer, TorchKernels
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -31,9 +35,11 @@ log = structlog.get_logger()
 MAX_KERNEL_ERROR = 0.03
 """Relative to the norm of the output; rounding to bfloat16 causes less than 0.01."""
 
+_COMPILER = "a C compiler, Python's headers (Debian: gcc, libc6-dev, python3-dev)"
+
 TEST_ENTRIES = 600
-TEST_TOKENS = (1, 16)
-"""A single token, and several tiles."""
+TEST_TOKENS = (1, 16, 48)
+"""A single token, several tiles, and several wide ones."""
 
 
 def use_triton(choice: KernelChoice, device: torch.device) -> bool:
@@ -61,10 +67,18 @@ def missing_for_triton(device: torch.device) -> str:
         # The driver module is C code, compiled on first use. This is where most machines fail.
         _ = importlib.import_module("triton").runtime.driver.active.utils
     except (ImportError, RuntimeError, AssertionError, OSError, CalledProcessError) as error:
-        return (
-            "a C compiler, Python's headers (Debian: gcc, libc6-dev, python3-dev) and a folder "
-            f"TRITON_CACHE_DIR from which programs may run: {error}"
-        )
+        return f"{_COMPILER} and a folder TRITON_CACHE_DIR from which programs may run: {error}"
+    return ""
+
+
+def missing_compiler() -> str:
+    """What Triton lacks on any card, with the remedy; empty if nothing. Compiles nothing."""
+    if importlib.util.find_spec("triton") is None:
+        return "the package triton, which torch's CUDA builds bring"
+    compilers = [os.environ.get("CC", ""), "gcc", "clang"]
+    headers = Path(sysconfig.get_paths()["include"], "Python.h")
+    if not any(name and shutil.which(name) for name in compilers) or not headers.is_file():
+        return _COMPILER
     return ""
 
 
@@ -121,7 +135,10 @@ def _layer_outputs(decoder: Decoder, tokens: int) -> list[Tensor]:
     hidden = torch.randn(1, tokens, sizes.width, generator=noise).to(table)
     positions = torch.arange(TEST_ENTRIES - tokens, TEST_ENTRIES, device=table.device)[None]
     mask = additive_mask(causal_mask(positions, TEST_ENTRIES), table.dtype)
-    tiles = device_tensor([tile_counts(tokens, decoder.tile)], table.device)
+    starts, counts = Tiles.of([(0, tokens)], decoder.tile(tokens))
+    tiles = Tiles(
+        device_tensor(starts, table.device), device_tensor(counts, table.device), len(starts)
+    )
     window = CacheWindow(cache, 0, positions, TEST_ENTRIES, tiles=tiles)
     forward_inputs = decoder.forward_inputs(positions, mask, window)
     mixed = layer.self_attn(hidden, forward_inputs)

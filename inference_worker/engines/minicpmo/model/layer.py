@@ -1,7 +1,5 @@
 """A layer of either decoder. Projections with a common input are one matrix product."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,11 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, silu
 
-from antiphon.inference_worker.engines.minicpmo.model.attention import (
-    CacheWindow,
-    grouped_sdpa,
-    rotate,
-)
+from antiphon.inference_worker.engines.minicpmo.model.attention import grouped_sdpa, rotate
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow
 from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
     QuantizedWeight,
     Weight,
@@ -49,8 +44,10 @@ class TorchKernels:
 
     ragged: ClassVar[bool] = False
 
-    def tile(self, group: int) -> int:  # noqa: ARG002
-        """Tokens of a slot that attention processes together, with `group` query heads per key head."""
+    def tile(self, group: int, tokens: int) -> int:  # noqa: ARG002
+        """Tokens of a slot that attention processes together in a step of `tokens`, with `group` query
+        heads per key head.
+        """
         return 1
 
     def multiply(self, given: Tensor, weight: Weight) -> Tensor:
@@ -65,7 +62,7 @@ class TorchKernels:
         return total, norm(total)
 
     def rotate_and_store(
-        self, joint: Tensor, attention: SelfAttention, shared: ForwardInputs
+        self, joint: Tensor, attention: "SelfAttention", shared: ForwardInputs
     ) -> Tensor:
         """Norm and rotate projected heads, store keys and values in the cache; queries (rows, new,
         heads, dim).
@@ -81,7 +78,7 @@ class TorchKernels:
         shared.cache.store(torch.stack([keys, values], dim=2), attention.index)
         return queries
 
-    def attend(self, queries: Tensor, attention: SelfAttention, shared: ForwardInputs) -> Tensor:
+    def attend(self, queries: Tensor, attention: "SelfAttention", shared: ForwardInputs) -> Tensor:
         """Mix the values that each query sees: (rows, new, heads * dim)."""
         keys, values = shared.cache.read(attention.index)
         mixed, _ = grouped_sdpa(attention, queries.transpose(1, 2), keys, values, shared.mask)

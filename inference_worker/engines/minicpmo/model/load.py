@@ -1,19 +1,20 @@
 """Loads the official folder: build on the meta device, check every name, stream the weights in."""
 
-from __future__ import annotations
-
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import structlog
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from antiphon.inference_worker.engines.minicpmo.checkpoint_files import (
     WEIGHTS,
+    StoredTensor,
     indexed_weights,
     read_config,
+    read_header,
 )
 from antiphon.inference_worker.engines.minicpmo.config import (
     EngineOptions,
@@ -31,6 +32,11 @@ from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
 )
 from antiphon.inference_worker.engines.types import EngineLoadError, LoadProgress
 
+log = structlog.get_logger()
+
+WEIGHT_TYPES = ("BF16", "F16", "F32")
+"""Types of plain weights, by their names in safetensors."""
+
 NAMES_SHOWN = 8
 FP8_CAPABILITY = (8, 9)
 
@@ -44,7 +50,8 @@ def build_on_meta(config: ModelConfig, *, fused: bool = False) -> MiniCPMO:
 def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> MiniCPMO:
     """The network with its weights, ready to run: bfloat16 on a GPU, float32 on a CPU.
 
-    Raises EngineLoadError for a wrong folder, missing or unexpected names, or wrong shapes.
+    Raises EngineLoadError for a wrong folder, missing names, or wrong shapes or types. Names that
+    the network does not have are ignored.
     """
     device = pick_device(options.device)
     check_fp8(options, device)
@@ -52,14 +59,18 @@ def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> 
     config = read_config(folder)
     network = build_on_meta(config, fused=fused)
     shards = find_shards(folder)
-    check_names(expected=expected_names(network, shards), found=shards)
+    stored = stored_tensors(shards)
+    ignored = check_tensors(network, stored, stored)
+    if ignored:
+        log.warning("unknown_tensors", count=len(ignored), names=some(ignored))
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
-    weights = WeightLoader(network, shards, dtype, options.quantize)
+    weights = WeightLoader(network, stored, dtype, options.quantize)
     for count, path in enumerate(sorted(set(shards.values())), start=1):
         report(f"weights {count}/{len(set(shards.values()))} to {device}")
         with open_weights(path, str(device)) as file:
             for name in file.keys():  # noqa: SIM118  # a file handle, not a dict
-                weights.take(name, file.get_tensor(name))
+                if name not in ignored:
+                    weights.take(name, file.get_tensor(name))
     compute_buffers(network, device)
     if fused:
         report("programs")
@@ -73,13 +84,17 @@ def load_network(folder: Path, options: EngineOptions, report: LoadProgress) -> 
 
 def check_fp8(options: EngineOptions, device: torch.device) -> None:
     """Raise EngineLoadError if `options` ask for fp8 and the GPU cannot convert it."""
-    if options.quantize != "fp8" or device.type != "cuda":
-        return
-    capability = torch.cuda.get_device_capability(device)
-    if capability < FP8_CAPABILITY:
+    if options.quantize == "fp8" and device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+        check_capability(options, name, torch.cuda.get_device_capability(device))
+
+
+def check_capability(options: EngineOptions, card: str, capability: tuple[int, int]) -> None:
+    """The same for a card of this compute capability."""
+    if options.quantize == "fp8" and capability < FP8_CAPABILITY:
         raise EngineLoadError(
             "quantize=fp8 needs a card of Ada, Hopper or later (compute capability 8.9); "
-            f"{torch.cuda.get_device_name(device)} has {'.'.join(map(str, capability))}: use int8"
+            f"{card} has {'.'.join(map(str, capability))}: use int8"
         )
 
 
@@ -103,19 +118,43 @@ def open_weights(path: Path, device: str = "cpu") -> Any:
         ) from error
 
 
-def check_names(expected: Iterable[str], found: Mapping[str, object]) -> None:
-    """Raise EngineLoadError listing what is missing or unexpected."""
-    wanted, given = set(expected), set(found)
-    complaints = [
-        f"{len(names)} {word} names: {_some(sorted(names))}"
-        for word, names in (("missing", wanted - given), ("unexpected", given - wanted))
-        if names
-    ]
-    if complaints:
-        raise EngineLoadError("the checkpoint does not fit this model; " + "; ".join(complaints))
+def check_tensors(
+    network: MiniCPMO, found: Collection[str], stored: Mapping[str, StoredTensor]
+) -> list[str]:
+    """The names among `found` that the network does not have. `stored` are the known shapes and types.
+
+    Raises EngineLoadError listing what is missing, or naming a tensor of another shape or type.
+    """
+    expected, ours = expected_names(network, found), network.state_dict()
+    missing = expected.difference(found)
+    if missing:
+        raise EngineLoadError(
+            f"the checkpoint does not fit this model; {len(missing)} missing names: "
+            f"{some(sorted(missing))}"
+        )
+    # Packed weights have other shapes, which are checked when they are repacked.
+    for name in sorted(expected & ours.keys() & stored.keys()):
+        tensor, shape = stored[name], tuple(ours[name].shape)
+        if tensor.shape != shape:
+            raise EngineLoadError(f"{name} has shape {tensor.shape}, this model expects {shape}")
+        if tensor.dtype not in WEIGHT_TYPES:
+            raise EngineLoadError(
+                f"{name} has the type {tensor.dtype}, this model expects one of "
+                f"{', '.join(WEIGHT_TYPES)}"
+            )
+    return sorted(set(found) - expected)
 
 
-def _some(names: list[str]) -> str:
+def stored_tensors(shards: Mapping[str, Path]) -> dict[str, StoredTensor]:
+    """The tensors of all files of a checkpoint. Raises EngineLoadError."""
+    found: dict[str, StoredTensor] = {}
+    for path in sorted(set(shards.values())):
+        found |= read_header(path)
+    return found
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of `names`, and how many more there are."""
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
     return ", ".join(names[:NAMES_SHOWN]) + more
 

@@ -1,12 +1,11 @@
 """Estimates the memory of an engine and checks that the device has it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cache
 
 import psutil
+import structlog
 import torch
 
 from antiphon.inference_worker.engines.minicpmo.config import (
@@ -19,18 +18,22 @@ from antiphon.inference_worker.engines.minicpmo.model.load import build_on_meta,
 from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import INT8_GROUP
 from antiphon.inference_worker.engines.types import EngineLoadError
 
+log = structlog.get_logger()
+
 GIB = 2**30
 
-IMAGE_PATCHES = 16 * 1024
-"""Patches of the largest step: 16 image slices."""
-
-PATCH_VALUES = 8
-"""Values of the language model's width per patch in the largest step, counted on the fake GPU."""
+STEP_BYTES = GIB // 8
+"""Values of the largest step for each byte of a value, counted on the fake GPU: four clips of 30 s. Prompts
+and pictures are encoded in smaller portions.
+"""
 
 GRAPH_BYTES = GIB * 3 // 4
 """CUDA graphs: 0.5 GiB of tensors, counted on the fake GPU, and 0.25 GiB that the driver is assumed
 to hold.
 """
+
+RESERVE_BYTES = GIB * 7 // 10
+"""For what is not counted: workspaces of cuBLAS for each stream, and modules that CUDA loads at first use."""
 
 SCORE_TABLES = 4
 """Tables of four bytes for each slot and token: the counts and the scores of draws in duplex units,
@@ -88,7 +91,9 @@ def estimate(
     One more voice is counted, because a voice exists twice while it is cloned or advanced.
     """
     width = 4 if device == "cpu" else 2
-    fixed = weight_bytes(config, width, options.quantize) + activation_bytes(config, width)
+    fixed = weight_bytes(config, width, options.quantize) + STEP_BYTES * width
+    if device != "cpu":
+        fixed += RESERVE_BYTES
     if options.cuda_graphs and device != "cpu":
         fixed += GRAPH_BYTES
         if options.quantize != "none" or config.quantization_config is not None:
@@ -127,10 +132,6 @@ def _values(config: ModelConfig) -> tuple[int, int, int]:
     linear = sum(module.weight.numel() for module in quantizable(network).values())
     head = network.llm.lm_head.weight.numel()
     return sum(p.numel() for p in network.parameters()), linear - head, head
-
-
-def activation_bytes(config: ModelConfig, width: int) -> int:
-    return IMAGE_PATCHES * PATCH_VALUES * config.hidden_size * width
 
 
 def cache_bytes(config: ModelConfig, options: EngineOptions, width: int) -> int:
@@ -213,11 +214,19 @@ def _check_lengths(config: ModelConfig, options: EngineOptions) -> None:
 
 
 def check_memory(
-    config: ModelConfig, options: EngineOptions, device: torch.device, *, voices: bool
+    config: ModelConfig,
+    options: EngineOptions,
+    device: torch.device,
+    *,
+    voices: bool,
+    free: int | None = None,
 ) -> None:
-    """Raise EngineLoadError, naming the settings that fit, if the slots fit neither model nor device."""
+    """Raise EngineLoadError, naming the settings that fit, if the slots do not fit the model, or the
+    `free` bytes of the device (default: as many as are free now).
+    """
     _check_lengths(config, options)
-    memory, free = estimate(config, options, device.type, voices=voices), free_bytes(device)
+    memory = estimate(config, options, device.type, voices=voices)
+    free = free_bytes(device) if free is None else free
     needed = memory.of(options.slots)
     if needed <= free:
         return
@@ -226,6 +235,23 @@ def check_memory(
     raise EngineLoadError(
         f"{options.slots} slots of {options.context_tokens} tokens need {needed / GIB:.1f} GiB on "
         f"{device}, {memory.slot / GIB:.2f} GiB each; {free / GIB:.1f} GiB are free: {remedy}"
+    )
+
+
+def log_memory(estimated: int, free_before: int, device: torch.device) -> None:
+    """Compare, after the load, the estimate with what was taken since `free_before`, and with what
+    torch's allocator holds of it.
+    """
+    if device.type != "cuda":
+        return
+    free, total = torch.cuda.mem_get_info(device)
+    log.info(
+        "memory_after_load",
+        estimated_gib=round(estimated / GIB, 2),
+        taken_gib=round((free_before - free) / GIB, 2),
+        reserved_gib=round(torch.cuda.memory_reserved(device) / GIB, 2),
+        free_gib=round(free / GIB, 2),
+        total_gib=round(total / GIB, 2),
     )
 
 

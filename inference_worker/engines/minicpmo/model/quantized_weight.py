@@ -4,8 +4,6 @@ Those of 4 bits are read from the checkpoints of three programs: AutoAWQ (gemm),
 (pack-quantized). All pack eight values into an int32, the first in its lowest bits.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass

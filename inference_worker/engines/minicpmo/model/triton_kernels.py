@@ -5,8 +5,6 @@ Values are read and written in the type of the tensors and computed in float32. 
 specialised on a value that changes while serving, so each compiles once per network and type.
 """
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 
@@ -85,17 +83,20 @@ def rotate_and_store(
 
 
 @triton.jit(
-    do_not_specialize=["length"], do_not_specialize_on_alignment=["positions", "slots", "tiles"]
+    do_not_specialize=["length", "split_length"],
+    do_not_specialize_on_alignment=["positions", "slots", "starts", "sizes"],
 )
 def attend_split(
     queries,
     entries,
     positions,
     slots,
-    tiles,
+    starts,
+    sizes,
     parts,
     weights,
     length,
+    split_length,
     slot_stride,
     scale,
     GROUP: tl.constexpr,
@@ -103,21 +104,21 @@ def attend_split(
     DIM: tl.constexpr,
     WIDE: tl.constexpr,
     QUERIES: tl.constexpr,
-    SPLIT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One program per token, key head and split of SPLIT entries: attention with split keys (Flash-Decoding).
+    """One program per tile, key head and split of `split_length` entries: attention with split keys
+    (Flash-Decoding).
 
-    The first token of a tile processes its queries of this head, at most QUERIES; the programs of
-    the others do nothing. Each split writes its weighted mean to `parts` (tokens * KEY_HEADS,
-    splits, GROUP, WIDE) and the logarithm of its weight to `weights`; a split that sees no entry
-    writes no mean.
+    A tile has at most QUERIES queries of this head; the programs of empty ones do nothing. Each split
+    writes its weighted mean to `parts` (tokens * KEY_HEADS, splits, GROUP, WIDE) and the logarithm of its
+    weight to `weights`; a split that sees no entry writes no mean.
     """
     pair, split = tl.program_id(0), tl.program_id(1)
-    leader, key_head = pair // KEY_HEADS, pair % KEY_HEADS
-    count = tl.load(tiles + leader)
+    tile, key_head = pair // KEY_HEADS, pair % KEY_HEADS
+    count = tl.load(sizes + tile)
     if count == 0:
         return
+    leader = tl.load(starts + tile).to(tl.int32)
     query = tl.arange(0, QUERIES)
     dim = tl.arange(0, WIDE)
     held = dim < DIM
@@ -127,12 +128,12 @@ def attend_split(
     full = asked[:, None] & held[None, :]
     wanted = tl.load(queries + head[:, None] * DIM + dim[None, :], mask=full, other=0.0)
     reach = tl.load(positions + token, mask=asked, other=-1).to(tl.int32)
-    end = tl.minimum(tl.minimum((split + 1) * SPLIT, length), tl.max(reach) + 1)
+    end = tl.minimum(tl.minimum((split + 1) * split_length, length), tl.max(reach) + 1)
     slot = entries + tl.load(slots + leader) * slot_stride + key_head * DIM
     mix = tl.zeros([QUERIES, WIDE], dtype=tl.float32)
     most = tl.full([QUERIES], float("-inf"), dtype=tl.float32)
     sums = tl.zeros([QUERIES], dtype=tl.float32)
-    for start in range(split * SPLIT, end, BLOCK):
+    for start in range(split * split_length, end, BLOCK):
         entry = start + tl.arange(0, BLOCK)
         there = entry < end
         place = slot + entry.to(tl.int64)[:, None] * (2 * KEY_HEADS * DIM) + dim[None, :]

@@ -1,19 +1,32 @@
 """`vpm.*` and `resampler.*`: SigLIP over images of any aspect, padded into one batch, then 64 queries each."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
+from torch.nn.functional import embedding
 from transformers import SiglipVisionConfig
 from transformers.models.siglip.modeling_siglip import SiglipEncoder
 
 from antiphon.inference_worker.engines.minicpmo.config import ModelConfig, VisionConfig
-from antiphon.inference_worker.engines.minicpmo.device import to_device
 from antiphon.inference_worker.engines.minicpmo.model.attention import GROUPED_SDPA, additive_mask
 
 Grid = tuple[int, int]
 """Rows and columns of patches."""
+
+
+class Slices(NamedTuple):
+    """Slices of images as one batch, padded to the same number of patches.
+
+    `pixels` (slices, 3, 14, 14 * patches); `places` (4, slices, patches): the position id, the row and the
+    column of each patch, and 1, or 0 for padding. `axis` (sides, width / 2) are the positions of rows and
+    columns for the resampler.
+    """
+
+    pixels: Tensor
+    places: Tensor
+    axis: Tensor
 
 
 class _Embeddings(nn.Module):
@@ -27,10 +40,9 @@ class _Embeddings(nn.Module):
         )
         self.position_embedding = nn.Embedding(self.side * self.side, config.hidden_size)
 
-    def forward(self, pixels: Tensor, grid: Grid) -> Tensor:
-        """(3, 14, 14 * patches) to (patches, width)."""
-        patches = self.patch_embedding(pixels.unsqueeze(0))[0].flatten(1).T
-        positions = to_device(grid_positions(grid, self.side), pixels.device)
+    def forward(self, pixels: Tensor, positions: Tensor) -> Tensor:
+        """(slices, 3, 14, 14 * patches) to (slices, patches, width)."""
+        patches = self.patch_embedding(pixels)[:, :, 0].transpose(1, 2)
         embedded: Tensor = patches + self.position_embedding(positions)
         return embedded
 
@@ -52,18 +64,33 @@ class VisionEncoder(nn.Module):
         self.encoder = SiglipEncoder(inner)
         self.post_layernorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
-    def forward(self, pixels: list[Tensor], grids: list[Grid]) -> tuple[Tensor, Tensor]:
-        """Features (images, max patches, width) and a mask of the patches that are not padding
-        (images, max).
-        """
-        rows = [self.embeddings(part, grid) for part, grid in zip(pixels, grids, strict=True)]
-        real = pad_sequence(
-            [torch.ones(len(row), dtype=torch.bool, device=row.device) for row in rows], True
-        )
-        hidden = pad_sequence(rows, batch_first=True)
-        mask = additive_mask(real[:, None, None, :], hidden.dtype)
+    def forward(self, slices: Slices) -> Tensor:
+        """Features (slices, patches, width). Those of padding have no meaning."""
+        positions, _, _, real = slices.places.unbind()
+        hidden = self.embeddings(slices.pixels, positions)
+        mask = additive_mask((real > 0)[:, None, None, :], hidden.dtype)
         hidden = self.encoder(inputs_embeds=hidden, attention_mask=mask).last_hidden_state
-        return self.post_layernorm(hidden), real
+        normed: Tensor = self.post_layernorm(hidden)
+        return normed
+
+
+def place_slices(
+    pixels: Sequence[Tensor], grids: Sequence[Grid], side: int, patches: int
+) -> Tensor:
+    """The `places` of Slices on the CPU, padded to `patches`; `side` is that of the table of positions."""
+    places = torch.zeros(4, len(pixels), patches, dtype=torch.long, device="cpu")
+    for n, grid in enumerate(grids):
+        known = _grid_places(grid, side)
+        places[:, n, : known.shape[1]] = known
+    return places
+
+
+def _grid_places(grid: Grid, side: int) -> Tensor:
+    rows, columns = grid
+    at = torch.arange(rows * columns, device="cpu")
+    return torch.stack(
+        [grid_positions(grid, side), at // columns, at % columns, at.new_ones(len(at))]
+    )
 
 
 def grid_positions(grid: Grid, side: int) -> Tensor:
@@ -100,30 +127,27 @@ class Resampler(nn.Module):
         self.ln_post = nn.LayerNorm(width, eps=1e-6)
         self.proj = nn.Parameter(torch.empty(width, width))
 
-    def forward(self, features: Tensor, real: Tensor, grids: list[Grid]) -> Tensor:
-        """`features` (images, patches, width); `real` marks the patches that are not padding."""
+    def forward(self, features: Tensor, slices: Slices) -> Tensor:
+        """`features` (slices, patches, width)."""
+        _, rows, columns, real = slices.places.unbind()
         values = self.ln_kv(self.kv_proj(features))
-        tables = [sincos_table(grid, self.width, values.device) for grid in grids]
-        positions = pad_sequence(tables, batch_first=True).to(values.dtype)
-        queries = self.ln_q(self.query).expand(len(grids), -1, -1)
+        # The column is in the first half, the row in the second.
+        positions = torch.cat(
+            [embedding(columns, slices.axis), embedding(rows, slices.axis)], dim=-1
+        )
+        positions = positions.to(values.dtype)
+        queries = self.ln_q(self.query).expand(len(features), -1, -1)
         mixed, _ = self.attn(
-            queries, values + positions, values, key_padding_mask=~real, need_weights=False
+            queries, values + positions, values, key_padding_mask=real == 0, need_weights=False
         )
         resampled: Tensor = self.ln_post(mixed) @ self.proj
         return resampled
 
 
-def sincos_table(grid: Grid, width: int, device: torch.device) -> Tensor:
-    """Positions of a grid, (rows * columns, width): column in the first half, row in the second."""
-    rows, columns = grid
+def axis_positions(count: int, width: int, device: torch.device) -> Tensor:
+    """Positions of the first `count` rows or columns, (count, width / 2)."""
     quarter = width // 4
     exponents = torch.arange(quarter, dtype=torch.float64, device=device) / quarter
     frequencies = 1.0 / 10000.0**exponents
-
-    def encode(count: int) -> Tensor:
-        angles = torch.arange(count, dtype=torch.float64, device=device)[:, None] * frequencies
-        return torch.cat([angles.sin(), angles.cos()], dim=1).float()
-
-    across = encode(columns)[None].expand(rows, -1, -1)
-    down = encode(rows)[:, None].expand(-1, columns, -1)
-    return torch.cat([across, down], dim=-1).flatten(0, 1)
+    angles = torch.arange(count, dtype=torch.float64, device=device)[:, None] * frequencies
+    return torch.cat([angles.sin(), angles.cos()], dim=1).float()

@@ -1,7 +1,5 @@
 """Turns images into patches: choose a grid of slices, resize, lay the patches in a row."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

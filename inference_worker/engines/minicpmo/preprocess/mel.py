@@ -1,7 +1,5 @@
 """Log-mel features of a whole clip, and of a stream that emits one second at a time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import lru_cache
 

@@ -1,10 +1,8 @@
 """Text to ids and back, special tokens by name, and the chat template. Runs no remote code."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -85,6 +83,7 @@ class Tokenizer:
         )
         self.forbidden: tuple[int, ...] = (self.ids.tts_pad, *bad)
         """Ids that the duplex decoder must not produce."""
+        self._characters = cache(lambda token: len(self.decode([token])))
         self._special = frozenset(self._inner.all_special_ids) | self._added_special()
 
     def encode(self, text: str) -> list[int]:
@@ -98,6 +97,12 @@ class Tokenizer:
             self.plain(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         return str(text)
+
+    def has_characters(self, ids: Sequence[int], count: int) -> bool:
+        """Whether the text of `ids` has `count` characters or more."""
+        # A character that is divided among tokens counts in each, so the text has at most so many.
+        most = sum(map(self._characters, ids))
+        return most >= count and len(self.decode(ids)) >= count
 
     def encoded_length(self, ids: Sequence[int]) -> int:
         """How many ids the text of `ids` has, with special tokens. Other ids may write the same text."""
@@ -159,11 +164,14 @@ def _load_fast(folder: Path, settings: dict[str, Any]) -> PreTrainedTokenizerFas
     if not path.is_file():
         raise EngineLoadError(f"{folder} has no {TOKENIZER}")
     template = folder / "chat_template.jinja"
-    return PreTrainedTokenizerFast(
-        tokenizer_file=str(path),
-        chat_template=(
-            template.read_text(encoding="utf-8")
-            if template.is_file()
-            else settings.get("chat_template")
-        ),
-    )
+    try:
+        return PreTrainedTokenizerFast(
+            tokenizer_file=str(path),
+            chat_template=(
+                template.read_text(encoding="utf-8")
+                if template.is_file()
+                else settings.get("chat_template")
+            ),
+        )
+    except Exception as error:  # tokenizers raises no other
+        raise EngineLoadError(f"{path} is no tokenizer: {error}; download it again") from error

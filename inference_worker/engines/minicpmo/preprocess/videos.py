@@ -1,7 +1,5 @@
 """Splits a video for a chat: an image per second, its audio, and a contact sheet of the frames between."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,10 +1,9 @@
 """The engine thread: takes jobs from any thread, batches their steps and returns the results."""
 
-from __future__ import annotations
-
 import queue
 import threading
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -13,7 +12,7 @@ import structlog
 
 from antiphon.inference_worker.engines.minicpmo.device import exit_device_lost
 from antiphon.inference_worker.engines.minicpmo.scheduling.code_decoder import DrawnCodes
-from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     CODES_BESIDE,
     CODES_PER_STEP,
@@ -41,6 +40,10 @@ class EngineJob:
     future: Future[Any] = field(default_factory=Future)
     step: EngineStep | None = None
     abandoned: bool = False
+    group: object = None
+    """Jobs that wait with equal groups may share a batch; None runs alone."""
+    share: float = 0.0
+    """What the job takes of the limit of a batch."""
 
     def advance(self, answer: Any) -> bool:
         """Send an answer to the generator (an exception is thrown into it); returns whether it has
@@ -63,20 +66,36 @@ class EngineJob:
 
 
 class Scheduler:
-    """Waiting jobs in order of arrival. The oldest runs next, with all that may share its batch.
+    """Waiting jobs in order of arrival. The oldest of the least patient runs next, with all that may share
+    its batch.
 
-    With `ragged`, feeds of any length share a batch of at most MAX_STEP_TOKENS tokens.
+    With `ragged`, feeds of any length share a batch of at most MAX_STEP_TOKENS tokens. With `codes_first`,
+    codes go before other steps that are as patient: they run beside them.
     """
 
-    def __init__(self, most: int, *, ragged: bool = False) -> None:
+    def __init__(
+        self,
+        most: int,
+        *,
+        ragged: bool = False,
+        codes_first: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._most = most
         self._ragged = ragged
+        self._codes_first = codes_first
+        self._clock = clock
         self._waiting: list[EngineJob] = []
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, job: EngineJob) -> None:
+        step = job.step
+        if self._ragged and isinstance(step, TokenStep):
+            job.group, job.share = step.ragged_group, step.size / MAX_STEP_TOKENS
+        elif step is not None:
+            job.group, job.share = step.group, step.share
         self._waiting.append(job)
 
     def waits_without_codes(self) -> bool:
@@ -84,22 +103,22 @@ class Scheduler:
         return any(not _draws_codes(job) for job in self._waiting)
 
     def next_batch(self, *, with_codes: bool = True) -> list[EngineJob]:
-        """Take the oldest job and up to `most` jobs of its group; empty if none waits. Unless
+        """Take the first job and up to `most` jobs of its group; empty if none waits. Unless
         `with_codes`, jobs that draw codes keep waiting.
         """
-        oldest = next((job for job in self._waiting if with_codes or not _draws_codes(job)), None)
-        if oldest is None:
+        now = self._clock()
+        able = [job for job in self._waiting if with_codes or not _draws_codes(job)]
+        first = min(able, key=lambda job: self._rank(job, now), default=None)
+        if first is None:
             return []
-        group = self._group(oldest)
-        if group is None:
-            self._waiting.remove(oldest)
-            return [oldest]
-        batch, others, room = list[EngineJob](), list[EngineJob](), MAX_STEP_TOKENS
+        if first.group is None:
+            self._waiting.remove(first)
+            return [first]
+        batch, others, room = list[EngineJob](), list[EngineJob](), 1.0
         for job in self._waiting:
-            size = self._tokens(job)
-            if len(batch) < self._most and size <= room and self._group(job) == group:
+            if job.group == first.group and len(batch) < self._most and job.share <= room:
                 batch.append(job)
-                room -= size
+                room -= job.share
             else:
                 others.append(job)
         self._waiting = others
@@ -109,15 +128,9 @@ class Scheduler:
         jobs, self._waiting = self._waiting, []
         return jobs
 
-    def _group(self, job: EngineJob) -> object:
-        step = job.step
-        if self._ragged and isinstance(step, TokenStep):
-            return step.ragged_group
-        return step.group if step is not None else None
-
-    def _tokens(self, job: EngineJob) -> int:
-        """What a job takes of the limit of a batch."""
-        return job.step.size if self._ragged and isinstance(job.step, TokenStep) else 0
+    def _rank(self, job: EngineJob, now: float) -> tuple[int, bool]:
+        patience = job.step.patience(now) if job.step is not None else 0
+        return patience, self._codes_first and not _draws_codes(job)
 
 
 def _draws_codes(job: EngineJob) -> bool:
@@ -127,12 +140,14 @@ def _draws_codes(job: EngineJob) -> bool:
 class Engine:
     """Runs the generators of sessions. Only the engine thread uses the network.
 
-    If the runner can start codes, one batch of them runs beside the other steps.
+    If the runner can start codes, one batch of them runs beside the other steps. `clock` counts seconds.
     """
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: ModelRunner, clock: Callable[[], float] = time.monotonic) -> None:
         self._runner = runner
-        self._scheduler = Scheduler(most=runner.slots, ragged=runner.ragged)
+        self._scheduler = Scheduler(
+            most=runner.slots, ragged=runner.ragged, codes_first=runner.starts_codes, clock=clock
+        )
         self._inbox: queue.SimpleQueue[EngineJob | None] = queue.SimpleQueue()
         self.codes_per_step = CODES_BESIDE if runner.starts_codes else CODES_PER_STEP
         self._started: tuple[list[EngineJob], DrawnCodes] | None = None

@@ -1,26 +1,25 @@
-"""Samples the next text token of several sessions at once, each with its settings and its history."""
+"""How text tokens and audio codes are chosen: settings, and the rules of the reference for all sessions.
+
+Tokens, the candidates of a beam search, and codes follow each other. `token_choice.py` and `code_decoder.py`
+run these rules in CUDA graphs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.config import Fidelity
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import SpecialIds
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
-    CANDIDATES,
-    RankedTokens,
-    SampledToken,
-    SamplingSettings,
-    TokenRow,
-    bucket,
-)
+from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import bucket
 from antiphon.inference_worker.engines.types import EngineError
 
 NEVER = float("-inf")
@@ -31,6 +30,68 @@ ANY_RANK = 2**24
 USUAL_TOP_K = 128
 TIE_MARGIN = 64
 """Candidates beyond top_k, for ids that tie with the last one. More ties are ignored."""
+
+
+BEAMS = 3
+CANDIDATES = 9
+"""Continuations per step of a beam search: a beam may end in two ways, and three have to continue."""
+
+RankedTokens = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
+"""Scores and ids (beams, n) of the tokens that may follow each beam, in falling order of the scores.
+The score of a token that may not is -inf.
+"""
+
+PENALTY_CODES = 16
+"""Recent codes that the repetition penalty of speech counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingSettings:
+    """Sampling settings of a session. 0 disables `top_k` and `top_p`.
+
+    `speakable`: a written answer has no tokens that cannot be spoken.
+    """
+
+    greedy: bool = False
+    temperature: float = 0.7
+    top_k: int = 20
+    top_p: float = 0.8
+    listen_prob_scale: float = 1.0
+    listen_top_k: int | None = None
+    repetition_penalty: float = 1.05
+    length_penalty: float = 1.1
+    speakable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SampledToken:
+    """A token, and whether it is added to the history."""
+
+    token: int
+    recorded: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechSettings:
+    """Sampling settings of audio codes. 0 disables `top_k` and `top_p`."""
+
+    greedy: bool = False
+    temperature: float = 0.8
+    repetition_penalty: float = 1.05
+    top_k: int = 0
+    top_p: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRow:
+    """Input of one draw: settings, the codes that the repetition penalty counts, whether the end may
+    be drawn, and a uniform draw. Without codes, `top_k` and `top_p` do not apply.
+    """
+
+    settings: SpeechSettings
+    codes: Sequence[int]
+    may_end: bool
+    draw: float = 0.0
 
 
 class Sampler:
@@ -84,7 +145,7 @@ class Sampler:
         return torch.stack([sound.long(), early.long(), cut.long(), tokens])
 
     def read(
-        self, table: Sequence[Sequence[int]], rows: Sequence[TokenRow]
+        self, table: Sequence[Sequence[int]], rows: Sequence[Any]
     ) -> list[SampledToken | EngineError]:
         """The tokens of `rows`; the table may be longer. An exception for a row that is not finite."""
         columns = zip(rows, *table, strict=False)
@@ -171,27 +232,6 @@ class RowSettings(NamedTuple):
     last_draw: Tensor
 
 
-def settings_table(rows: Sequence[TokenRow], device: torch.device) -> Tensor:
-    """The RowSettings of `rows`, (settings, rows), in one copy."""
-    columns = [(*_numbers(row.settings), *row.draws) for row in rows]
-    return device_tensor(columns, device, torch.float32).T
-
-
-@lru_cache(maxsize=1024)
-def _numbers(settings: SamplingSettings) -> tuple[float, ...]:
-    return (
-        float(settings.greedy),
-        settings.temperature or 1.0,
-        settings.top_k - 1 if settings.top_k else ANY_RANK,
-        settings.top_p or 2.0,
-        settings.listen_prob_scale,
-        settings.listen_top_k or 0,
-        settings.repetition_penalty,
-        settings.length_penalty,
-        float(settings.speakable),
-    )
-
-
 def draw_index(chances: Tensor, draws: Tensor) -> Tensor:
     """The index in each row of `chances` (rows, n) at which the cumulative sum passes the draw."""
     sums = chances.cumsum(dim=-1)
@@ -269,3 +309,145 @@ def _restricted(scores: Tensor, settings: SamplingSettings) -> tuple[Tensor, Ten
         rare[:, :MIN_CANDIDATES] = False
         ranked = ranked.masked_fill(rare, NEVER)
     return ranked, order
+
+
+def code_probabilities(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
+    """The distribution of the draw for raw `logits` (rows, codes). The end code is the last."""
+    width = logits.shape[1]
+    table, recent = code_tables(rows, width, logits.device)
+    candidates = max(code_candidates(row, width) for row in rows)
+    return _chances(logits, CodeSettings.of(table), recent, candidates)
+
+
+class CodeSettings(NamedTuple):
+    """The settings of all rows, (rows,) each, and `powers` (rows, n) of the repetition penalty.
+
+    `held` is the number of draws in which the end cannot be drawn. `dropped` is the share of the least
+    likely codes that top-p drops, -1 for none.
+    """
+
+    temperature: Tensor
+    held: Tensor
+    greedy: Tensor
+    draw: Tensor
+    top_k: Tensor
+    dropped: Tensor
+    powers: Tensor
+
+    @classmethod
+    def of(cls, table: Tensor) -> CodeSettings:
+        """From a table with the columns of `code_numbers`."""
+        single = len(cls._fields) - 1
+        return cls._make((*table[:, :single].unbind(1), table[:, single:]))
+
+
+def _chances(
+    logits: Tensor, settings: CodeSettings, recent: Tensor, candidates: int, drawn: int = 0
+) -> Tensor:
+    """`recent` are the codes that the penalty counts, padded with the number of codes. `candidates` is the
+    number of top scores that top-k and top-p may need, 0 if they are off; `drawn` codes were drawn with
+    these settings before.
+    """
+    scores = logits / settings.temperature[:, None]
+    width = scores.shape[1]
+    counts = torch.zeros(len(scores), width + 1, dtype=torch.long, device=scores.device)
+    counts.scatter_add_(1, recent, torch.ones_like(recent))
+    factors = settings.powers.gather(1, counts[:, :width])
+    scores = torch.where(scores < 0, scores * factors, scores / factors)
+    if candidates:
+        scores = _restrict(scores, settings.top_k, settings.dropped, candidates)
+    scores[:, -1] = scores[:, -1].masked_fill(settings.held > drawn, NEVER)
+    return scores.softmax(dim=-1)
+
+
+def code_tables(rows: Sequence[CodeRow], codes: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The CodeSettings of one draw for each row, as a table (rows, n), and the codes (rows, n) that the
+    penalty counts.
+    """
+    numbers = [n for row in rows for n in code_numbers(row, not row.may_end, row.draw, codes)]
+    counted = [code for row in rows for code in recent_codes(row, codes)]
+    table = device_tensor(numbers, device, torch.float32).view(len(rows), -1)
+    return table, device_tensor(counted, device).view(len(rows), -1)
+
+
+def recent_codes(row: CodeRow, codes: int) -> list[int]:
+    """The codes that the penalty counts, padded with the number of `codes`."""
+    counted = list(row.codes[-PENALTY_CODES:])
+    return [codes] * (PENALTY_CODES - len(counted)) + counted
+
+
+def code_numbers(row: CodeRow, held: int, draw: float, codes: int) -> tuple[float, ...]:
+    """The CodeSettings of a row."""
+    settings = row.settings
+    limits, powers = _limits(row, codes), _powers(settings.repetition_penalty)
+    return (settings.temperature, held, settings.greedy, draw, *limits, *powers)
+
+
+def code_candidates(row: CodeRow, codes: int) -> int:
+    """How many of the top codes a draw needs; 0 for a row without top-k and top-p."""
+    if not _is_restricted(row):
+        return 0
+    top_k = row.settings.top_k
+    return candidate_count(max(top_k, MIN_CANDIDATES) if top_k else 0, codes)
+
+
+def _is_restricted(row: CodeRow) -> bool:
+    return len(row.codes) > 0 and bool(row.settings.top_k or row.settings.top_p)
+
+
+def _limits(row: CodeRow, count: int) -> tuple[int, float]:
+    """The number of candidates, and the share of the least likely codes that are dropped (-1: none)."""
+    if not _is_restricted(row):
+        return count, -1.0
+    top_k, top_p = row.settings.top_k or count, row.settings.top_p
+    return min(count, max(top_k, MIN_CANDIDATES)), 1 - top_p if top_p else -1.0
+
+
+def _restrict(scores: Tensor, top_k: Tensor, dropped: Tensor, candidates: int) -> Tensor:
+    """Top-p, then top-k, as transformers applies them: codes of equal score are retained together.
+
+    transformers sorts all codes. Here the top `candidates` are sorted, and the others count as a sum.
+    """
+    count = scores.shape[1]
+    found = scores.topk(candidates, dim=-1, sorted=False).indices
+    # Of equal scores, the code with the higher id is the higher one, as in a stable sort.
+    ids = found.sort(dim=-1).values
+    ranked, places = scores.gather(1, ids).sort(dim=-1, stable=True)
+    chances = scores.softmax(dim=-1).gather(1, ids.gather(1, places))
+    below = chances.cumsum(dim=-1) + (1 - chances.sum(dim=-1, keepdim=True))
+    rare = below <= dropped[:, None]
+    rare[:, candidates - MIN_CANDIDATES :] = False
+    least = ranked.gather(1, (candidates - top_k).clamp(min=0).long()[:, None])
+    kept = ranked.masked_fill(rare | (ranked < least), NEVER)
+    only_kept = torch.full_like(scores, NEVER).scatter(1, ids.gather(1, places), kept)
+    return torch.where((top_k < count)[:, None] | (dropped >= 0)[:, None], only_kept, scores)
+
+
+@lru_cache(maxsize=1024)
+def _powers(penalty: float) -> tuple[float, ...]:
+    """Computed on the host: on the device, their last bit could depend on the other rows."""
+    return tuple(penalty**n for n in range(PENALTY_CODES + 1))
+
+
+def sample_codes(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
+    """One code per row; -1 for a row that is not finite."""
+    width = logits.shape[1]
+    table, recent = code_tables(rows, width, logits.device)
+    settings = CodeSettings.of(table)
+    candidates = max(code_candidates(row, width) for row in rows)
+    return draw_codes(logits, settings, recent, settings.draw, candidates)
+
+
+def draw_codes(
+    logits: Tensor,
+    settings: CodeSettings,
+    recent: Tensor,
+    draws: Tensor,
+    candidates: int,
+    drawn: int = 0,
+) -> Tensor:
+    """One code per row without the host; -1 for a row that is not finite. See `_chances`."""
+    sound = logits.isfinite().all(dim=-1)
+    chances = _chances(logits.nan_to_num(), settings, recent, candidates, drawn)
+    codes = torch.where(settings.greedy > 0, chances.argmax(dim=-1), draw_index(chances, draws))
+    return torch.where(sound, codes, -1)

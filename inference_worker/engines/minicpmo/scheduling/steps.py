@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
-from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
+from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import (
+    MAX_BATCHED_TOKENS,
+    bucket,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
+    CodeRow,
+    SampledToken,
+    SamplingSettings,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import TokenRow
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,108 +27,33 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_BATCHED_TOKENS = 32
-"""Longer pieces run alone in padded batches: each fills the device."""
-
 MAX_RAGGED_TOKENS = 128
-"""The same for ragged batches. A second of audio with a picture has 77 tokens."""
+"""The same for ragged batches. A second of audio with a picture has 77 tokens, and a long prompt has portions
+of this size, which share the batches of other sessions.
+"""
 
 MAX_STEP_TOKENS = 512
 """Tokens of a ragged batch. More would delay every session in it by more than reading the weights."""
+
+MAX_AUDIO_ROWS = 16
+"""Sessions whose audio is encoded together. Attention copies their caches, 6 MiB each."""
+
+MAX_PICTURES = 2
+"""Slices that are encoded together, of one session or two. The values of a graph of three would exceed the
+memory that is counted for graphs.
+"""
+
+MAX_CLIPS = 4
+"""Clips of up to 30 s that are encoded together."""
+
+PICTURE_PATCHES = 1088
+"""Patches that these are padded to in a CUDA graph. A slice has 1024, and up to 6 % more by rounding."""
 
 CODES_PER_STEP = 2
 """Codes that are drawn without the host in between. More would delay the steps of other sessions."""
 
 CODES_BESIDE = 5
 """The same on a separate stream, where they run beside a step of the language model."""
-
-BEAMS = 3
-CANDIDATES = 9
-"""Continuations per step of a beam search: a beam may end in two ways, and three have to continue."""
-
-RankedTokens = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
-"""Scores and ids (beams, n) of the tokens that may follow each beam, in falling order of the scores.
-The score of a token that may not is -inf.
-"""
-PENALTY_CODES = 16
-"""Recent codes that the repetition penalty of speech counts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingSettings:
-    """Sampling settings of a session. 0 disables `top_k` and `top_p`.
-
-    `speakable`: a written answer has no tokens that cannot be spoken.
-    """
-
-    greedy: bool = False
-    temperature: float = 0.7
-    top_k: int = 20
-    top_p: float = 0.8
-    listen_prob_scale: float = 1.0
-    listen_top_k: int | None = None
-    repetition_penalty: float = 1.05
-    length_penalty: float = 1.1
-    speakable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TokenRow:
-    """Input of one draw: settings, the tokens that the repetition penalty counts, the slot, and two
-    uniform draws in [0, 1).
-
-    `written`: a token of a written answer, by plain sampling, not of a duplex unit.
-    """
-
-    settings: SamplingSettings
-    recent: RecentTokens
-    slot: int = 0
-    draws: tuple[float, float] = (0.0, 0.0)
-    written: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SampledToken:
-    """A token, and whether it is added to the history."""
-
-    token: int
-    recorded: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeechSettings:
-    """Sampling settings of audio codes. 0 disables `top_k` and `top_p`."""
-
-    greedy: bool = False
-    temperature: float = 0.8
-    repetition_penalty: float = 1.05
-    top_k: int = 0
-    top_p: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class CodeRow:
-    """Input of one draw: settings, the codes that the repetition penalty counts, whether the end may
-    be drawn, and a uniform draw. Without codes, `top_k` and `top_p` do not apply.
-    """
-
-    settings: SpeechSettings
-    codes: Sequence[int]
-    may_end: bool
-    draw: float = 0.0
-
-
-def bucket(count: int) -> int:
-    """The smallest power of two that is at least `count`."""
-    return 1 << max(0, count - 1).bit_length()
-
-
-def ragged_bucket(count: int) -> int:
-    """The tokens that a ragged batch of `count` is padded to: above 32 also three quarters of a
-    power of two.
-    """
-    whole = bucket(count)
-    return whole * 3 // 4 if whole > MAX_BATCHED_TOKENS and count <= whole * 3 // 4 else whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +67,15 @@ class EngineStep:
     @property
     def group(self) -> Hashable | None:
         return type(self).__name__ if self.batchable else None
+
+    @property
+    def share(self) -> float:
+        """The part of a batch that the step takes, of those limits that the number of slots is not."""
+        return 0.0
+
+    def patience(self, now: float) -> int:  # noqa: ARG002
+        """Steps with less go first; `now` is the engine's clock in seconds. Any step may join a batch."""
+        return 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,15 +151,27 @@ class SampleToken(EngineStep):
 @dataclass(frozen=True, slots=True, eq=False)
 class RankTokens(EngineStep):
     """The tokens that may follow each beam of a session, by the `logits` (vocabulary,) of each beam and
-    the tokens `written` in it; returns RankedTokens.
+    the tokens `said` in it; returns RankedTokens.
     """
 
     logits: Sequence[Tensor]
-    written: Sequence[Sequence[int]]
+    said: Sequence[Sequence[int]]
     settings: SamplingSettings
 
     # Runs alone: the history and the candidates of each beam have their own length.
     batchable: ClassVar[bool] = False
+
+
+class AudioFrames(NamedTuple):
+    """Mel frames of a chunk of audio, with the redundant ones on both sides."""
+
+    all: int
+    leading: int
+    trailing: int
+
+
+UNIT_FRAMES = AudioFrames(104, 2, 2)
+"""Of every unit but the first. Their convolutions have a CUDA graph."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,6 +185,10 @@ class EncodeAudio(EngineStep):
     trailing_frames: int = 0
 
     @property
+    def frames(self) -> AudioFrames:
+        return AudioFrames(self.mel.shape[1], self.leading_frames, self.trailing_frames)
+
+    @property
     def size(self) -> int:
         """Positions in the audio cache: half the frames, without the redundant ones."""
         dropped = -(-self.leading_frames // 2) + -(-self.trailing_frames // 2)
@@ -242,12 +198,17 @@ class EncodeAudio(EngineStep):
     def group(self) -> Hashable | None:
         return (type(self).__name__, self.size)
 
+    @property
+    def share(self) -> float:
+        return 1 / MAX_AUDIO_ROWS
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodeClips(EngineStep):
-    """Encode whole clips of log-mel; returns a list of (n, width)."""
+    """Encode whole clips of log-mel, padded to at least so many `frames`; returns a list of (n, width)."""
 
-    mels: list[Tensor]
+    mels: Sequence[Tensor]
+    frames: int = 0
     full_attention: bool = False
 
     # Runs alone: the end of a clip depends on its padding.
@@ -261,8 +222,13 @@ class EncodeImages(EngineStep):
     pixels: list[Tensor]
     grids: list[tuple[int, int]]
 
-    # Runs alone: an image of a thousand patches fills the device.
-    batchable: ClassVar[bool] = False
+    @property
+    def group(self) -> Hashable | None:
+        return type(self).__name__ if len(self.grids) <= MAX_PICTURES else None
+
+    @property
+    def share(self) -> float:
+        return len(self.grids) / MAX_PICTURES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -277,9 +243,6 @@ class SpeechCondition(EngineStep):
     states: list[Tensor]
     codes: tuple[int, ...] = ()
     text_ends: bool = False
-
-    # Runs alone: two small matrix products.
-    batchable: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -309,19 +272,19 @@ class DecodeCodes(TokenStep):
 
     draws: tuple[float, ...]
     held: int = 0
+    due: float = 0.0
+    """When the codes begin to be urgent, by the engine's clock."""
+
+    def patience(self, now: float) -> int:
+        return int(now < self.due)
 
     @property
     def size(self) -> int:
         return len(self.draws)
 
     @property
-    def restricted(self) -> bool:
-        """Whether top-k or top-p apply."""
-        return bool(self.row.settings.top_k or self.row.settings.top_p)
-
-    @property
     def group(self) -> Hashable:
-        return (type(self).__name__, self.size, self.restricted)
+        return (type(self).__name__, self.size)
 
     @property
     def ragged_group(self) -> Hashable:

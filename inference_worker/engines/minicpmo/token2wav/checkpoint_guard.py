@@ -3,8 +3,6 @@
 The package reads YAML with hyperpyyaml, whose tags import modules and call functions, and pickles.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

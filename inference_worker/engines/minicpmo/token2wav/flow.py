@@ -1,7 +1,5 @@
 """Audio codes to mel for several streams: the conformer encoder, then the solver it conditions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +10,8 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
-from antiphon.inference_worker.engines.minicpmo.token2wav.chunk_graphs import ChunkGraphs
 from antiphon.inference_worker.engines.minicpmo.token2wav.solver import Solver, SolverState
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import ChunkGraphs
 
 RECENT_FRAMES = 100
 """Of a turn, the keys and values of the voice and of this many last frames are retained."""
@@ -230,7 +228,8 @@ class Flow:
         self, codes: Sequence[Sequence[int]], states: Sequence[FlowState], *, ends: bool
     ) -> FlowResult:
         """Process the next codes of several streams, equally many of each. Does not change `states`."""
-        table = device_tensor(codes, states[0].speaker.device)
+        flat = (code for own in codes for code in own)
+        table = device_tensor(flat, states[0].speaker.device).view(len(codes), -1)
         past = max(
             max(
                 m.solver.attention.shape[-2],

@@ -4,8 +4,6 @@ A block runs as in the package, but values that depend on the time alone are com
 stream has its keys and values. New entries precede old ones, as in the package.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,7 +14,7 @@ from torch.nn.functional import layer_norm, pad, scaled_dot_product_attention
 
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
 from antiphon.inference_worker.engines.minicpmo.model.attention import additive_mask
-from antiphon.inference_worker.engines.minicpmo.token2wav.chunk_graphs import ChunkGraphs
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import ChunkGraphs
 
 RETAINED = torch.float16
 """Type of the keys and values that a stream retains. Half of float32's memory, and eight times as

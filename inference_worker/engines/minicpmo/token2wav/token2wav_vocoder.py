@@ -1,7 +1,5 @@
 """The Token2wav vocoder of a worker: clones voices, and batches the synthesis of all sessions."""
 
-from __future__ import annotations
-
 import importlib
 import tempfile
 import threading
@@ -23,7 +21,6 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.checkpoint_guard impor
     check_yaml,
     weights_only,
 )
-from antiphon.inference_worker.engines.minicpmo.token2wav.chunk_graphs import ChunkGraphs
 from antiphon.inference_worker.engines.minicpmo.token2wav.flow import Flow, longest_past
 from antiphon.inference_worker.engines.minicpmo.token2wav.solver import RETAINED
 from antiphon.inference_worker.engines.minicpmo.token2wav.streams import (
@@ -36,13 +33,23 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.streams import (
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import (
     CHUNK_CODES,
     SILENT_PREFIX,
+    ChunkGraphs,
     VoiceState,
+    cut_reference,
     next_pieces,
     whole_second,
 )
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder_families import (
+    HOP,
     CausalVocoder,
     CrossfadeVocoder,
+)
+from antiphon.inference_worker.engines.minicpmo.token2wav.voice_files import (
+    INSTALL,
+    TEXT_ONLY,
+    VoiceKind,
+    check_package,
+    check_voice,
 )
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
@@ -72,7 +79,7 @@ class Token2WavVocoder:
         retained: torch.dtype = RETAINED,
         graph_sizes: tuple[int, ...] = (),
     ) -> None:
-        self._reference_samples = round(voice_seconds * INPUT_RATE)
+        self._voice_seconds = voice_seconds
         self._inner = inner
         self._device = device
         self._cloning = threading.Lock()
@@ -95,14 +102,14 @@ class Token2WavVocoder:
         self._batcher = MicroBatcher[CodeChunk, Samples](self._run_batch)
 
     def clone(self, reference: Samples) -> VoiceState:
-        """A voice from the first `voice_seconds` of float32 mono 16 kHz reference audio."""
+        """A voice from at most the first `voice_seconds` of float32 mono 16 kHz reference audio."""
         with (
             self._cloning,
             _on_stream(self._cloning_stream),
             tempfile.TemporaryDirectory() as folder,
         ):
             path = str(Path(folder) / "voice.wav")
-            soundfile.write(path, reference[: self._reference_samples], INPUT_RATE)
+            soundfile.write(path, cut_reference(reference, self._voice_seconds), INPUT_RATE)
             base = self._streams.open(self._inner._prepare_prompt(path))  # noqa: SLF001
             self._hand_over(base)
         voice = VoiceState(base)
@@ -155,7 +162,7 @@ class Token2WavVocoder:
                 streams = [voices[n % 2].base.copy() for n in range(count)]
                 for codes, ends in [(whole, False)] * 3 + [(whole[:CHUNK_CODES], True)]:
                     self._batcher.run_batch([CodeChunk(stream, codes, ends) for stream in streams])
-            with self.graphs.capturing():
+            with self.graphs.capture_chunks():
                 for count in reversed(self.graphs.sizes):
                     streams = [voices[n % 2].base.copy() for n in range(count)]
                     for _ in range(3):
@@ -200,17 +207,18 @@ def load_token2wav(folder: Path, options: EngineOptions, device: torch.device) -
         raise EngineLoadError(
             f"the vocoder runs on a GPU, not on {device}: vocoder=none serves text"
         )
+    kind = check_voice(folder)
     check_yaml(folder)
+    check_package()
     try:
-        package = importlib.import_module("stepaudio2")
+        package = importlib.import_module("stepaudio2.token2wav")
     except (ImportError, OSError) as error:
         raise EngineLoadError(
-            "the vocoder needs the package minicpmo-utils (pip install --no-deps minicpmo-utils==1.0.7, and "
-            f"the extra token2wav; or serve text only with vocoder=none): {error}"
+            f"the vocoder needs {error}: {INSTALL}, and the libraries of FFmpeg; {TEXT_ONLY}"
         ) from error
     try:
         with torch.cuda.device(device), weights_only():
-            inner = package.Token2wav(str(folder), n_timesteps=options.vocoder_steps)
+            inner = build_token2wav(package, kind, folder, options.vocoder_steps, device)
             # Loaded on this thread's CUDA stream, but used on another one, which does not wait for it.
             torch.cuda.synchronize()
             vocoder = Token2WavVocoder(
@@ -230,6 +238,47 @@ def load_token2wav(folder: Path, options: EngineOptions, device: torch.device) -
     except Exception as error:
         raise EngineLoadError(f"no vocoder in {folder}: {error}") from error
     return vocoder
+
+
+def build_token2wav(
+    package: Any, kind: VoiceKind, folder: Path, steps: int, device: torch.device
+) -> Any:
+    """The package's object for the kind of `folder`.
+
+    The constructor of release 1.0.7 reads its own kind only. For the other one, this does what the
+    constructor of 1.0.6 does, with the networks of 1.0.7: both releases have the same.
+    """
+    if kind is VoiceKind.CAUSAL:
+        return package.Token2wav(str(folder), n_timesteps=steps)
+    inner = package.Token2wav.__new__(package.Token2wav)
+    inner.float16, inner.n_timesteps, inner.device = False, steps, device
+    codes = package.s3tokenizer.load_model(str(folder / "speech_tokenizer_v2_25hz.onnx"))
+    inner.audio_tokenizer = codes.to(device).eval()
+    settings = package.onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = 1
+    inner.spk_model = package.onnxruntime.InferenceSession(
+        str(folder / "campplus.onnx"), sess_options=settings, providers=["CPUExecutionProvider"]
+    )
+    inner.flow = package._load_config(folder / "flow.yaml")["flow"]  # noqa: SLF001
+    inner.flow.load_state_dict(_weights(folder / "flow.pt"))
+    inner.flow.to(device).eval()
+    inner.hift = package.HiFTGenerator()
+    found = _weights(folder / "hift.pt").items()
+    inner.hift.load_state_dict({name.removeprefix("generator."): part for name, part in found})
+    inner.hift.to(device).eval()
+    set_crossfade(inner, device)
+    return inner
+
+
+def set_crossfade(inner: Any, device: torch.device) -> None:
+    """The overlap of two chunks: 160 ms."""
+    inner.mel_cache_len, inner.source_cache_len = 8, 8 * HOP
+    inner.speech_window = torch.from_numpy(np.hamming(2 * inner.source_cache_len)).to(device)
+
+
+def _weights(path: Path) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    return found
 
 
 def free_unused_buffers(inner: Any) -> None:
@@ -262,5 +311,5 @@ def check_parity(package: Any, flow: Flow, steps: int) -> None:
     if not apart < MAX_MEL_ERROR:
         raise EngineLoadError(
             f"this release of minicpmo-utils computes another mel than expected ({apart:.1e} of "
-            "its range): install 1.0.7, or a release since 1.0.2"
+            "its range): install 1.0.7"
         )

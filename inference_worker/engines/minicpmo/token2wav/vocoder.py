@@ -1,16 +1,22 @@
-"""The vocoder interface of a session, and how codes are cut into chunks for it."""
+"""The vocoder interface of a session, how codes are cut into chunks, and which chunks run as CUDA graphs."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import structlog
 import torch
+from torch import Tensor
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
-from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
+from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import GraphPool
+from antiphon.inference_worker.engines.minicpmo.token2wav.voice_files import voice_folder
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
+
+log = structlog.get_logger()
 
 CHUNK_CODES = 25
 SILENT_PREFIX = (4218, 4218, 4218)
@@ -46,6 +52,79 @@ class Vocoder(Protocol):
         """Release the vocoder. No call may follow."""
 
 
+class ChunkGraphs(GraphPool):
+    """Graphs of the stages of a chunk (encoder, solver step, audio) for batches of `sizes` streams, ascending;
+    empty for none. `past` is the largest number of frames before a chunk.
+
+    A batch of chunks of 25 codes is padded with silent streams to the next of `sizes`, and the past of
+    each stream to `past`. Every other batch runs without graphs. `buffers` are memory that graphs share
+    beside their inputs.
+    """
+
+    def __init__(self, device: torch.device, *, past: int, sizes: tuple[int, ...]) -> None:
+        super().__init__(device, enabled=bool(sizes))
+        self.past = past
+        self.sizes = sizes
+        self.buffers: dict[str, Tensor] = {}
+        self._known_reasons = set[str]()
+
+    def rows(self, streams: int, new_codes: int, past: int) -> int | None:
+        """The streams of the graph in which a batch runs; None if there is none.
+
+        `past` is the largest number of frames before this chunk.
+        """
+        if not self.sizes:
+            return None
+        if past > self.past:
+            self._report(f"a stream retains {past} frames, and graphs have {self.past}")
+        elif streams > self.sizes[-1]:
+            self._report(f"the largest graph has {self.sizes[-1]} streams")
+        elif new_codes != CHUNK_CODES:
+            self._report(f"graphs have {CHUNK_CODES} codes")
+        else:
+            return self.size(streams)
+        return None
+
+    def size(self, streams: int) -> int | None:
+        """The smallest captured number of streams that is not below `streams`; None if there is none."""
+        return next((size for size in self.sizes if size >= streams), None)
+
+    @contextmanager
+    def capture_chunks(self) -> Iterator[None]:
+        """Inside the context, each stage that has no graph is captured. If that fails, there are none."""
+        with self.capturing(self._switch_off):
+            yield
+        if not self.sizes:
+            self.buffers.clear()
+
+    def _switch_off(self, reason: str) -> None:
+        log.warning("vocoder_graphs_off", reason=reason, consequence="a chunk takes more launches")
+        self.sizes = ()
+
+    def _report(self, reason: str) -> None:
+        """Log why a batch runs without graphs, once for each reason."""
+        if reason not in self._known_reasons and not self.is_capturing:
+            self._known_reasons.add(reason)
+            log.info("vocoder_chunk_without_graph", reason=reason)
+
+
+def cut_reference(reference: Samples, seconds: float) -> Samples:
+    """The beginning of a reference voice, at most `seconds` long, cut between words.
+
+    It ends in the middle of the quietest 50 ms of its last second, or of its second half.
+    """
+    most = round(seconds * INPUT_RATE)
+    if len(reference) <= most:
+        return reference
+    earliest = max(most - INPUT_RATE, most // 2)
+    power = np.square(reference[earliest:most], dtype=np.float64)
+    sums = np.concatenate([[0.0], power.cumsum()])
+    window = INPUT_RATE // 20
+    # The last of equally quiet places, so that silence at the end is kept.
+    quiet = (sums[window:] - sums[:-window]).round(12)[::-1]
+    return reference[: most - window // 2 - int(quiet.argmin())]
+
+
 def next_pieces(
     waiting: list[int], lookahead: int, *, last: bool, whole: bool = False
 ) -> list[tuple[list[int], bool]]:
@@ -76,8 +155,8 @@ def whole_second(sound: list[Samples], *, last: bool) -> Samples:
 
 def find_token2wav(model: Path, options: EngineOptions) -> Path | None:
     """The folder of Token2wav; "auto" is the model's folder if that and a GPU exist."""
-    if isinstance(options.vocoder, Path):
-        return options.vocoder
-    beside = model / "assets" / "token2wav"
+    folder = voice_folder(model, options)
+    if folder is None or options.vocoder != "auto":
+        return folder
     no_gpu = options.device == "cpu" or not torch.cuda.is_available()
-    return None if options.vocoder == "none" or no_gpu or not beside.is_dir() else beside
+    return None if no_gpu or not folder.is_dir() else folder

@@ -5,8 +5,6 @@ state of a new stream, a key that is equal for states that can share a batch, an
 samples) of mel (streams, mels, frames) with the new states.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -17,11 +15,11 @@ from torch import Tensor
 from torch.nn.functional import fold, pad
 
 from antiphon.inference_worker.engines.minicpmo.device import device_tensor
-from antiphon.inference_worker.engines.minicpmo.token2wav.chunk_graphs import ChunkGraphs
 from antiphon.inference_worker.engines.minicpmo.token2wav.flow import (
     codes_to_retain,
     codes_to_retain_until_1_0_6,
 )
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import ChunkGraphs
 
 SILENT_CODE = 4218
 HOP = 480

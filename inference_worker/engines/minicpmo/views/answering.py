@@ -1,7 +1,5 @@
 """What a half-duplex and a chat view share: a slot, and streamed answers."""
 
-from __future__ import annotations
-
 import queue
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Sequence
@@ -10,18 +8,25 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SamplingSettings, Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.context import TurnWindow, counting_input
-from antiphon.inference_worker.engines.minicpmo.sessions.prompts import PromptPart
-from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
-from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import (
+from antiphon.inference_worker.engines.minicpmo.conversations.prompts import PromptPart
+from antiphon.inference_worker.engines.minicpmo.conversations.slot_lease import (
+    EngineParts,
+    SlotLease,
+)
+from antiphon.inference_worker.engines.minicpmo.conversations.speech_output import (
     ANSWER_SPEECH,
     AnswerSpeech,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
+from antiphon.inference_worker.engines.minicpmo.conversations.text_context import (
+    TurnWindow,
+    counting_input,
+)
+from antiphon.inference_worker.engines.minicpmo.conversations.turns import (
     TurnConversation,
     WrittenAnswer,
 )
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import SamplingSettings
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
 from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta

@@ -1,7 +1,5 @@
 """A chat request, as a worker thread uses it."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Generator, Sequence
@@ -9,20 +7,22 @@ from typing import Any, TypeVar
 
 from antiphon.inference_worker.engines.common.tool_calls import read_tool_calls
 from antiphon.inference_worker.engines.common.video import VideoBudget
-from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.context import (
-    MAX_FEED_TOKENS,
-    SLICES_PER_STEP,
-)
-from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
+from antiphon.inference_worker.engines.minicpmo.conversations.prompts import (
     AudioClip,
     PromptPart,
     ReadOptions,
     read_message,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
-from antiphon.inference_worker.engines.minicpmo.sessions.turns import WrittenAnswer
+from antiphon.inference_worker.engines.minicpmo.conversations.slot_lease import (
+    EngineParts,
+    SlotLease,
+)
+from antiphon.inference_worker.engines.minicpmo.conversations.text_context import (
+    MAX_FEED_TOKENS,
+)
+from antiphon.inference_worker.engines.minicpmo.conversations.turns import WrittenAnswer
+from antiphon.inference_worker.engines.minicpmo.preprocess.images import SlicedImage
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import MAX_PICTURES, Steps
 from antiphon.inference_worker.engines.minicpmo.views.answering import (
     AnswerQueue,
     MiniCPMOAnsweringView,
@@ -64,7 +64,7 @@ def _expected_steps(parts: Sequence[PromptPart]) -> int:
     """Approximate number of steps to read a prompt; images dominate it."""
     slices = sum(len(part.pixels) for part in parts if isinstance(part, SlicedImage))
     hearing = any(isinstance(part, AudioClip) for part in parts)
-    return hearing + -(-slices // SLICES_PER_STEP) + 1 + slices * _SLICE_TOKENS // MAX_FEED_TOKENS
+    return hearing + -(-slices // MAX_PICTURES) + 1 + slices * _SLICE_TOKENS // MAX_FEED_TOKENS
 
 
 def _template_call(call: ToolCall) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """A full-duplex conversation, as a worker thread uses it. Every call waits for the engine thread."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
@@ -10,25 +8,31 @@ import numpy as np
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.common.pictures import read_picture
+from antiphon.inference_worker.engines.minicpmo.conversations.duplex import (
+    DuplexConversation,
+    UnitOutcome,
+    duplex_speech,
+)
+from antiphon.inference_worker.engines.minicpmo.conversations.replay import (
+    PreparedUnit,
+    memo_of,
+    rebuild_context,
+    unfinished_turn_codes,
+)
+from antiphon.inference_worker.engines.minicpmo.conversations.slot_lease import (
+    EngineParts,
+    SlotLease,
+)
+from antiphon.inference_worker.engines.minicpmo.conversations.text_context import (
+    AudioInput,
+    counting_input,
+)
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import (
     SlicedImage,
     slice_image,
 )
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import StepAbandoned
-from antiphon.inference_worker.engines.minicpmo.sessions.context import AudioInput, counting_input
-from antiphon.inference_worker.engines.minicpmo.sessions.duplex import (
-    DuplexConversation,
-    UnitOutcome,
-    duplex_speech,
-)
-from antiphon.inference_worker.engines.minicpmo.sessions.recovery import (
-    PreparedUnit,
-    memo_of,
-    rebuild_context,
-    unfinished_turn_codes,
-)
-from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
 from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import (

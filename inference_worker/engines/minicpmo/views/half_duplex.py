@@ -1,26 +1,27 @@
 """A half-duplex conversation, as a worker thread uses it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
 
-from antiphon.inference_worker.engines.minicpmo.preprocess.mel import FIRST_SAMPLES, clip_mels
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
-from antiphon.inference_worker.engines.minicpmo.sessions.prompts import (
+from antiphon.inference_worker.engines.minicpmo.conversations.prompts import (
     AudioClip,
     ReadOptions,
     read_message,
 )
-from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import EngineParts, SlotLease
-from antiphon.inference_worker.engines.minicpmo.sessions.turns import (
+from antiphon.inference_worker.engines.minicpmo.conversations.slot_lease import (
+    EngineParts,
+    SlotLease,
+)
+from antiphon.inference_worker.engines.minicpmo.conversations.turns import (
     Bookmark,
     TurnConversation,
     WrittenAnswer,
 )
+from antiphon.inference_worker.engines.minicpmo.preprocess.mel import FIRST_SAMPLES, clip_mels
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Steps
 from antiphon.inference_worker.engines.minicpmo.views.answering import (
     AnswerQueue,
     MiniCPMOAnsweringView,
@@ -156,14 +157,15 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
 
     def _feed_past_turn(self, session: TurnConversation, turn: PastTurn) -> Steps[None]:
         memo = TurnMemo.model_validate(turn.memo)
-        tokens = memo.tokens or tuple(self._parts.tokenizer.encode(turn.text))
+        made = () if turn.cut else memo.tokens
+        tokens = made or tuple(self._parts.tokenizer.encode(turn.text))
         if memo.greeting:
             yield from session.open_greeting()
         else:
             audio = np.zeros(INPUT_RATE, dtype=np.float32) if turn.audio is None else turn.audio
             yield from self._make_room(session, audio)
             yield from self._feed_utterance(session, audio)
-        spoken = self._voice is not None and not memo.stopped
+        spoken = self._voice is not None and not (memo.stopped or turn.cut)
         yield from session.replay_answer(tokens, spoken=spoken and not memo.greeting)
         if memo.greeting:
             session.protect()

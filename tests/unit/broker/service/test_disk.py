@@ -1,7 +1,5 @@
 """The reserve of free disk space."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

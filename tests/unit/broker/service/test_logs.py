@@ -1,7 +1,5 @@
 """Log lines as a process writes them on stderr."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

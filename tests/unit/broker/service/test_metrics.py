@@ -1,7 +1,5 @@
 """The histogram of the data path."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import (

@@ -1,7 +1,5 @@
 """What all services do with their process."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

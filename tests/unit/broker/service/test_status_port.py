@@ -1,7 +1,5 @@
 """The HTTP port of a service, over real sockets."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import AbstractAsyncContextManager
 from typing import Any

@@ -1,7 +1,5 @@
 """The lines of `antiphon events`."""
 
-from __future__ import annotations
-
 from itertools import product
 
 from antiphon.cli.commands.live import event_line

@@ -1,7 +1,5 @@
 """`antiphon models`, with a hub on this machine."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random
@@ -19,7 +17,7 @@ from typer.testing import CliRunner
 from antiphon.cli.commands import models as command
 from antiphon.cli.commands.models import models
 from antiphon.inference_worker.engines.local import stored_models
-from antiphon.inference_worker.engines.local.published_models import (
+from antiphon.inference_worker.engines.local.stored_models import (
     PUBLISHED_MODELS,
     SCORES,
     ModelScore,

@@ -1,9 +1,7 @@
 """Asking a question against a scripted server, with seconds of a few milliseconds."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from itertools import islice
 from typing import Any
 
@@ -17,7 +15,7 @@ from antiphon.client.duplex import Unit
 from antiphon.client.errors import ServerError, SessionOver
 from antiphon.client.sound import paced
 from antiphon.client.turns import speech_end_s
-from antiphon.shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from support.scripted_server import SPOKEN, Wire, speaking, talking_to
 
 TONE = np.full(int(1.5 * INPUT_RATE), 0.5, dtype=np.float32)
@@ -37,7 +35,10 @@ class Seen:
 
 @pytest.fixture(autouse=True)
 def _short_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.client.sound.CHUNK_S", 0.02)
+    def fast(chunks: Iterable[Samples], start: float, _: float) -> AsyncIterator[Samples]:
+        return paced(chunks, start, 0.02)
+
+    monkeypatch.setattr("antiphon.cli.conversation.conversation.paced", fast)
 
 
 def answering(reply: Callable[[int], dict[str, Any] | None]) -> Any:
@@ -163,7 +164,8 @@ async def test_the_recording_is_sent_and_then_silence() -> None:
 
 async def test_chunks_are_sent_at_the_pace_of_a_microphone() -> None:
     start = time.monotonic()
-    chunks = [chunk async for chunk in paced(islice(SpokenQuestion(TONE).chunks(), 5), start)]
+    spoken = islice(SpokenQuestion(TONE).chunks(1.0), 5)
+    chunks = [chunk async for chunk in paced(spoken, start, 0.02)]
     assert len(chunks) == 5
     assert time.monotonic() - start >= 5 * 0.02
 

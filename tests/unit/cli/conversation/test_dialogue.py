@@ -1,7 +1,5 @@
 """A live conversation, with a sound card that the test controls."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from contextlib import suppress
@@ -23,7 +21,8 @@ from support.scripted_server import SPOKEN, Scripted, Wire, speaking
 class HalfPlayback(Headset):
     """Plays half of the audio before the rest is dropped."""
 
-    def __init__(self) -> None:
+    def __init__(self, chunk_s: float) -> None:
+        self._chunk_s = chunk_s
         self._captured: asyncio.Queue[Samples] = asyncio.Queue()
         self.given = 0
         self.asked = 0
@@ -57,7 +56,7 @@ async def test_the_playback_position_of_an_interrupted_answer_is_sent(
         await wire.expect("audio_chunk")
         await wire.send("result", **speaking("Well, "))
         await wire.send("result", **speaking("you see"))
-        await wire.send("result", is_listen=True, current_time=3000)
+        await wire.send("result", is_listen=True, interrupted=True, current_time=3000)
         acks.append(await wire.expect("playback_ack"))
         await wire.send("result", is_listen=True, current_time=4000)
         await wire.send("timeout", reason="enough")
@@ -85,8 +84,8 @@ async def test_a_conversation_ends_when_the_answer_to_a_goodbye_was_played(
         yes = {**speaking("Yes?"), "end_of_turn": True}
         results = [goodbye, yes, *[{"is_listen": True}] * 2, goodbye]
         for result in [*results, *[{"is_listen": True}] * 2]:
-            await wire.send("result", **result)
             sent += 1
+            await wire.send("result", **result | {"current_time": 1000 * sent})
         await wire.finish(during_audio=True)
 
     monkeypatch.setattr(dialogue, "Headset", HalfPlayback)

@@ -1,7 +1,5 @@
 """Latency arithmetic."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A conversation as the terminal shows it."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path
@@ -36,31 +34,34 @@ def printer() -> tuple[ConversationPrinter, io.StringIO]:
 
 
 def test_listening_line() -> None:
-    assert unit_line(unit(), UnitLatency(total=12.4)).plain == "     4.0 s  listening    12 ms"
+    assert unit_line([(unit(), UnitLatency(total=12.4))]).plain == "     4.0 s  listening    12 ms"
 
 
 def test_speaking_line_shows_the_text_and_the_end_of_the_turn() -> None:
-    line = unit_line(unit(is_listen=False, text=" [x] Paris.", end_of_turn=True), None).plain
+    said = unit(is_listen=False, text=" [x] Paris.", end_of_turn=True)
+    line = unit_line([(said, None)]).plain
     assert line == "     4.0 s  speaking         -   [x] Paris.  (end of turn)"
 
 
 def test_words_that_are_not_final_are_replaced_on_a_terminal() -> None:
     out = io.StringIO()
     shown = ConversationPrinter(Terminal(file=out, width=40, force_terminal=True))
-    for said in (
+    interim = (
         "What is the cap",
         "",
         "What is\x1b[2J the capital of 日本? And what is its largest city",
-    ):
-        shown.unit(unit(interim_user_text=said), None)
+    )
+    for n, said in enumerate(interim, start=1):
+        shown.unit(unit(interim_user_text=said, current_time=1000 * n), None)
     shown.unit(unit(user_text="What is the capital of Japan?", interim_user_text=""), None)
     assert screen_of(out.getvalue()) == [
-        *["     4.0 s  listening        -"] * 4,
-        "     heard  “What is the capital of Japan?”",
+        *[f"     {n}.0 s  listening        -" for n in range(1, 4)],
+        "       you  “What is the capital of Japan?”",
+        "     4.0 s  listening        -",
     ]
     before_end, _ = out.getvalue().rsplit("\x1b[2K", 1)
     last = screen_of(before_end)[-1]
-    assert last.startswith("     heard  …")
+    assert last.startswith("       you  …")
     assert last.endswith("what is its largest city")
     assert cell_len(last) < 40
 
@@ -83,6 +84,30 @@ def test_words_that_are_not_final_are_not_printed_into_a_file() -> None:
     shown, out = printer()
     shown.unit(unit(interim_user_text="What is the cap"), None)
     assert out.getvalue() == "     4.0 s  listening        -\n"
+
+
+def test_short_units_share_a_line_per_second_and_state() -> None:
+    shown, out = printer()
+    for n in range(1, 7):
+        shown.unit(unit(current_time=200 * n), UnitLatency(total=n))
+    for n, word in enumerate(["The", "", " capital", " is Rome."], start=7):
+        said = unit(is_listen=False, text=word, current_time=200 * n, end_of_turn=n == 10)
+        shown.unit(said, UnitLatency(total=10 - n))
+    assert out.getvalue().splitlines() == [
+        "     1.0 s  listening     5 ms",
+        "     1.2 s  listening     6 ms",
+        "     2.0 s  speaking      3 ms   The capital is Rome.  (end of turn)",
+    ]
+
+
+def test_the_last_units_are_printed_before_what_follows() -> None:
+    shown, out = printer()
+    shown.unit(unit(current_time=200), None)
+    shown.connection(resumed=False)
+    assert out.getvalue().splitlines() == [
+        "     0.2 s  listening        -",
+        "   waiting  the connection broke; trying to connect again",
+    ]
 
 
 def test_a_complete_conversation_in_order_without_truncation() -> None:

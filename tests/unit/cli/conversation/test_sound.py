@@ -1,7 +1,5 @@
 """Replies as sound files, and the headset between its callbacks."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path
@@ -20,6 +18,7 @@ from antiphon.cli.conversation.sound import (
     play_wav,
     save_reply,
 )
+from antiphon.shared_schemas.audio import SILENCE
 from support.sound_files import WHOLE, wav
 
 
@@ -79,7 +78,7 @@ def played(card: Card, frames: int) -> list[float]:
 
 
 async def test_seconds_of_the_microphone_are_returned_in_order(card: Card) -> None:
-    with Headset() as headset:
+    with Headset(1.0) as headset:
         for value in (0.25, 0.5):
             card.streams[0].callback(np.full((16000, 1), value, np.float32), 16000, None, None)
         chunks = headset.chunks()
@@ -91,7 +90,7 @@ async def test_seconds_of_the_microphone_are_returned_in_order(card: Card) -> No
 
 
 async def test_the_newest_seconds_of_the_microphone_are_kept(card: Card) -> None:
-    with Headset() as headset:
+    with Headset(1.0) as headset:
         for value in range(10):
             card.streams[0].callback(np.full((16000, 1), value, np.float32), 16000, None, None)
         await asyncio.sleep(0)
@@ -101,18 +100,30 @@ async def test_the_newest_seconds_of_the_microphone_are_kept(card: Card) -> None
     assert kept == [7, 8, 9]
 
 
+async def test_short_chunks_are_kept_for_as_long(card: Card) -> None:
+    with Headset(0.2) as headset:
+        for value in range(20):
+            card.streams[0].callback(np.full((3200, 1), value, np.float32), 3200, None, None)
+        await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            oldest = float((await anext(headset.chunks()))[0])
+    assert (card.streams[0].blocksize, oldest) == (3200, 5)
+
+
 async def test_speech_is_played_in_order_and_followed_by_silence(card: Card) -> None:
-    with Headset() as headset:
+    with Headset(1.0) as headset:
+        headset.play(SILENCE)
         headset.play(np.array([1, 2, 3], np.float32))
+        assert played(card, 2400) == [0] * 2400  # the next result may come later
         headset.play(np.array([4], np.float32))
         assert played(card, 2) == [1, 2]
         assert played(card, 4) == [3, 4, 0, 0]
 
 
 async def test_an_interrupted_answer_stops(card: Card) -> None:
-    with Headset() as headset:
+    with Headset(1.0) as headset:
         headset.play(np.ones(2400, np.float32))
-        played(card, 1200)
+        played(card, 2400 + 1200)
         assert headset.drop_unplayed() == 50.0  # ms that were not played
         assert played(card, 2) == [0, 0]
         assert headset.drop_unplayed() == 0.0
@@ -146,7 +157,7 @@ def test_a_recording_is_played_with_both_channels(tmp_path: Path, card: Card) ->
 def test_a_missing_library_is_reported_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sounddevice", None)
     with pytest.raises(NoMicrophone, match="pip install sounddevice"):
-        Headset()
+        Headset(1.0)
 
 
 async def test_a_card_that_cannot_be_opened_is_reported(
@@ -157,4 +168,4 @@ async def test_a_card_that_cannot_be_opened_is_reported(
 
     monkeypatch.setattr(card, "InputStream", busy)
     with pytest.raises(NoMicrophone, match="device unavailable"):
-        Headset().__enter__()
+        Headset(1.0).__enter__()

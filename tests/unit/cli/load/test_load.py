@@ -1,7 +1,5 @@
 """The arithmetic of `antiphon bench`: due times, late and lost requests."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

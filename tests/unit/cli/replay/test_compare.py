@@ -1,7 +1,5 @@
 """Two runs compared: when they count as the same."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,10 +1,7 @@
 """Recorded sessions from the command line, and their replay plans."""
 
-from __future__ import annotations
-
 import json
 import os
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -71,29 +68,6 @@ def test_show_of_a_running_session(data: Path, recording: str) -> None:
     status, shown, _ = antiphon(data, "recordings", "show", recording)
     assert (status, recording in shown) == (0, True)
     assert antiphon(data, "replay", recording)[0] == 2
-
-
-def test_export_contains_the_whole_recording(data: Path, recording: str, tmp_path: Path) -> None:
-    target = tmp_path / "out.zip"
-    assert antiphon(data, "recordings", "export", recording, "-o", str(target))[0] == 0
-    with zipfile.ZipFile(target) as archive:
-        archive.extractall(tmp_path / "unpacked")
-    assert tree(tmp_path / "unpacked" / recording) == tree(data / "sessions" / recording)
-    status, _, output = antiphon(data, "recordings", "export", recording, "-o", str(target))
-    assert (status, "--force" in output) == (2, True)
-    assert antiphon(data, "recordings", "export", recording, "-o", str(target), "--force")[0] == 0
-    assert [path.name for path in tmp_path.glob(".*")] == []
-
-
-@pytest.mark.parametrize("command", [("recordings", "show"), ("recordings", "export"), ("replay",)])
-@pytest.mark.parametrize("name", ["f" * 32, "adx_1", "../..", ""])
-def test_an_unknown_recording_is_reported_without_a_traceback(
-    data: Path, command: tuple[str, ...], name: str
-) -> None:
-    status, _, output = antiphon(data, *command, name)
-    assert status == (2 if command == ("replay",) else 1)
-    assert "recording" in output
-    assert list(data.glob("*.zip")) == []
 
 
 def test_a_plan_contains_what_was_sent(data: Path, recording: str) -> None:

@@ -1,7 +1,5 @@
 """Log lines of services, on the terminal and in files."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

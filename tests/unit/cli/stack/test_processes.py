@@ -1,7 +1,5 @@
 """Supervision of real child processes."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
@@ -38,7 +36,7 @@ class Log:
         self.lines.put_nowait(line)
 
     async def until(self, part: str) -> str:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             while part not in (line := await self.lines.get()):
                 pass
         return line
@@ -205,7 +203,7 @@ async def test_stop_during_a_restart_pause_ends_it(monkeypatch: pytest.MonkeyPat
     running = asyncio.create_task(thing.run())
     await log.until("starting it again")
     await thing.stop()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         await running
 
 

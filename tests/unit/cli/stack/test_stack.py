@@ -1,7 +1,5 @@
 """The settings of a stack: flags over environment over `antiphon.toml` over defaults."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

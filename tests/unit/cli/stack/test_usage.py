@@ -1,7 +1,5 @@
 """CPU time and memory of processes."""
 
-from __future__ import annotations
-
 from antiphon.cli.stack.usage import ProcessUsage, processes_of, with_generator
 
 

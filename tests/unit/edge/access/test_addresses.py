@@ -1,7 +1,5 @@
 """Client addresses behind proxies, and allowed web origins."""
 
-from __future__ import annotations
-
 import pytest
 from starlette.requests import HTTPConnection
 

@@ -1,7 +1,5 @@
 """The size, time and total of request bodies, without a server."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable
@@ -90,7 +88,7 @@ def _post(
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while not condition():
             await asyncio.sleep(0)
 

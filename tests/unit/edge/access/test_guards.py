@@ -1,7 +1,5 @@
 """Keys, the admin token, and the guards of all routes."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,18 +11,24 @@ from starlette.requests import HTTPConnection
 
 from antiphon.broker.settings import CONFIG_STATUS, InvalidSettings
 from antiphon.edge.__main__ import main
-from antiphon.edge.access.guards import ADMIN, CLIENT, READER, AccessPolicy
+from antiphon.edge.access.client_secrets import ClientSecret
+from antiphon.edge.access.guards import ADMIN, CLIENT, READER, TWILIO, AccessPolicy, signature_of
 from antiphon.edge.app import create_app
 from antiphon.edge.errors import HttpError
 from antiphon.edge.settings import EdgeSettings
 
 KEY, OTHER, TOKEN = "client-key-0123456789", "client-key-9876543210", "admin-token-0123456789"
-GUARDS = (CLIENT, READER, ADMIN)
+GUARDS = (CLIENT, READER, ADMIN, TWILIO)
+TWILIO_PATH = "/twilio/media"
 SOCKETS = {
     "/ws/duplex/{session_id:path}",
     "/ws/half_duplex/{session_id:path}",
     "/ws/chat",
     "/v1/realtime",
+    "/v1/live/sessions",
+    "/openai/v1/live/sessions",
+    *("/openai/v1/realtime", "/realtime", "/openai/realtime"),
+    TWILIO_PATH,
 }
 PUBLIC = {
     *("/health", "/docs", "/openapi.json"),
@@ -250,7 +254,8 @@ def test_every_route_and_every_socket_has_a_guard() -> None:
     open_to_all = {path for path, each in guards.items() if not all(each)}
     assert open_to_all == PUBLIC | SOCKETS
     for socket in SOCKETS:
-        assert guards[socket] == [[], [CLIENT]], "plain requests, which get 426, and WebSockets"
+        guard = TWILIO if socket == TWILIO_PATH else CLIENT
+        assert guards[socket] == [[guard], []], "WebSockets, and plain requests, which get 426"
     administered = {path for path, each in guards.items() if [ADMIN] in each}
     assert administered == {
         *("/api/admin/apps", "/api/admin/apps/{app_id}"),
@@ -269,6 +274,74 @@ def test_every_route_and_every_socket_has_a_guard() -> None:
     }
     for both in ("comment", "upload-recording"):  # written by id, also read by link
         assert guards[f"{recording}/{both}"] == [[CLIENT], [READER]]
+
+
+def test_the_signature_of_twilio_is_that_of_the_public_address(tmp_path: Path) -> None:
+    token = "auth-token-of-the-account"
+    file = tmp_path / "token"
+    file.write_text(token)
+    rules = access("0.0.0.0", twilio_auth_token_file=file, trusted_proxies=["10.0.0.1"])
+
+    def check(signature: str, **headers: str) -> int:
+        given: Any = {"x_twilio_signature": signature, **headers}
+        call = connection("10.0.0.1", **given)
+        call.scope.update({"path": TWILIO_PATH, "scheme": "ws"})
+        try:
+            rules.check_twilio(call)
+        except HttpError as refusal:
+            return refusal.status_code
+        return 200
+
+    public = {"x_forwarded_proto": "https", "x_forwarded_host": "voice.example.com"}
+    signature = signature_of(token, "wss://voice.example.com/twilio/media")
+    assert check(signature, **public) == 200
+    assert check(signature) == 403  # it was signed for another address
+    assert check(signature_of("another", "wss://voice.example.com/twilio/media"), **public) == 403
+    assert check("", **public) == 403
+    closed = access("0.0.0.0")
+    with pytest.raises(HttpError, match="ANTIPHON_TWILIO_AUTH_TOKEN_FILE"):
+        closed.check_twilio(connection("10.0.0.1"))
+
+
+def test_a_key_of_an_openai_client_in_a_subprotocol() -> None:
+    rules = access(api_keys=KEY)
+    offered = ("realtime", f"openai-insecure-api-key.{KEY}")
+    assert status(rules.check_client, protocols=offered) == 200
+    wrong = ("realtime", f"openai-insecure-api-key.{OTHER}")
+    assert status(rules.check_client, protocols=wrong) == 401
+
+
+def opens_realtime(policy: AccessPolicy, secret: str, path: str) -> bool:
+    """Whether a secret for browsers opens the WebSocket at this address."""
+    socket = connection(authorization=f"Bearer {secret}", user_agent="OpenAI/JS 7.59.0")
+    path, _, query = path.partition("?")
+    socket.scope |= {"path": path, "query_string": query.encode()}
+    try:
+        policy.check_client(socket)
+    except HttpError:
+        return False
+    return True
+
+
+def test_a_secret_opens_realtime_sessions_of_openai_only() -> None:
+    policy = access(api_keys=[KEY])
+    issued = connection(authorization=f"Bearer {KEY}")
+    secret = policy.sign(issued, ClientSecret(2**40, policy.client_id(issued), {}))
+    for path in ("/v1/realtime?model=m", "/openai/v1/realtime", "/realtime", "/openai/realtime"):
+        assert opens_realtime(policy, secret, path)
+    for path in ("/v1/realtime?mode=audio", "/ws/chat", "/ws/duplex/a", "/v1/models"):
+        assert not opens_realtime(policy, secret, path)
+    assert not opens_realtime(access(api_keys=[OTHER]), secret, "/realtime")
+    holder = connection(authorization=f"Bearer {secret}")
+    assert policy.client_id(holder) == policy.client_id(issued) != ""
+
+
+def test_without_keys_a_secret_names_no_other_client() -> None:
+    policy = access("0.0.0.0")
+    forged = policy.sign(connection(), ClientSecret(2**40, "another", {}))
+    holder = connection("203.0.113.9", authorization=f"Bearer {forged}")
+    assert policy.client_secret(holder)
+    assert policy.client_id(holder).startswith("address:")
 
 
 REBOUND = {"host": "evil.example:8006", "origin": "http://evil.example:8006"}

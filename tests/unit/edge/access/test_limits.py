@@ -1,7 +1,5 @@
 """Limits on input, connections and bytes."""
 
-from __future__ import annotations
-
 import pytest
 import structlog
 from prometheus_client import CollectorRegistry, Counter

@@ -1,7 +1,5 @@
 """Checks of audio and images that clients send."""
 
-from __future__ import annotations
-
 import io
 import struct
 import tracemalloc

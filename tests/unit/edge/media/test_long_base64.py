@@ -1,7 +1,5 @@
 """Long base64 is decoded in pieces, and with escape sequences."""
 
-from __future__ import annotations
-
 import os
 
 import pybase64

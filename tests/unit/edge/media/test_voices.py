@@ -1,7 +1,5 @@
 """Reference voices that a client selects by name."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np
@@ -16,7 +14,11 @@ from antiphon.edge.media.voices import (
     voice_samples,
 )
 from antiphon.edge.settings import SHIPPED_ASSETS, EdgeSettings
-from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK, NATURAL_VOICES
+from antiphon.inference_worker.engines.local.voices.catalogue import (
+    CHINESE_VOICES,
+    ESPEAK,
+    NATURAL_VOICES,
+)
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.wire import MediaBytes
 
@@ -75,7 +77,7 @@ def test_bundled_voices_are_small_and_short() -> None:
 
 def test_every_named_voice_has_a_small_sample() -> None:
     samples = voice_samples()
-    assert set(samples) == {*NATURAL_VOICES, ESPEAK}
+    assert set(samples) == {*NATURAL_VOICES, *CHINESE_VOICES, ESPEAK}
     for file in samples.values():
         sound = soundfile.info(file)
         assert (sound.format, sound.channels) == ("MP3", 1)

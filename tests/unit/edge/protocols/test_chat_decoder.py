@@ -1,7 +1,5 @@
 """Chat: a request becomes a stream entry, or an error that names the wrong field."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

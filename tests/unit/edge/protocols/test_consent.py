@@ -1,7 +1,5 @@
 """`record: false` in any of its places reaches the entry that the recorder reads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

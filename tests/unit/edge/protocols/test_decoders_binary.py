@@ -1,7 +1,5 @@
 """Binary frames at every decoder: the same limits and the same errors as for base64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """For any input, a decoder returns a command or raises an error that names a field."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson
@@ -16,16 +14,22 @@ from antiphon.edge.protocols.duplex import DuplexDecoder
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder
 from antiphon.edge.protocols.realtime import RealtimeDecoder
 from antiphon.edge.protocols.realtime_chat import RealtimeChatDecoder, decode_chat_event
+from antiphon.edge.protocols.twilio import TwilioDecoder
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.errors import InvalidInput
 from support.edge_harness import no_uploaded_voices
+from support.live_samples import open_live
+from support.openai_realtime_samples import open_openai_realtime
 
 SETTINGS = EdgeSettings()
 TYPES = st.sampled_from(
     [
         *("prepare", "audio_chunk", "stop", "session.update", "input_audio_buffer.append"),
         *("session.init", "input.append", "client_diagnostic"),
+        *("session.start", "session.input_audio.append", "session.thinking.append"),
         *("session.close", "text", "audio", "image", "video", "user"),
+        *("conversation.item.create", "response.create", "message", "realtime", "input_text"),
+        *("start", "media", "mark", "audio/x-mulaw", "inbound"),
     ]
 )
 NAMES = st.sampled_from(
@@ -42,6 +46,9 @@ NAMES = st.sampled_from(
             "metrics",
         ),
         *("payload", "input", "voice", "hints", "ref_audio_base64", "force_listen"),
+        *("model", "delegation", "delegation_id", "format", "output", "rate", "event_id"),
+        *("item", "response", "turn_detection", "transcription", "item_id", "image_url", "tools"),
+        *("event", "start", "media", "payload", "mark", "dtmf", "mediaFormat", "customParameters"),
         *("generation", "image", "enabled", "streaming", "sample_rate", "max_slice_nums", "loc"),
     ]
 )
@@ -72,7 +79,17 @@ LONG_MESSAGES = st.builds(
     TYPES | st.just("LONG"),
 )
 
-DECODERS = ["duplex", "half_duplex", "realtime", "chat", "chat mode", "other"]
+DECODERS = [
+    "duplex",
+    "half_duplex",
+    "realtime",
+    "chat",
+    "chat mode",
+    "live",
+    "openai realtime",
+    "twilio",
+    "other",
+]
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -101,6 +118,12 @@ async def _decode(decoder: str, frame: ClientFrame) -> None:
             case "chat mode":
                 await decode_chat_event(frame, SETTINGS, no_uploaded_voices)
                 await RealtimeChatDecoder(SETTINGS).decode(frame)
+            case "live":
+                await open_live()[0].decode(frame)
+            case "openai realtime":
+                await open_openai_realtime()[0].decode(frame)
+            case "twilio":
+                await TwilioDecoder(SETTINGS).decode(frame)
             case _:  # what follows a chat request
                 await ChatDecoder(SETTINGS).decode(frame)
     except InvalidInput as error:

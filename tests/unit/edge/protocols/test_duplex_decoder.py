@@ -1,7 +1,5 @@
 """Full duplex: a frame becomes a command."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from antiphon.edge.errors import NotJson
 from antiphon.edge.json_text import count_json_tokens
 from antiphon.edge.media.decode import decode_frame
 from antiphon.edge.media.voices import load_bundled_voice
-from antiphon.edge.protocols.duplex import CameraFrame, DuplexDecoder
+from antiphon.edge.protocols.duplex import DuplexDecoder
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.entries import (
     ChunkIn,
@@ -94,15 +92,16 @@ async def test_a_large_diagnostic_is_refused() -> None:
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-@pytest.mark.parametrize(("depth", "taken"), [(31, True), (32, False), (250, False)])
+@pytest.mark.parametrize(("depth", "taken"), [(31, True), (32, False), (250, False), (500, False)])
 async def test_a_deep_diagnostic_is_refused(depth: int, taken: bool) -> None:
     """Deeper ones could not be stored with the recording."""
-    metrics = json.loads('{"m":' + "[" * (depth - 1) + "]" * (depth - 1) + "}")
+    metrics = '{"m":' + "[" * (depth - 1) + "]" * (depth - 1) + "}"
+    message = f'{{"type": "client_diagnostic", "metrics": {metrics}}}'
     if taken:
-        assert await _read({"type": "client_diagnostic", "metrics": metrics})
+        assert await _decoder().decode(message)
         return
     with pytest.raises(InvalidInput, match="nested more than 32 deep"):
-        await _read({"type": "client_diagnostic", "metrics": metrics})
+        await _decoder().decode(message)
 
 
 async def test_stop_is_never_rate_limited() -> None:
@@ -235,31 +234,3 @@ async def test_the_size_of_a_diagnostic_is_checked_before_its_depth() -> None:
     with pytest.raises(InvalidInput) as refused:
         await _read({"type": "client_diagnostic", "metrics": {"a": deep, "log": "x" * 70_000}})
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
-    max_leaves=8,
-)
-FIELDS = st.sampled_from(
-    ["audio", "frame", "frame_base64_list", "config", "timeout", "metrics", "played_ms"]
-)
-TYPES = st.sampled_from(
-    [
-        *("prepare", "audio_chunk", "video_frame", "pause", "resume", "playback_ack", "stop"),
-        "client_diagnostic",
-    ]
-)
-COMMANDS = (PrepareIn, ChunkIn, CameraFrame, PauseIn, ResumeIn, PlaybackIn, StopIn, DiagnosticIn)
-
-
-@given(TYPES | JSON, st.dictionaries(FIELDS, JSON, max_size=4))
-async def test_any_json_is_a_command_or_refused(type_: object, fields: dict[str, object]) -> None:
-    frame = json.dumps({**fields, "type": type_})
-    try:
-        command = await _decoder().decode(frame)
-    except (InvalidInput, NotJson) as error:
-        assert str(error)  # noqa: PT017 - either outcome is right
-    else:
-        assert isinstance(command, COMMANDS)

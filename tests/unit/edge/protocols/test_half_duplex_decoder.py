@@ -1,7 +1,5 @@
 """Half duplex: a frame becomes a command."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ import pytest
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.content import AudioPart, TextPart
-from antiphon.shared_schemas.entries import ChunkIn, HalfDuplexPrepareIn, StopIn
+from antiphon.shared_schemas.entries import ChunkIn, HalfDuplexPrepareIn
 from antiphon.shared_schemas.errors import InvalidInput
 
 
@@ -70,6 +68,8 @@ async def test_defaults_are_those_of_the_reference_client() -> None:
         "session": {"timeout_s": 180.0},
         "greeting": "",
         "interim_transcripts": False,
+        "barge_in": False,
+        "end_on_goodbye": False,
         "time_zone": "",
         "record": True,
     }
@@ -109,10 +109,6 @@ async def test_chunks_of_any_length_up_to_the_limit(name: str, samples: int) -> 
     entry = await _read({"type": "audio_chunk", name: _audio(samples)})
     assert isinstance(entry, ChunkIn)
     assert len(entry.audio) == 4 * samples
-
-
-async def test_stop() -> None:
-    assert await _read({"type": "stop"}) == StopIn()
 
 
 BAD = {

@@ -1,7 +1,5 @@
 """No step of reading a long chat handles more than a piece of it: all other threads would wait."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """The forms in which clients send media: every protocol accepts the same ones, and refuses others alike."""
 
-from __future__ import annotations
-
 import base64
 import os
 from collections.abc import Awaitable, Callable

@@ -1,17 +1,26 @@
-"""Every client message in every state: the document equals the code, cell by cell."""
+"""Every client message in every state: the document equals the code."""
 
-from __future__ import annotations
-
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection
+from typing import Any, get_args
 
 import pytest
 
-from antiphon.edge.protocols import chat, duplex, half_duplex, realtime, realtime_v2
+from antiphon.edge.protocols import (
+    chat,
+    duplex,
+    half_duplex,
+    live,
+    realtime,
+    realtime_v1,
+    realtime_v2,
+    twilio,
+)
 from antiphon.edge.protocols.machine import Phase, SessionMachine
 from antiphon.edge.protocols.realtime_chat import RealtimeChatMachine
-from support import chat_mode_samples
-from support.message_table import FILE, TABLE, answer, render, rows
+from antiphon.shared_schemas.messages.openai_realtime import ClientEvent
+from support import chat_mode_samples, live_samples
+from support.message_table import FILE, render
+from support.openai_realtime_samples import OPENAI_REALTIME
 from support.protocol_driver import Protocol
 from support.protocol_samples import (
     CHAT,
@@ -21,29 +30,7 @@ from support.protocol_samples import (
     REALTIME,
     REALTIME_V2,
 )
-
-
-def _cells() -> Iterator[tuple[str, str, str, str]]:
-    """(path, message, state, answer) of every cell of the document."""
-    path, states = "", [""]
-    for line in FILE.read_text().splitlines():
-        if line.startswith("## "):
-            path = line.removeprefix("## ").replace("`", "")
-        elif line.startswith("| message |"):
-            states = _row(line)[1:]
-        elif line.startswith("| ") and not line.startswith("| ---"):
-            name, *answers = _row(line)
-            yield from ((path, name, *cell) for cell in zip(states, answers, strict=True))
-
-
-def _row(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip("|").split("|")]
-
-
-@pytest.mark.parametrize(("path", "message", "state", "expected"), list(_cells()))
-async def test_answer(path: str, message: str, state: str, expected: str) -> None:
-    protocol = TABLE[path]
-    assert await answer(protocol, state, rows(protocol)[message]) == expected
+from support.twilio_samples import TWILIO
 
 
 def test_the_document_is_complete() -> None:
@@ -59,7 +46,7 @@ def _states(machine: type[SessionMachine[Any]]) -> set[str]:
     [
         (DUPLEX, _states(duplex.DuplexMachine), duplex.WIRE_NAMES.values()),
         (HALF_DUPLEX, _states(half_duplex.HalfDuplexMachine), half_duplex.WIRE_NAMES.values()),
-        (REALTIME, _states(realtime.RealtimeMachine), realtime.WIRE_NAMES.values()),
+        (REALTIME, _states(realtime.RealtimeMachine), realtime_v1.WIRE_NAMES.values()),
         (
             REALTIME_V2,
             {text for phase, text in realtime_v2.PHASE_TEXT.items() if phase is not Phase.OVER},
@@ -71,6 +58,16 @@ def _states(machine: type[SessionMachine[Any]]) -> set[str]:
             | _states(RealtimeChatMachine),
             ("session.init", "input.append", "session.close"),
         ),
+        (live_samples.LIVE, _states(live.LiveMachine), live.WIRE_NAMES.values()),
+        (
+            OPENAI_REALTIME,
+            {
+                *("waiting for a worker", "waiting for a worker, with a response"),
+                *("active", "active, with a response"),
+            },
+            [get_args(kind.model_fields["type"].annotation)[0] for kind in get_args(ClientEvent)],
+        ),
+        (TWILIO, _states(twilio.TwilioMachine), twilio.WIRE_NAMES.values()),
         (CHAT, {NO_REQUEST} | _states(chat.ChatMachine), ("the request", "stop")),
     ],
     ids=lambda value: value.name if isinstance(value, Protocol) else "",

@@ -1,7 +1,5 @@
 """Realtime: a frame becomes a command; reference voices in every format."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 
@@ -15,7 +13,7 @@ from antiphon.edge.media.voices import decode_voice
 from antiphon.edge.protocols.realtime import RealtimeDecoder
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.entries import ChunkIn, PlaybackIn, PrepareIn, StopIn
+from antiphon.shared_schemas.entries import ChunkIn, PlaybackIn, PrepareIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from support.edge_harness import picture
 
@@ -79,10 +77,6 @@ async def test_an_append() -> None:
 async def test_frames_of_an_audio_session_are_ignored() -> None:
     entry = await _read(_append(video_frames=["not a picture"]), video=False)
     assert entry.frames == ()
-
-
-async def test_close() -> None:
-    assert await _read({"type": "session.close", "reason": "user_stop"}) == StopIn()
 
 
 async def test_playback_is_an_unknown_type_without_its_option() -> None:

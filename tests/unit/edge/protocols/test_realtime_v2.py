@@ -1,7 +1,5 @@
 """Version 2 of `/v1/realtime`: what its messages mean, what it sends, and how it ends."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace
@@ -11,9 +9,10 @@ import numpy as np
 import pybase64
 import pytest
 import soundfile
+from msgspec import structs
 
 from antiphon.edge.errors import BudgetExceeded, ChatRequested, Close, Draining, NotJson, explain
-from antiphon.edge.protocols.machine import Action, Actions, Finish, Forward, Phase
+from antiphon.edge.protocols.machine import Actions, Finish, Phase
 from antiphon.edge.protocols.realtime import RealtimeDecoder, RealtimeMachine
 from antiphon.edge.protocols.realtime_v2 import PHASE_TEXT, Negotiation
 from antiphon.shared_schemas.config import DuplexConfig
@@ -21,10 +20,8 @@ from antiphon.shared_schemas.entries import (
     ChunkIn,
     ErrorOut,
     OutEntry,
-    PlaybackIn,
     PrepareIn,
     ResultOut,
-    StopIn,
     StoppedOut,
     TimeoutOut,
 )
@@ -75,11 +72,6 @@ VOICE = np.linspace(-0.5, 0.5, 1600, dtype=np.float32)
 RAW_VOICE = pybase64.b64encode_as_string(VOICE.tobytes())
 
 
-async def test_an_empty_payload_has_the_defaults() -> None:
-    entry = await _decode(_frame("session.init"))
-    assert entry == PrepareIn(system_prompt="You are a helpful assistant.", config=DuplexConfig())
-
-
 async def test_the_prompt_has_two_names() -> None:
     assert (await _init(instructions="One.")).system_prompt == "One."
     assert (await _init(system_prompt="Two.", instructions="One.")).system_prompt == "Two."
@@ -115,6 +107,47 @@ async def test_the_settings_reach_the_engine() -> None:
     assert not (await _init(record=False)).config.record
 
 
+async def test_settings_have_the_names_of_the_sdk_too() -> None:
+    names = {"tts_enabled": False, "max_tokens": 9, "max_kv_tokens": 8192, "vision_hd": True}
+    own = {"generate_audio": False, "max_new_speak_tokens_per_chunk": 9, "max_slice_nums": 4}
+    assert (await _init(config=names)).config == DuplexConfig.model_validate(own)
+    assert (await _init(config=dict.fromkeys(names))).config == DuplexConfig()
+    both = {**names, "generate_audio": True, "max_tokens": 4096, "max_slice_nums": 2}
+    config = (await _init(config=both)).config
+    assert (config.generate_audio, config.max_slice_nums) == (True, 2)
+    assert config.max_new_speak_tokens_per_chunk == 200
+    for name, value in {"max_kv_tokens": 4096, "max_tokens": 0, "vision_hd": "yes"}.items():
+        with pytest.raises(InvalidInput) as refused:
+            await _init(config={name: value})
+        assert refused.value.field == f"payload.config.{name}"
+
+
+async def test_the_words_of_the_user_are_an_event_for_the_sdk() -> None:
+    machine = RealtimeMachine(
+        SID,
+        RECORDING,
+        transcript_events=True,
+        negotiation=(await _machine(Phase.ACTIVE))._negotiation,
+    )
+    machine.phase = Phase.ACTIVE
+    unit = structs.replace(_unit(""), is_listen=True, memo={"user": "Hello."})
+    transcribed, listen = _wires(machine.deliver(unit, 0))
+    assert transcribed["type"] == "input_audio_transcription.completed"
+    assert (transcribed["text"], transcribed["session_id"]) == ("Hello.", RECORDING)
+    assert (listen["kind"], listen["text"]) == ("listen", "")
+
+
+@pytest.mark.parametrize("notices", [True, False])
+async def test_clients_with_notices_are_told_that_an_answer_was_cut(notices: bool) -> None:
+    negotiation = (await _machine(Phase.ACTIVE))._negotiation
+    machine = RealtimeMachine(SID, RECORDING, notices=notices, negotiation=negotiation)
+    machine.phase = Phase.ACTIVE
+    [listen] = wires_of(
+        machine.deliver(structs.replace(_unit(""), is_listen=True, interrupted=True), 0)
+    )
+    assert listen.get("interrupted") is (True if notices else None)
+
+
 async def test_hints_are_another_place_of_two_fields() -> None:
     plain = {"audio": AUDIO, "force_listen": True, "max_slice_nums": 2}
     hinted = {"audio": AUDIO, "hints": {"force_listen": True, "max_slice_nums": 2}}
@@ -129,107 +162,46 @@ async def test_audio_sessions_ignore_frames() -> None:
     assert (await _decode(frame, video=False)).frames == ()
 
 
-CLIENTS: dict[str, tuple[list[dict[str, Any]], PrepareIn, ChunkIn]] = {
+VOICES = {"ref_audio_base64": RAW_VOICE, "tts_ref_audio_base64": RAW_VOICE}
+PREPARED_BARELY = PrepareIn(system_prompt="Hello.", config=DuplexConfig(), version=2)
+PREPARED_WITH_VOICES = structs.replace(
+    PREPARED_BARELY, ref_audio=VOICE.tobytes(), tts_ref_audio=VOICE.tobytes()
+)
+HEARD = ChunkIn(audio=bytes(64_000), max_slice_nums=1)
+SEEN = structs.replace(HEARD, frames=(picture(),))
+DEMO_PAGE = {"use_tts": True, "max_slice_nums": 1, "deferred_finalize": True}
+ROBOT = {"generate_audio": True, "length_penalty": 1.1, "force_listen_count": 1}
+REPLAYED = {"input_id": "0001", "video_frames": [], "force_listen": True, "max_slice_nums": 1}
+
+CLIENTS: dict[str, tuple[dict[str, Any], dict[str, Any], PrepareIn, ChunkIn]] = {
     "the pages of the public demo": (
-        [
-            {
-                "type": "session.init",
-                "payload": {
-                    "system_prompt": "Hello.",
-                    "config": {"length_penalty": 1.05},
-                    "ref_audio_base64": RAW_VOICE,
-                    "tts_ref_audio_base64": RAW_VOICE,
-                    "use_tts": True,
-                    "max_slice_nums": 1,
-                    "deferred_finalize": True,
-                },
-            },
-            {
-                "type": "input.append",
-                "input": {"audio": AUDIO, "video_frames": [JPEG], "max_slice_nums": 1},
-            },
-        ],
-        PrepareIn(
-            system_prompt="Hello.",
-            config=DuplexConfig(length_penalty=1.05),
-            ref_audio=VOICE.tobytes(),
-            tts_ref_audio=VOICE.tobytes(),
-        ),
-        ChunkIn(audio=bytes(64_000), frames=(picture(),), max_slice_nums=1),
+        {"system_prompt": "Hello.", "config": {"length_penalty": 1.05}, **VOICES, **DEMO_PAGE},
+        {"video_frames": [JPEG], "max_slice_nums": 1},
+        structs.replace(PREPARED_WITH_VOICES, config=DuplexConfig(length_penalty=1.05)),
+        SEEN,
     ),
     "a robot": (
-        [
-            {
-                "type": "session.init",
-                "payload": {
-                    "system_prompt": "Hello.",
-                    "config": {
-                        "generate_audio": True,
-                        "length_penalty": 1.1,
-                        "force_listen_count": 1,
-                    },
-                    "use_tts": True,
-                    "voice": {"ref_audio_base64": RAW_VOICE, "tts_ref_audio_base64": RAW_VOICE},
-                },
-            },
-            {
-                "type": "input.append",
-                "input": {"audio": AUDIO, "force_listen": False, "max_slice_nums": 1},
-            },
-        ],
-        PrepareIn(
-            system_prompt="Hello.",
-            config=DuplexConfig(force_listen_count=1),
-            ref_audio=VOICE.tobytes(),
-            tts_ref_audio=VOICE.tobytes(),
-        ),
-        ChunkIn(audio=bytes(64_000), max_slice_nums=1),
+        {"system_prompt": "Hello.", "config": ROBOT, "use_tts": True, "voice": VOICES},
+        {"force_listen": False, "max_slice_nums": 1},
+        structs.replace(PREPARED_WITH_VOICES, config=DuplexConfig(force_listen_count=1)),
+        HEARD,
     ),
     "a replay of recorded sessions": (
-        [
-            {
-                "type": "session.init",
-                "payload": {"system_prompt": "Streaming.", "use_tts": True, "mode": "full_duplex"},
-            },
-            {
-                "type": "input.append",
-                "input": {
-                    "input_id": "0001",
-                    "audio": AUDIO,
-                    "video_frames": [],
-                    "force_listen": True,
-                    "max_slice_nums": 1,
-                },
-            },
-        ],
-        PrepareIn(system_prompt="Streaming.", config=DuplexConfig()),
-        ChunkIn(audio=bytes(64_000), force_listen=True, max_slice_nums=1),
+        {"system_prompt": "Hello.", "use_tts": True, "mode": "full_duplex"},
+        REPLAYED,
+        PREPARED_BARELY,
+        structs.replace(HEARD, force_listen=True),
     ),
     "the example programs of the public demo": (
-        [
-            {"type": "session.init", "payload": {"system_prompt": "Look."}},
-            {
-                "type": "input.append",
-                "input": {
-                    "audio": AUDIO,
-                    "video_frames": [JPEG],
-                    "force_listen": False,
-                    "max_slice_nums": 1,
-                },
-            },
-        ],
-        PrepareIn(system_prompt="Look.", config=DuplexConfig()),
-        ChunkIn(audio=bytes(64_000), frames=(picture(),), max_slice_nums=1),
+        {"system_prompt": "Hello."},
+        {"video_frames": [JPEG], "force_listen": False, "max_slice_nums": 1},
+        PREPARED_BARELY,
+        SEEN,
     ),
     "a console with half-duplex input": (
-        [
-            {"type": "session.init", "payload": {}},
-            {
-                "type": "input.append",
-                "input": {"audio": AUDIO, "max_new_speak_tokens": 20, "force_speak": True},
-            },
-        ],
-        PrepareIn(system_prompt="You are a helpful assistant.", config=DuplexConfig()),
+        {},
+        {"max_new_speak_tokens": 20, "force_speak": True},
+        structs.replace(PREPARED_BARELY, system_prompt="You are a helpful assistant."),
         ChunkIn(audio=bytes(64_000)),
     ),
 }
@@ -237,11 +209,13 @@ CLIENTS: dict[str, tuple[list[dict[str, Any]], PrepareIn, ChunkIn]] = {
 
 @pytest.mark.parametrize("name", CLIENTS)
 async def test_the_messages_of_known_clients(name: str) -> None:
-    messages, prepare, chunk = CLIENTS[name]
-    assert all(is_valid(message, CLIENT_V2) for message in messages)
-    init, append = [await _decode(json.dumps(message)) for message in messages]
+    payload, sent, prepare, chunk = CLIENTS[name]
+    frames = [_frame("session.init", payload=payload)]
+    frames += [_frame("input.append", input={"audio": AUDIO, **sent})]
+    assert all(is_valid(json.loads(frame), CLIENT_V2) for frame in frames)
+    init, append = [await _decode(frame) for frame in frames]
     assert init == prepare
-    assert replace(append, audio=bytes(64_000)) == chunk
+    assert structs.replace(append, audio=bytes(64_000)) == chunk
     assert len(append.audio) == 64_000
 
 
@@ -291,7 +265,7 @@ async def _active() -> DrivenConnection:
 
 
 def _unit(text: str = "", sound: bytes = b"", *, ends: bool = False) -> ResultOut:
-    return replace(result(1), text=text, audio=sound, end_of_turn=ends)
+    return structs.replace(result(1), text=text, audio=sound, end_of_turn=ends)
 
 
 async def test_each_unit_has_at_least_one_event_of_one_kind() -> None:
@@ -300,6 +274,8 @@ async def test_each_unit_has_at_least_one_event_of_one_kind() -> None:
         *(listen, _unit("Hi", bytes(8)), _unit(sound=bytes(8)), _unit(), listen),
         *(_unit("Yes.", ends=True), _unit("No."), listen),
     ]
+    turns = [0, 1, 1, 1, 1, 2, 3, 3]
+    units = [structs.replace(unit, turn=turn) for unit, turn in zip(units, turns, strict=True)]
     sent = [_wires(await connection.step(unit)) for unit in units]
     kinds = [[event["kind"] for event in events] for events in sent]
     assert kinds == [
@@ -307,7 +283,7 @@ async def test_each_unit_has_at_least_one_event_of_one_kind() -> None:
         *(["text", "listen"], ["text"], ["listen"]),
     ]
     answers = [events[0]["response_id"].rpartition("_") for events in sent]
-    assert [number for *_, number in answers] == ["0", "1", "1", "1", "1", "2", "3", "3"]
+    assert [number for *_, number in answers] == [str(turn) for turn in turns]
     assert {event["session_id"] for events in sent for event in events} == {RECORDING}
     unit = units[1]
     [text, audio] = sent[1]
@@ -320,13 +296,17 @@ async def test_each_unit_has_at_least_one_event_of_one_kind() -> None:
 async def test_tokens_are_counted_by_unit_and_by_session() -> None:
     used = TokenUsage(input_text=7, input_audio=10, input_vision=64, output_text=3, output_audio=25)
     machine = await _machine(Phase.PREPARING)
-    [created] = _wires(machine.deliver(replace(PREPARED, usage=TokenUsage(input_text=7)), 0))
+    [created] = _wires(
+        machine.deliver(structs.replace(PREPARED, usage=TokenUsage(input_text=7)), 0)
+    )
     assert created["usage"]["input_tokens"] == 7
-    machine.deliver(replace(_unit("Hi"), usage=used), 0)
-    deltas = _wires(machine.deliver(replace(_unit("Hi", bytes(8), ends=True), usage=used), 0))
+    total = used + used + TokenUsage(input_text=7)
+    unit = structs.replace(_unit("Hi", bytes(8), ends=True), unit=1, usage=used, total_usage=total)
+    deltas = _wires(machine.deliver(unit, 0))
     assert [delta["kind"] for delta in deltas] == ["text", "audio", "listen"]
     assert [delta.get("chunk_index") for delta in deltas] == [1, None, None]
-    assert not any("usage" in delta or "chunk_usage" in delta for delta in deltas[1:])
+    assert not any("chunk_usage" in delta for delta in deltas[1:])
+    assert [delta.get("usage") for delta in deltas] == [deltas[0]["usage"]] * 2 + [None]
     assert deltas[0]["chunk_usage"] == {
         "input_tokens": 81,
         "output_tokens": 28,
@@ -336,13 +316,12 @@ async def test_tokens_are_counted_by_unit_and_by_session() -> None:
             "audio_tokens": 10,
             "image_tokens": 0,
             "video_tokens": 64,
+            "vision_tokens": 64,
             "cached_tokens": 0,
         },
         "output_token_details": {"text_tokens": 3, "audio_tokens": 25},
     }
-    again = RealtimeMachine(SID, RECORDING)
-    again.restore(json.loads(json.dumps(machine.snapshot())), [])
-    [closed] = _wires(again.deliver(StoppedOut(), 0))
+    [closed] = _wires(machine.deliver(StoppedOut(), 0))
     assert closed["usage"]["total_tokens"] == 7 + 109 * 2
     assert deltas[0]["usage"] == closed["usage"]
 
@@ -420,21 +399,6 @@ async def test_audio_that_comes_too_fast_is_dropped() -> None:
     assert machine.phase is Phase.ACTIVE
 
 
-async def test_a_waiting_session_closes_at_once() -> None:
-    connection = await REALTIME_V2.at("queued and its session.init is kept")
-    actions = await connection.step(_frame("session.close"))
-    closed = {"type": "session.closed", "reason": "client_closed", "session_id": RECORDING}
-    assert _wires(actions) == [closed]
-    assert actions[-1] == Finish(Close.NORMAL, EndReason.STOPPED)
-
-
-@pytest.mark.parametrize("reason", [*EndReason, None])
-async def test_every_end_is_worded_for_version_2(reason: EndReason | None) -> None:
-    machine = await _machine(Phase.ACTIVE)
-    *_, closed = _wires(machine.ended(reason))
-    assert closed["type"] == "session.closed"
-
-
 async def test_every_message_of_the_samples_fits_the_schema() -> None:
     for frame in REALTIME_V2.messages.values():
         assert isinstance(frame, str)
@@ -448,23 +412,6 @@ async def test_every_message_of_the_samples_fits_the_schema() -> None:
             _wires(await connection.step(step))
 
 
-async def test_a_restored_session_continues_its_answer() -> None:
-    machine = await _machine(Phase.ACTIVE)
-    machine.deliver(_unit("Hi"), 0)
-    again = RealtimeMachine(SID, RECORDING)
-    again.restore(json.loads(json.dumps(machine.snapshot())), [])
-    one, other = machine.deliver(_unit("you"), 5), again.deliver(_unit("you"), 5)
-    assert _wires(one) == _wires(other)
-    assert again.receive(ChunkIn(audio=b"abcd")) == [Forward(ChunkIn(audio=b"abcd"))]
-
-
-async def test_input_in_flight_of_a_closing_session_is_ignored() -> None:
-    machine = await _machine(Phase.STOPPING)
-    commands: list[Any] = [ChunkIn(audio=b"abcd"), PlaybackIn(played_ms=1), StopIn()]
-    sent: list[Action] = [a for command in commands for a in machine.receive(command)]
-    assert sent == []
-
-
 @pytest.mark.parametrize("phase", [Phase.QUEUED_PREPARED, Phase.PREPARING, Phase.ACTIVE])
 async def test_a_resumable_session_ignores_a_repeated_init(phase: Phase) -> None:
     """A client that resumes cannot know whether its first one arrived."""
@@ -473,14 +420,18 @@ async def test_a_resumable_session_ignores_a_repeated_init(phase: Phase) -> None
     with pytest.raises(InvalidInput, match="not allowed"):
         machine.receive(init)
     again = RealtimeMachine(SID, RECORDING, resumable=True)
-    again.restore(json.loads(json.dumps(machine.snapshot())), list(machine.held))
+    active = phase is Phase.ACTIVE
+    again.restore(
+        init if active else None,
+        [] if active else [init],
+        granted=phase is not Phase.QUEUED_PREPARED,
+    )
     assert list(again.receive(init)) == []
     assert again.phase is phase
 
 
-async def test_the_prepared_session_is_created_once() -> None:
+async def test_a_prepared_session_is_created() -> None:
     machine = await _machine(Phase.PREPARING)
     [created] = _wires(machine.deliver(PREPARED, 0))
     expected = {"session_id": RECORDING, "prompt_length": 7, "mode": "full_duplex"}
     assert created == {"type": "session.created", **expected}
-    assert machine.deliver(PREPARED, 0) == []

@@ -1,7 +1,5 @@
 """Only a recording's files can be opened, for every requested name."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -213,7 +211,7 @@ def test_a_read_only_directory_can_be_read() -> None:
 def test_errors_without_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for place in ("nowhere", "file"):
-        with pytest.raises(StoreUnavailable, match="recordings_dir"):
+        with pytest.raises(StoreUnavailable, match="data_dir"):
             RecordingStore(tmp_path / place).files(ONE)
     with pytest.raises(StoreUnavailable, match="cannot be written"):
         AtomicFile(RecordingStore(tmp_path / "file"))

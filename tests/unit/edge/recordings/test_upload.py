@@ -1,7 +1,5 @@
 """The form parser returns the same file for any chunks of the body."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

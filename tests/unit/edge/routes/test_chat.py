@@ -1,38 +1,78 @@
-"""The HTTP exchange of `POST /api/chat` as a connection."""
-
-from __future__ import annotations
+"""The responses of `POST /api/chat`."""
 
 import orjson
-from starlette.requests import Request
+import pytest
+from msgspec.structs import replace
 
-from antiphon.edge.errors import Close, TooManyConnections, explain
-from antiphon.edge.protocols.chat import encode_http_error
-from antiphon.edge.routes.chat import HttpExchange
+from antiphon.edge.errors import SlowConsumer, TooManyConnections, explain
+from antiphon.edge.protocols.chat import explain_failure
+from antiphon.edge.routes.chat import chat_response, problem_response
+from antiphon.edge.session.chat import ChatAnswer
+from antiphon.shared_schemas.entries import ChatDoneOut, ErrorOut
+from support.tools import calls_weather
 
-
-def _exchange() -> HttpExchange:
-    return HttpExchange(Request({"type": "http", "method": "POST", "path": "/", "headers": []}))
-
-
-def test_a_force_closed_exchange_is_temporarily_unavailable() -> None:
-    exchange = _exchange()
-    exchange.force_close(Close.TRY_LATER, "slow_consumer")
-    response = exchange.response()
-    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
-    problem = orjson.loads(response.body)
-    assert problem["retryable"] is True
-    assert problem["error"] == problem["message"] == problem["detail"]
+DONE = ChatDoneOut(
+    text="Hi.", audio=b"\0\0\0\0", generated_tokens=2, input_tokens=9, duration_ms=12.5
+)
 
 
-async def test_a_force_close_keeps_an_error_that_was_sent() -> None:
-    exchange = _exchange()
-    fault = explain(TooManyConnections("wait"))
-    for message in encode_http_error(fault):
-        await exchange.send(exchange.encoding.encode(message))
-    exchange.force_close(Close.TRY_LATER, "rate_limited")
-    response = exchange.response()
-    assert (response.status_code, orjson.loads(response.body)["code"]) == (429, "rate_limited")
+def test_an_answer() -> None:
+    answer = ChatAnswer(DONE, recording="rec", waited_s=1.5, estimate_s=4.5)
+    assert orjson.loads(chat_response(answer).body) == {
+        "text": "Hi.",
+        "audio_path": None,
+        "audio_data": "AAAAAA==",
+        "audio_sample_rate": 24_000,
+        "tokens_generated": 2,
+        "duration_ms": 12.5,
+        "prompt": None,
+        "token_stats": {
+            "cached_tokens": 0,
+            "input_tokens": 9,
+            "generated_tokens": 2,
+            "total_tokens": 11,
+        },
+        "recording_session_id": "rec",
+        "error": None,
+        "success": True,
+        "queue_wait_ms": 1500,
+        "estimated_queue_wait_s": 4.5,
+    }
 
 
-def test_a_client_that_left_gets_no_body() -> None:
-    assert _exchange().response().status_code == 499
+def test_calls_of_tools() -> None:
+    calls = [call.wire() for call in calls_weather("Rome").tool_calls]
+    done = replace(DONE, text="", audio=b"", tool_calls=calls)
+    body = orjson.loads(chat_response(ChatAnswer(done, "rec", 0.0, None)).body)
+    assert (body["tool_calls"], body["audio_data"]) == (calls, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (SlowConsumer(), 503, "internal"),
+        (TooManyConnections("wait"), 429, "rate_limited"),
+    ],
+)
+def test_what_may_succeed_later(error: Exception, status: int, code: str) -> None:
+    response = problem_response(explain(error))
+    assert (response.status_code, response.headers["retry-after"]) == (status, "1")
+    body = orjson.loads(response.body)
+    assert (body["code"], body["retryable"]) == (code, True)
+
+
+def test_a_problem_has_the_usual_fields() -> None:
+    field = "messages.0.content.1"
+    refused = ErrorOut(code="invalid_field", message="bad", field=field, fatal=True)
+    response = problem_response(explain_failure(refused)[0])
+    assert (response.status_code, "retry-after" in response.headers) == (422, False)
+    assert orjson.loads(response.body) == {
+        "success": False,
+        "text": "",
+        "error": "bad",
+        "message": "bad",
+        "detail": "bad",
+        "code": "invalid_field",
+        "field": field,
+        "retryable": False,
+    }

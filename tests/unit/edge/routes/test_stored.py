@@ -1,7 +1,5 @@
 """Bodies that many requests get."""
 
-from __future__ import annotations
-
 import gzip
 import os
 

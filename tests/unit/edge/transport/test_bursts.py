@@ -1,7 +1,5 @@
 """Many connections that begin or end at once: what one iteration of the event loop does for them."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import socket
@@ -46,7 +44,7 @@ def test_an_iteration_begins_and_ends_a_bounded_number_of_connections(noticed_by
                     await send({"type": "websocket.send", "text": "{}"})
             else:
                 with pytest.raises(ClientGone):
-                    await scope["state"]["receive_frame"](binary=False)
+                    await scope["state"]["controls"].receive_frame(binary=False)
             iterations.count("ended")
 
         async with serving(app, lambda _: iterations.count("connections")) as (address, state):
@@ -74,14 +72,14 @@ def test_a_closed_connection_leaves_no_garbage(closed_by: str) -> None:
         iterations, protocols = IterationCounter(), list[weakref.ref[object]]()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            protocols.append(weakref.ref(scope["state"]["probe"].__self__))
+            protocols.append(weakref.ref(scope["state"]["controls"]))
             await receive()
             await send({"type": "websocket.accept"})
             iterations.count("accepted")
             if closed_by == "server":
                 await send({"type": "websocket.close", "code": 1013})
             with suppress(ClientGone):
-                await scope["state"]["receive_frame"](binary=False)
+                await scope["state"]["controls"].receive_frame(binary=False)
 
         made = list[weakref.ref[object]]()
         async with serving(app, lambda new: made.append(weakref.ref(new))) as (address, _):

@@ -1,7 +1,5 @@
 """The subprotocols and encodings of a socket."""
 
-from __future__ import annotations
-
 import pytest
 
 from antiphon.edge.transport.connection import choose_encoding, choose_subprotocol

@@ -1,7 +1,5 @@
 """What the parser of frames counts, and where it stops."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

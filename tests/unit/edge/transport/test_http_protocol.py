@@ -1,7 +1,5 @@
 """What the edge accepts, refuses and bounds in HTTP, of bytes as they arrive."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import tracemalloc
@@ -12,7 +10,7 @@ import uvloop
 
 from antiphon.edge.access import http_limits
 from antiphon.edge.access.http_limits import CHUNK_BURST
-from antiphon.edge.transport import http_protocol, reader_watch
+from antiphon.edge.transport import http_protocol
 from antiphon.edge.transport.fair_queue import PER_ITERATION
 from antiphon.edge.transport.http_checks import MAX_FRAMING_BYTES, MAX_HEADERS
 from antiphon.edge.transport.http_protocol import (
@@ -442,7 +440,7 @@ async def slow_reader(address: Address, size: int) -> int:
 async def test_a_reader_must_keep_up_with_a_rate(
     rate: int, complete: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader_watch, "MIN_DOWNLOAD_RATE", rate)
+    monkeypatch.setattr(http_limits, "MIN_DOWNLOAD_RATE", rate)
     size, piece = 4_800_000, bytes(60_000)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

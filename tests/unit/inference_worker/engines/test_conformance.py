@@ -1,9 +1,8 @@
 """The engine `simulated` keeps the contract of engines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +11,7 @@ from antiphon.inference_worker.engines.factory import build_processor
 from antiphon.inference_worker.engines.processor import UnifiedProcessor
 from antiphon.inference_worker.engines.simulated import SimulatedDuplexView, SimulatedOptions
 from antiphon.inference_worker.engines.types import PastUnit
+from antiphon.shared_schemas.entries import UnreadableEntry
 from antiphon.shared_schemas.unit_result import UnitResult
 
 FAST = dict.fromkeys(["prepare_ms", "prefill_ms", "listen_ms", "speak_ms", "finalize_ms"], 0.0)
@@ -51,6 +51,13 @@ class MumblingView(SimulatedDuplexView):
         return UnitResult(is_listen=True, text="hm")
 
 
+class InexactView(SimulatedDuplexView):
+    """Counts parts of tokens."""
+
+    def generate(self, force_listen: bool = False) -> UnitResult:
+        return replace(super().generate(force_listen), kv_cache_length=2.5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("view", "test"),
     [
@@ -58,6 +65,7 @@ class MumblingView(SimulatedDuplexView):
         (TalkativeView, TestSimulated.test_duplex_forced_listening),
         (TalkativeView, TestSimulated.test_duplex_break),
         (MumblingView, TestSimulated.test_duplex_units),
+        (InexactView, TestSimulated.test_duplex_units),
     ],
 )
 def test_a_broken_engine_fails(
@@ -69,5 +77,5 @@ def test_a_broken_engine_fails(
     monkeypatch.setattr(
         engine, "set_duplex_mode", lambda: view(SimulatedOptions(**FAST), ExitStack())
     )
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, UnreadableEntry)):
         test(TestSimulated(), engine)

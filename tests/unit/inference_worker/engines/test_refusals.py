@@ -1,7 +1,5 @@
 """Which errors of engines are the client's doing: those count and are logged apart."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +23,8 @@ ENGINE_FAILS = {
     "the client no longer waits for this video",  # nothing is published after a stop
     "the engine has no interim transcripts",  # the runner asks engines that have some
     "the engine no longer sees: {}",
+    "the engine takes no history",  # the runner writes it into the prompt
+    "the engine takes no texts",  # the runner refuses them before
     "the engine does not greet",  # the runner refuses a greeting before
     "the engine is closed",
     "the engine is not loaded",
@@ -37,6 +37,13 @@ ENGINE_FAILS = {
     "the vocoder knows codes below {}, not {}",
     "the vocoder's sound is not finite: try another reference voice",
     "this session has ended",
+    "the answer was interrupted",
+    "the engine does not read texts aloud",
+    "the engine does not transcribe",  # the edge and the worker refuse such a request before
+    "vLLM-Omni answered {}: {}",
+    "vLLM-Omni failed: {}",
+    "vLLM-Omni refuses the session: {}",
+    "vLLM-Omni sends sound at {} Hz, and not {} Hz",
     "{}: {}",
 }
 """The texts of errors that no client causes. A new error is added here, or is an InputRefused."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from antiphon.inference_worker.engines.simulated import SimulatedOptions, SimulatedProcessor
-from antiphon.inference_worker.engines.types import EngineError, PastUnit
+from antiphon.inference_worker.engines.types import PastUnit
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.unit_result import UnitResult
 
@@ -114,17 +114,3 @@ def test_stop_ends_a_step_in_progress() -> None:
     view.stop()
     worker.join(timeout=60)
     assert not worker.is_alive()
-
-
-def test_slots_are_limited_and_reusable() -> None:
-    engine = SimulatedProcessor(FAST)
-    first, second = engine.set_duplex_mode(), engine.set_duplex_mode()
-    with pytest.raises(EngineError, match="2 slots"):
-        engine.set_duplex_mode()
-    first.cleanup()
-    first.cleanup()
-    third = engine.set_duplex_mode()
-    with pytest.raises(EngineError, match="2 slots"):
-        engine.set_duplex_mode()
-    second.cleanup()
-    third.cleanup()

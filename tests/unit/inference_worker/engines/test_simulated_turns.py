@@ -12,16 +12,11 @@ from antiphon.shared_schemas.config import (
     TtsConfig,
 )
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
-from antiphon.shared_schemas.states import SessionKind
 
 FAST = SimulatedOptions(slots=1, prepare_ms=0, prefill_ms=0, speak_ms=0, answer_pieces=4)
 SECOND = np.zeros(16_000, dtype=np.float32)
 SYSTEM = ConversationMessage(Role.SYSTEM, (TextPart("be brief"),))
 WORDS = ["This is simulated.", " 2", " 3", " 4"]
-
-
-def test_it_supports_every_kind() -> None:
-    assert SimulatedProcessor(FAST).info.kinds == frozenset(SessionKind)
 
 
 def test_half_duplex_turns() -> None:

@@ -1,7 +1,5 @@
 """The newest audio is kept, and only audio is dropped."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import cast

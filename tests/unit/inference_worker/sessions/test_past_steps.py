@@ -1,7 +1,5 @@
 """Units and turns that are stored for recovery."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

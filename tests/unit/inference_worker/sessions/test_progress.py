@@ -1,7 +1,5 @@
 """The progress of a long prefill."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import cast
 
@@ -55,6 +53,16 @@ async def test_only_increasing_progress_is_published() -> None:
         progress(7.0)
         await published.has(2)
     assert published.entries == [0.25, 1.0]
+
+
+async def test_progress_continues_after_another_worker() -> None:
+    published, progress = PublishedProgress(), ProgressPublisher(0.5, interval_s=0.001)
+    async with progress.publish_to(published.session):
+        progress(0.25)
+        await asyncio.sleep(0.02)
+        progress(0.75)
+        await published.has(1)
+    assert published.entries == [0.75]
 
 
 async def test_a_short_prefill_publishes_no_progress() -> None:

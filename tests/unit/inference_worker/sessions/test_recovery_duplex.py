@@ -1,9 +1,8 @@
 """Recovery of a full-duplex session from its streams."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from antiphon.inference_worker.engines.types import PastUnit
 from antiphon.inference_worker.sessions.conversation_past import FinishedStep, encode_steps
@@ -28,6 +27,11 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.unit_result import UnitResult
 
 PREPARE = PrepareIn(system_prompt="be brief", config=DuplexConfig(temperature=0.2))
+
+
+def saved(n: int) -> tuple[StreamPosition, PrepareIn]:
+    """The accepted `prepare`, which was the input `n`."""
+    return StreamPosition(5, 1, 1), replace(PREPARE, input_n=n)
 
 
 def placed(entries: list[Entry]) -> list[tuple[StreamPosition, Entry]]:
@@ -110,14 +114,14 @@ def test_a_trimmed_session_keeps_its_prepare_and_the_newest_units() -> None:
     published = placed(
         [PreparedOut(input_n=1, prompt_length=9), *(answer(n, str(n)) for n in range(2, 6))]
     )
-    stored = (StreamPosition(5, 1, 1), PREPARE)
+    stored = saved(1)
     state = recover_duplex(StreamHistory(inputs[3:], published[3:], stored))
-    assert state.prepare == PREPARE
+    assert state.prepare == stored[1]
     assert [unit.text for unit in state.units] == ["4", "5"]
     assert (state.paused_until, state.current_time, state.shortened) == (None, 5000, True)
     assert state.position == StreamPosition(5, 1, 5)
     only_inputs_trimmed = recover_duplex(StreamHistory(inputs[3:], published, stored))
-    assert (only_inputs_trimmed.prepare, only_inputs_trimmed.shortened) == (PREPARE, False)
+    assert (only_inputs_trimmed.prepare, only_inputs_trimmed.shortened) == (stored[1], False)
 
 
 def test_a_session_without_its_prepare_is_unrecoverable() -> None:
@@ -129,19 +133,17 @@ def test_a_session_without_its_prepare_is_unrecoverable() -> None:
 
 def test_a_stored_prepare_that_was_not_published_is_pending() -> None:
     refused = placed([ErrorOut(input_n=1, code="x", message="no")])
-    state = recover_duplex(
-        StreamHistory(placed([PREPARE, PREPARE]), refused, (StreamPosition(5, 1, 2), PREPARE))
-    )
+    state = recover_duplex(StreamHistory(placed([PREPARE, PREPARE]), refused, saved(2)))
     assert state.prepare is None
     assert state.position == StreamPosition(5, 1, 1)
 
 
 def stored(n: int, unit: int) -> tuple[StreamPosition, PastSteps]:
-    """The past up to the result of chunk `unit`; it is the `n`-th entry."""
+    """The past up to the result of chunk `unit`; it is the `n`-th entry after the `prepare`."""
     position = StreamPosition(5, 1, unit)
     past = PastUnit(audio=None, is_listen=False, text=str(unit), end_of_turn=False)
     step = FinishedStep(past, position, position, unit * 1000)
-    return StreamPosition(5, 1, n), encode_steps([step], with_audio=False)
+    return StreamPosition(5, 1, n + 1), encode_steps([step], with_audio=False)
 
 
 def test_the_stored_past_comes_before_the_units_in_the_streams() -> None:
@@ -149,18 +151,18 @@ def test_the_stored_past_comes_before_the_units_in_the_streams() -> None:
     outputs = placed(
         [PreparedOut(input_n=1, prompt_length=9), *(answer(n, str(n)) for n in range(2, 6))]
     )
-    prepare = (StreamPosition(5, 1, 1), PREPARE)
+    prepare = saved(1)
     past = [stored(1, 2), stored(2, 3)]
     state = recover_duplex(StreamHistory(inputs[3:], outputs[3:], prepare, past))
     assert [unit.text for unit in state.units] == ["2", "3", "4", "5"]
     assert [step.last_input.n for step in state.recent] == [4, 5]
     assert [step.last_output.n for step in state.recent] == [4, 5]
     assert (state.position, state.current_time) == (StreamPosition(5, 1, 5), 5000)
-    assert (state.prepare, state.shortened) == (PREPARE, False)
+    assert (state.prepare, state.shortened) == (prepare[1], False)
 
 
 def test_everything_may_be_in_the_stored_past() -> None:
-    prepare = (StreamPosition(5, 1, 1), PREPARE)
+    prepare = saved(1)
     state = recover_duplex(StreamHistory((), (), prepare, [stored(1, 2)]))
     assert [unit.text for unit in state.units] == ["2"]
     assert (state.position, state.current_time) == (StreamPosition(5, 1, 2), 2000)
@@ -170,5 +172,5 @@ def test_everything_may_be_in_the_stored_past() -> None:
 @pytest.mark.parametrize("numbers", [[2], [1, 3]])
 def test_a_gap_in_the_stored_past_is_noticed(numbers: list[int]) -> None:
     past = [stored(n, n + 1) for n in numbers]
-    history = StreamHistory((), (), (StreamPosition(5, 1, 1), PREPARE), past)
+    history = StreamHistory((), (), saved(1), past)
     assert recover_duplex(history).shortened

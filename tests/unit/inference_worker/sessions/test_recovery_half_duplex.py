@@ -1,9 +1,8 @@
 """Recovery of a half-duplex session from its streams."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from antiphon.inference_worker.engines.types import PastTurn
 from antiphon.inference_worker.sessions.conversation_past import FinishedStep, encode_steps
@@ -32,6 +31,7 @@ from antiphon.shared_schemas.entries import (
 
 PREPARE = HalfDuplexPrepareIn(content=[{"role": "system", "parts": []}], config=HalfDuplexConfig())
 PREPARED = PreparedOut(input_n=1, prompt_length=3)
+SAVED = replace(PREPARE, input_n=1)
 TEN_SECONDS = ChunkIn(audio=b"\0" * (20 * INPUT_RATE), pcm=PcmFormat.S16)
 UTTERANCE = float_bytes(np.full(160, 0.25, dtype=np.float32))
 
@@ -128,14 +128,14 @@ def test_a_trimmed_session_keeps_the_newest_turns() -> None:
     ]
     inputs, outputs = stream(PREPARE, *[TEN_SECONDS] * 6), stream(PREPARED, *turns)
     state = recover_half_duplex(
-        StreamHistory(inputs[4:], outputs[4:], (StreamPosition(7, 1, 1), PREPARE))
+        StreamHistory(inputs[4:], outputs[4:], (StreamPosition(7, 1, 1), SAVED))
     )
-    assert state.prepare is PREPARE
+    assert state.prepare is SAVED
     assert [turn.text for turn in state.turns] == ["answer 2"]
     assert (state.position, state.next_index) == (StreamPosition(7, 1, 5), 3)
     assert (state.guard, state.shortened) == (0, True)
     nothing_begun = recover_half_duplex(
-        StreamHistory(inputs[4:], outputs[6:], (StreamPosition(7, 1, 1), PREPARE))
+        StreamHistory(inputs[4:], outputs[6:], (StreamPosition(7, 1, 1), SAVED))
     )
     assert (nothing_begun.turns, nothing_begun.next_index) == ((), 3)
 
@@ -146,7 +146,7 @@ def test_an_answer_without_its_question_is_unrecoverable() -> None:
     )
     with pytest.raises(Unrecoverable, match="question"):
         recover_half_duplex(
-            StreamHistory(stream(PREPARE), outputs[2:], (StreamPosition(7, 1, 1), PREPARE))
+            StreamHistory(stream(PREPARE), outputs[2:], (StreamPosition(7, 1, 1), SAVED))
         )
 
 
@@ -159,7 +159,7 @@ def test_the_stored_past_comes_before_the_turns_in_the_streams() -> None:
     past = [(StreamPosition(7, 1, 1), encode_steps(steps, with_audio=False))]
     inputs = stream(PREPARE, *[TEN_SECONDS] * 8)[4:]
     said = stream(*[PREPARED] * 6, generating(2, 6), done(2, 6), generating(3, 8))[6:]
-    prepare = (StreamPosition(7, 1, 1), PREPARE)
+    prepare = (StreamPosition(7, 1, 1), SAVED)
     state = recover_half_duplex(StreamHistory(inputs, said, prepare, past))
     assert [turn.text for turn in state.turns] == ["answer 0", "answer 2"]
     assert [step.last_output.n for step in state.recent] == [8]

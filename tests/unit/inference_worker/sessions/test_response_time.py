@@ -1,11 +1,9 @@
 """When the user stopped speaking, and which units begin an answer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from antiphon.inference_worker.sessions.response_time import ResponseTimer, VoiceLevel
+from antiphon.inference_worker.sessions.model_speech import ResponseTimer, VoiceLevel
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.unit_result import UnitResult
 
@@ -36,7 +34,7 @@ def test_the_answer_may_begin_in_the_unit_in_which_the_user_stops() -> None:
     assert asked((LISTEN, 0), (SPEAK, 700)) == [None, 1300]
 
 
-def test_text_without_sound_is_not_heard() -> None:
+def test_text_without_sound_does_not_count() -> None:
     assert asked((LISTEN, 300), (TEXT_ONLY, SILENT), (SPEAK, SILENT)) == [None, None, 700]
 
 
@@ -77,6 +75,12 @@ def test_a_voice_ends_where_its_level_falls_to_that_of_the_noise(floor: float) -
     voiced[: INPUT_RATE * 6 // 10] += noise(0.6, 0.15)
     assert level.feed(voiced) == pytest.approx(400, abs=20)
     assert level.feed(noise(1, floor)) == pytest.approx(1400, abs=20)
+
+
+def test_a_voice_goes_on_through_many_short_units() -> None:
+    level = VoiceLevel()
+    level.feed(noise(1, 0.001))
+    assert max(level.feed(noise(0.2, 0.15)) for _ in range(20)) < 20
 
 
 def test_constant_noise_and_a_click_are_no_voice() -> None:

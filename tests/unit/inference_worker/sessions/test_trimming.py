@@ -1,7 +1,5 @@
 """Which entries of a session's streams are trimmed."""
 
-from __future__ import annotations
-
 from antiphon.inference_worker.sessions.conversation_past import (
     KEPT_OUTPUTS,
     TrimBounds,

@@ -24,15 +24,15 @@ const SNAPSHOT = {
   events: [{ id: "1-0" }],
 };
 
-test("a snapshot replaces everything, a change only the named rows", () => {
+test("a snapshot replaces the tables, and the events if it has any", () => {
   const first = apply(EMPTY_SYSTEM, "snapshot", SNAPSHOT);
-  const change = { set: { "8": { session: "b", position: 1 } }, gone: ["7"] };
-  const second = apply(first, "change", { at: 11, redis: true, queue: change });
-  expect(second.queue).toEqual({ "8": { session: "b", position: 1 } });
-  expect(second.sessions).toBe(first.sessions);
+  const { events, ...tables } = SNAPSHOT;
+  const second = apply(first, "snapshot", { ...tables, at: 11, queue: {} });
+  expect(second.queue).toEqual({});
   expect(second.at).toBe(11);
+  expect(second.events).toEqual(events);
   expect(apply(second, "alive", {})).toBe(second);
-  expect(apply(second, "snapshot", { ...SNAPSHOT, queue: {} }).queue).toEqual({});
+  expect(apply(second, "snapshot", { ...SNAPSHOT, events: [] }).events).toEqual([]);
 });
 
 test("events are appended and the oldest dropped", () => {
@@ -49,13 +49,12 @@ test("each latency is kept once until the session ends, also after a reconnect",
   expect(system.waits).toEqual({ s1: [] });
   const answers = [session(1, 50), session(2, 70), session(2, 70), session(3, 70)];
   for (const s1 of answers) {
-    const sessions = { set: { s1 }, gone: [] };
-    system = apply(system, "change", { at: 1, redis: true, sessions });
+    system = apply(system, "snapshot", { ...SNAPSHOT, sessions: { s1 } });
   }
   expect(system.waits).toEqual({ s1: [50, 70, 70] });
   system = apply(system, "snapshot", { ...SNAPSHOT, sessions: { s1: session(4, 90) } });
   expect(system.waits).toEqual({ s1: [50, 70, 70, 90] });
-  system = apply(system, "change", { at: 2, redis: true, sessions: { set: {}, gone: ["s1"] } });
+  system = apply(system, "snapshot", { ...SNAPSHOT, sessions: {} });
   expect(system.waits).toEqual({});
 });
 

@@ -90,41 +90,21 @@ export const EMPTY_SYSTEM: System = {
   waits: {},
 };
 
-const NAMES = ["workers", "queue", "sessions", "edges"] as const;
 const WAITS_KEPT = 40;
 const EVENTS_KEPT = 300;
 
-interface Change {
-  readonly set: Rows<unknown>;
-  readonly gone: readonly string[];
-}
-
 /** Returns the system after a message. Unknown messages change nothing. */
 export function apply(before: System, name: string, data: unknown): System {
-  const update = data as Partial<System> & { readonly [table: string]: unknown };
+  const update = data as Partial<System>;
   if (name === "snapshot") {
-    const fresh = { ...EMPTY_SYSTEM, ...(update as Partial<System>) };
-    return { ...fresh, waits: waits(before, fresh.sessions) };
+    const after = { ...before, ...update };
+    return { ...after, waits: waits(before, after.sessions) };
   }
   if (name === "events") {
     const events = [...before.events, ...(update.events ?? [])].slice(-EVENTS_KEPT);
     return { ...before, events };
   }
-  if (name !== "change") return before;
-  const tables: Record<string, unknown> = {};
-  for (const table of NAMES) {
-    const change = update[table] as Change | undefined;
-    if (change) tables[table] = changed(before[table], change);
-  }
-  const { at, redis } = update as System;
-  const after = { ...before, ...(tables as Partial<Tables>), at, redis };
-  return { ...after, waits: waits(before, after.sessions) };
-}
-
-function changed(rows: Rows<unknown>, { set, gone }: Change): Rows<unknown> {
-  const left = new Set(gone);
-  const remaining = Object.entries(rows).filter(([id]) => !left.has(id));
-  return { ...Object.fromEntries(remaining), ...set };
+  return before;
 }
 
 /** Adds new latencies and removes ended sessions. */

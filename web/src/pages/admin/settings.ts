@@ -64,13 +64,14 @@ export class AdminAppSwitches extends BaseElement {
 }
 
 /** Part of the names of the fields of a kind. */
-type EtaName = "chat" | "half_duplex" | "audio_duplex" | "omni_duplex";
+type EtaName = "chat" | "half_duplex" | "audio_duplex" | "omni_duplex" | "turns";
 
 const ROWS: readonly (readonly [EtaName, SessionKind])[] = [
   ["chat", "chat"],
   ["half_duplex", "half_duplex_audio"],
   ["audio_duplex", "audio_duplex"],
   ["omni_duplex", "omni_duplex"],
+  ["turns", "turns"],
 ];
 
 /** Waiting times: configured and measured values. */

@@ -14,7 +14,7 @@ export const adminStrings = defineStrings(
     recordings: "Recordings",
     voices: "Voices",
     voicesHint:
-      "All users can choose these voices. Conversations that use a deleted voice continue.",
+      "Users can choose these voices with a model that imitates voices. The engine “local” only selects the nearest of its own voices. Conversations that use a deleted voice continue.",
     settings: "Settings",
     events: "Events",
 
@@ -116,7 +116,8 @@ export const adminStrings = defineStrings(
     live: "实时",
     recordings: "录制",
     voices: "音色",
-    voicesHint: "所有用户都可以选择这些音色。使用已删除音色的对话会继续。",
+    voicesHint:
+      "使用能模仿音色的模型时，用户可以选择这些音色。引擎 local 不模仿，只选择最接近的自带声音。使用已删除音色的对话会继续。",
     settings: "设置",
     events: "事件",
 
@@ -211,6 +212,7 @@ export const stateStrings = defineStrings(
       half_duplex_audio: "Take turns",
       audio_duplex: "Voice call",
       omni_duplex: "Video call",
+      turns: "OpenAI Realtime",
     },
     states: {
       queued: "Waiting",
@@ -261,6 +263,7 @@ export const stateStrings = defineStrings(
       half_duplex_audio: "轮流说话",
       audio_duplex: "语音通话",
       omni_duplex: "视频通话",
+      turns: "OpenAI Realtime",
     },
     states: {
       queued: "排队中",
@@ -308,6 +311,7 @@ const KIND_ICONS: Record<SessionKind, IconName> = {
   half_duplex_audio: "turns",
   audio_duplex: "phone",
   omni_duplex: "camera",
+  turns: "turns",
 };
 
 export const KINDS = Object.keys(KIND_ICONS) as readonly SessionKind[];

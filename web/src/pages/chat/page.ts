@@ -45,10 +45,10 @@ import "./page.css";
 
 const NEAR = 120; // distance from the end of the page that still counts as the end, pixels
 
+const TOUCH = matchMedia("(pointer: coarse)").matches;
+
 /** A text field would open the keyboard of a touch screen. */
-const FOCUS_NEXT = matchMedia("(pointer: coarse)").matches
-  ? "an-composer.main .tools button"
-  : "an-composer.main textarea";
+const FOCUS_NEXT = TOUCH ? "an-composer.main .tools button" : "an-composer.main textarea";
 
 /** Keeps the newest text visible unless the user has scrolled up. */
 class AutoScroll implements ReactiveController {
@@ -413,13 +413,20 @@ function lineOf(entry: ChatEntry): TextLine {
   return { role: "user", text: [...names, plainText(entry.parts)].join(" ") };
 }
 
+function hint(able: Capabilities | null): string {
+  const t = chatStrings();
+  const blind = able?.sees === false;
+  if (TOUCH) return blind ? t.emptyHintTouchBlind : t.emptyHintTouch;
+  return blind ? t.emptyHintBlind : t.emptyHint;
+}
+
 /** Welcome screen. `ask` sends a suggestion. */
 function chatWelcome(able: Capabilities | null, ask: (text: string) => void): TemplateResult {
   const t = chatStrings();
   return html`<div class="welcome">
     <span class="sign">${icon("chat")}</span>
     <h2>${t.empty}</h2>
-    <p class="soft">${able?.sees === false ? t.emptyHintBlind : t.emptyHint}</p>
+    <p class="soft">${hint(able)}</p>
     ${able?.sees_in_words ? html`<p class="soft">${t.emptyHintWords}</p>` : nothing}
     <div class="stack tight">
       ${Object.values(questions(able)).map(

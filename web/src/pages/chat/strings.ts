@@ -12,6 +12,9 @@ export const chatStrings = defineStrings(
 
     empty: "How can I help?",
     emptyHint: "Type or record a question, drop a file anywhere on this page, or paste an image.",
+    emptyHintTouch: "Type or record a question, or attach a file.",
+    emptyHintTouchBlind:
+      "Type or record a question, or attach an audio file. The model sees no images.",
     emptyHintWords: "The model recognises everyday objects and colours in images, and reads text.",
     emptyHintBlind:
       "Type or record a question, or drop an audio file anywhere on this page. The model sees no images.",
@@ -111,6 +114,8 @@ export const chatStrings = defineStrings(
 
     empty: "有什么可以帮您？",
     emptyHint: "输入或录制问题，把文件拖到页面任意位置，或粘贴图片。",
+    emptyHintTouch: "输入或录制问题，或添加文件。",
+    emptyHintTouchBlind: "输入或录制问题，或添加音频文件。此模型看不见图片。",
     emptyHintWords: "此模型能识别图片中的日常物品和颜色，并能读出文字。",
     emptyHintBlind: "输入或录制问题，或把音频文件拖到页面任意位置。此模型看不见图片。",
 

@@ -44,6 +44,7 @@ export async function prepareHalfDuplex(
     record: chosen.record,
     config: {
       time_zone: timeZone(),
+      end_on_goodbye: true,
       vad: {
         threshold: chosen.threshold,
         min_speech_duration_ms: chosen.minSpeechMs,

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -8,6 +6,7 @@ import pytest
 from antiphon.inference_worker.engines.backend.processor import BackendProcessor
 from antiphon.inference_worker.engines.factory import build_processor
 from support.backend_server import ScriptedBackend
+from support.vllm_omni_server import ScriptedVllmOmni
 
 Connect = Callable[..., BackendProcessor]
 
@@ -22,10 +21,12 @@ def stack() -> Iterator[ExitStack]:
 def connect(stack: ExitStack) -> Connect:
     """Returns a loaded engine on running servers."""
 
-    def connect(*servers: ScriptedBackend, **options: object) -> BackendProcessor:
+    def connect(
+        *servers: ScriptedBackend | ScriptedVllmOmni, slots: int = 0, **options: object
+    ) -> BackendProcessor:
         addresses = [server.address for server in servers]
         values = {"addresses": addresses, "open_timeout_s": 60, "stall_timeout_s": 60, **options}
-        engine = build_processor("backend", slots=len(servers), options=values)
+        engine = build_processor("backend", slots=slots or len(servers), options=values)
         assert isinstance(engine, BackendProcessor)
         stack.callback(engine.close)
         engine.load(lambda _: None)
@@ -44,3 +45,9 @@ def llama(stack: ExitStack) -> ScriptedBackend:
 def demo(stack: ExitStack) -> ScriptedBackend:
     """A running server that behaves like the demo's PyTorch backend."""
     return stack.enter_context(ScriptedBackend(is_llama=False).running())
+
+
+@pytest.fixture
+def omni(stack: ExitStack) -> ScriptedVllmOmni:
+    """A running server that behaves like vLLM-Omni."""
+    return stack.enter_context(ScriptedVllmOmni().running())

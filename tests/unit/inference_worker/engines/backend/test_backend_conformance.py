@@ -1,7 +1,5 @@
 """The engine `backend` keeps the contract of engines, with each of the two servers that exist."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 

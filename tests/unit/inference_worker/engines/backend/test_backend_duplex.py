@@ -1,7 +1,5 @@
 """Full duplex: what is sent to a server, and in which result its events are."""
 
-from __future__ import annotations
-
 import base64
 
 import numpy as np

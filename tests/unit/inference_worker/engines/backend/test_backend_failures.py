@@ -1,7 +1,5 @@
 """Servers that are away, die, refuse or say nothing."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -169,10 +167,20 @@ def test_doctor_names_the_servers_that_do_not_answer(demo: ScriptedBackend) -> N
     [
         (["127.0.0.1:9060"], "option addresses.0: .*pattern"),
         ([AWAY, AWAY], "an address is listed twice"),
-        ([AWAY], "1 of them need --slots 1"),
         ([], "option addresses: .*at least 1"),
     ],
 )
 def test_wrong_addresses_are_named(addresses: list[str], words: str) -> None:
     with pytest.raises(EngineLoadError, match=words):
         build_processor("backend", slots=2, options={"addresses": addresses})
+
+
+def test_servers_of_one_session_need_as_many_slots(demo: ScriptedBackend) -> None:
+    options = {"addresses": [demo.address]}
+    engine = build_processor("backend", slots=2, options=options)
+    with pytest.raises(EngineLoadError, match="1 of them need --slots 1"):
+        engine.load(lambda _: None)
+    engine.close()
+    [answers, slots] = examine_engine("backend", 2, None, options)
+    assert answers.found == "answers: the demo's backend"
+    assert (slots.about, slots.remedy) == ("slots", "set ANTIPHON_SLOTS")

@@ -1,7 +1,5 @@
 """Half-duplex turns and chats: what is sent to a server, and what it cannot do."""
 
-from __future__ import annotations
-
 import base64
 import io
 

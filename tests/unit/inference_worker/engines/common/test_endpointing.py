@@ -1,7 +1,5 @@
 """The speech policy with given probabilities, and the whole detector with synthesised speech."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import pairwise
 

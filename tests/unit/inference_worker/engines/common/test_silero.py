@@ -1,7 +1,5 @@
 """ONNX Runtime sends no telemetry."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

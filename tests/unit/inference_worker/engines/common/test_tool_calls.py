@@ -1,7 +1,5 @@
 """Calls of tools in the text of a model, wherever the pieces end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 

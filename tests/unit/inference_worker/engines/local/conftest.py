@@ -1,7 +1,5 @@
 """The local engine, loaded once for all tests that need its models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The pieces of an answer: each clause has audio, and the same prompt gives the same text."""
 
-from __future__ import annotations
-
 import pytest
 
 from antiphon.inference_worker.engines.local.answer import LocalAnswer

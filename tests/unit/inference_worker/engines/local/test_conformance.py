@@ -1,7 +1,5 @@
 """The engine `local` keeps the contract of engines."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -105,10 +105,10 @@ def spoken_answer() -> Dialogue:
 @pytest.mark.parametrize(
     ("played_ms", "remembered"),
     [
-        (1, "One,"),
-        (600, "One,"),
-        (601, "One, two,"),
-        (1500, "One, two,"),
+        (1, "One, —"),
+        (600, "One, —"),
+        (601, "One, two, —"),
+        (1500, "One, two, —"),
         (1501, "One, two, three."),
         (9000, "One, two, three."),
     ],
@@ -132,7 +132,7 @@ def test_a_late_playback_report_counts_and_the_newest_one_wins() -> None:
     dialogue.set_played(100)
     dialogue.interrupt_turn()
     dialogue.set_played(700)
-    assert turns(dialogue)[-1] == ("assistant", "One, two,")
+    assert turns(dialogue)[-1] == ("assistant", "One, two, —")
     dialogue.add_user_text("Stop.")
     dialogue.set_played(9000)
     assert turns(dialogue)[-2] == ("assistant", "One, two, three.")
@@ -165,7 +165,7 @@ def test_playback_reports_apply_to_the_last_answer_only() -> None:
     dialogue.interrupt_turn()
     assert [text for role, text in turns(dialogue) if role == "assistant"] == [
         "One, two, three.",
-        "Four,",
+        "Four, —",
     ]
 
 
@@ -177,3 +177,37 @@ def test_an_answer_without_audio_cannot_be_played() -> None:
     dialogue.set_played(0)
     dialogue.interrupt_turn()
     assert turns(dialogue)[-1] == ("assistant", "Hi there.")
+
+
+def test_instructions_are_added_to_the_system_prompt() -> None:
+    dialogue = Dialogue("Be kind.")
+    before = dialogue.system_tokens
+    dialogue.add_user_text("Hello")
+    dialogue.add_instruction(" Speak of birds. ")
+    assert [message["role"] for message in dialogue.messages()] == ["system", "user"]
+    assert dialogue.messages()[0]["content"].endswith(" Speak of birds.")
+    assert dialogue.system_tokens > before
+
+
+def test_the_rest_of_an_answer_is_known_only_after_an_interruption() -> None:
+    dialogue = spoken_answer()
+    dialogue.set_played(700)
+    assert dialogue.rest_of_cut_answer == ""
+    dialogue.interrupt_turn("Four. Five.")
+    assert dialogue.rest_of_cut_answer == "three. Four. Five."
+    dialogue.add_user_text("Go on.")
+    assert dialogue.rest_of_cut_answer == "three. Four. Five."
+    dialogue.add_assistant_text("All right.")
+    dialogue.end_turn()
+    assert dialogue.rest_of_cut_answer == "three. Four. Five."
+    dialogue.add_user_text("Go on.")
+    dialogue.add_assistant_text("Three.")
+    assert dialogue.rest_of_cut_answer == ""
+
+
+def test_an_answer_may_be_interrupted_after_its_end() -> None:
+    dialogue = spoken_answer()
+    dialogue.end_turn()
+    dialogue.interrupt_answer(700)
+    assert turns(dialogue)[-1] == ("assistant", "One, two, —")
+    assert dialogue.rest_of_cut_answer == "three."

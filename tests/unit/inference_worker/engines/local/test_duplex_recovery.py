@@ -12,9 +12,12 @@ from antiphon.inference_worker.engines.local.duplex import (
     restore_dialogue,
     unfinished_reply,
 )
+from antiphon.inference_worker.engines.local.hearing.speech_input import (
+    SpeechInput,
+    UnitTranscription,
+)
 from antiphon.inference_worker.engines.local.reply import UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import TimedWord, UnitSpeech, Word
-from antiphon.inference_worker.engines.local.speech_input import SpeechInput, UnitTranscription
 from antiphon.inference_worker.engines.types import PastUnit
 from antiphon.shared_schemas.audio import Samples
 
@@ -70,9 +73,13 @@ def test_another_worker_knows_the_playback_position() -> None:
         speaking_unit(TimedWord(100.0, " lu"), TimedWord(800.0, " lei")),
     ]
     cut = replace(listened(), played_ms=1200.0)
-    assert history_of(*song, cut)[-1] == ("assistant", "La la lu")
+    assert history_of(*song, cut)[-1] == ("assistant", "La la lu —")
     late = replace(listened("Stop"), played_ms=500.0)
-    assert history_of(*song, cut, late) == [("user", "Sing"), ("assistant", "La"), ("user", "Stop")]
+    assert history_of(*song, cut, late) == [
+        ("user", "Sing"),
+        ("assistant", "La —"),
+        ("user", "Stop"),
+    ]
 
 
 def test_only_an_interrupted_unit_leaves_a_rest() -> None:

@@ -1,17 +1,21 @@
 """The end of answers that repeat themselves or become obscene."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
 
-from antiphon.inference_worker.engines.local.guard import CLOSING, AnswerGuard, cleaned
+from antiphon.inference_worker.engines.local.guard import (
+    CLOSING,
+    NO_CONTENT,
+    AnswerGuard,
+    cleaned,
+    mourns,
+)
 
 
-def guarded(text: str, *, filter_obscene: bool = True) -> str:
+def guarded(text: str, *, filter_obscene: bool = True, ends_empty: bool = False) -> str:
     """`text` through a guard, in pieces as a tokeniser makes them."""
-    guard = AnswerGuard(filter_obscene=filter_obscene)
+    guard = AnswerGuard(filter_obscene=filter_obscene, ends_empty=ends_empty)
     said = "".join(guard.feed(piece) for piece in re.findall(r"\s?\S{1,4}|\s", text))
     return said + guard.flush()
 
@@ -79,6 +83,86 @@ def test_no_false_alarm(text: str) -> None:
     assert guarded(text) == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm sorry for your loss. I'm here to help. What's your name?",
+        "I'm sorry for your lost tomorrow.",
+        "I'm sorry, I'm unable to find the information you requested.",
+        "I'm here to assist you with any questions or problems.",
+        "As an AI, I cannot do that.",
+        "You're asking about a place, not a person.",
+    ],
+)
+def test_an_answer_without_content_is_replaced(text: str) -> None:
+    assert guarded(text, ends_empty=True) == NO_CONTENT
+    assert guarded(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm sorry for being late.",
+        "I'm here.",
+        "As",
+        "I'm",
+        "The sky is blue. I'm a painter.",
+    ],
+)
+def test_other_openings_stay(text: str) -> None:
+    assert guarded(text, ends_empty=True) == text
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        " I'm a helpful assistant. I can do a lot.",
+        " I'm not sure. I'm not sure.",
+        " As an AI I see no sky.",
+        " The sky is blue.",
+    ],
+)
+def test_an_answer_ends_before_it_becomes_empty_or_repeats_itself(rest: str) -> None:
+    assert guarded(f"The sky is blue.{rest}", ends_empty=True) == "The sky is blue."
+    assert guarded(f"The sky is blue.{rest}") == f"The sky is blue.{rest}"
+
+
+def test_an_answer_may_be_sorry_for_a_loss() -> None:
+    assert mourns("My hamster has died.")
+    assert not mourns("My hamster is called Dan.")
+
+
 def test_a_complete_text_is_cleaned() -> None:
     assert cleaned("Nice to meet you, Peter.") == "Nice to meet you, Peter."
     assert cleaned("Nice to meet you, Fucker.") == f"Nice to meet you, {CLOSING}"
+
+
+@pytest.mark.parametrize(
+    "answer", ["1. 1. 1. 2. 3.", "1.\n1.\n1.\n", "2) 2) 2)", "**1.** **1.** 2."]
+)
+def test_a_list_of_the_same_numbers_is_not_said(answer: str) -> None:
+    assert guarded(answer) == NO_CONTENT
+
+
+def test_empty_items_end_an_answer() -> None:
+    assert guarded("Do it like this: 1. 1. 2. 3.").strip() == "Do it like this:"
+    assert guarded("1. Wash it. 2. 2. 2.").strip() == "1. Wash it."
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("1. Wash the rice.\n1. Boil it.\n1. Eat.", "1. Wash the rice.\n2. Boil it.\n3. Eat."),
+        (
+            "1. One step.\n2. Another.\n\nOr: 1. Do it.",
+            "1. One step.\n2. Another.\n\nOr: 1. Do it.",
+        ),
+        ("1. 2. 3. 4. 5.", "1. 2. 3. 4. 5."),
+        ("3. 2. 1. Go!", "3. 2. 1. Go!"),
+        ("It is 4. Yes, it is 4.", "It is 4. Yes, it is 4."),
+        ("12.", "12."),
+        ("```\n1. 1. 1.\n```", "```\n1. 1. 1.\n```"),
+    ],
+)
+def test_the_items_of_a_list_count_up(answer: str, said: str) -> None:
+    assert guarded(answer) == said

@@ -1,16 +1,16 @@
 """Half-duplex sessions with the local engine's real models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from antiphon.inference_worker.engines.local import models
+from antiphon.inference_worker.engines.local.answer import FixedText
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
+from antiphon.inference_worker.engines.local.hearing.transcription import pieces_of
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
-from antiphon.inference_worker.engines.local.transcription import pieces_of
+from antiphon.inference_worker.engines.local.rules.answer import ENGLISH_ONLY
 from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
 from antiphon.inference_worker.engines.types import (
     ContextFull,
@@ -19,7 +19,7 @@ from antiphon.inference_worker.engines.types import (
     UnsupportedContent,
 )
 from antiphon.inference_worker.engines.types import PastTurn as Past
-from antiphon.shared_schemas.audio import INPUT_RATE
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
 from antiphon.shared_schemas.config import GenerationConfig, HalfDuplexConfig, TtsConfig
 from antiphon.shared_schemas.content import (
     AudioPart,
@@ -83,6 +83,14 @@ def test_two_spoken_turns_of_which_the_second_needs_the_first(view: LocalHalfDup
         assert sum(delta.n_tokens for delta in deltas) >= len(text_of(deltas).split())
 
 
+def test_speech_in_another_language_is_not_answered_by_the_language_model(
+    view: LocalHalfDuplexView,
+) -> None:
+    view.prefill(spoken("Wer hat Faust geschrieben?", voice="de+Hugo"))
+    assert text_of(list(view.generate())) == ENGLISH_ONLY
+    assert "Rome" in text_of(answer(view, ITALY))
+
+
 def test_the_wait_depends_on_what_was_said(view: LocalHalfDuplexView) -> None:
     whole, half = spoken(ITALY), spoken("What do you know about")
     assert view.patience(whole) < 1.0 < view.patience(half) <= view.longest_patience
@@ -122,19 +130,39 @@ def test_without_speech_the_text_arrives_word_by_word(view: LocalHalfDuplexView)
 
 
 def test_a_clause_is_spoken_while_the_rest_is_generated(view: LocalHalfDuplexView) -> None:
-    view.prepare(SYSTEM, config(tokens=100))
+    view.prepare(SYSTEM, config(tokens=30))
     spoken_answer = answer(view, STORY)
     assert len(spoken_answer) > 1
     assert all(len(delta.audio) for delta in spoken_answer if any(map(str.isalnum, delta.text)))
-    view.prepare(SYSTEM, config(speak=False, tokens=100))
+    view.prepare(SYSTEM, config(speak=False, tokens=30))
     assert text_of(answer(view, STORY)) == text_of(spoken_answer)
 
 
-def test_rollback_removes_a_turn(sessions: list[LocalHalfDuplexView]) -> None:
-    tried, fresh = sessions
-    answer(tried, ITALY)
-    tried.rollback()
-    assert text_of(answer(tried, AND_GERMANY)) == text_of(answer(fresh, AND_GERMANY))
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_answer_to_a_goodbye_is_marked_on_request(
+    view: LocalHalfDuplexView, asked: bool
+) -> None:
+    view.prepare(SYSTEM, config(speak=False).model_copy(update={"end_on_goodbye": asked}))
+    answer(view, "Hello.")
+    assert "goodbye" not in view.memo()
+    assert text_of(answer(view, "See you later.")).endswith("It was nice to talk with you.")
+    assert view.memo().get("goodbye", False) is asked
+    view.interrupted(100.0)
+    assert "goodbye" not in view.memo()
+
+
+def test_a_spoken_answer_ends_with_the_sentence_in_which_it_gets_too_long(
+    view: LocalHalfDuplexView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentences = ["Rome is in Italy. ", "Bees make honey. ", "Cats like fish. ", "Dogs can bark. "]
+    text, voice = "".join(sentences), TtsConfig(voice=ESPEAK)
+    first = len(next(iter(view._speak(FixedText(sentences[0]), voice))).audio)
+    monkeypatch.setattr(LocalHalfDuplexView, "_longest_s", 1.2 * first / OUTPUT_RATE)
+    said = view._speak(FixedText(text), voice)
+    assert text_of(list(said)).strip() == "".join(sentences[:2]).strip()
+    assert not said.ended
+    shown = view._speak(FixedText(text), TtsConfig(enabled=False))
+    assert text_of(list(shown)) == text
 
 
 def test_a_break_keeps_the_spoken_text(view: LocalHalfDuplexView) -> None:

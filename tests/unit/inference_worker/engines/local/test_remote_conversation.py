@@ -1,10 +1,7 @@
 """Sessions of the local engine whose language model is on a server: llama.cpp's, and a scripted one."""
 
-from __future__ import annotations
-
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -42,6 +39,7 @@ from support.llm_server import (
     says,
     scripted_server,
 )
+from support.redis_server import wait_until
 from support.synthetic_speech import (
     ITALY,
     STEADY,
@@ -99,7 +97,15 @@ def remote(
 
 @pytest.fixture(scope="module")
 def sees(scripted: ScriptedServer) -> Iterator[LocalProcessor]:
-    yield from _loaded(scripted.url, llm_sees=True, llm_timeout_s=60.0)
+    yield from _warmed_up(scripted, llm_sees=True, llm_timeout_s=60.0)
+
+
+def _warmed_up(scripted: ScriptedServer, **options: Any) -> Iterator[LocalProcessor]:
+    """The request with which it lets the server load the model has arrived."""
+    before = len(scripted.requests)
+    for engine in _loaded(scripted.url, **options):
+        wait_until(lambda: len(scripted.requests) > before, within_s=90, every_s=0.005)
+        yield engine
 
 
 def _loaded(url: str, **options: Any) -> Iterator[LocalProcessor]:
@@ -108,14 +114,6 @@ def _loaded(url: str, **options: Any) -> Iterator[LocalProcessor]:
     engine.load(lambda _: None)
     yield engine
     engine.close()
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if true():
-            return
-        time.sleep(0.005)
-    raise AssertionError("it does not come true within 10 s")
 
 
 def test_a_spoken_conversation_and_a_barge_in(remote: LocalProcessor, llama: LlamaServer) -> None:
@@ -130,7 +128,7 @@ def test_a_spoken_conversation_and_a_barge_in(remote: LocalProcessor, llama: Lla
     ask_until_speech(view, "Tell me a long story about a dog and a cat.")
     assert llama.generates
     assert run_unit(view, silence(1.0), force_listen=True).is_listen
-    wait_until(lambda: not llama.generates)
+    wait_until(lambda: not llama.generates, within_s=90, every_s=0.005)
     view.cleanup()
     assert remote.trouble == ""
     assert remote.info.model == MODEL
@@ -141,11 +139,10 @@ def test_a_barge_in_closes_the_connection(sees: LocalProcessor, scripted: Script
     view = sees.set_duplex_mode()
     view.prepare("", STEADY)
     ask_until_speech(view, ITALY)
-    wait_until(
-        lambda: scripted.held == 1
-    )  # a reply to the question as it was first expected has ended
+    # A reply to the question as it was first expected has ended.
+    wait_until(lambda: scripted.held == 1, within_s=90, every_s=0.005)
     assert run_unit(view, silence(1.0), force_listen=True).is_listen
-    wait_until(lambda: scripted.held == 0)
+    wait_until(lambda: scripted.held == 0, within_s=90, every_s=0.005)
     view.cleanup()
     assert sees.trouble == ""
 
@@ -282,7 +279,7 @@ def test_a_server_without_tools_answers_without_the_rules(
     def script(sent: dict[str, Any]) -> Answer:
         return refuses(status, message) if "tools" in sent else Answer(says("Hello."))
 
-    for engine in _loaded(scripted.url):
+    for engine in _warmed_up(scripted):
         scripted.script = script
         assert written(engine, "Hello?") == "Hello."
         begun = len(scripted.requests)
@@ -292,7 +289,7 @@ def test_a_server_without_tools_answers_without_the_rules(
 
 
 def test_the_rules_can_be_left_out(scripted: ScriptedServer) -> None:
-    for engine in _loaded(scripted.url, rules=False):
+    for engine in _warmed_up(scripted, rules=False):
         scripted.answers(says("Hello."))
         assert written(engine, "Hello?") == "Hello."
         assert "tools" not in scripted.requests[-1]

@@ -1,13 +1,9 @@
 """A language model on a server: what it is asked, what it answers, and every way in which it fails."""
 
-from __future__ import annotations
-
 import re
-import socket
 import ssl
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,9 +11,9 @@ import trustme
 from structlog.testing import capture_logs
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
+from antiphon.inference_worker.engines.common.exchange import ModelServer
 from antiphon.inference_worker.engines.local.language_model import spoken_pieces
 from antiphon.inference_worker.engines.local.remote import llm as remote_llm
-from antiphon.inference_worker.engines.local.remote.exchange import ModelServer
 from antiphon.inference_worker.engines.local.remote.faults import CUT_OFF, NO_ANSWER, UNREACHABLE
 from antiphon.inference_worker.engines.local.remote.llm import RemoteGeneration, RemoteLanguageModel
 from antiphon.inference_worker.engines.types import ContextFull
@@ -33,6 +29,8 @@ from support.llm_server import (
     says,
     scripted_server,
 )
+from support.ports import free_port
+from support.redis_server import wait_until
 
 KEY = "sk-0123456789-very-secret"
 SECRET = "My bank account number is 12345678."
@@ -53,14 +51,6 @@ def _close_all() -> Iterator[None]:
     yield
     while MADE:
         MADE.pop().close()
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if true():
-            return
-        time.sleep(0.005)
-    raise AssertionError("it does not come true within 10 s")
 
 
 @pytest.fixture
@@ -299,14 +289,9 @@ def test_a_model_that_the_server_does_not_have(server: ScriptedServer) -> None:
     assert "--llm-url usually ends in /v1" in wrong.trouble
 
 
-def _unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
 def test_a_server_that_cannot_be_reached(server: ScriptedServer) -> None:
     urls = {
-        f"http://127.0.0.1:{_unused_port()}/v1": "nothing listens at",
+        f"http://127.0.0.1:{free_port()}/v1": "nothing listens at",
         "http://no-such-host.invalid/v1": "the host of http://no-such-host.invalid/v1 is not known",
         server.url.replace("http", "https"): "does not speak TLS",
     }
@@ -332,10 +317,10 @@ def test_a_certificate_that_nobody_signed(tmp_path: Path) -> None:
         reply = ask(stranger)
         pieces = iter(reply)
         assert next(pieces) == "The capital"
-        wait_until(lambda: server.held == 1)
+        wait_until(lambda: server.held == 1, within_s=90, every_s=0.005)
         threading.Thread(target=reply.cancel).start()
         assert "".join(pieces) in ("", " of")
-        wait_until(lambda: server.held == 0)
+        wait_until(lambda: server.held == 0, within_s=90, every_s=0.005)
 
 
 @pytest.mark.parametrize("events", [[], SAID], ids=["before the first token", "in an answer"])
@@ -349,11 +334,11 @@ def test_a_cancelled_reply_closes_the_connection(
     got: list[str] = []
     reader = threading.Thread(target=lambda: got.extend(reply))
     reader.start()
-    wait_until(lambda: server.held == 1 and len(got) == len(events))
+    wait_until(lambda: server.held == 1 and len(got) == len(events), within_s=90, every_s=0.005)
     reply.cancel()
     reader.join(10)
     assert not reader.is_alive()
-    wait_until(lambda: server.held == 0)
+    wait_until(lambda: server.held == 0, within_s=90, every_s=0.005)
     assert got == ["The capital", " of"][: len(events)]
     assert not llm.trouble
     assert counter.take().output_text == len(events)
@@ -376,7 +361,7 @@ def test_the_model_is_loaded_before_the_first_question(
     llm: RemoteLanguageModel, server: ScriptedServer
 ) -> None:
     llm.open()
-    wait_until(lambda: bool(server.requests))
+    wait_until(lambda: bool(server.requests), within_s=90, every_s=0.005)
     assert server.requests[0]["messages"] == [{"role": "user", "content": "Hello."}]
     server.models = refuses(401)
     llm.open()
@@ -390,7 +375,7 @@ def test_a_server_that_comes_back_is_found_without_a_user(
     monkeypatch.setattr(remote_llm, "_ASK_AGAIN_S", 0.01)
     server.answers(*[refuses(503)] * 3, says("Hello."))
     assert UNREACHABLE in spoken(llm)
-    wait_until(lambda: not llm.trouble)
+    wait_until(lambda: not llm.trouble, within_s=90, every_s=0.005)
     assert len(server.requests) == 4
 
 

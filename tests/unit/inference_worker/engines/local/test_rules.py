@@ -1,7 +1,6 @@
 """Answers by rule, for questions as people write them and as the recogniser does."""
 
-from __future__ import annotations
-
+import re
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,9 +10,16 @@ import pytest
 
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.local.rules.answer import ENGLISH_ONLY, answer
+from antiphon.inference_worker.engines.local.rules import small_talk
+from antiphon.inference_worker.engines.local.rules.answer import (
+    ENGLISH_ONLY,
+    answer,
+    is_not_english,
+)
+from antiphon.inference_worker.engines.local.rules.last_rows import LAST_ROWS
 from antiphon.inference_worker.engines.local.rules.manner import Manner, manner_of
 from antiphon.inference_worker.engines.local.rules.situation import Situation
+from antiphon.inference_worker.engines.local.rules.table import RULES
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.errors import InvalidInput
@@ -45,6 +51,11 @@ SUMS = {
     "what is 7 factorial": "The factorial of 7 is 5040.",
     "what is three point five times two": "3.5 times 2 is 7.",
     "subtract five from twelve": "12 minus 5 is 7.",
+    "If I have 12 apples and give away 5, how many do I have left?": "12 minus 5 is 7.",
+    "Anna has ten euros and spends four of them, how much money does she have left": "10 minus 4 is 6.",
+    "I had three cats and then I got two more. How many do I have now?": "3 plus 2 is 5.",
+    "If I have three dozen eggs and break five, how many are left?": "36 minus 5 is 31.",
+    "She bought two dozen roses and gave away seven. How many remain?": "24 minus 7 is 17.",
 }
 UNITS = {
     "How many kilometres is five miles?": "5 miles are about 8.05 kilometres.",
@@ -71,6 +82,7 @@ DATES = {
     "what day is it": "Today is Saturday.",
     "What's today's date?": "Today is Saturday, 28 November 2026.",
     "what year is it": "It is 2026.",
+    "What here is it?": "It is 2026.",
     "What day is it tomorrow?": "Tomorrow is Sunday, 29 November 2026.",
     "what date was it three weeks ago": "3 weeks ago was Saturday, 7 November 2026.",
     "How many days until Christmas?": "It is 27 days until Christmas.",
@@ -103,20 +115,80 @@ ITSELF = {
     "how is the traffic": "do not know the traffic",
     "Where am I?": "do not know where you are",
     "set a timer for five minutes": "cannot set",
+    "What about a reminder for tomorrow?": "cannot set",
     "turn on the lights": "cannot control",
     "Good morning!": "Good morning!",
+    "Say hello to my sister.": "Hello!",
     "thanks a lot": "welcome",
     "Thank you, goodbye.": "Goodbye",
+    "Well, the trumpet is my life. Bye!": "Goodbye! It was nice to talk with you.",
+    "Perhaps the trumpet. Thanks a lot.": "You are welcome.",
+    "Stop, thank you, bye.": "Goodbye! It was nice to talk with you.",
+    "It's late, see you!": "Goodbye! It was nice to talk with you.",
     "please speak slower": "I speak more slowly now.",
     "You are talking too fast.": "I speak more slowly now.",
     "That's too slow": "I speak faster now.",
     "louder": "I speak louder now.",
+    "Turn the volume up a bit": "I speak louder now.",
+    "Could you turn up the sound a little more?": "I speak louder now.",
+    "Make it a bit quieter": "I speak more quietly now.",
+    "Please lower your voice a little": "I speak more quietly now.",
     "I can't hear you well": "I speak louder now.",
     "I want you to lower your voice": "I speak more quietly now.",
     "How do you say thank you in Spanish?": "cannot translate",
     "My name is Peter. What is your name?": "Nice to meet you, Peter. My name is Antiphon.",
     "How do you spell banana?": "B, A, N, A, N, A",
     "tell me a joke": "?",
+    "So what can you actually do?": "answer simple questions",
+    "Are you still there?": "I hear you",
+    "Can you at least speak Chinese?": "English only",
+    "You're kind of stupid, you know.": "I am sorry",
+    "Do you work for Google?": "No, I am Antiphon",
+    "Were you built by Microsoft?": "No, I am Antiphon",
+    "Cool. Have you ever been to Paris?": "no life of my own",
+    "Will you marry me?": "no life of my own",
+    "What do you look like?": "no life of my own",
+    "Where did you grow up?": "no life of my own",
+    "Could you cook me dinner?": "I cannot do that",
+    "Can you go shopping for me?": "I cannot do that",
+    "Is my voice being recorded?": "may be recorded",
+    "Are you recording this?": "may be recorded",
+    "Are you recording?": "may be recorded",
+    "Who can listen to this call?": "may be recorded",
+    "Is anyone else listening?": "may be recorded",
+    "What happens to my data?": "may be recorded",
+    "Is this conversation confidential?": "may be recorded",
+    "Do you save what I say?": "may be recorded",
+    "Do you remember what we talked about yesterday?": "only this conversation",
+    "Have we met before?": "only this conversation",
+    "Will you recognise me next time?": "only this conversation",
+    "Hello, can anybody hear me?": "I hear you",
+    "Testing, one, two, three.": "I hear you",
+    "Can I interrupt you?": "just speak",
+    "Could you be quiet for a minute?": "All right.",
+    "Alright then, catch you later!": "Goodbye",
+    "What's on TV tonight?": "do not know the programme",
+    "What's my bank balance?": "no access",
+    "Write that down for me.": "no access",
+    "Is it dangerous to eat raw chicken?": "ask somebody who knows",
+    "Can my dog eat chocolate?": "ask somebody who knows",
+    "Can I take aspirin and ibuprofen together?": "ask somebody who knows",
+    "One moment, please.": "All right.",
+    "Hold on a second, somebody's at the door.": "All right.",
+    "Hold on a second, some buddies at the door.": "All right.",
+    "Thanks to you.": "welcome",
+    "Give me a minute, I need to find a pen.": "All right.",
+    "I'll be right back.": "All right.",
+    "Okay, I'm back.": "Welcome back",
+    "Pick a number between seven and seven.": "I pick 7.",
+    "Give me any random number from 3 to 3.": "I pick 3.",
+    "What is this app?": "a small voice assistant",
+    "Are you sure about that?": "makes mistakes",
+    "Do you think she will come back?": "cannot know that",
+    "What should I do?": "cannot decide",
+    "Should I leave my job?": "cannot decide",
+    "How do you spell it?": "Which word",
+    "Sorry, I did not mean that.": "No problem",
 }
 FOREIGN = (
     "法国的首都是哪里？",
@@ -124,6 +196,14 @@ FOREIGN = (
     "Was ist die Hauptstadt von Deutschland?",
     "Quelle est la capitale de la France?",
     "¿Cuál es la capital de España?",
+)
+ENGLISH = (
+    "What is El Salvador?",
+    "I visited Los Angeles and Las Vegas.",
+    "What does el niño mean?",
+    "Who wrote Les Misérables?",
+    "Where is Rio de la Plata?",
+    "Was there a film called Das Leben der Anderen?",
 )
 FOR_THE_MODEL = (
     "What is the capital of France?",
@@ -145,9 +225,19 @@ FOR_THE_MODEL = (
     "Who was Charles de Gaulle?",
     "Leonardo da Vinci painted what?",
     "La La Land is a film, no?",
+    "Thank you, but what is gravity?",
     "It takes two to tango.",
     "And what about Germany?",
     "Stop the war.",
+    "Just the facts, please.",
+    "Let me see the document.",
+    "Who reads this book most?",
+    "Have we met the climate goals?",
+    "Do you know what happened last week in France?",
+    "Call me tomorrow.",
+    "Can I take a photo here?",
+    "Why not?",
+    "Can you suggest a restaurant name?",
     "x" * 10_000,
     "9 ^ 9 ^ 9 ^ 9",
 )
@@ -163,9 +253,276 @@ def test_an_answer_about_itself_and_its_limits(question: str, expected: str) -> 
     assert expected in str(answer(question, NOW))
 
 
+SMALL_TALK = {
+    "I'm sad today.": "I am sorry to hear that",
+    "I am not happy.": "I am sorry to hear that",
+    "I'm a bit tired. I have to give a talk tomorrow.": "I hope you can rest soon. Good luck with that!",
+    "My dog died.": "very sorry about your dog",
+    "I have a headache": "feel better soon",
+    "My back hurts a lot.": "feel better soon",
+    "Today's my birthday.": "Congratulations",
+    "We're going to have a baby.": "Congratulations",
+    "You already said that.": "I am sorry",
+    "Say something funny.": r"\w",
+    "I got a new job!": "Congratulations",
+    "I've passed my exam.": "Congratulations",
+    "I'm learning to play the guitar.": "a good thing to learn",
+    "I have a job interview on Monday.": "Good luck",
+    "I love chocolate.": "about chocolate?",
+    "I love you.": "kind of you",
+    "You have a nice voice.": "kind of you",
+    "You sound a bit robotic.": "sound like one",
+    "Are you always this slow?": "need a moment",
+    "What took you so long?": "need a moment",
+    "Let's play a game.": "only play a quiz",
+    "Can you play chess?": "only play a quiz",
+    "Can you recommend a good movie?": "no favorite movie",
+    "Do you have a favourite colour?": "no favorite colour",
+    "What rhymes with orange?": "not good at rhymes",
+    "I have a headache, what should I do?": "feel better soon",
+    "I can't sleep at night, any advice?": "I hope you can rest",
+    "I don't like fish.": "no fish",
+    "I hate you.": "I am sorry",
+    "My favorite color is green.": "your favorite color is green",
+    "I have a cat called Luna.": "Luna is a nice name",
+    "Do you like music?": "talk about music",
+    "What is your favourite song?": "no favorite song",
+    "I'm fine too. What can we talk about?": "^Good. Tell me about your day",
+    "Let's talk about the sea.": "about the sea?",
+    "Tell me something interesting.": r"\w",
+    "Please tell me a story.": r"(?:\S+ ){80}",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), SMALL_TALK.items())
+def test_small_talk(text: str, expected: str) -> None:
+    assert re.search(expected, answer(text, NOW) or "")
+
+
+@pytest.mark.parametrize("asked", ["Tell me a joke.", "Tell me a fun fact.", "Tell me a story."])
+def test_another_one_is_another_of_the_same(asked: str) -> None:
+    said, heard = [asked], [answer(asked, NOW)]
+    for text in ("Another one.", "One more, please."):
+        heard.append(answer(text, replace(NOW, said=tuple(said), previous=heard[-1] or "")))
+        said.append(text)
+    assert None not in heard
+    assert len(set(heard)) == 3
+    assert answer("Another one.", NOW) is None
+
+
+CONVERSATIONS = {
+    "days": {
+        "What day is it today?": "Today is Saturday.",
+        "What about tomorrow?": "Tomorrow is Sunday, 29 November 2026.",
+        "And yesterday?": "Yesterday was Friday, 27 November 2026.",
+        "And the day after tomorrow?": "The day after tomorrow is Monday, 30 November 2026.",
+        "And on Christmas?": "Christmas is Friday, 25 December 2026.",
+        "What's the weather like?": "I have no access to the internet, so I do not know the weather.",
+        "And on Monday?": "I have no access to the internet, so I do not know the weather.",
+        "What about later in Spain?": (
+            "I have no access to the internet, so I do not know the weather."
+        ),
+        "And the capital of Norway?": "",
+    },
+    "proposals": {
+        "How much is bitcoin?": "I have no access to the internet, so I do not know current prices.",
+        "And ethereum?": "I have no access to the internet, so I do not know current prices.",
+        "Why not?": "I am a small program that hears and speaks. I reach nothing else.",
+        "And the news?": "I have no access to the internet, so I do not know the news.",
+        "Wake me at six.": "I cannot set alarms, timers or reminders. I can only talk with you.",
+        "What about a reminder?": "I cannot set alarms, timers or reminders. I can only talk with you.",
+        "How about a riddle then?": "Here is a riddle. What gets wetter the more it dries?",
+    },
+    "sums": {
+        "What is 12 times 12?": "12 times 12 is 144.",
+        "And times two?": "144 times 2 is 288.",
+        "Divide that by three.": "288 divided by 3 is 96.",
+        "Divided by 10.": "96 divided by 10 is 9 with a remainder of 6, or 9.6.",
+        "Times ten.": "9.6 times 10 is 96.",
+        "Half of that.": "Half of 96 is 48.",
+        "Slower, please.": "I speak more slowly now.",
+        "What is 15 percent of 80?": "15 percent of 80 is 12.",
+        "Thanks.": "You are welcome.",
+        "And of 200?": "15 percent of 200 is 30.",
+        "No, I meant 300.": "15 percent of 300 is 45.",
+    },
+    "the user": {
+        "I'm from New York.": "What do you like most about it there?",
+        "I'm a teacher.": "That sounds interesting. What do you like about it?",
+        "I'm twenty five.": "Thank you for telling me. What shall we talk about?",
+        "Where am I from?": "You said that you are from New York.",
+        "What do I do?": "You said that you are a teacher.",
+        "How old am I?": "You said that you are 25.",
+        "What did I ask you first?": 'You said: "I\'m from New York."',
+        "What's my profession?": "You said that you are a teacher.",
+        "Thanks.": "You are welcome.",
+        "What did I just ask?": 'You said: "What\'s my profession?"',
+        "And before that?": 'You said: "What did I ask you first?"',
+    },
+    "a pet": {
+        "My dog died.": "I am very sorry about your dog. Do you want to tell me about your dog?",
+        "Yes.": "I am listening.",
+        "His name was Rex.": "Rex is a nice name.",
+        "What was my dog's name?": "You said that your dog is called Rex.",
+        "Thank you, that helps.": "You are welcome.",
+    },
+    "a joke": {
+        "Tell me a joke.": "Why was the math book sad? It had too many problems.",
+        "I don't get it.": "A joke that has to be explained is not funny. Shall I tell another one?",
+        "Yes, please.": "What do you call cheese that is not yours? Nacho cheese.",
+        "In German?": "I understand and speak English only.",
+    },
+    "riddles": {
+        "Do you know any riddles?": "Here is a riddle. What gets wetter the more it dries?",
+        "A towel.": "That is right! Next riddle: What has hands, but cannot clap?",
+        "I give up, what is it?": "It is a clock. Next riddle: What has to be broken before you can use it?",
+        "Enough.": "All right.",
+    },
+    "opinions": {
+        "What do you think about politics?": (
+            "I am a program, so I have no opinion about politics. What do you think?"
+        ),
+        "No.": "All right. What else can I do for you?",
+        "Who should I vote for?": "I am a program, so I have no opinion. What do you think?",
+        "Are you angry?": "I am a computer program. I have no feelings, no body and no life of my own.",
+        "Fuck you.": "I am sorry that I annoyed you. What can I do better?",
+    },
+    "a place": {
+        "What time is it?": "It is 2:05 PM.",
+        "And in New York?": "In New York it is 9:05 AM.",
+        "No, I meant in Tokyo.": "In Tokyo it is 11:05 PM.",
+        "What about Berlin?": "In Berlin it is 3:05 PM.",
+    },
+    "a name": {
+        "Hey, you can call me Tom.": "Nice to meet you, Tom.",
+        "I'm from Portugal but I live in London.": "",
+        "What did I say my name was?": "You said that your name is Tom.",
+        "Where am I from?": "You said that you are from Portugal.",
+    },
+    "few words": {
+        "Hmm.": "Take your time.",
+        "Asdf.": "What would you like to know about Asdf?",
+        "The.": "I did not understand that. Please say it in a whole sentence.",
+        "What?": "I did not understand that. Please say it in a whole sentence.",
+        "Shorter, please.": "I did not understand that.",
+        "Go on.": "That was all. What else would you like to know?",
+        "Um, so I was wondering...": "Please go on, I am listening.",
+        "What is the": "Please go on, I am listening.",
+        "Blah blah blah banana.": "I did not understand that. Please say it in a whole sentence.",
+    },
+}
+
+
+@pytest.mark.parametrize("turns", CONVERSATIONS.values(), ids=CONVERSATIONS)
+def test_answers_that_need_what_was_said_before(turns: dict[str, str]) -> None:
+    said: list[str] = []
+    previous = "Hello! How can I help you?"
+    for text, expected in turns.items():
+        previous = answer(text, replace(NOW, said=tuple(said), previous=previous)) or ""
+        assert previous == expected
+        said.append(text)
+
+
+def test_another_one_follows_what_the_user_stopped() -> None:
+    later = replace(NOW, said=("Tell me a story.", "Stop.", "Go on."), previous="The sun rose.")
+    assert answer("Tell me another one.", later) == answer("Tell me another story.", later)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("I'm Maria.", "Maria"),
+        ("Hello, I am Maria, by the way.", "Maria"),
+        ("Maria here.", "Maria"),
+        ("Hi, this is Maria speaking.", "Maria"),
+        ("Hey, it's Joe.", "Joe"),
+        ("I’m José and I live in Rome.", "José"),
+        ("Tom is my name.", "Tom"),
+        ("I'm O'Neill from Cork.", "O'Neill"),
+    ],
+)
+def test_a_name_in_other_words(text: str, name: str) -> None:
+    assert f"Nice to meet you, {name}." in str(answer(text, NOW))
+    later = replace(NOW, said=(text,))
+    assert answer("What's my name?", later) == f"You said that your name is {name}."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm tired.",
+        "I'm fine.",
+        "I'm Fine.",
+        "I'm from Paris.",
+        "I'm hungry.",
+        "I'm looking for a hotel.",
+        "I'm American.",
+        "I'm OK.",
+        "I'm here.",
+        "Nobody here.",
+        "This is Paris.",
+        "It's Rome.",
+        "Am I Maria?",
+        "Hello, it's Monday.",
+        "Call me a taxi.",
+    ],
+)
+def test_what_is_no_name(text: str) -> None:
+    assert "Nice to meet you" not in str(answer(text, NOW))
+    assert answer("Who am I?", replace(NOW, said=(text,))) == "I do not know your name yet."
+
+
+@pytest.mark.parametrize(
+    ("previous", "word"),
+    [
+        ("The capital of Norway is Oslo. It is a city.", "Oslo."),
+        ("Yes, it is dangerous.", "Yes."),
+        ("It took place in New York.", "New York."),
+        ("17 times 23 is 391.", "391."),
+        ("I need a moment to think. Wait.", "I need a moment to think."),
+    ],
+)
+def test_one_word_of_the_last_answer(previous: str, word: str) -> None:
+    assert answer("In one word, please.", replace(NOW, previous=previous)) == word
+
+
+def test_an_answer_is_said_again_in_another_manner_and_after_passing_words() -> None:
+    paris = replace(NOW, previous="It is Paris.")
+    assert (
+        answer("Can you repeat that more slowly?", paris) == "I speak more slowly now. It is Paris."
+    )
+    said = ["Where is it?", "It is Paris.", "Louder.", "I speak louder now.", "Thanks."]
+    said += ["You are welcome.", "Sorry, repeat that."]
+    roles = ("user", "assistant")
+    messages: list[LlmMessage] = [
+        {"role": roles[place % 2], "content": text} for place, text in enumerate(said)
+    ]
+    assert SelfKnowledge(LocalOptions()).answer(messages) == "It is Paris."
+
+
+def test_patterns_have_numbers_in_digits_as_the_plain_form_has() -> None:
+    rows = (*RULES, *small_talk.SMALL_TALK, *LAST_ROWS)
+    texts = [re.sub(r"body\|one|one\|body|<one>", "", pattern.pattern) for pattern, _ in rows]
+    words = re.compile(r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|hundred|thousand)\b")
+    assert not list(filter(words.search, texts))
+
+
+def test_names_that_the_user_gave() -> None:
+    told = replace(NOW, said=("I have a cat called Luna.", "My dog's name is Max."))
+    assert answer("What is my cat called?", told) == "You said that your cat is called Luna."
+    assert answer("What's my dog's name?", told) == "You said that your dog is called Max."
+    assert answer("How old is she?", told) is None
+    assert answer("What's my name?", told) == "I do not know your name yet."
+
+
 @pytest.mark.parametrize("text", FOREIGN)
 def test_other_languages(text: str) -> None:
     assert answer(text, NOW) == ENGLISH_ONLY
+
+
+@pytest.mark.parametrize("text", ENGLISH)
+def test_foreign_names_in_english(text: str) -> None:
+    assert not is_not_english(text)
 
 
 QUIZ = "Let us play a quiz! What is the capital of Italy?"
@@ -177,7 +534,7 @@ QUIZ_ANSWERS = {
     "Next question, please.": "Here is a question. How many legs does a spider have?",
     "Stop it.": "All right.",
     "Why is the sky blue?": None,
-    "I would like to talk about something else now.": None,
+    "I would like to talk about something else now.": "Gladly. What would you like to talk about?",
 }
 
 
@@ -189,7 +546,7 @@ def test_a_quiz_judges_answers_and_asks_the_next_question(text: str, expected: s
 def test_a_quiz_begins_when_asked_and_goes_around() -> None:
     said = answer("Quiz me!", NOW)
     assert said == "Here is a question. What is the capital of Italy?"
-    assert answer("Rome.", NOW) is None
+    assert answer("Rome.", NOW) == "What would you like to know about Rome?"
     asked = []
     for _ in range(10):
         said = answer("I don't know.", replace(NOW, previous=said))
@@ -209,18 +566,50 @@ def test_answers_from_the_conversation() -> None:
     said = ("My name is Peter and I live in Hamburg.", "Tell me a joke.")
     later = replace(NOW, said=said, previous="It is Paris.")
     assert answer("repeat that please", later) == "It is Paris."
-    assert answer("What's my name?", later) == "You told me that your name is Peter."
-    assert answer("where do I live", later) == "You told me that you live in Hamburg."
-    assert answer("what is my birthday", later) == "You have not told me your birthday."
+    assert answer("What's my name?", later) == "You said that your name is Peter."
+    assert answer("where do I live", later) == "You said that you live in Hamburg."
+    assert answer("what is my birthday", later) == "I do not know your birthday yet."
     assert answer("Tell me another joke.", later) != answer("Tell me a joke.", NOW)
 
 
-@pytest.mark.parametrize("text", ["1 + " * 49, "how many " * 22, "a (" * 66, "good morning " * 15])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 + " * 49,
+        "how many " * 22,
+        "a (" * 66,
+        "good morning " * 15,
+        "Aa" * 20_000,
+        "I'm A'a" * 5000,
+    ],
+)
 def test_no_text_takes_long(text: str) -> None:
     """Backtracking would take seconds; the limit is generous for a busy machine."""
     begun = time.process_time()
     answer(text, NOW)
+    answer("What's my name?", replace(NOW, said=(text,)))
     assert time.process_time() - begun < 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (LocalOptions(), True),
+        (LocalOptions(model_path=Path("larger.gguf")), True),
+        (LocalOptions(llm_url="http://localhost/v1", llm_model="any"), True),
+        (LocalOptions(rules=False), False),
+    ],
+    ids=["bundled", "file", "server", "without rules"],
+)
+def test_doubtful_words_are_answered_for_any_model(options: LocalOptions, *, says: bool) -> None:
+    """None of them hears more than the recogniser. A rule that knows the words comes first."""
+    asked = [{"role": "user", "content": "Masses to be held to start from Frankly."}]
+    answered = SelfKnowledge(options).answer(asked, doubtful=True)
+    assert answered == (ENGLISH_ONLY if says else None)
+    assert SelfKnowledge(options).answer(asked) is None
+    known = [{"role": "user", "content": "Thank you."}]
+    if options.rules_apply:
+        assert SelfKnowledge(options).answer(known, doubtful=True) == "You are welcome."
 
 
 def test_the_prompt_names_the_assistant_and_the_date_of_the_clients_zone() -> None:

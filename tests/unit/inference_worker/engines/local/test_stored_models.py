@@ -1,7 +1,5 @@
 """Which file a `--model-path` means."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -10,12 +8,10 @@ import pytest
 from antiphon.inference_worker.engines.factory import build_processor, examine_engine
 from antiphon.inference_worker.engines.local import stored_models
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
-from antiphon.inference_worker.engines.local.published_models import (
+from antiphon.inference_worker.engines.local.stored_models import (
     BUNDLED,
     PUBLISHED_MODELS,
     SCORES,
-)
-from antiphon.inference_worker.engines.local.stored_models import (
     bundled_model,
     check_gguf,
     find_published,
@@ -59,7 +55,7 @@ def test_the_models_are_pinned() -> None:
 
 
 def test_the_document_lists_the_models() -> None:
-    page = (Path(__file__).parents[5] / "docs" / "language-models.md").read_text()
+    page = (Path(__file__).parents[5] / "docs" / "local.md").read_text()
     rows = re.findall(
         r"^\| `(\S+)` \| (\S+) MB \| (.+?) \| (.+?) \| (.+?) \| (\S+) \|$", page, re.MULTILINE
     )

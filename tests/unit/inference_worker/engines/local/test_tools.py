@@ -1,7 +1,5 @@
 """Tools with the local engine: the bundled model does not know them; its template can."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -70,6 +68,14 @@ def test_a_call_is_structured_and_not_text(view: LocalChatView) -> None:
     assert len(call.id) > 20
     assert sum(delta.n_tokens for delta in deltas) == view.take_usage().output_text
     assert view.resume("It") is None
+
+
+@pytest.mark.parametrize("must_call", [True, False])
+def test_a_call_can_be_demanded(view: LocalChatView, *, must_call: bool) -> None:
+    """The small model does not call a tool here by itself."""
+    view.prefill([asks_weather("Paris")], options(must_call=must_call))
+    calls = [call.name for delta in view.generate() for call in delta.tool_calls]
+    assert calls == (["get_weather"] if must_call else [])
 
 
 def test_a_spoken_answer_does_not_speak_its_call(view: LocalChatView) -> None:

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +16,10 @@ else:
     import torch
 
     from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+    from antiphon.inference_worker.engines.minicpmo.conversations.slot_lease import SlotLease
     from antiphon.inference_worker.engines.minicpmo.model.load import load_network
     from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
     from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-    from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import SlotLease
     from support.minicpmo.golden_set import CHECKPOINT
 
     torch.set_num_threads(1)
@@ -30,6 +31,17 @@ else:
     @pytest.fixture(scope="session")
     def tokenizer() -> Tokenizer:
         return Tokenizer(CHECKPOINT)
+
+    @pytest.fixture(scope="session")
+    def compiler_cache(
+        pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[Path]:
+        """Where Triton keeps compiled programs: in pytest's cache, so that only new ones are compiled."""
+        cache = getattr(pytestconfig, "cache", None)
+        folder = cache.mkdir("triton") if cache else tmp_path_factory.mktemp("triton")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("TRITON_CACHE_DIR", str(folder))
+            yield folder
 
     @pytest.fixture
     def releases_slots(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

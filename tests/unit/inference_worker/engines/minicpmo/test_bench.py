@@ -1,7 +1,5 @@
 """The unit bench runs, says what it measured, and its report has a table and a plot of it."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -27,7 +25,7 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from duplex_callers import TURN_UNITS, Script, due_times
 from gpu_duplex import WARM_UP_UNITS, Bench, Crowd, not_measured, units_of
 from gpu_report import costs, plot, table_row
-from schedule import Cost
+from simulated_device import Cost
 
 ROOT = Path(__file__).parents[5]
 FIRST_GPU = ROOT / "bench" / "first_gpu.sh"
@@ -125,11 +123,13 @@ def test_a_comparison_that_fails_leaves_the_others(tmp_path: Path) -> None:
     calls, ran = run_with_failures(tmp_path, "3", "fp8")
     assert ran.returncode == 0, ran.stdout
     assert "fp8 ended with status 1" in ran.stdout
-    assert len(calls) == 6
+    assert len(calls) == 8
     with tarfile.open(tmp_path / "out" / "compare.tar.gz") as archive:
         names = {Path(name).stem for name in archive.getnames() if name.endswith(".json")}
     assert names == {
         "default",
+        "causal",
+        "pictures",
         "one_stream",
         "vocoder_eager",
         "int8",
@@ -175,7 +175,7 @@ def test_every_percentile_has_enough_units(
 class SmallCrowd(Crowd):
     """Measures nothing; knows how many others exist when it is made."""
 
-    existing: ClassVar[WeakSet[SmallCrowd]] = WeakSet()
+    existing: ClassVar["WeakSet[SmallCrowd]"] = WeakSet()
     fails_at: ClassVar[int | None] = None
 
     def __init__(self, bench: Bench, options: EngineOptions) -> None:
@@ -285,14 +285,16 @@ def test_the_report_has_the_costs_of_the_simulation() -> None:
         "SampleToken": pytest.approx({"base": 1.0, "per_session": 0.02}),
         "DecodeCodes": pytest.approx({"base": 0.8, "per_session": 0.0}),
         "Token2wav": pytest.approx({"base": 5.0, "per_session": 5.0}),
+        "EncodeImages": pytest.approx({"base": 9.0, "per_session": 0.0}),
+        "Host": {"per_session": 0.05},
+        "ReadCache": {},
     }
     assert costs([{"rows": [row(32)]}])["SampleToken"] == pytest.approx(
         {"base": 1.64, "per_session": 0.0}
     )
-    assert costs([]) == {}
     for cost in costs(results).values():
         Cost(**cost)
 
 
 def test_the_documented_table_of_cards_is_what_its_command_prints() -> None:
-    assert "\n".join(memory_table.table()) in (ROOT / "docs" / "minicpmo.md").read_text()
+    assert "\n".join(memory_table.table()) in (ROOT / "docs" / "gpu.md").read_text()

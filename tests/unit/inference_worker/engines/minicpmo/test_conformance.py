@@ -1,7 +1,5 @@
 """The engine `minicpmo` with the tiny checkpoint keeps the contract of engines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

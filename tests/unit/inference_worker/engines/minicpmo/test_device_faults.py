@@ -64,4 +64,4 @@ async def test_f24_a_device_that_fails_below_torch(tmp_path: Path) -> None:
         for talker in talkers:
             await talker.wire.send(type="stop")
             await talker.wire.expect("stopped")
-        await faults.no_slot_leaked()
+        await faults.stack.no_session_left()

@@ -17,7 +17,7 @@ from support.stack import Stack
 from support.video_files import video
 
 SESSIONS = 3
-GREEDY = DuplexConfig(generate_audio=False, temperature=0.0, force_listen_count=0)
+GREEDY = DuplexConfig(generate_audio=False, temperature=0.0, force_listen_count=0, barge_in=False)
 Said = list[tuple[bool, str, bool]]
 
 
@@ -43,7 +43,7 @@ async def conversation(url: str) -> Said:
         results = aiter(session.results())
         for n in range(4):
             await session.send_audio(wave[n * 16000 : (n + 1) * 16000])
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(90):
                 unit = await anext(results)
             said.append((unit.is_listen, unit.text, unit.end_of_turn))
     return said

@@ -11,18 +11,18 @@ from antiphon.inference_worker.engines.minicpmo.model.load import load_network
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
-from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
-    Feed,
-    SampleToken,
-    SamplingSettings,
+from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import SamplingSettings
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Feed, SampleToken
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import (
+    RecentTokens,
     TokenRow,
 )
-from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
 from antiphon.inference_worker.engines.minicpmo.token2wav.streams import CodeChunk
 from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import (
     Token2WavVocoder,
     free_unused_buffers,
+    set_crossfade,
 )
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
@@ -102,7 +102,7 @@ def test_feeding_does_not_wait_for_the_device() -> None:
 def test_each_part_is_close_to_the_cpu(
     network: MiniCPMO,
     tokenizer: Tokenizer,
-    does: Callable[[Runner], Answer],
+    does: Callable[[ModelRunner], Answer],
     kernels: KernelChoice,
     *,
     cuda_graphs: bool,
@@ -155,13 +155,15 @@ def test_codes_are_the_same_on_one_stream_and_on_two(tokenizer: Tokenizer) -> No
     assert answers[0] == answers[1]
 
 
-def audio_of_turns(graph_sizes: tuple[int, ...]) -> list[Samples]:
+def audio_of_turns(release: str, graph_sizes: tuple[int, ...]) -> list[Samples]:
     """Four chunks of turns of two, then of three sessions, whose voices have three lengths."""
     card = torch.device("cuda")
-    inner = stepaudio_package.token2wav(stepaudio_package.LATER)
+    inner = stepaudio_package.token2wav(release)
     free_unused_buffers(inner)
     for network in (inner.flow, inner.hift):
         network.to(card)
+    if release == stepaudio_package.EARLIER:
+        set_crossfade(inner, card)
     prompt = inner._prepare_prompt
     inner._prepare_prompt = lambda path: [part.to(card) for part in prompt(path)]
     torch.cuda.synchronize()
@@ -184,10 +186,14 @@ def audio_of_turns(graph_sizes: tuple[int, ...]) -> list[Samples]:
     return sounds  # type: ignore[return-value]
 
 
-def test_graphs_of_the_vocoder_change_nothing() -> None:
+@pytest.mark.parametrize("release", [stepaudio_package.EARLIER, stepaudio_package.LATER])
+def test_graphs_of_the_vocoder_change_nothing(release: str) -> None:
     """As `test_chunk_graphs.py`, with real graphs. Padding selects other kernels, hence the bound."""
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-        eager, graphed = audio_of_turns(()), audio_of_turns((1, 3))
+    with (
+        torch.backends.cudnn.flags(enabled=True, allow_tf32=False),
+        stepaudio_package.still_noise(),
+    ):
+        eager, graphed = audio_of_turns(release, ()), audio_of_turns(release, (1, 3))
     for one, other in zip(eager, graphed, strict=True):
         assert one.shape == other.shape
         assert np.abs(one - other).max(initial=0) < 0.01

@@ -1,24 +1,22 @@
 """What the user says to the tiny model, as clients and recordings have it: in real processes."""
 
-from __future__ import annotations
-
 import asyncio
-import base64
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import orjson
 import pytest
+from openbmb_realtime import RealtimeClient, RealtimeConfig, TurnCompleted, UserTranscript
 
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.half_duplex import TurnDone, connect_half_duplex
 from antiphon.shared_schemas.audio import Samples, float_bytes
 from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.recording import parse_meta
+from support.edge_harness import picture
 from support.fork_server import run_antiphon
 from support.minicpmo.golden_set import CHECKPOINT
-from support.raw_client import open_path
 from support.speech import say, seconds, share_recognised
 from support.stack import Stack, new_stack, until
 from support.synthetic_speech import ITALY, silence
@@ -56,10 +54,6 @@ async def words_of_the_user(second: SendSecond) -> str:
             return text
         await asyncio.sleep(0.1)
     raise AssertionError("no result has the words")
-
-
-def encoded(audio: Samples) -> str:
-    return base64.b64encode(float_bytes(audio)).decode()
 
 
 async def shown(stack: Stack, recording: str) -> dict[str, Any]:
@@ -119,18 +113,25 @@ async def test_half_duplex(stack: Stack) -> None:
     assert [turn["input"]["text"] for turn in turns] == [text]
 
 
-async def test_realtime(stack: Stack) -> None:
-    """In version 2, which can ask for text only: the tiny checkpoint has no vocoder."""
-    async with open_path(stack.ws_url, "/v1/realtime?mode=audio&transcript=1") as wire:
-        await wire.until("session.queue_done")
-        payload = {"system_prompt": "Be kind.", "use_tts": False}
-        await wire.send(type="session.init", payload=payload)
-        await wire.expect("session.created")
+async def test_the_sdk_of_the_model_makers(stack: Stack) -> None:
+    """Video in version 2, in text only: the tiny checkpoint has no vocoder."""
+    client = RealtimeClient(api_key="none", base_url=stack.http_url)
+    config = RealtimeConfig(tts_enabled=False)
+    session = await client.video.connect(model="any", system_prompt="Be kind.", config=config)
+    frame = picture(size=(64, 48))
 
-        async def second(audio: Samples) -> str | None:
-            spoken = {"audio": encoded(audio), "force_listen": True}  # one event for each input
-            await wire.send(type="input.append", input=spoken)
-            delta = await wire.expect("response.output.delta")
-            return delta.get("user_text")
+    async def second(audio: Samples) -> str | None:
+        session.interrupt()  # one event for each input, besides those of the words
+        await session.send_audio_video(float_bytes(audio), frame)
+        async for event in session:
+            if isinstance(event, UserTranscript):
+                return event.text
+            if isinstance(event, TurnCompleted):
+                return None
+        raise AssertionError("the session is over")
 
-        assert share_recognised(ITALY, await words_of_the_user(second)) > 0.6
+    assert share_recognised(ITALY, await words_of_the_user(second)) > 0.6
+    await session.close()
+    assert session.usage is not None
+    assert session.usage.vision_input_tokens >= 64
+    assert session.usage.audio_input_tokens > 0

@@ -1,7 +1,5 @@
 """The words for what a picture shows, its colours, and where text stands."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -16,8 +14,8 @@ from antiphon.inference_worker.engines.local.rules.situation import (
     Situation,
 )
 from antiphon.inference_worker.engines.local.sight.colours import COLOURS, colour_of, colours_of
+from antiphon.inference_worker.engines.local.sight.reader import Area, lines_of, text_areas
 from antiphon.inference_worker.engines.local.sight.scene import Scene, Thing
-from antiphon.inference_worker.engines.local.sight.text_areas import Area, lines_of, text_areas
 from antiphon.inference_worker.engines.local.sight.things import Box
 
 NOW = Situation(datetime(2026, 11, 28, tzinfo=UTC), "1.2.3")
@@ -86,7 +84,7 @@ def test_changes_are_told(before: Scene, now: Scene, news: str) -> None:
         ("How many people live in Berlin?", None, None),
         ("Is there life on Mars?", None, None),
         ("How many plates are in a set?", None, None),
-        ("Is there a god?", None, None),
+        ("Is there a cure for colds?", None, None),
     ],
 )
 def test_questions_about_a_scene(
@@ -112,6 +110,9 @@ def test_this_may_be_what_was_said_before() -> None:
     ):
         assert answer(question, off) == CAMERA_OFF
         assert answer(question, later) is None
+    first = answer("So, what is this thing exactly?", off)
+    assert first == f"This is Antiphon, a small voice assistant. {CAMERA_OFF}"
+    assert answer("What is this?", replace(off, persona=True)) == CAMERA_OFF
     assert answer("What do you see?", later) == CAMERA_OFF
 
 

@@ -1,7 +1,5 @@
 """Ten pictures, and what the engine's real networks see in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """When the frames of a call are looked at."""
 
-from __future__ import annotations
-
 import io
 import time
 from collections.abc import Iterator
@@ -64,7 +62,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def show(call: Watch, *frames: bytes) -> Scene | None:
-    call.take(frames)
+    call.take(frames, 1.0)
     if call._work is not None:
         call._work.result()
     return call.scene
@@ -116,12 +114,18 @@ def test_a_look_that_costs_much_is_followed_by_a_pause(
     assert 9 <= sight.looks <= 11
 
 
-def test_the_scene_goes_when_the_camera_is_off(sight: CountingSight, clock: Clock) -> None:
+@pytest.mark.parametrize("seconds", [1.0, 0.2])
+def test_the_scene_goes_when_the_camera_is_off(
+    sight: CountingSight, clock: Clock, seconds: float
+) -> None:
+    """After three seconds: short units have a frame once a second too."""
     call = Watch(cast("Sight", sight))
     assert show(call, FRAME) is not None
-    assert show(call) is not None
-    for _ in range(4):
-        call.take(())
+    for _ in range(round(2 / seconds)):
+        call.take((), seconds)
+    assert call.scene is not None
+    for _ in range(round(2 / seconds)):
+        call.take((), seconds)
     assert (call.scene, call.is_behind) == (None, False)
     clock.now += 10
     assert show(call, FRAME) is not None
@@ -159,11 +163,11 @@ def test_a_busy_sight_keeps_the_last_scene(sight: CountingSight, clock: Clock) -
     blocked = [sight._thread.submit(time.sleep, 0.2)]
     blocked += [sight._submit(lambda: None) for _ in range(4)]
     clock.now += 1
-    call.take((OTHER,))
+    call.take((OTHER,), 1.0)
     assert call._work is None
     assert call.scene == Scene((Thing("cup"),))
     late = Watch(cast("Sight", sight))
-    late.take((FRAME,))
+    late.take((FRAME,), 1.0)
     assert (late.scene, late.is_behind) == (None, True)
     for job in blocked:
         job.result()

@@ -12,14 +12,14 @@ from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import slice_image
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
+from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
 from support.minicpmo import golden_set
 from support.minicpmo.network_parts import PARTS, Answer, largest_error, runner_of
 from support.minicpmo.step_recorder import Recorder, new_session
 
 
 @pytest.fixture(scope="module")
-def runner(network: MiniCPMO, tokenizer: Tokenizer) -> Runner:
+def runner(network: MiniCPMO, tokenizer: Tokenizer) -> ModelRunner:
     halved = deepcopy(network).to(torch.bfloat16)
     compute_buffers(halved, torch.device("cpu"))  # as after loading: frequencies stay float32
     return runner_of(halved, tokenizer)
@@ -27,12 +27,17 @@ def runner(network: MiniCPMO, tokenizer: Tokenizer) -> Runner:
 
 @pytest.mark.parametrize("does", PARTS)
 def test_each_part_is_close_to_float32(
-    network: MiniCPMO, tokenizer: Tokenizer, runner: Runner, does: Callable[[Runner], Answer]
+    network: MiniCPMO,
+    tokenizer: Tokenizer,
+    runner: ModelRunner,
+    does: Callable[[ModelRunner], Answer],
 ) -> None:
     assert 0 < largest_error(does(runner_of(network, tokenizer)), does(runner)) < 0.03
 
 
-def test_a_session_in_bfloat16(network: MiniCPMO, tokenizer: Tokenizer, runner: Runner) -> None:
+def test_a_session_in_bfloat16(
+    network: MiniCPMO, tokenizer: Tokenizer, runner: ModelRunner
+) -> None:
     spec = golden_set.facts("d_duplex_omni")["spec"]
     session, recorder = new_session(network, tokenizer, spec), Recorder(runner)
     waves = golden_set.waves()

@@ -12,22 +12,18 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from antiphon.inference_worker.engines.minicpmo.config import SliceConfig
 from antiphon.inference_worker.engines.minicpmo.model import layer as decoder_layer
-from antiphon.inference_worker.engines.minicpmo.model.attention import (
-    GROUPED_SDPA,
-    CacheWindow,
-    SlottedCache,
-    causal_mask,
-)
-from antiphon.inference_worker.engines.minicpmo.model.audio import trim_redundant
+from antiphon.inference_worker.engines.minicpmo.model.attention import GROUPED_SDPA, causal_mask
+from antiphon.inference_worker.engines.minicpmo.model.kv_cache import CacheWindow, SlottedCache
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.images import choose_grid, slice_image
-from antiphon.inference_worker.engines.minicpmo.preprocess.mel import MelStream, clip_mels
+from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.shared_schemas.audio import Samples
+from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import SpeechCondition
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CLOSE, LOGITS
 from support.minicpmo.network_parts import PARTS, Answer, largest_error, runner_of
+from support.minicpmo.step_recorder import stream_embeds
 
 
 def llm_cache(network: MiniCPMO, positions: int, slots: int = 1) -> Any:
@@ -67,39 +63,6 @@ def test_a_clip_over_thirty_seconds_is_cut(network: MiniCPMO) -> None:
     assert [len(e) for e in embeds] == golden_set.facts("a_audio")["offline.long31_5s.n_embeds"]
     want = golden_set.tensors("a_audio")["offline.long31_5s.second_piece_embeds"]
     assert_close(embeds[1], want, **CLOSE)
-
-
-def stream_embeds(network: MiniCPMO, wave: Samples, rows: Any) -> Any:
-    """Chunk by chunk: the mel, the trimmed steps, the last hidden states, the embeddings."""
-    config = network.config.audio_config
-    cache = SlottedCache(
-        layers=config.encoder_layers,
-        slots=1,
-        positions=config.max_source_positions,
-        heads=config.encoder_attention_heads,
-        head_dim=config.d_model // config.encoder_attention_heads,
-        device=network.device,
-        dtype=network.dtype,
-    )
-    stream, length = MelStream(), 0
-    for row in rows:
-        at = row["chunk"] * 16000
-        stream.push(wave[at : at + 16000])
-        assert stream.ready
-        mel = stream.take()
-        assert stream.waiting_samples == row["buffer_left"]
-        if length + (mel.shape[1] - 1) // 2 + 1 >= config.max_source_positions:
-            length = 0
-        assert length == row["position_offset"]
-        lead = 0 if row["chunk"] == 0 else 2
-        steps = trim_redundant(
-            network.apm.convolve(mel[None]), leading_frames=lead, trailing_frames=2
-        )
-        positions = torch.arange(length, length + 50)[None]
-        mask = torch.ones(1, 1, 50, length + 50, dtype=torch.bool)
-        hidden = network.apm(steps, positions, mask, CacheWindow(cache, 0, positions, length + 50))
-        length += 50
-        yield mel, steps, hidden, network.audio_projection_layer(hidden)[0], cache
 
 
 def test_streaming_audio(network: MiniCPMO) -> None:
@@ -169,7 +132,8 @@ def test_vision_embeddings(network: MiniCPMO) -> None:
 def test_vision_encoder_output(network: MiniCPMO) -> None:
     want = golden_set.tensors("b_vision")
     picture = slice_image(golden_set.image("b"), SliceConfig(), 4)
-    hidden, real = network.vpm(picture.pixels, picture.grids)
+    slices = network.place_images(picture.pixels, picture.grids)
+    hidden, real = network.vpm(slices), slices.places[3] > 0
     assert_close(hidden[:, :32], want["b.max4.vpm_last_hidden_first32"], **CLOSE)
     last = torch.stack([row[:n][-32:] for row, n in zip(hidden, real.sum(1), strict=True)])
     assert_close(last, want["b.max4.vpm_last_hidden_last32_valid"], **CLOSE)
@@ -219,19 +183,25 @@ def test_speech_head_is_weight_normalised(network: MiniCPMO) -> None:
     assert_close(network.tts.head_code[0].weight, want, **CLOSE)
 
 
-@pytest.mark.parametrize("chunk", range(5))
-def test_speech_condition(network: MiniCPMO, chunk: int) -> None:
-    want = golden_set.tensors("f_tts")
-    ids = want[f"chunk{chunk}.llm_token_ids"]
-    states = want.get(f"chunk{chunk}.llm_hidden", torch.zeros(0, network.config.hidden_size))
-    assert_close(network.tts.condition(ids, states), want[f"chunk{chunk}.condition"], **CLOSE)
+def test_speech_conditions_of_several_sessions(network: MiniCPMO, tokenizer: Tokenizer) -> None:
+    want, none = golden_set.tensors("f_tts"), torch.zeros(0, network.config.hidden_size)
+    steps = [
+        SpeechCondition(
+            want[f"chunk{chunk}.llm_token_ids"].tolist(),
+            list(want.get(f"chunk{chunk}.llm_hidden", none)),
+        )
+        for chunk in range(5)
+    ]
+    conditions = runner_of(network, tokenizer).run(steps)
+    for chunk, condition in enumerate(conditions):
+        assert_close(condition, want[f"chunk{chunk}.condition"], **CLOSE)
 
 
 @pytest.mark.parametrize("does", PARTS)
 def test_the_attention_of_the_library_agrees(
     network: MiniCPMO,
     tokenizer: Tokenizer,
-    does: Callable[[Runner], Answer],
+    does: Callable[[ModelRunner], Answer],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def of_the_library(module: Any, query: Tensor, *rest: Any, **named: Any) -> Any:

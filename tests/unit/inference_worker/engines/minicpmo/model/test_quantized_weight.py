@@ -1,7 +1,5 @@
 """Quantised weights: int8 made at load, and packed checkpoints of other programs."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,6 +1,7 @@
 """Ids, text and the chat template."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,17 @@ def test_ids_and_text(tokenizer: Tokenizer) -> None:
     assert tokenizer.ids.listen == special["<|listen|>"]
     assert tokenizer.ids.turn_eos == special["<|turn_eos|>"]
     assert tokenizer.ids.eos == special["<|im_end|>"]
+
+
+def test_a_text_is_measured_without_being_written(tokenizer: Tokenizer) -> None:
+    """Also one with characters that are divided among tokens, with parts of them, and with special tokens."""
+    chance = random.Random(0)
+    for length in range(60):
+        ids = [chance.randrange(len(tokenizer)) for _ in range(length % 12)]
+        ids += tokenizer.encode("你好 naïve 😀"[: length % 9])
+        characters = len(tokenizer.decode(ids))
+        for count in (characters - 1, characters, characters + 1):
+            assert tokenizer.has_characters(ids, count) == (characters >= count)
 
 
 def test_chat_template(tokenizer: Tokenizer) -> None:

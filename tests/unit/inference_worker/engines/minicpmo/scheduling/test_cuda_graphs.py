@@ -1,7 +1,5 @@
 """Capture and replay of graphs on a CPU; test_duplex.py runs whole sessions with them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any
@@ -12,23 +10,29 @@ from structlog.testing import capture_logs
 from torch import Tensor
 from torch.testing import assert_close
 
+from antiphon.inference_worker.engines.minicpmo.conversations.speech_output import ANSWER_SPEECH
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling import slotted_transformer
 from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import GraphPool
-from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
-    CODES_PER_STEP,
+from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     CodeRow,
-    DecodeCodes,
-    DecodeSpeech,
-    Feed,
+    Sampler,
     SamplingSettings,
     SpeechSettings,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    CODES_PER_STEP,
+    DecodeCodes,
+    DecodeSpeech,
+    EncodeImages,
+    Feed,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import (
+    RecentTokens,
     TokenRow,
 )
-from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
 from antiphon.inference_worker.engines.types import EngineError
 from support.minicpmo.cpu_graphs import CpuGraph, use_cpu_graphs
 from support.minicpmo.golden_set import CLOSE
@@ -78,7 +82,7 @@ def test_uncapturable_operations_are_refused(forward: object) -> None:
 def test_every_step_of_a_unit_is_captured(network: MiniCPMO, tokenizer: Tokenizer) -> None:
     """One, two and sixteen text tokens, a second of audio, codes; at 1, 2 and 3 rows."""
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    runner = Runner(
+    runner = ModelRunner(
         network,
         sampler,
         slots=3,
@@ -90,7 +94,8 @@ def test_every_step_of_a_unit_is_captured(network: MiniCPMO, tokenizer: Tokenize
     rows, text_lengths, speech_lengths, sound_lengths = 3, 2, 2, 4
     expected = rows * (3 * text_lengths + speech_lengths + sound_lengths)
     choices = 2 * 3  # duplex units and written answers, with 1, 2 and 3 rows
-    assert runner.capture_graphs() == expected + choices
+    convolutions = first_codes = 3  # with 1, 2 and 4 rows
+    assert runner.capture_graphs() == expected + choices + convolutions + first_codes
     for cache in (runner.text_cache, runner.speech_cache, runner.audio_cache):
         for tensor in (*cache.keys, *cache.values):
             assert not tensor[:, : cache.positions].any()
@@ -103,9 +108,10 @@ def test_ragged_batches_are_captured(
     monkeypatch.setattr(slotted_transformer, "RAGGED_COUNTS", (1, 2, 16))
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     sizes = {"slots": 3, "context": 256, "speech_context": 256, "invariant": False}
-    eager = Runner(network, sampler, **sizes)  # type: ignore[arg-type]
-    ragged = Runner(network, sampler, **sizes, cuda_graphs=True, ragged=True)  # type: ignore[arg-type]
-    assert ragged.capture_graphs() == 3 + 3 + 3 * 4 + 3 + 6  # text, speech, audio, codes, choices
+    eager = ModelRunner(network, sampler, **sizes)  # type: ignore[arg-type]
+    ragged = ModelRunner(network, sampler, **sizes, cuda_graphs=True, ragged=True)  # type: ignore[arg-type]
+    # text, speech, audio, codes, choices, convolutions, first codes
+    assert ragged.capture_graphs() == 3 + 3 + 3 * 4 + 3 + 6 + 3 + 3
     feeds = [Feed(2, 0, ((5,) * 11,)), Feed(0, 0, ((6, 7),)), Feed(1, 0, ((8,),))]
     for steps in (feeds, [Feed(0, 2, ((9,),)), Feed(2, 11, ((9,),))]):
         together = ragged.run(steps)
@@ -119,19 +125,19 @@ def test_ragged_batches_are_captured(
 def test_codes_are_drawn_in_a_graph(
     network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, *, ragged: bool
 ) -> None:
-    """Two sessions draw the codes that each would draw alone, one by one."""
+    """A unit and a written answer draw the codes that each would draw alone, one by one."""
     monkeypatch.setattr(slotted_transformer, "RAGGED_COUNTS", (1, 2, 16))
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     sizes = {"slots": 3, "context": 256, "speech_context": 256, "invariant": False}
-    one_by_one = Runner(network, sampler, **sizes)  # type: ignore[arg-type]
-    graphed = Runner(network, sampler, **sizes, cuda_graphs=True, ragged=ragged)  # type: ignore[arg-type]
+    one_by_one = ModelRunner(network, sampler, **sizes)  # type: ignore[arg-type]
+    graphed = ModelRunner(network, sampler, **sizes, cuda_graphs=True, ragged=ragged)  # type: ignore[arg-type]
     graphed.capture_graphs()
     draws = {0: (0.2, 0.7, 0.9, 0.01, 0.5, 0.6), 2: (0.1, 0.99, 0.3, 0.4, 0.8, 0.35)}
-    held = 3
+    held, settings = 3, {0: SpeechSettings(), 2: ANSWER_SPEECH}
     alone: dict[int, list[int]] = {slot: [9 + slot] for slot in draws}
     for slot, uniforms in draws.items():
         for n, draw in enumerate(uniforms):
-            row = CodeRow(SpeechSettings(), tuple(alone[slot]), n >= held, draw)
+            row = CodeRow(settings[slot], tuple(alone[slot]), n >= held, draw)
             embedded = network.tts.embed_codes(torch.tensor(alone[slot][-1:]))
             step = DecodeSpeech(slot, 250 + n, embedded, row)
             alone[slot] += one_by_one.run([step])
@@ -142,7 +148,7 @@ def test_codes_are_drawn_in_a_graph(
                 slot,
                 250 + n,
                 together[slot][-1],
-                CodeRow(SpeechSettings(), tuple(together[slot]), may_end=True),
+                CodeRow(settings[slot], tuple(together[slot]), may_end=True),
                 uniforms[n : n + CODES_PER_STEP],
                 max(0, held - n),
             )
@@ -156,7 +162,7 @@ def test_codes_are_drawn_in_a_graph(
         assert_close(*(keys[[0, 2], 250:256] for keys in layers), **CLOSE)
 
 
-def drawn_in_turn(runner: Runner, settings: SamplingSettings) -> list[list[int]]:
+def drawn_in_turn(runner: ModelRunner, settings: SamplingSettings) -> list[list[int]]:
     """Tokens that three sessions draw, of which one starts later and one writes an answer."""
     uniforms = random.Random(5)
     said = {slot: RecentTokens(limit=4) for slot in range(3)}
@@ -247,9 +253,37 @@ def test_a_row_whose_codes_are_not_finite_fails_alone(
 
 @pytest.mark.parametrize("does", PARTS)
 def test_graphs_change_nothing(
-    network: MiniCPMO, tokenizer: Tokenizer, does: Callable[[Runner], Answer]
+    network: MiniCPMO, tokenizer: Tokenizer, does: Callable[[ModelRunner], Answer]
 ) -> None:
     eager, graphed = (runner_of(network, tokenizer, cuda_graphs=on) for on in (False, True))
     assert largest_error(does(eager), does(graphed)) < 1e-6
     in_graphs = {"encodes_audio", "feeds_text"}
     assert (graphed.graphs.replayed > 0) == (does.__name__ in in_graphs)
+
+
+def test_pictures_of_several_sessions_share_a_graph(
+    network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of different grids. What a step of more slices, or a very long one, gets without a graph, is the same."""
+    monkeypatch.setattr(
+        "antiphon.inference_worker.engines.minicpmo.scheduling.model_runner.PICTURE_COUNTS", (2,)
+    )
+    runner = runner_of(network, tokenizer, cuda_graphs=True)
+    noise = torch.Generator().manual_seed(0)
+
+    def step(*grids: tuple[int, int]) -> EncodeImages:
+        pixels = [
+            torch.randn(3, 14, 14 * rows * columns, generator=noise) for rows, columns in grids
+        ]
+        return EncodeImages(pixels, list(grids))
+
+    steps = [step((28, 37)), step((33, 31))]
+    got = runner.run(steps)
+    assert (runner.graphs.replayed, runner.graphs.eager) == (1, 0)
+    for each, seen in zip(steps, got, strict=True):
+        assert_close(seen, network.encode_images(each.pixels, each.grids), **CLOSE)
+    others = [step((2, 2), (3, 3), (2, 3)), step((2, 130))]
+    for each in others:
+        [seen] = runner.run([each])
+        assert_close(seen, network.encode_images(each.pixels, each.grids), **CLOSE)
+    assert runner.graphs.replayed == 1

@@ -4,8 +4,6 @@ On a CPU nothing waits, so the test counts what would wait on a GPU: values read
 sent by a blocking copy, and indices that are Python lists.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -16,22 +14,26 @@ from torch.overrides import TorchFunctionMode
 
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.runner import Runner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     CodeRow,
+    Sampler,
+    SamplingSettings,
+    SpeechSettings,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     DecodeCodes,
     DecodeSpeech,
     EngineStep,
     Feed,
     RankTokens,
     SampleToken,
-    SamplingSettings,
     SpeechCondition,
-    SpeechSettings,
+)
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import (
+    RecentTokens,
     TokenRow,
 )
-from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
 
 READS = {Tensor.tolist, Tensor.item, Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.cpu}
 INDEXING = {Tensor.__getitem__, Tensor.__setitem__}
@@ -68,19 +70,19 @@ def has_list(index: Any) -> bool:
 
 
 @pytest.fixture(scope="module")
-def runner(network: MiniCPMO, tokenizer: Tokenizer) -> Runner:
+def runner(network: MiniCPMO, tokenizer: Tokenizer) -> ModelRunner:
     sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    return Runner(network, sampler, slots=4, context=512, speech_context=128, invariant=False)
+    return ModelRunner(network, sampler, slots=4, context=512, speech_context=128, invariant=False)
 
 
-def ran(runner: Runner, steps: list[EngineStep]) -> tuple[Waits, Any]:
+def ran(runner: ModelRunner, steps: list[EngineStep]) -> tuple[Waits, Any]:
     with Waits() as waits:
         answers = runner.run(steps)
     return waits, answers
 
 
 @pytest.mark.parametrize("tokens", [1, 5])
-def test_feeding_does_not_wait_for_the_device(runner: Runner, tokens: int) -> None:
+def test_feeding_does_not_wait_for_the_device(runner: ModelRunner, tokens: int) -> None:
     waits, fed = ran(runner, [Feed(slot, 3, ((7,) * tokens,)) for slot in range(3)])
     assert len(fed) == 3
     assert (waits.reads, waits.copies) == ([], [])
@@ -88,7 +90,7 @@ def test_feeding_does_not_wait_for_the_device(runner: Runner, tokens: int) -> No
 
 @pytest.mark.parametrize("greedy", [True, False])
 @pytest.mark.parametrize("written", [False, True])
-def test_sampling_reads_once(runner: Runner, *, written: bool, greedy: bool) -> None:
+def test_sampling_reads_once(runner: ModelRunner, *, written: bool, greedy: bool) -> None:
     settings = SamplingSettings(greedy=greedy, listen_top_k=2)
     logits = torch.randn(
         runner.network.config.vocab_size, generator=torch.Generator().manual_seed(0)
@@ -106,7 +108,7 @@ def test_sampling_reads_once(runner: Runner, *, written: bool, greedy: bool) -> 
 
 
 @pytest.mark.parametrize("greedy", [True, False])
-def test_a_step_of_a_beam_search_reads_once(runner: Runner, *, greedy: bool) -> None:
+def test_a_step_of_a_beam_search_reads_once(runner: ModelRunner, *, greedy: bool) -> None:
     logits = [torch.randn(runner.network.config.vocab_size) for _ in range(3)]
     settings = SamplingSettings(greedy=greedy, top_k=100)
     waits, [(scores, tokens)] = ran(runner, [RankTokens(logits, [[1, 2], [1], [3]], settings)])
@@ -115,7 +117,7 @@ def test_a_step_of_a_beam_search_reads_once(runner: Runner, *, greedy: bool) -> 
     assert scores.shape == tokens.shape
 
 
-def test_a_step_of_speech_reads_once(runner: Runner) -> None:
+def test_a_step_of_speech_reads_once(runner: ModelRunner) -> None:
     states = list(torch.ones(2, runner.network.config.hidden_size))
     waits, [condition] = ran(runner, [SpeechCondition([5, 6], states)])
     assert (waits.reads, waits.copies) == ([], [])

@@ -1,6 +1,6 @@
 """Sampling of tokens and codes, compared with the recorded choices of the reference."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,66 +8,34 @@ import torch
 from torch.testing import assert_close
 from transformers import TopKLogitsWarper, TopPLogitsWarper
 
+from antiphon.inference_worker.engines.minicpmo.conversations.speech_output import ANSWER_SPEECH
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.code_decoder import (
-    code_probabilities,
-    sample_codes,
-)
-from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import GraphPool
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     TIE_MARGIN,
     USUAL_TOP_K,
-    RowSettings,
-    Sampler,
-    candidate_count,
-    settings_table,
-    top_scores,
-)
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     CodeRow,
+    RowSettings,
     SampledToken,
+    Sampler,
     SamplingSettings,
     SpeechSettings,
-    TokenRow,
+    candidate_count,
+    code_probabilities,
+    sample_codes,
+    top_scores,
 )
-from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import TokenChoice
-from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import RecentTokens
-from antiphon.inference_worker.engines.minicpmo.sessions.speech_output import ANSWER_SPEECH
-from antiphon.inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import (
+    RecentTokens,
+    TokenRow,
+    settings_table,
+)
 from support.minicpmo import golden_set
+from support.minicpmo.step_recorder import choices_of, row_of_case
 
 PROBS = {"atol": 1e-5, "rtol": 0}
 
 
 CPU = torch.device("cpu")
-
-
-def row_of(case: Any, slot: int = 0, draw: float = 0.0) -> TokenRow:
-    s = case["settings"]
-    settings = SamplingSettings(
-        greedy=s["mode"] == "greedy",
-        temperature=s["temperature"],
-        top_k=s["top_k"],
-        top_p=s["top_p"],
-        listen_prob_scale=s["listen_prob_scale"],
-        listen_top_k=s["listen_top_k"],
-        repetition_penalty=s["text_repetition_penalty"],
-        length_penalty=s["length_penalty"],
-    )
-    chunk_end = golden_set.facts("tokenizer")["special"]["<|chunk_eos|>"]
-    early = 0.0 if case.get("first_draw_forced_to") == chunk_end else 1.0
-    recent = RecentTokens(case["history"][-s["text_repetition_window_size"] :])
-    return TokenRow(settings, recent, slot, (early, draw))
-
-
-def drawn(
-    sampler: Sampler, logits: torch.Tensor, rows: Sequence[TokenRow]
-) -> list[SampledToken | EngineError]:
-    """The tokens of `rows`, each of which has its own slot."""
-    slots, vocabulary = max(row.slot for row in rows) + 1, logits.shape[1]
-    graphs = GraphPool(CPU, enabled=False)
-    choice = TokenChoice(sampler, graphs, slots=slots, vocabulary=vocabulary, device=CPU)
-    return choice.read(choice.start(logits, rows), rows)
 
 
 def row_settings(row: TokenRow) -> RowSettings:
@@ -88,10 +56,10 @@ def sampler(tokenizer: Tokenizer) -> Any:
 def test_every_recorded_choice_in_one_batch(sampler: Sampler) -> None:
     facts, want = golden_set.facts("e_sampling"), golden_set.tensors("e_sampling")
     cases = facts["cases"]
-    rows = [row_of(case, slot) for slot, case in enumerate(cases)]
+    rows = [row_of_case(case, slot) for slot, case in enumerate(cases)]
     logits = want["logits"][[case["logits_row"] for case in cases]]
     before = logits.clone()
-    chosen = drawn(sampler, logits, rows)
+    chosen = choices_of(sampler, logits, rows)
     assert torch.equal(logits, before)
     for case, one in zip(cases, chosen, strict=True):
         assert isinstance(one, SampledToken)
@@ -103,7 +71,7 @@ def test_every_recorded_choice_in_one_batch(sampler: Sampler) -> None:
 def test_final_probabilities(sampler: Sampler) -> None:
     facts, want = golden_set.facts("e_sampling"), golden_set.tensors("e_sampling")
     for case in facts["cases"]:
-        n, row = case["case"], row_of(case)
+        n, row = case["case"], row_of_case(case)
         logits = want["logits"][case["logits_row"]][None]
         settings = row_settings(row)
         adjusted = sampler.adjust(logits, settings, said(row, logits))
@@ -122,11 +90,11 @@ def test_final_probabilities(sampler: Sampler) -> None:
 def test_a_row_does_not_depend_on_the_others(sampler: Sampler) -> None:
     cases = golden_set.facts("e_sampling")["cases"]
     logits = golden_set.tensors("e_sampling")["logits"]
-    rows = [row_of(case, n, 0.1 * (n % 10)) for n, case in enumerate(cases)]
-    together = drawn(sampler, logits[[c["logits_row"] for c in cases]], rows)
-    again = [row_of(case, 0, 0.1 * (n % 10)) for n, case in enumerate(cases)]
+    rows = [row_of_case(case, n, 0.1 * (n % 10)) for n, case in enumerate(cases)]
+    together = choices_of(sampler, logits[[c["logits_row"] for c in cases]], rows)
+    again = [row_of_case(case, 0, 0.1 * (n % 10)) for n, case in enumerate(cases)]
     alone = [
-        drawn(sampler, logits[c["logits_row"]][None], [row])[0]
+        choices_of(sampler, logits[c["logits_row"]][None], [row])[0]
         for c, row in zip(cases, again, strict=True)
     ]
     assert together == alone
@@ -162,8 +130,8 @@ def test_top_k_keeps_ties_with_its_last(sampler: Sampler) -> None:
 def test_draws_follow_the_probabilities(sampler: Sampler) -> None:
     case = golden_set.facts("e_sampling")["cases"][0]
     logits = golden_set.tensors("e_sampling")["logits"][[case["logits_row"]] * 1000]
-    rows = [row_of(case, n, (n + 0.5) / 1000) for n in range(1000)]
-    tokens = torch.tensor([one.token for one in drawn(sampler, logits, rows)])  # type: ignore[union-attr]
+    rows = [row_of_case(case, n, (n + 0.5) / 1000) for n in range(1000)]
+    tokens = torch.tensor([one.token for one in choices_of(sampler, logits, rows)])  # type: ignore[union-attr]
     shares = torch.bincount(tokens, minlength=logits.shape[1]) / 1000
     assert_close(shares, golden_set.tensors("e_sampling")["case0.final_probs"], atol=2e-3, rtol=0)
 
@@ -194,19 +162,39 @@ def test_speech_scores_and_codes(chunk: int) -> None:
     assert codes.tolist() == want[f"chunk{chunk}.scores"].argmax(-1).tolist()
 
 
+@pytest.mark.parametrize("width", [100, 3000])
 @pytest.mark.parametrize("spread", [0.01, 0.1, 1.0, 5.0, 50.0])
-def test_codes_of_answers_are_restricted_as_in_transformers(spread: float) -> None:
-    """For any spread of the scores: one of top-k, top-p and the minimum of three decides."""
+@pytest.mark.parametrize(
+    "settings",
+    [ANSWER_SPEECH, replace(ANSWER_SPEECH, top_k=0), replace(ANSWER_SPEECH, top_p=0.0, top_k=200)],
+    ids=["answer", "top_p", "top_k"],
+)
+def test_codes_of_answers_are_restricted_as_in_transformers(
+    width: int, spread: float, settings: SpeechSettings
+) -> None:
+    """For any spread of the scores: one of top-k, top-p and the minimum of three decides.
+    The codes of units in the same batch do not change by a bit.
+    """
     noise = torch.Generator().manual_seed(0)
-    logits = spread * torch.randn(20, 100, generator=noise)
-    said = torch.randint(100, (20, 24), generator=noise)
+    logits = spread * torch.randn(20, width, generator=noise)
+    said = torch.randint(width, (20, 24), generator=noise)
     scores = logits / 0.8
-    factors = 1.05 ** torch.stack([(said[:, -16:] == code).sum(1) for code in range(100)], dim=1)
+    factors = 1.05 ** torch.stack([(said[:, -16:] == code).sum(1) for code in range(width)], dim=1)
     scores = torch.where(scores < 0, scores * factors, scores / factors)
-    for warper in (
-        TopPLogitsWarper(0.85, min_tokens_to_keep=3),
-        TopKLogitsWarper(25, min_tokens_to_keep=3),
-    ):
+    unit, warpers = scores.softmax(dim=-1), list[Any]()
+    if settings.top_p:
+        warpers.append(TopPLogitsWarper(settings.top_p, min_tokens_to_keep=3))
+    if settings.top_k:
+        warpers.append(TopKLogitsWarper(settings.top_k, min_tokens_to_keep=3))
+    for warper in warpers:
         scores = warper(said, scores)
-    rows = [CodeRow(ANSWER_SPEECH, codes, may_end=True) for codes in said.tolist()]
-    assert_close(code_probabilities(logits, rows), scores.softmax(dim=-1), **PROBS)
+    rows = [CodeRow(settings, codes, may_end=True) for codes in said.tolist()]
+    got = code_probabilities(logits, rows)
+    assert_close(got, scores.softmax(dim=-1), **PROBS)
+    assert torch.equal(got == 0, scores.softmax(dim=-1) == 0)
+    plain = [CodeRow(SpeechSettings(), row.codes, may_end=True) for row in rows]
+    mixed = code_probabilities(logits, [*rows[:10], *plain[10:]])
+    alone = code_probabilities(logits, plain)
+    assert_close(alone, unit, **PROBS)
+    assert torch.equal(mixed[10:], alone[10:])
+    assert torch.equal(mixed[:10], got[:10])

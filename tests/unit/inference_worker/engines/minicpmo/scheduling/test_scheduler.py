@@ -1,26 +1,24 @@
 """Which steps share a batch, and that a failing job ends alone."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
-from antiphon.inference_worker.engines.minicpmo.device import DEVICE_LOST
+from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import bucket, ragged_bucket
 from antiphon.inference_worker.engines.minicpmo.scheduling.engine import EngineJob, Scheduler
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import CodeRow, SpeechSettings
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     ClearSlot,
-    CodeRow,
+    DecodeCodes,
     DecodeSpeech,
     EncodeAudio,
     EncodeClips,
+    EncodeImages,
     EngineStep,
     Feed,
-    SpeechSettings,
     Steps,
-    bucket,
-    ragged_bucket,
 )
+
+MISSING = torch.zeros(0)
 
 
 def feed(slot: int, count: int) -> Feed:
@@ -72,6 +70,40 @@ def test_clips_run_alone_and_batches_have_a_limit() -> None:
     assert [len(scheduler.next_batch()) for _ in range(3)] == [1, 2, 1]
 
 
+def codes(slot: int, due: float = 0.0) -> DecodeCodes:
+    row = CodeRow(SpeechSettings(), (7,), may_end=True)
+    return DecodeCodes(slot, 0, 7, row, (0.5,) * 5, due=due)
+
+
+def test_codes_that_are_not_urgent_wait_but_join_others() -> None:
+    """They start a batch of their own only when nothing else waits, or when they are due."""
+    now = 10.0
+    scheduler = Scheduler(most=8, clock=lambda: now)
+    jobs = [job_of(step) for step in (codes(0, 12.0), feed(1, 1), codes(2), codes(3, 12.0))]
+    for job in jobs:
+        scheduler.add(job)
+    order = []
+    while len(scheduler):
+        order.append([jobs.index(job) for job in scheduler.next_batch()])
+    assert order == [[1], [0, 2, 3]]
+    for due, first in ((12.0, 1), (9.0, 0)):
+        jobs = [job_of(codes(0, due)), job_of(feed(1, 1))]
+        for job in jobs:
+            scheduler.add(job)
+        assert scheduler.next_batch() == [jobs[first]]
+        assert scheduler.next_batch() == [jobs[1 - first]]
+
+
+def test_codes_beside_other_steps_go_first() -> None:
+    scheduler = Scheduler(most=8, codes_first=True)
+    jobs = [job_of(feed(0, 1)), job_of(codes(1)), job_of(feed(2, 1))]
+    for job in jobs:
+        scheduler.add(job)
+    assert scheduler.next_batch() == [jobs[1]]
+    scheduler.add(jobs[1])
+    assert scheduler.next_batch(with_codes=False) == [jobs[0], jobs[2]]
+
+
 def test_buckets_are_powers_of_two() -> None:
     assert [bucket(n) for n in (1, 2, 3, 4, 11, 16, 17)] == [1, 2, 4, 4, 16, 16, 32]
     assert [ragged_bucket(n) for n in (3, 17, 33, 49, 97, 385)] == [4, 32, 48, 64, 128, 512]
@@ -101,28 +133,15 @@ def test_a_job_ends_with_the_result_or_the_exception_of_its_generator() -> None:
         bad.future.result()
 
 
-LOSES_ITS_DEVICE = """
-from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine
-from antiphon.inference_worker.engines.minicpmo.sessions.slot_lease import _clear
-
-class Lost:
-    slots = 1
-    ragged = False
-    starts_codes = False
-    def enter_thread(self): pass
-    def run(self, steps): raise RuntimeError("CUDA error: an illegal memory access was encountered")
-    def is_device_lost(self): return True
-
-Engine(Lost()).run(_clear(0))
-print("an answer")
-"""
-
-
-def test_f24_a_lost_device_ends_the_process_without_results() -> None:
-    """Other workers recover its sessions after the leases expire; an error as the result would end them."""
-    ended = subprocess.run(
-        [sys.executable, "-c", LOSES_ITS_DEVICE], capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == DEVICE_LOST
-    assert "device_lost" in ended.stdout
-    assert "an answer" not in ended.stdout
+def test_batches_of_audio_and_of_pictures_have_a_limit() -> None:
+    scheduler = Scheduler(most=64)
+    for slot in range(20):
+        scheduler.add(job_of(EncodeAudio(slot, 0, torch.zeros(80, 102), 0, 2)))
+    assert [len(scheduler.next_batch()) for _ in range(2)] == [16, 4]
+    for slices in (1, 2, 3, 1):
+        scheduler.add(job_of(EncodeImages([MISSING] * slices, [(28, 37)] * slices)))
+    batches = [[job.step for job in scheduler.next_batch()] for _ in range(3)]
+    counts = [
+        [len(step.grids) for step in batch if isinstance(step, EncodeImages)] for batch in batches
+    ]
+    assert counts == [[1, 1], [2], [3]]

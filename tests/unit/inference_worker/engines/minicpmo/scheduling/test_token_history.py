@@ -4,7 +4,7 @@ import random
 
 import torch
 
-from antiphon.inference_worker.engines.minicpmo.scheduling.token_history import (
+from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import (
     RecentTokens,
     TokenHistory,
 )

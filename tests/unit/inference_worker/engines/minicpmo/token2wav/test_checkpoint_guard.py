@@ -1,13 +1,11 @@
 """No file of the vocoder's folder runs code."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
 from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,8 +18,10 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.checkpoint_guard impor
     weights_only,
 )
 from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import load_token2wav
+from antiphon.inference_worker.engines.minicpmo.token2wav.voice_files import VoiceKind
 from antiphon.inference_worker.engines.types import EngineLoadError
 from support.minicpmo.stepaudio_package import PACKAGE
+from support.minicpmo.voice_folders import voice_folder
 
 FLOW = """
 __set_seed1: !apply:random.seed [1986]
@@ -87,7 +87,26 @@ DROPPED_ATTACKS = (
 def checkpoint(folder: Path, **files: str) -> Path:
     for name, text in {"flow": FLOW, "config": CONFIG, **files}.items():
         (folder / f"{name}.yaml").write_text(text)
-    return folder
+    return voice_folder(folder, VoiceKind.CAUSAL)
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A package that constructs nothing; the list gets the rule in force at each attempt."""
+    place = tmp_path / "site" / "stepaudio2"
+    (place / "causal_vocoder").mkdir(parents=True)
+    (place / "__init__.py").write_text("")
+    (place / "token2wav.py").write_text(
+        "import os\n\nopened = []\n\n\ndef Token2wav(*_args, **_options):\n"
+        "    opened.append(os.environ.get('TORCH_FORCE_WEIGHTS_ONLY_LOAD'))\n"
+        "    raise RuntimeError(opened[-1])\n"
+    )
+    monkeypatch.syspath_prepend(place.parent)
+    module = import_module("stepaudio2.token2wav")
+    for name in ("stepaudio2", "stepaudio2.token2wav"):
+        monkeypatch.setitem(sys.modules, name, sys.modules.pop(name))
+    opened: list[str] = module.opened
+    return opened
 
 
 def test_the_tags_of_the_published_checkpoint_are_allowed(tmp_path: Path) -> None:
@@ -103,16 +122,12 @@ def test_the_list_has_everything_that_the_package_replaces() -> None:
 @pytest.mark.parametrize("name", ["flow", "config"])
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_tag_that_runs_code_is_refused_before_the_package_opens_it(
-    attack: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    attack: str, name: str, tmp_path: Path, package: list[str]
 ) -> None:
-    opened: list[Any] = []
-    package = ModuleType("stepaudio2")
-    package.Token2wav = lambda *args, **_options: opened.append(args)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "stepaudio2", package)
     folder = checkpoint(tmp_path, **{name: attack})
     with pytest.raises(EngineLoadError, match=rf"{name}\.yaml"):
         load_token2wav(folder, EngineOptions(), torch.device("cuda", 0))
-    assert not opened
+    assert not package
 
 
 @pytest.mark.parametrize("attack", DROPPED_ATTACKS)
@@ -121,16 +136,13 @@ def test_the_value_that_the_package_drops_calls_nothing_either(attack: str, tmp_
         check_yaml(checkpoint(tmp_path, config=attack))
 
 
-def test_the_package_runs_under_that_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def construct(*_args: Any, **_options: Any) -> None:
-        raise RuntimeError(os.environ.get("TORCH_FORCE_WEIGHTS_ONLY_LOAD"))
-
-    package = ModuleType("stepaudio2")
-    package.Token2wav = construct  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "stepaudio2", package)
+def test_the_package_runs_under_that_rule(
+    tmp_path: Path, package: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "device", nullcontext)
     with pytest.raises(EngineLoadError, match=r"no vocoder in .*: 1$"):
         load_token2wav(checkpoint(tmp_path), EngineOptions(), torch.device("cuda", 0))
+    assert package == ["1"]
 
 
 class _Malicious:

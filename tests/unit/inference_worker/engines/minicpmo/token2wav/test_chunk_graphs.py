@@ -1,7 +1,5 @@
 """CUDA graphs of the vocoder on a CPU: a replay runs the recorded operations on the recorded memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,13 +9,13 @@ import structlog
 import torch
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
-from antiphon.inference_worker.engines.minicpmo.token2wav import chunk_graphs
-from antiphon.inference_worker.engines.minicpmo.token2wav.chunk_graphs import ChunkGraphs
+from antiphon.inference_worker.engines.minicpmo.scheduling import cuda_graphs
 from antiphon.inference_worker.engines.minicpmo.token2wav.streams import CodeChunk, VoiceStream
 from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import (
     Token2WavVocoder,
     free_unused_buffers,
 )
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import ChunkGraphs
 from antiphon.shared_schemas.audio import INPUT_RATE
 from support.minicpmo import stepaudio_package
 from support.minicpmo.cpu_graphs import CpuGraph, use_cpu_graphs
@@ -111,7 +109,7 @@ def test_a_failed_capture_turns_graphs_off(
         monkeypatch.setattr(CpuGraph, "__enter__", refuse)
         reason = "operation not permitted when stream is capturing"
     else:
-        monkeypatch.setattr(chunk_graphs, "MAX_REPLAY_ERROR", -1.0)
+        monkeypatch.setattr(cuda_graphs, "MAX_REPLAY_ERROR", -1.0)
         reason = "computes another result"
     vocoder = vocoder_of(release, 1, 2)
     with structlog.testing.capture_logs() as logs:

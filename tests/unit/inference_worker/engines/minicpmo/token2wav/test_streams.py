@@ -1,7 +1,5 @@
 """Dynamic batching: requests that arrive while a batch runs form the next batch."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 
@@ -22,7 +20,7 @@ class TenfoldServer:
     def serve(self, requests: list[int]) -> Sequence[int | BaseException]:
         self.batches.append(requests)
         self.began.set()
-        assert self.go.wait(30)
+        assert self.go.wait(90)
         if 13 in requests:
             raise ValueError("no oven")
         return [10 * n if n >= 0 else LookupError(str(n)) for n in requests]
@@ -41,7 +39,7 @@ def asked_at_once(server: TenfoldServer, requests: list[int]) -> dict[int, int |
 
     threads = [threading.Thread(target=ask, args=(n,)) for n in requests]
     threads[0].start()
-    assert server.began.wait(30)
+    assert server.began.wait(90)
     for thread in threads[1:]:
         thread.start()
     while batcher._inbox.qsize() < len(requests) - 1:

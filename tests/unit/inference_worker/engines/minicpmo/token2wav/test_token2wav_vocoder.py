@@ -1,7 +1,5 @@
 """Token2wav for many streams, compared with the package's loop for one, on the package's networks."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,6 +23,7 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder impo
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import (
     SILENT_PREFIX,
     VoiceState,
+    cut_reference,
     next_pieces,
 )
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
@@ -334,7 +333,7 @@ def test_only_the_configured_seconds_of_a_voice_are_cloned(
     monkeypatch.setattr(vocoder._inner, "_prepare_prompt", prepare)
     with pytest.raises(EngineError, match="enough audio"):
         vocoder.clone(np.zeros(20 * INPUT_RATE, dtype=np.float32))
-    assert sounds == [5 * INPUT_RATE]
+    assert sounds == [len(cut_reference(np.zeros(20 * INPUT_RATE, dtype=np.float32), 5))]
 
 
 def test_the_warm_up_speaks_or_reports_what_is_missing(

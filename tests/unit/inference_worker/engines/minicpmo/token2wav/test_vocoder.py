@@ -7,17 +7,24 @@ import numpy as np
 import pytest
 import torch
 
+from antiphon.inference_worker.engines.minicpmo import processor
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
 from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import load_token2wav
-from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import next_pieces, whole_second
+from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import (
+    cut_reference,
+    next_pieces,
+    whole_second,
+)
+from antiphon.inference_worker.engines.minicpmo.token2wav.voice_files import VoiceKind
 from antiphon.inference_worker.engines.minicpmo.views.duplex import MiniCPMODuplexView
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
-from antiphon.shared_schemas.audio import OUTPUT_RATE
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CHECKPOINT
 from support.minicpmo.tone_vocoder import SAMPLES_PER_CODE, Tone
+from support.minicpmo.voice_folders import voice_folder
 
 SPEAKING = DuplexConfig(temperature=0.0, force_listen_count=0)
 
@@ -43,6 +50,26 @@ def test_a_unit_without_a_chunk_has_no_audio() -> None:
     padded = whole_second([part, part], last=False)
     assert (len(padded), padded.sum(), padded[-200]) == (OUTPUT_RATE, 200, 1)
     assert whole_second([part, part], last=True).tolist() == [1.0] * 200
+
+
+@pytest.mark.parametrize("gap_ms", [5100, 5500, 5900])
+def test_a_reference_is_cut_between_words(gap_ms: int) -> None:
+    """In the pause of 60 ms nearest the end, not within a word."""
+    wave = np.random.default_rng(0).normal(0, 0.1, 16 * INPUT_RATE).astype(np.float32)
+    begin = gap_ms * INPUT_RATE // 1000
+    wave[begin : begin + INPUT_RATE * 60 // 1000] *= 0.01
+    cut = cut_reference(wave, 6.0)
+    assert begin < len(cut) < begin + INPUT_RATE * 60 // 1000
+    assert np.array_equal(cut, wave[: len(cut)])
+
+
+def test_a_short_or_silent_reference_keeps_its_length() -> None:
+    for wave in (np.ones(6 * INPUT_RATE, dtype=np.float32), np.ones(9, dtype=np.float32)):
+        assert cut_reference(wave, 6.0) is wave
+    silence = np.zeros(16 * INPUT_RATE, dtype=np.float32)
+    assert len(cut_reference(silence, 6.0)) == 6 * INPUT_RATE - INPUT_RATE // 40
+    for seconds in (1.0, 15.0):
+        assert 0.5 * seconds < len(cut_reference(silence, seconds)) / INPUT_RATE <= seconds
 
 
 def test_a_session_speaks_with_the_cloned_voice() -> None:
@@ -74,8 +101,9 @@ def test_a_session_speaks_with_the_cloned_voice() -> None:
 
 
 def test_a_missing_package_is_named(tmp_path: Path) -> None:
-    with pytest.raises(EngineLoadError, match="pip install --no-deps minicpmo-utils"):
-        load_token2wav(tmp_path, EngineOptions(), torch.device("cuda", 0))
+    folder = voice_folder(tmp_path, VoiceKind.CROSSFADE)
+    with pytest.raises(EngineLoadError, match="pip install --no-deps minicpmo-utils=="):
+        load_token2wav(folder, EngineOptions(), torch.device("cuda", 0))
 
 
 def test_a_vocoder_without_a_gpu(tmp_path: Path) -> None:
@@ -91,3 +119,17 @@ def test_a_vocoder_without_a_gpu(tmp_path: Path) -> None:
     asked = options.model_copy(update={"vocoder": tmp_path})
     with pytest.raises(EngineLoadError, match="vocoder=none"):
         MiniCPMOProcessor(tmp_path, asked).load(lambda _line: None)
+
+
+def test_the_voice_is_checked_before_any_weight_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor, "pick_device", lambda _name: torch.device("cuda", 0))
+    folder, said = voice_folder(tmp_path, VoiceKind.CROSSFADE), list[str]()
+    engine = MiniCPMOProcessor(CHECKPOINT, EngineOptions(vocoder=folder))
+    with pytest.raises(EngineLoadError, match="package is not installed: pip install --no-deps mi"):
+        engine.load(said.append)
+    (folder / "hift.pt").unlink()
+    with pytest.raises(EngineLoadError, match=r"lacks hift\.pt: repeat the download"):
+        engine.load(said.append)
+    assert not said

@@ -10,12 +10,12 @@ import torch
 from torch.testing import assert_close
 
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
-from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
-from antiphon.inference_worker.engines.minicpmo.sessions.duplex import UnitMemo
-from antiphon.inference_worker.engines.minicpmo.sessions.recovery import (
+from antiphon.inference_worker.engines.minicpmo.conversations.duplex import UnitMemo
+from antiphon.inference_worker.engines.minicpmo.conversations.replay import (
     speech_context_start,
     unfinished_turn_codes,
 )
+from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
 from antiphon.inference_worker.engines.minicpmo.views.duplex import MiniCPMODuplexView
 from antiphon.inference_worker.engines.types import PastUnit
@@ -145,6 +145,36 @@ def test_a_greeting_is_spoken_at_the_speed_of_speech(engine: MiniCPMOProcessor) 
     first.cleanup()
 
 
+MONOLOGUE = "The way is the way that the other one said. " * 6
+"""A turn of many units, whatever the model would say."""
+
+
+def test_a_monologue_that_fills_the_speech_context_keeps_its_last_units(
+    engine: MiniCPMOProcessor,
+) -> None:
+    """Also on another worker."""
+    config = SPEAKING.model_copy(update={"greeting": MONOLOGUE})
+    first = begin(engine, config)
+    past = [unit(first, second("w_window", n % 10)) for n in range(13)]
+    memos = [UnitMemo(**one.memo) for one in past]
+    assert all(memo.turn_open for memo in memos)
+    assert [len(memo.codes) for memo in memos[1:]] == [25] * 12
+    again_at = next(n for n, memo in enumerate(memos) if memo.fed_again)
+    assert memos[again_at].fed_again == 2
+    assert memos[again_at].speech_start == sum(
+        (memo.spoken or 0) + 1 + len(memo.codes) for memo in memos[again_at - 2 : again_at]
+    )
+    for lost_after in (again_at, again_at + 1, again_at + 2):
+        again = begin(engine, config)
+        again.replay(past[:lost_after])
+        assert again._session is not None
+        assert again._session.speech.position == memos[lost_after - 1].speech_length
+        following = unit(again, second("w_window", lost_after % 10))
+        assert replace(following, audio=None) == replace(past[lost_after], audio=None)
+        again.cleanup()
+    first.cleanup()
+
+
 def test_without_room_for_a_word_there_is_no_greeting(engine: MiniCPMOProcessor) -> None:
     config = SPEAKING.model_copy(
         update={"greeting": GREETING, "max_new_speak_tokens_per_chunk": 2, "force_listen_count": 1}
@@ -167,7 +197,9 @@ def test_images_are_sliced_as_before(engine: MiniCPMOProcessor) -> None:
         view.cleanup()
 
 
-def spoken(start: int, codes: int, words: int = 2, *, ended: bool = False) -> UnitMemo:
+def spoken(
+    start: int, codes: int, words: int = 2, *, ended: bool = False, fed_again: int = 0
+) -> UnitMemo:
     length = 0 if ended else start + words + 1 + codes
     return UnitMemo(
         fed=[1] * words,
@@ -175,6 +207,7 @@ def spoken(start: int, codes: int, words: int = 2, *, ended: bool = False) -> Un
         spoken=words,
         codes=list(range(codes)),
         speech_length=length,
+        fed_again=fed_again,
     )
 
 
@@ -197,6 +230,10 @@ FORCED = UnitMemo(terminator=1, fed=[7], speech_length=40)
             1,
             2,
         ),  # the context was full and started again, the voice continues
+        # The same, with the last two units at its start.
+        ([spoken(82, 5), spoken(90, 5), spoken(98, 5), spoken(16, 5, fed_again=2)], 1, 4),
+        ([spoken(90, 5), FORCED, spoken(98, 5), spoken(16, 5, fed_again=2)], 0, 2),
+        ([spoken(90, 5), spoken(8, 5, fed_again=2)], 2, 2),
         ([spoken(90, 5)], 1, 1),  # the memos of an older worker do not contain its start
         ([spoken(0, 300)], 1, 1),  # the next worker has a shorter speech context
     ],

@@ -1,0 +1,39 @@
+"""Repeats a call while Redis does not answer."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from antiphon.broker.errors import BrokerUnavailable
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+_RETRY_DELAY_S = (0.05, 1.0)
+"""The first and the longest pause between two attempts of a call that is retried."""
+
+
+async def retry_until_available(
+    attempt: Callable[[], Awaitable[T]], what: str, *, patience_s: float = float("inf")
+) -> T:
+    """Retry a call until Redis answers, with exponential backoff and jitter.
+
+    Raises BrokerUnavailable after `patience_s`. The call must be safe to repeat.
+    """
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + patience_s
+    delay = _RETRY_DELAY_S[0]
+    while True:
+        try:
+            return await attempt()
+        except BrokerUnavailable as error:
+            left = give_up_at - loop.time()
+            if left <= 0:
+                raise
+            log.warning("redis_away", waiting_to=what, error=str(error), retry_s=round(delay, 2))
+        await asyncio.sleep(min(left, delay * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
+        delay = min(delay * 2, _RETRY_DELAY_S[1])

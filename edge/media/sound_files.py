@@ -1,0 +1,105 @@
+"""The sound of answers as files, for OpenAI's API.
+
+All functions block: call them in a thread.
+"""
+
+import io
+from typing import Any
+
+import av
+from av.audio.frame import AudioFrame
+
+from antiphon.shared_schemas.audio import OUTPUT_RATE, PcmFormat, samples_from_bytes, to_pcm16
+
+MEDIA_TYPES = {
+    "mp3": "audio/mpeg",
+    "opus": "audio/ogg",
+    "aac": "audio/aac",
+    "flac": "audio/flac",
+    "wav": "audio/wav",
+    "pcm": "audio/pcm",
+}
+"""Of the files that `SoundEncoder` writes."""
+
+_CONTAINERS = {
+    "mp3": ("mp3", "libmp3lame", {"write_xing": "0"}),
+    "opus": ("ogg", "libopus", {}),
+    "aac": ("adts", "aac", {}),
+    "flac": ("flac", "flac", {}),
+}
+_UNKNOWN_SIZE = b"\xff\xff\xff\xff"
+_SILENCE = bytes(OUTPUT_RATE // 10 * PcmFormat.F32.width)
+
+
+class SoundEncoder:
+    """Writes a file in pieces, without going back: its header does not know the length.
+
+    A file without sound has 100 ms of silence: players refuse files without samples.
+    """
+
+    def __init__(self, form: str) -> None:
+        self._buffer = _Unseekable()
+        self._is_empty = True
+        self._container: Any = None
+        if form in _CONTAINERS:
+            name, codec, options = _CONTAINERS[form]
+            self._container = av.open(self._buffer, "w", format=name, options=options)
+            self._stream = self._container.add_stream(codec, rate=OUTPUT_RATE, layout="mono")
+        elif form == "wav":
+            self._buffer.write(_wav_header())
+
+    def feed(self, sound: bytes) -> bytes:
+        """What this sound (float32 at 24 kHz) adds to the file."""
+        self._is_empty = self._is_empty and not sound
+        samples = to_pcm16(samples_from_bytes(sound, PcmFormat.F32))
+        if self._container is None:
+            self._buffer.write(samples.tobytes())
+        elif len(samples):
+            frame = AudioFrame.from_ndarray(samples.reshape(1, -1), format="s16", layout="mono")
+            frame.sample_rate = OUTPUT_RATE
+            for packet in self._stream.encode(frame):
+                self._container.mux(packet)
+        return self._buffer.take()
+
+    def end(self) -> bytes:
+        """The end of the file."""
+        silence = self.feed(_SILENCE) if self._is_empty else b""
+        if self._container is not None:
+            for packet in self._stream.encode(None):
+                self._container.mux(packet)
+            self._container.close()
+        return silence + self._buffer.take()
+
+
+def encode_sound(form: str, sound: bytes) -> bytes:
+    """A whole file."""
+    encoder = SoundEncoder(form)
+    return encoder.feed(sound) + encoder.end()
+
+
+class _Unseekable(io.RawIOBase):
+    """A file of which only what was written last is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._written = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._written += data
+        return len(data)
+
+    def take(self) -> bytes:
+        data, self._written = bytes(self._written), bytearray()
+        return data
+
+
+def _wav_header() -> bytes:
+    rate, width = OUTPUT_RATE, 2
+    format_chunk = b"fmt " + (16).to_bytes(4, "little") + (1).to_bytes(2, "little")
+    format_chunk += (1).to_bytes(2, "little") + rate.to_bytes(4, "little")
+    format_chunk += (rate * width).to_bytes(4, "little")
+    format_chunk += width.to_bytes(2, "little") + (8 * width).to_bytes(2, "little")
+    return b"RIFF" + _UNKNOWN_SIZE + b"WAVE" + format_chunk + b"data" + _UNKNOWN_SIZE

@@ -1,0 +1,1 @@
+"""OpenAI's Realtime API (GA): turns, with the messages of `/v1/realtime` that its SDKs send."""

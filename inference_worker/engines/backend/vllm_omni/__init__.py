@@ -1,0 +1,1 @@
+"""vLLM-Omni: full duplex over its WebSocket `/v1/realtime`, turns over its chat completions."""

@@ -1,0 +1,1 @@
+"""Conversations in Chinese: the script, how its texts are read out, and its phonemes."""

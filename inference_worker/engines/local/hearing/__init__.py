@@ -1,0 +1,1 @@
+"""What the engine hears: the words of the user as they are spoken, and the end of the turn."""

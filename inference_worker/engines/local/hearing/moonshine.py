@@ -1,0 +1,161 @@
+"""Moonshine tiny-en: the network that turns English speech into text, from the weights in a wheel.
+
+It runs here and not in the wheel's own library, which returns text without the probability of its words.
+"""
+
+import importlib.util
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antiphon.inference_worker.engines.common.onnx import cpu_session
+from antiphon.inference_worker.engines.local.hearing.transcript import Transcript
+from antiphon.inference_worker.engines.types import EngineLoadError
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+
+PACKAGE = "moonshine_voice"
+INSTALL_COMMAND = "pip install moonshine-voice==0.1.0"
+_FOLDER = "assets/tiny-en"
+_FILES = ("encoder_model.ort", "decoder_model_merged.ort", "tokenizer.bin")
+
+_BEGIN, _END = 1, 2
+_NOTHING = np.zeros((1, 8, 0, 36), dtype=np.float32)
+"""The keys or values of no tokens: eight heads of 36 numbers."""
+
+_TOKENS_PER_SECOND = 6.5
+"""More are a loop, which the network falls into in noise."""
+
+_SPACE = "\u2581"
+_BYTE = re.compile(rb"<0x([0-9A-F]{2})>")
+_CONTROL = re.compile(rb"<.*>")
+
+
+WIDTH = 4
+"""One text at a time is enough where nothing depends on it, and costs half as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Beam:
+    """The beginning of a text that was perhaps said."""
+
+    tokens: tuple[int, ...]
+    log_probability: float
+
+
+class Moonshine:
+    """The loaded network. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        """Raises EngineLoadError if the weights are missing or broken."""
+        encoder, decoder, tokens = find_files()
+        try:
+            self._encoder = cpu_session(str(encoder), keeps_memory=False)
+            self._decoder = cpu_session(str(decoder), keeps_memory=False)
+            self._tokens = list(_read_tokens(tokens.read_bytes()))
+        except (OSError, RuntimeError, IndexError) as error:
+            raise EngineLoadError(
+                f"the speech model in {encoder.parent} does not load: {error}"
+            ) from error
+        names = [value.name for value in self._decoder.get_inputs()]
+        self._caches = [name for name in names if name.startswith("past_key_values")]
+
+    def transcribe(self, speech: Samples, width: int = WIDTH) -> Transcript:
+        """The most probable text of `speech` (16 kHz) among `width` that are followed at a time."""
+        mask = np.ones((1, len(speech)), dtype=np.int64)
+        inputs = {"input_values": speech[np.newaxis].astype(np.float32), "attention_mask": mask}
+        (states,) = self._encoder.run(None, inputs)
+        beams, ended = [_Beam((_BEGIN,), 0.0)], list[_Beam]()
+        caches = dict.fromkeys(self._caches, _NOTHING)
+        for place in range(int(len(speech) / INPUT_RATE * _TOKENS_PER_SECOND) + 1):
+            encoded = {
+                "encoder_hidden_states": np.repeat(states, len(beams), axis=0),
+                "encoder_attention_mask": np.repeat(mask, len(beams), axis=0),
+            }
+            scores = self._next_tokens(beams, encoded, caches, first=place == 0)
+            found = _best(beams, scores, width - len(ended))
+            ended += [beam for _, beam in found if beam.tokens[-1] == _END]
+            going = [(source, beam) for source, beam in found if beam.tokens[-1] != _END]
+            beams = [beam for _, beam in going]
+            if not going:
+                break
+            sources = [source for source, _ in going]
+            caches = {name: value[sources] for name, value in caches.items()}
+        best = max(ended or beams, key=lambda beam: beam.log_probability)
+        return Transcript(self._text(best.tokens), best.log_probability, len(best.tokens) - 1)
+
+    def _next_tokens(
+        self,
+        beams: Sequence[_Beam],
+        encoded: dict[str, Any],
+        caches: dict[str, Any],
+        *,
+        first: bool,
+    ) -> NDArray[np.float64]:
+        """The log probability of each token after each of `beams`. Updates `caches`."""
+        logits, *present = self._decoder.run(
+            None,
+            {
+                "input_ids": np.array([beam.tokens[-1:] for beam in beams], dtype=np.int64),
+                "use_cache_branch": np.array([not first]),
+                **encoded,
+                **caches,
+            },
+        )
+        # The first step has computed what belongs to the sound and never changes.
+        names = self._caches if first else [name for name in self._caches if ".decoder." in name]
+        grown = dict(zip(self._caches, present, strict=True))
+        caches |= {name: grown[name] for name in names}
+        scores = logits[:, -1].astype(np.float64)
+        scores -= scores.max(axis=1, keepdims=True)
+        scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return np.asarray(scores)
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        written = bytearray()
+        for token in tokens:
+            piece = self._tokens[token]
+            if byte := _BYTE.fullmatch(piece):
+                written.append(int(byte[1], 16))
+            elif not _CONTROL.fullmatch(piece):
+                written += piece
+        return written.decode(errors="replace").replace(_SPACE, " ").strip()
+
+
+def _best(
+    beams: Sequence[_Beam], scores: NDArray[np.float64], count: int
+) -> list[tuple[int, _Beam]]:
+    """The `count` most probable ways to continue one of `beams`, with its place among them."""
+    totals = (scores + np.array([[beam.log_probability] for beam in beams])).ravel()
+    found = []
+    for at in np.argpartition(-totals, count - 1)[:count]:
+        source, token = divmod(int(at), scores.shape[1])
+        found.append((source, _Beam((*beams[source].tokens, token), float(totals[at]))))
+    return found
+
+
+def find_files() -> list[Path]:
+    """The encoder, the decoder and the tokens. Raises EngineLoadError if one is missing."""
+    spec = importlib.util.find_spec(PACKAGE)
+    for folder in spec.submodule_search_locations or () if spec else ():
+        files = [Path(folder) / _FOLDER / name for name in _FILES]
+        if all(file.is_file() for file in files):
+            return files
+    raise EngineLoadError(
+        f"the speech recogniser needs the weights in the package {PACKAGE!r}; run: {INSTALL_COMMAND}"
+    )
+
+
+def _read_tokens(raw: bytes) -> Iterator[bytes]:
+    """Each token follows its length, which takes two bytes from 128."""
+    at = 0
+    while at < len(raw):
+        length, at = raw[at], at + 1
+        if length >= 128:
+            length, at = raw[at] * 128 + length - 128, at + 1
+        yield raw[at : at + length]
+        at += length

@@ -1,0 +1,191 @@
+"""The rules in Chinese: the clock, the calendar, the assistant itself, and how the conversation continues."""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from antiphon.inference_worker.engines.local.rules.manner import (
+    USUAL,
+    Manner,
+    other_gain,
+    other_pace,
+)
+from antiphon.inference_worker.engines.local.rules.situation import NAME, Situation
+from antiphon.inference_worker.engines.local.rules.text import LONGEST_CHARS
+
+FAREWELL = "再见，很高兴和你聊天！"
+
+_DAYS = ("星期一", "星期二", "星期三", "星期四", "星期五", "星期六", "星期日")
+_NAMED_DAYS = {"大前天": -3, "前天": -2, "昨天": -1, "今天": 0, "明天": 1, "后天": 2, "大后天": 3}
+
+_SIMPLIFIED = str.maketrans(
+    "幾點現嗎間號見誰麼會說謝對聽時這樣誰隻還個們麵請問歡訴氣聞價錢較聲慢聰頭裡裏後開來為從過話語誕節歲剛",
+    "几点现吗间号见谁么会说谢对听时这样谁只还个们面请问欢诉气闻价钱较声慢聪头里里后开来为从过话语诞节岁刚",
+)
+"""The recogniser sometimes writes traditional characters."""
+
+_LEAD = re.compile(
+    r"^(?:请问(?:一下)?|你好|您好|嗯|那么?|好的?|谢谢|麻烦(?:你|您)?|请|你?(?:能不能|可以|能)?告诉我(?:一下)?|我想(?:知道|问)(?:一下)?|你?知道)+"
+)
+_TAIL = re.compile(r"(?:啊|呀|呢|吧|哦|喔|谢谢(?:你|您)?|好吗|可以吗)+$")
+
+
+def prompt(system_prompt: str, now: datetime, *, persona: bool) -> str:
+    """`system_prompt` after one sentence each of name, date and limits."""
+    name = "" if persona else f"你是{NAME}，一个语音助手。"
+    return f"{name}今天是{_date(now)}。你不知道天气、新闻和价格。{system_prompt}"
+
+
+def answer(question: str, situation: Situation) -> str | None:
+    """The answer by rule to what the user said or wrote; None if the language model answers it."""
+    if len(question) > LONGEST_CHARS:
+        return None
+    for text in _forms(question):
+        for pattern, function in _RULES:
+            if (found := pattern.fullmatch(text)) and (sentence := function(found, situation)):
+                return sentence
+    return None
+
+
+def manner_of(said: Sequence[str]) -> Manner:
+    """What the user's turns `said` ask for, together."""
+    manner = USUAL
+    for turn in said:
+        for text in _forms(turn) if len(turn) <= LONGEST_CHARS else ():
+            if _PACE.fullmatch(text):
+                manner = Manner(other_pace(manner.speed, slower=_is_slower(text)), manner.gain)
+                break
+            if _LOUDNESS.fullmatch(text):
+                manner = Manner(manner.speed, other_gain(manner.gain, quieter=_is_quieter(text)))
+                break
+    return manner
+
+
+def _forms(question: str) -> tuple[str, ...]:
+    """The question without marks and spaces, and without polite words."""
+    text = re.sub(r"[\W_]", "", question.translate(_SIMPLIFIED)).lower().replace("您", "你")
+    return tuple(dict.fromkeys((text, _TAIL.sub("", text), _TAIL.sub("", _LEAD.sub("", text)))))
+
+
+def _date(day: datetime) -> str:
+    return f"{day.year}年{day.month}月{day.day}日，{_DAYS[day.weekday()]}"
+
+
+def _time(_: re.Match[str], situation: Situation) -> str:
+    now = situation.now
+    parts = ((5, "凌晨"), (8, "早上"), (12, "上午"), (13, "中午"), (18, "下午"), (24, "晚上"))
+    part = next(name for until, name in parts if now.hour < until)
+    hour = now.hour - 12 * (now.hour > 12)
+    minute = f"{now.minute}分" if now.minute >= 10 else f"零{now.minute}分" if now.minute else "整"
+    return f"现在是{part}{hour}点{minute}。"
+
+
+def _day_of(found: re.Match[str], situation: Situation) -> tuple[str, datetime]:
+    name = found["day"] or "今天"
+    return name, situation.now + timedelta(days=_NAMED_DAYS[name])
+
+
+def _calendar_day(found: re.Match[str], situation: Situation) -> str:
+    name, day = _day_of(found, situation)
+    return f"{name}是{_date(day)}。"
+
+
+def _weekday(found: re.Match[str], situation: Situation) -> str:
+    name, day = _day_of(found, situation)
+    return f"{name}是{_DAYS[day.weekday()]}。"
+
+
+def _year(_: re.Match[str], situation: Situation) -> str:
+    return f"今年是{situation.now.year}年。"
+
+
+def _fixed(sentence: str) -> Callable[[re.Match[str], Situation], str | None]:
+    return lambda _found, _situation: sentence
+
+
+def _of_itself(sentence: str) -> Callable[[re.Match[str], Situation], str | None]:
+    """Not for an assistant that the client's prompt has given another name."""
+    return lambda _, situation: None if situation.persona else sentence
+
+
+def _version(_: re.Match[str], situation: Situation) -> str | None:
+    return None if situation.persona else f"我是{NAME}，版本{situation.version}。"
+
+
+def _repeat(_: re.Match[str], situation: Situation) -> str:
+    return situation.previous or "我还没有说过话。"
+
+
+def _change_pace(found: re.Match[str], _: Situation) -> str:
+    return "好的，我说慢一点。" if _is_slower(found[0]) else "好的，我说快一点。"
+
+
+def _change_loudness(found: re.Match[str], _: Situation) -> str:
+    return "好的，我小声一点。" if _is_quieter(found[0]) else "好的，我大声一点。"
+
+
+def _is_slower(text: str) -> bool:
+    return "慢" in text if "太" not in text else "快" in text
+
+
+def _is_quieter(text: str) -> bool:
+    return "小" in text if "太" not in text else "大" in text
+
+
+_BIT = r"(?:一?点儿?|一些)?"
+_PACE = re.compile(
+    rf"[请你再]*[说讲]?[话得]?[慢快]{_BIT}[说讲]?{_BIT}|你?(?:[说讲][话得]*)?太[快慢]了?"
+)
+_LOUDNESS = re.compile(
+    rf"[请你再]*[说讲]?话?(?:声音)?再?[大小]声?{_BIT}声?[说讲]?|(?:你的?)?声音太[大小]了?|我听不清楚?"
+)
+_DAY = rf"(?P<day>{'|'.join(sorted(_NAMED_DAYS, key=len, reverse=True))})?"
+
+_Function = Callable[[re.Match[str], Situation], str | None]
+_ROWS: tuple[tuple[str, _Function], ...] = (
+    # Courtesy
+    (r"你好?|你们好|(?:你好|嗨|哈喽|hello|hi|早上好|上午好|下午好|晚上好|早安)+",
+     _fixed("你好！有什么可以帮你的吗？")),
+    (r"你(?:今天)?(?:好吗|怎么样|还好吗)|最近(?:怎么样|好吗)",
+     _fixed("我很好，谢谢。有什么可以帮你的吗？")),
+    (r"(?:非常|太|多)?(?:谢谢|感谢|多谢)(?:你们?|了|的帮助)*", _fixed("不客气。")),
+    (r"(?:好的?|好了|那|谢谢你?|我?要?走了|先这样|就这样)*"
+     r"(?:再见|拜拜|拜|下次见|下次再见|明天见|回头见|回见|晚安)(?:了|吧|再见|拜拜)*",
+     _fixed(FAREWELL)),
+    (r"对不起|不好意思|抱歉", _fixed("没关系。")),
+    (r"你?(?:在吗|能?听得?[到见]我?(?:说话)?吗)", _fixed("在，我听得到。")),
+    (r"(?:停|停下|别说了|不要说了|安静|闭嘴|算了|等一下|等等)(?:吧|一下)*", _fixed("好的。")),
+    # The conversation itself
+    (r"(?:请|你|再|重新|重复)*(?:说|讲|重复)(?:一?遍|一?次|一下)|你?(?:刚才)?说了?什么"
+     r"|我没有?听(?:清楚?|到|见|懂)", _repeat),
+    (_PACE.pattern, _change_pace),
+    (_LOUDNESS.pattern, _change_loudness),
+    # Itself
+    (r"你(?:叫|的名字[叫是])什么(?:名字)?|你(?:的名字)?是?谁|你?怎么称呼你?|介绍一下你?自己"
+     r"|(?:做个|请)?自我介绍(?:一下)?",
+     _of_itself(f"我叫{NAME}，是一个语音助手。")),
+    (r"你?是?(?:什么|哪个|几)?版本号?是?(?:什么|多少)?", _version),
+    (r"你?(?:会|能|可以)(?:帮我)?(?:做|干)?(?:什么|些什么|哪些事)|你有什么(?:功能|用)",
+     _of_itself("我可以和你聊天，回答简单的问题，也知道时间和日期。我会犯错，重要的事请再核对。")),
+    (r"你是(?:真人|人|人类|机器人|ai|人工智能|程序|机器)吗?|你是不是真?人",
+     _of_itself("我是一个程序，不是人。")),
+    (r"你会说(?:什么|哪些|几种)语言|你[会能](?:说|讲|听懂?)?(?:英语|英文|日语|法语|外语)吗?",
+     _fixed("现在我只会说中文。")),
+    # What it cannot know
+    (r"\w{0,10}天气(?:怎么样|如何|好吗|预报)?|(?:今天|明天|现在|外面)*会?下[雨雪]吗?"
+     r"|(?:今天|明天|外面)[冷热](?:吗|不[冷热])?",
+     _fixed("我不能上网，所以不知道天气。")),
+    (r"(?:今天|最近)?有?(?:什么|啥)?(?:最新的?)?新闻(?:吗|是什么)?"
+     r"|\w{0,8}(?:股价|股票|汇率|油价|金价)是?(?:多少|怎么样)?",
+     _fixed("我不能上网，所以不知道最新的消息和价格。")),
+    (r"我(?:现在)?在哪[里儿]?|我的位置", _fixed("我不知道你在哪里。")),
+    # The clock and the calendar
+    (r"(?:现在|目前|这会儿)?是?(?:北京时间)?(?:几点|什么时间|什么时候|时间)(?:几分|了|钟|是多少|是几点)*",
+     _time),
+    (rf"{_DAY}是?(?:几月)?(?:几[日号]|多少号)了?"
+     r"|什么日子|(?:今天)?的?(?:日期是?(?:什么|多少)?)",
+     _calendar_day),
+    (rf"{_DAY}是?(?:星期|礼拜|周)几了?", _weekday),
+    (r"(?:今年|现在)是?(?:哪一?年|几几年|什么年份?)", _year),
+)  # fmt: skip
+_RULES = tuple((re.compile(pattern), function) for pattern, function in _ROWS)

@@ -1,0 +1,153 @@
+"""What refers to the words before: "And of Italy?" after a question, "Continue" after an interrupted answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from antiphon.inference_worker.engines.local.rules.dates import WHEN
+from antiphon.inference_worker.engines.local.rules.manner import LOUDNESS, PACE
+from antiphon.inference_worker.engines.local.rules.numbers import with_ordinals
+from antiphon.inference_worker.engines.local.rules.text import ASKS, LONGEST_CHARS, peeled, plain
+from antiphon.inference_worker.engines.local.spoken_text.lexicon import WEEKDAYS
+
+STOPPED = "All right."
+"""The answer to "stop". A request to continue after it means what was stopped."""
+
+_PREPOSITION = (
+    r"(?:(?P<preposition>of|in|for|from|to|with|on|at|by|as for|until|till|before|after|about)\s+)?"
+)
+_CONTINUES = re.compile(
+    r"(?:(?:and|or|but|ok|okay|so)[, ]+)?(?P<lead>and|what about|how about)[, ]+(?:the one )?"
+    rf"{_PREPOSITION}(?P<other>[^,.?!]{{1,60}}?)(?: then| maybe| instead)?[.?!]*",
+    re.IGNORECASE,
+)
+_CORRECTS = re.compile(
+    r"(?:(?:no|nope|sorry|wait|oh|actually)[,.! ]+)*(?:i (?:meant|mean|said|asked (?:for|about))"
+    rf"|not [\w' -]{{1,30}}(?:,| but))[, ]+{_PREPOSITION}(?P<other>[^,.?!]{{1,60}})[.?!]*",
+    re.IGNORECASE,
+)
+_MOST_WORDS = 4
+_CAPITAL = r"[A-Z][\w'-]*(?: (?:of |the )?[A-Z][\w'-]*)*"
+_NAME = re.compile(rf"(?<=[a-z,] ){_CAPITAL}")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_DAY = re.compile(
+    rf"\b(?:{WHEN}|(?:next |this |last )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|tonight"
+    r"|(?:next|this|last|the) (?:week|month|year|weekend))\b",
+    re.IGNORECASE,
+)
+_ON_DAY = re.compile(rf"(?:\bon )?{_DAY.pattern}", re.IGNORECASE)
+_THING = re.compile(r"\b(?:an?|the) [a-z]+")
+_ONE_OF_MANY = re.compile(r"\ban? [a-z]+")
+_THE_LAST = re.compile(r"\bthe [a-z]+(?=[.?!]*$)")
+_THE_NAME = re.compile(rf"\bthe {_CAPITAL}")
+_HEAD = re.compile(r"\bthe [a-z]+(?= of (?:the )?[A-Z])")
+_MOST = re.compile(r"\bthe [a-z]+est\b")
+_LAST_WORD = re.compile(r"(?<=\b(?:of|to) )[a-z]+(?=[.?!]*$)|(?<=\bfor )[a-z]+(?=[.?!]*$)")
+_REFERS = re.compile(
+    r"(?:it|that|this|these|those|them|you|your\w*|me|my\w*|us|i|he|she|they|so)\b.*"
+)
+_PASSING = re.compile(
+    r"(?:ok|thanks|thank you|great|nice|wow|cool|i see|yes|no|sorry|pardon|what|stop|wait|again|go on"
+    r"|continue|shorter"
+    r"|(?:repeat|say) (?:that|it)(?: again)?)"
+)
+"""What a follow-up may skip to find the question before it, like words on how to speak."""
+
+
+def whole_question(text: str, earlier: Iterable[str]) -> str:
+    """`text` with the question that it continues or corrects, or `text` itself. `earlier`: oldest first.
+
+    Of the last question, the last name, number, day or thing is replaced by that of `text`.
+    """
+    asked = ""
+    for question in earlier:
+        if not is_passing(question):
+            asked = _continued(question.strip(), asked)
+    return _continued(text.strip(), asked)
+
+
+def proposed(text: str) -> str:
+    """The last words of "What about a joke?"; empty if `text` has another form."""
+    found = _CONTINUES.fullmatch(text)
+    other = found["other"].strip() if found else ""
+    return "" if len(other.split()) > _MOST_WORDS or ASKS.match(plain(other)) else other
+
+
+def is_passing(text: str) -> bool:
+    """Whether `text` asks nothing: "Thanks", "Slower, please"."""
+    forms = peeled(plain(text)) if len(text) <= LONGEST_CHARS else ()
+    return any(kind.fullmatch(form) for form in forms for kind in (_PASSING, PACE, LOUDNESS))
+
+
+def _continued(text: str, asked: str) -> str:
+    corrects = _CORRECTS.fullmatch(text)
+    found = corrects or _CONTINUES.fullmatch(text)
+    if found is None or not asked or len((other := found["other"].strip()).split()) > _MOST_WORDS:
+        return text
+    preposition = found["preposition"] or ""
+    if preposition in ("until", "till") and (end := re.search(rf"\b{preposition} [^.?!]+", asked)):
+        return f"{asked[: end.start()]}{preposition} {other}{asked[end.end() :]}"
+    day = f"in {other}" if preposition == "in" else other
+    if _DAY.fullmatch(with_ordinals(plain(day))):
+        return _on_day(asked, day, exact=preposition == "on")
+    for replaced in _replaced_by(other, corrects=corrects is not None):
+        if places := list(replaced.finditer(asked)):
+            return f"{asked[: places[-1].start()]}{other}{asked[places[-1].end() :]}"
+    if preposition in ("in", "at") and ASKS.match(plain(asked)):
+        return f"{asked.rstrip('.?! ')} {preposition} {other}?"
+    return text
+
+
+def _replaced_by(other: str, *, corrects: bool) -> Iterator[re.Pattern[str]]:
+    """What of a question `other` may stand for."""
+    if _NUMBER.fullmatch(other):
+        yield _NUMBER
+    elif not _REFERS.fullmatch(other.lower()):
+        if corrects or other[:1].isupper():
+            yield _NAME
+        if corrects:
+            yield _THING
+        elif _ONE_OF_MANY.fullmatch(other):
+            yield _ONE_OF_MANY
+        elif _MOST.fullmatch(other):
+            yield _MOST
+        elif _THE_NAME.fullmatch(other):
+            yield _THE_NAME
+            yield _NAME
+        elif _THE_LAST.fullmatch(other):
+            yield _HEAD
+            yield _THE_LAST
+        if corrects or other.isalpha():
+            yield _LAST_WORD
+
+
+def _on_day(asked: str, day: str, *, exact: bool) -> str:
+    is_on = exact or day.title() in WEEKDAYS or day == "the weekend"
+    on_day = f"on {day}" if is_on else day
+    if places := list(_ON_DAY.finditer(asked)):
+        other = on_day if places[-1][0].lower().startswith("on ") else day
+        return f"{asked[: places[-1].start()]}{other}{asked[places[-1].end() :]}"
+    question = asked.rstrip(".?! ")
+    return f"{question} {on_day}{asked[len(question) :]}"
+
+
+_WHAT = r"(?:it|that|then|now|the (?:story|answer|list|explanation)|your (?:story|answer)|where you stopped)"
+
+GO_ON = re.compile(
+    r"(?:(?:you can|you may|can you|could you|let us) )?"
+    rf"(?:go on|go ahead|continue|carry on|keep going|keep talking|resume)(?: (?:with )?{_WHAT})?"
+    r"|and then(?: what)?|what (?:happens|happened|comes|came) (?:next|then|after that)"
+    r"|where were (?:you|we)|what were you (?:saying|going to say)"
+    r"|tell me the rest|finish (?:it|the story|your sentence)"
+)
+
+
+def rest_to_continue(messages: Sequence[dict[str, Any]], rest: str) -> str:
+    """`rest`, if the last of `messages` asks to continue it; empty otherwise."""
+    last = messages[-1]
+    if not rest or last["role"] != "user" or not isinstance(last["content"], str):
+        return ""
+    asks = any(GO_ON.fullmatch(shorter) for shorter in peeled(plain(last["content"])))
+    return rest if asks else ""

@@ -1,0 +1,62 @@
+"""Rules that are tried last: what nothing else answers, and the language model would answer as a person."""
+
+import re
+
+from antiphon.inference_worker.engines.local.rules.situation import Answer
+from antiphon.inference_worker.engines.local.rules.table import (
+    NO_LIFE,
+    ONLY_TALK,
+    fixed,
+    of_itself,
+)
+
+_KNOWS = (
+    r"(?:know|think|mean|understand|remember|hear|heard|see|(?:want|like) to|recommend|suggest|tell|say|explain"
+    r"|give|help"
+    r"|want me|have (?:a|an|any|some) (?:idea|tip|suggestion|advice|example|recipe|question|joke|fact)"
+    r"|please|mind|ready|there|able|agree|believe|need)"
+)
+"""What it may know, or do in words: for the language model."""
+
+_ROWS: tuple[tuple[str, Answer], ...] = (
+    (r"(?:is|are|am|do|does|will|can|who) .*(?:\b(?:record|stor|sav|keep)(?:e|ing)? (?:this|me|us|our|my|it"
+     r"|what)\b|\b(?:my|this|our|i|we)\b.* (?:recorded|stored|saved|private|kept|secure|confidential|encrypted)"
+     r"|\brecording$|\bspy|\blistening to (?:me|us|our|my) ).*"
+     r"|(?:who|(?:is|does|do|can|could|are) (?:(?:any|some)(?:body|one)|(?:other )?people"
+     r"|humans?))\b.*\b(?:listen"
+     r"|hear|read|see|access|watch)(?:s|es|ing)?(?: in| to)*(?: (?:us|me|(?:this|our|my)(?: (?:call|chat"
+     r"|conversation|voice|data|words|messages?))?|what (?:i|we) (?:say|said)))?(?: now| right now| too)*"
+     r"|(?:what happens (?:to|with)|what do .+ do with|where (?:is|are|do(?:es)?)) my (?:voice|data|words"
+     r"|messages?|recordings?|conversations?|information)\b.*",
+     fixed("This conversation may be recorded. Who runs this service decides that, so ask there.")),
+    (r"are you (?:better|smarter|faster|more intelligent|cleverer|as (?:good|smart))(?: than| as) .+"
+     r"|are you (?:very |quite |absolutely )?(?:sure|certain)(?: about (?:it|that|this))?"
+     r"|(?:is|was) (?:that|it|this) (?:true|right|correct|a true story)",
+     of_itself("No. My language model is very small and makes mistakes, so check what matters.")),
+    (r"(?:can|could|do|will|would) you (?:not )?(?:dance|cook|walk|run|swim|drive|fly|jump|smell|taste|hug|kiss"
+     r"|clean|wash|repair|bring|meet|visit|download|install|post|pay|print|paint|buy"
+     r"|go (?:online|out|shopping|to)|whistle|laugh|cry|hack|watch|practi[cs]e)\b.*"
+     r"|(?:please )?(?:open|download|install|print|draw|post|go to) .+",
+     of_itself(f"I cannot do that. {ONLY_TALK}")),
+    (r"(?:do|did|will|can|would) you (?:still |ever )?(?:know me|(?:remember|recogni[sz]e) (?:me|us"
+     r"|our (?:last|previous)|this later|.*\b(?:yesterday|tomorrow|(?:last|next) (?:time|week|month)))\b).*"
+     r"|(?:have|did) we (?:ever )?(?:talk(?:ed)?|met|meet|spoken|speak|chat(?:ted)?)(?: (?:before|already"
+     r"|yesterday|last|ever|once)\b.*)?|what did (?:we|i) .*\b(?:yesterday|last (?:time|week|month))",
+     fixed("I remember only this conversation.")),
+    (r"(?:is it|are they|is [a-z ]+) (?:safe|dangerous|harmful|poisonous|toxic|unhealthy) (?:for .+ )?to .+"
+     r"|(?:can|should|may|could) (?:i|we|my \w+|(?:an? )?(?:dogs?|cats?|child(?:ren)?|bab(?:y|ies)"
+     r"|people)) (?:safely )?"
+     r"(?:(?:eat|drink|swallow)\b|take .*\b(?:pills?|tablets?|aspirin|ibuprofen|paracetamol|medicine"
+     r"|medication)\b).*",
+     fixed("I make mistakes, and this matters. Please ask somebody who knows it.")),
+    (rf"(?:do|did|have|had|were|are|will|would) you (?:not )?(?!{_KNOWS}s?\b).+"
+     r"|can you (?:be my|feel|love|eat|sleep|dream|enjoy)\b.*"
+     r"|(?:what|how|where|when|who) (?:do|did|are|were|have|would) you (?:look|looking|wear|wearing|doing"
+     r"|do all day|eat|eating|born|grow up|sleep|feel|feeling|like|love|married|sound)\b.*",
+     of_itself(NO_LIFE)),
+    (r"(?:do you think (?:that )?|will |would )(?:i|he|she|we|my \w+) [a-z].*|should i [a-z].*"
+     r"|what (?:should|shall|can|do) i (?:do|say)(?: now| then| next| about (?:it|this|that|him|her|them))?",
+     fixed("I cannot know that, and I cannot decide it for you. What do you think yourself?")),
+)  # fmt: skip
+
+LAST_ROWS = tuple((re.compile(pattern), answer) for pattern, answer in _ROWS)

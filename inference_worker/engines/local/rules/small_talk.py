@@ -1,0 +1,353 @@
+"""Rules for small talk: what people say of themselves, and questions of taste."""
+
+from __future__ import annotations
+
+import re
+
+from antiphon.inference_worker.engines.local.rules.follow_up import GO_ON
+from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation
+from antiphon.inference_worker.engines.local.rules.stock import (
+    ANOTHER_JOKE,
+    STOCK_ROWS,
+    another_joke,
+)
+from antiphon.inference_worker.engines.local.rules.text import PLEASE
+
+_VERY = r"(?:(?:so|very|really|quite|pretty|a bit|a little|kind of|just|too|all|still|always|also|feeling) )*"
+_WHEN = (
+    r"(?: (?:today|tonight|tomorrow|now|right now|at the moment|this (?:morning|afternoon|evening|week"
+    r"|year|time)|these days|lately|yesterday|last (?:night|week|year)|again|too|as well|a lot|so much"
+    r"|very much|of all|actually|really|soon|next (?:week|month|year)|on [a-z]+day|at all))*"
+)
+_I_AM = rf"(?:well |oh |honestly |you know |today )?i (?:am|feel|have been|was) {_VERY}"
+_KIN = (
+    r"(?:dog|cat|pet|bird|fish|hamster|rabbit|horse|mother|mom|mum|father|dad|grandmother|grandma"
+    r"|grandfather|grandpa|brother|sister|son|daughter|wife|husband|friend|best friend|uncle|aunt|cousin"
+    r"|neighbou?r|girlfriend|boyfriend|partner|child|baby|boss|teacher|colleague)"
+)
+_SOMETHING = r"(?!(?:it|that|this|you|your|to)\b)[a-z'-]+(?: [a-z'-]+){0,4}?"
+_THING = rf"(?P<thing>{_SOMETHING})"
+_TEST = (
+    r"(?:a|an|my|the) (?:talk|speech|presentation|test|exam|interview|job interview|paper|essay|lecture"
+    r"|driving test|report)(?: about [a-z' ]+?)?"
+)
+_OF_LATE = r"(?:just |have |have just |finally |recently )*"
+
+
+def _of(sentence: str) -> Answer:
+    """`sentence` with what the user said in place of {thing}, as the user would hear it."""
+
+    def answer(found: re.Match[str], _: Situation) -> str:
+        return sentence.format(
+            **{name: _turned(said) for name, said in found.groupdict("").items()}
+        )
+
+    return answer
+
+
+def _of_program(sentence: str) -> Answer:
+    """Not for an assistant that the client's prompt has given another name."""
+    said = _of(sentence)
+    return lambda found, situation: None if situation.persona else said(found, situation)
+
+
+_SWAPPED = {
+    "my": "your",
+    "i": "you",
+    "me": "you",
+    "am": "are",
+    "mine": "yours",
+    "myself": "yourself",
+}
+
+
+def _turned(said: str) -> str:
+    return " ".join(_SWAPPED.get(word, word) for word in said.split())
+
+
+def _nice_name(found: re.Match[str], _: Situation) -> str:
+    thing = found.groupdict().get("thing")
+    more = f" Tell me more about your {thing}." if thing else ""
+    return f"{found['name'].title()} is a nice name.{more}"
+
+
+_YES = r"(?:yes|yeah|yep|sure|of course|why not|gladly|ok|i do|i would|please)(?: please| i do| sure| tell me)*"
+_TELL_ME = ("Do you want to tell me what happened?", "Do you want to tell me about")
+
+
+def _yes(found: re.Match[str], situation: Situation) -> str | None:
+    previous = situation.previous
+    if previous.endswith(ANOTHER_JOKE):
+        return another_joke(found, situation)
+    if any(text in previous for text in _TELL_ME):
+        return "I am listening."
+    if GO_ON.fullmatch(found[0]) and previous and not previous.endswith("?"):
+        return "That was all. What else would you like to know?"
+    return None
+
+
+def _no(_: re.Match[str], situation: Situation) -> str | None:
+    asked = situation.previous.endswith("?")
+    return "All right. What else can I do for you?" if asked else None
+
+
+_SORRY = "I am sorry to hear that."
+
+
+def _rows(answer: Answer | str, *patterns: str) -> list[tuple[str, Answer]]:
+    function = _of(answer) if isinstance(answer, str) else answer
+    return [(pattern, function) for pattern in patterns]
+
+
+_ROWS: tuple[tuple[str, Answer], ...] = (
+    # How the user is
+    *_rows(
+        f"{_SORRY} Do you want to tell me what happened?",
+        rf"{_I_AM}(?:sad|unhappy|depressed|lonely|heartbroken|miserable|down|upset|hurt|homesick){_WHEN}",
+        rf"i (?:do not feel|am not feeling) (?:so |very )?(?:good|well|great|happy){_WHEN}",
+        rf"i (?:feel|am feeling) (?:so |very )?(?:bad|terrible|awful|horrible){_WHEN}",
+        rf"i am not (?:ok|well|good|fine|happy){_WHEN}",
+        rf"(?:it was|i had|i am having) a (?:bad|hard|terrible|awful|rough|horrible) (?:day|week){_WHEN}",
+    ),
+    *_rows(
+        "That sounds tiring. I hope you can rest soon.",
+        rf"{_I_AM}(?:tired|exhausted|sleepy|worn out){_WHEN}",
+        rf"i (?:did not|cannot) (?:fall a)?sleep(?: well| much| at night)?{_WHEN}",
+        rf"i (?:slept badly|need (?:some )?sleep|had a long day){_WHEN}",
+    ),
+    *_rows(
+        "I hope you feel better soon. If it gets worse, ask a doctor.",
+        rf"{_I_AM}(?:sick|ill|unwell|in pain){_WHEN}",
+        rf"my [a-z]+ (?:hurts?|aches?|is (?:hurting|sore|killing me))(?: badly)?{_WHEN}",
+        rf"i have (?:a|the) (?:cold|flu|headache|fever|stomach ?ache|toothache|cough|sore throat){_WHEN}",
+    ),
+    *_rows(
+        "That is not easy. What worries you most?",
+        rf"{_I_AM}(?:stressed(?: out)?|nervous|worried|anxious|afraid|scared|frightened|overwhelmed)"
+        rf"(?: (?:about|of) [a-z' ]+?)?{_WHEN}",
+    ),
+    *_rows(
+        "I understand. What happened?",
+        rf"{_I_AM}(?:angry|mad|annoyed|frustrated|furious|disappointed)"
+        rf"(?: (?:about|at|with|by) [a-z' ]+?)?{_WHEN}",
+    ),
+    *_rows(
+        "That is good to hear! What made it so good?",
+        rf"{_I_AM}(?:happy|excited|glad|great|wonderful|fantastic|amazing|in a good mood|proud|delighted)"
+        rf"(?: (?:about|for|of|with) [a-z' ]+?)?{_WHEN}",
+        rf"i (?:had|am having) a (?:good|great|nice|wonderful) (?:day|time|week){_WHEN}",
+    ),
+    *_rows(
+        "Good. What shall we talk about?",
+        rf"{_I_AM}(?:fine|ok|good|well|alright|all right)(?: thanks| thank you)*{_WHEN}",
+    ),
+    *_rows(
+        "I am a program, so I am always fine. What would you like to know?",
+        r"(?:and |what about |how about )+(?:you|yourself)",
+    ),
+    *_rows("Then it is time to eat. What do you feel like?", rf"{_I_AM}hungry{_WHEN}"),
+    *_rows("Then have a glass of water. I can wait.", rf"{_I_AM}thirsty{_WHEN}"),
+    # What happened to the user
+    *_rows(
+        "I am very sorry about your {who}. Do you want to tell me about your {who}?",
+        rf"(?:my|our) (?P<who>{_KIN}) (?:has |just |recently )*(?:died|passed away|is dead){_WHEN}",
+    ),
+    *_rows(
+        "I am sorry about your {who}. I hope it gets better soon.",
+        rf"(?:my|our) (?P<who>{_KIN}) (?:is|has been|got|feels) {_VERY}"
+        rf"(?:sick|ill|in (?:the )?hospital|hurt|injured|sad|lonely){_WHEN}",
+    ),
+    *_rows(
+        f"{_SORRY} How are you now?",
+        rf"(?:my|our) {_KIN} (?:has |just )*(?:left me|broke up with me|ran away|is gone){_WHEN}",
+        rf"i {_OF_LATE}(?:lost|broke|missed) my {_SOMETHING}{_WHEN}",
+        rf"i {_OF_LATE}(?:failed|was fired|got fired|got divorced)(?: [a-z' ]+?)?{_WHEN}",
+    ),
+    *_rows(
+        "Congratulations! Tell me more about it.",
+        rf"i {_OF_LATE}(?:won|passed|finished|graduated)(?: (?:my|the|a|an|from) {_SOMETHING})?{_WHEN}",
+        rf"(?:i|we) {_OF_LATE}got (?:promoted|engaged|married){_WHEN}",
+        r"(?:(?:i am|we are|my \w+ is) )(?:going to have|having|expecting) a baby|i am pregnant",
+        rf"i {_OF_LATE}(?:got|found|bought) (?:a|my) (?:new |first |own )+{_SOMETHING}{_WHEN}",
+        rf"(?:it|today) is my birthday{_WHEN}|i am (?:getting married|engaged){_WHEN}",
+    ),
+    *_rows(
+        "Thank you for telling me. What shall we talk about?",
+        r"i am \d{1,3}(?: years old)?",
+    ),
+    # What the user does
+    *_rows(
+        "That is a good thing to learn. How is it going?",
+        r"i (?:am learning|am studying|study|learn|started learning|want to learn)(?: how)?(?: to)? "
+        rf"{_SOMETHING}{_WHEN}",
+    ),
+    *_rows(
+        "Good luck with that! How can I help you to prepare?",
+        r"i (?:have to|must|need to|am going to|will) (?:give|hold|take|write|do|have|make|prepare|go to"
+        rf"|pass) {_TEST}{_WHEN}",
+        rf"i have {_TEST}{_WHEN}",
+    ),
+    *_rows(
+        "That sounds interesting. What do you like about it?",
+        rf"i (?:work|am working) (?:as|at|in|for) {_SOMETHING}{_WHEN}",
+        r"i am an? (?:\w+ )?(?:teacher|nurse|doctor|student|engineer|programmer|developer|cook|driver|artist"
+        r"|writer|lawyer|scientist|musician|pilot|farmer|police ?(?:man|woman)|baker|pensioner)",
+    ),
+    *_rows(
+        "What do you like most about it there?",
+        rf"i (?:am|come|am calling) (?:originally )?from {_SOMETHING}|i (?:live"
+        rf"|am living) in {_SOMETHING}{_WHEN}",
+    ),
+    *_rows(
+        "That sounds good. What are you going to do there?",
+        rf"i (?:am going|will go|am flying|am travell?ing) (?:on (?:vacation|holiday)|to [a-z' ]+?){_WHEN}",
+    ),
+    # What the user likes and has
+    *_rows(
+        "Good choice. What do you like most about {thing}?",
+        rf"i (?:(?:really|also|do|just) )*(?:like|love|enjoy|adore|prefer) {_THING}{_WHEN}",
+    ),
+    *_rows(
+        "That sounds like fun. How often do you do it?",
+        rf"i (?:(?:really|also|do|just) )*(?:like|love) to {_SOMETHING}{_WHEN}",
+    ),
+    *_rows(
+        "All right, no {thing}. What do you like instead?",
+        r"i (?:(?:really|also|just) )*(?:do not like|do not enjoy|dislike|hate|cannot stand|do not eat) "
+        rf"{_THING}(?: any ?more)?{_WHEN}",
+    ),
+    *_rows(
+        "I will keep in mind that your favorite {thing} is {what}. Why do you like it?",
+        r"my favou?rite (?P<thing>[a-z]+(?: [a-z]+)?) (?:is|are) (?P<what>[a-z' ]+)",
+    ),
+    *_rows(
+        _nice_name,
+        r"(?:his|her|its|the) name (?:is|was) (?P<name>[a-z'-]+)",
+        rf"i (?:have|got|have got) (?:an?|1)(?: [a-z]+)? (?P<thing>{_KIN}) (?:called|named)"
+        r" (?P<name>[a-z'-]+)",
+        rf"my (?P<thing>{_KIN}) is (?:called|named) (?P<name>[a-z'-]+)",
+    ),
+    # The assistant
+    *_rows(
+        "I am sorry. My language model is very small and makes mistakes. Please ask in other words.",
+        r"i (?:really )?(?:hate|do not like|dislike) you",
+        r"you are (?:so |very |really |pretty )*(?:stupid|dumb|useless|bad|annoying|boring|terrible|wrong"
+        r"|an? (?:idiot|fool|moron|bad \w+)|crazy|horrible|awful|not (?:(?:very|so|that) )*(?:smart"
+        r"|clever|helpful|good|nice|funny|listening)(?: are you)?)",
+        r"you (?:suck|do not understand(?: me| anything)?|understand nothing|know nothing|make no sense)",
+        r"(?:no )?(?:that|this) (?:is|was) (?:wrong|not right|not correct|false|incorrect|nonsense|stupid"
+        r"|a bad answer|bad|terrible|not (?:good|funny|helpful)|not what i (?:asked|meant|said))"
+        r"|you (?:have )?(?:already |just )+(?:said|told me) (?:that|this|it)(?: before)?"
+        r"|that makes no sense|(?:you are )?wrong",
+    ),
+    *_rows(
+        "I am sorry that I annoyed you. What can I do better?",
+        r"(?:oh )?(?:fuck|screw|damn|bugger|piss)(?: (?:you|off|this|that|it|yourself))+|go to hell|get lost"
+        r"|kiss my [a-z]+|you (?:bastard|moron|jerk|loser)|idiot|moron|stupid|asshole|bullshit|this sucks",
+    ),
+    *_rows(
+        "Thank you, that is kind of you.",
+        r"i (?:really )?(?:love|like) you(?: too| so much| very much| a lot)*",
+        r"you are (?:so |very |really |the |pretty )*(?:great|good|nice|funny|smart|clever|kind|sweet|cool"
+        r"|amazing|awesome|best|helpful|cute|my friend)",
+        r"(?:that (?:is|was) )?(?:a )?(?:good (?:job|answer|1)|well done|nice 1|great answer)",
+        r"i (?:really )?(?:like|love) your voice",
+        r"(?:you have|your voice is) (?:such )?(?:an? )?(?:very |really )*(?:nice|good|great|lovely|beautiful"
+        r"|pleasant|sweet)(?: voice)?",
+    ),
+    *_rows(
+        _of_program("A program speaks here, and I sound like one."),
+        rf"(?:you|your voice) (?:sounds?|speaks?|talks?|is) {_VERY}(?:like )?(?:an? )?(?:robot|machine"
+        r"|computer|strange|weird|odd|unnatural|artificial|mechanical|metallic)(?:ic|ly)?",
+        r"why do(?:es)? (?:you|your voice) (?:sound|speak|talk) (?:like|so) .+",
+    ),
+    *_rows(
+        "I am sorry. I need a moment to think.",
+        r"(?:why are you|are you (?:always|usually)|you are) (?:(?:always|this|so|very|really) )*slow",
+        r"why (?:does (?:it|this|that)|do you) (?:always )?(?:take|need) (?:you )?so (?:long|much time).*",
+        r"what (?:took|takes|is taking) (?:you )?so long",
+    ),
+    *_rows(
+        "I can only play a quiz or riddles. Say: quiz me, or: tell me a riddle.",
+        r"(?:let us|(?:can|could|shall) (?:we|you)|(?:do|would) you (?:want|like) to|i want to)"
+        r" play(?! (?:me )?some\b(?! game))(?!.*\b(?:quiz|music|songs?|riddles?|role|part)\b) [a-z0-9' -]+",
+        r"(?:do you know |tell me )?(?:an?|any|some|another) (?:good |nice |fun )?games?",
+        r"what games (?:do|can) (?:you|we) (?:know|play)",
+    ),
+    *_rows("I am not good at rhymes. Ask me for a joke or a story.", r".+ rhymes? with .+"),
+    *_rows(
+        "I am glad. What else would you like to know?",
+        r"(?:that (?:is|was) |how )?(?:very |so |really |pretty )*(?:funny|interesting|cool|nice|great"
+        r"|good to know|amazing|awesome|wonderful|true|right|correct)",
+        r"(?:ha ?)+|wow|i see|i understand|got it|(?:that )?makes sense",
+    ),
+    *_rows(
+        _of_program("I am a program, so I have no favorite {thing}. What is yours?"),
+        r"(?:what (?:is|are) your|do you have (?:an?|any)) (?:own )?favou?rite (?P<thing>[a-z]+(?: [a-z]+)?)"
+        r"(?: and why)?",
+        r"(?:what|which) (?P<thing>[a-z]+) do you (?:like|prefer)(?: best| most)?",
+        rf"{PLEASE}(?:recommend|suggest)(?: me)? (?:an?|some|any)(?: (?:good|nice|great|new))* "
+        r"(?P<thing>book|movie|film|song|band|album|podcast|restaurant)s?(?: (?:for|to|about|near|with"
+        r"|that) .*)?",
+        r"(?:what|which) (?P<thing>book|movie|film|song|album|podcast)s? (?:should|can|do you think) i .+",
+    ),
+    *_rows(
+        _of_program(
+            "I am a program and have no taste, but I can talk about {thing}. Do you like it?"
+        ),
+        r"do you (?:like|love|enjoy|prefer|listen to|watch|play|eat|drink|read) "
+        r"(?P<thing>(?!(?:me|it|that|this)\b)[a-z]+(?: [a-z]+){0,2})",
+    ),
+    *_rows(
+        _of_program("I am a program, so I have no opinion about {thing}. What do you think?"),
+        rf"(?:what (?:do you think|is your opinion|are your thoughts)|do you have an opinion|how do you feel)"
+        rf" (?:about|of|on) {_THING}",
+    ),
+    *_rows(
+        "I am a program, so I have no opinion. What do you think?",
+        r"(?:who|which party|what) (?:should|would|do|will|shall) (?:i|you|we) vote for(?: in .*)?"
+        r"|what do you think|do you agree|what is your opinion",
+        r"(?:is there|does) (?:a )?god(?: exist)?|do you believe in [a-z ]+|is there (?:a )?life after death",
+        r"(?:what|which|who) is the (?:best|greatest|worst|nicest|most beautiful)"
+        r" (?:movie|film|song|book|band|game|food|colou?r|animal|car|sport|team|country|city|singer|actor"
+        r"|series|show|religion|party|player|president)(?: ever| of all time| in the world)*",
+    ),
+    # Answers to what the assistant has asked
+    *_rows(_yes, _YES, GO_ON.pattern),
+    *_rows(_no, r"(?:no|nope|not really|no thanks|no thank you|rather not|not now|maybe later)+"),
+    *_rows(
+        "Take your time.",
+        r"(?:h+m+|u+h+|u+m+|er+m*|mm+|a+h+|mm+-?h+m+|uh-?huh)(?: (?:h+m+|u+h+|u+m+|well))*",
+    ),
+    # What to talk about
+    *_rows(
+        "Tell me about your day, ask me for a fact or a joke, or say: quiz me.",
+        r"(?:so )?what (?:can|should|shall|could|do you want to|would you like to) (?:we )?"
+        r"(?:talk|chat|speak)(?: about)?",
+        r"let us (?:talk|chat)(?: a (?:bit|little))?|(?:can|could|shall) we (?:talk|chat)|talk to me",
+        r"(?:i want|i would like) to (?:talk|chat)(?: to you| with you)?|entertain me",
+        r"i do not know what to (?:say|ask|do)|ask me (?:something|a question)",
+    ),
+    *_rows(
+        "Gladly. What is the question?",
+        rf"(?:can you |could you |please |i need )*help(?: me)?(?: with)? (?:my|some|the|a) (?:homework"
+        rf"|exercise|task|problem|question|exam|test|maths?)(?: {_SOMETHING})?",
+    ),
+    *_rows(
+        "Gladly. What would you like to talk about?",
+        r"(?:let us|can we|i want to|i would like to) (?:talk|chat|speak) about (?:something|anything)"
+        r"(?: else)?(?: now)?",
+    ),
+    *_rows(
+        "Gladly. What would you like to know about {thing}?",
+        rf"(?:let us|can we|i want to|i would like to) (?:talk|chat|speak) about {_THING}",
+    ),
+    *_rows(
+        "I am here, and I listen. How was your day?",
+        r"keep me company|i need (?:someone|somebody) to talk to|i have (?:no friends|nobody to talk to)",
+    ),
+    *STOCK_ROWS,
+)
+
+
+SMALL_TALK = tuple((re.compile(pattern), answer) for pattern, answer in _ROWS)

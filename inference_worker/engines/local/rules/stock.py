@@ -1,0 +1,125 @@
+"""What the assistant tells when asked for a fact, a joke or a story."""
+
+from __future__ import annotations
+
+import re
+
+from antiphon.inference_worker.engines.local.rules.follow_up import is_passing
+from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation
+from antiphon.inference_worker.engines.local.rules.text import PLEASE, peeled, plain
+
+ANOTHER_JOKE = "Shall I tell another one?"
+
+_STILL_MEANT = 5
+"""So many turns after a request, "another one" still means the same."""
+
+_FACTS = (
+    "Honey never spoils. People have found honey that is thousands of years old and still good.",
+    "An octopus has three hearts, and its blood is blue.",
+    "A day on Venus is longer than a year on Venus.",
+    "Bananas are berries, but strawberries are not.",
+    "The Eiffel Tower is about 15 centimetres taller in summer, because iron grows with heat.",
+    "Sea otters hold hands while they sleep, so that they do not drift apart.",
+    "There are more trees on Earth than stars in our galaxy.",
+    "A bolt of lightning is about five times hotter than the surface of the Sun.",
+    "Wombats make droppings in the shape of cubes.",
+    "The shortest war in history lasted less than an hour. It was in Zanzibar in 1896.",
+)
+
+
+_JOKES = (
+    "Why did the scarecrow win a prize? Because he was outstanding in his field.",
+    "What do you call a bear without teeth? A gummy bear.",
+    "Why do bees have sticky hair? Because they use honeycombs.",
+    "What did one wall say to the other? I will meet you at the corner.",
+    "Why was the math book sad? It had too many problems.",
+    "What do you call cheese that is not yours? Nacho cheese.",
+    "Why can a bicycle not stand up by itself? It is too tired.",
+    "What did the ocean say to the beach? Nothing, it just waved.",
+)
+
+
+_STORIES = (
+    "Once there was a lighthouse keeper who was afraid of the dark. Every night he climbed the stairs and lit "
+    "the lamp, and every night he kept his eyes closed until it burned. One evening the lamp broke. A small "
+    "ship was coming, so he opened the window and began to sing, as loud as he could. The captain heard the "
+    "song and turned away from the rocks. In the morning she knocked at his door. How did you find your way "
+    "in the dark, he asked. I did not see anything, she said, but I heard somebody who was braver than he "
+    "thought. Since then he sings every night, and he keeps his eyes open.",
+    "A young fox wanted to catch the moon. It climbed the highest hill, and jumped, and fell into a pond. "
+    "There was the moon, right beside it, on the water. The fox did not dare to move, because each step made "
+    "the moon tremble. So it sat still all night, for the first time in its life. It heard the owls, and the "
+    "wind, and a mouse that was telling its children a story. When the sun rose, the moon was gone. Did you "
+    "catch it, asked the other foxes. No, said the fox, but it stayed with me until the morning.",
+    "An old robot repaired clocks in a small town. It was slow, and people wanted to replace it. One winter "
+    "all the clocks stopped, because of the cold, and no one knew when to open the school or when to bake the "
+    "bread. Only the robot was never late. Every morning it went from door to door and knocked. It is seven, "
+    "it said, good morning. When spring came, all the clocks ran again. But people asked the robot to keep "
+    "knocking. A clock tells the time, said the baker, but it does not say good morning.",
+)
+
+
+def _another(found: re.Match[str], situation: Situation) -> str | None:
+    """The user may have interrupted the last one, and said that it is enough."""
+    for text in map(plain, situation.said[: -_STILL_MEANT - 1 : -1]):
+        for asked, answer in ((_FACT, _fact), (_STORY, _story), (_JOKE, another_joke)):
+            if any(map(asked.fullmatch, peeled(text))):
+                return answer(found, situation)
+        if not (
+            any(map(_ANOTHER.fullmatch, peeled(text))) or _STOPS.search(text) or is_passing(text)
+        ):
+            return None
+    return None
+
+
+def _end_of_joke(_: re.Match[str], situation: Situation) -> str | None:
+    told = situation.previous in _JOKES
+    return f"A joke that has to be explained is not funny. {ANOTHER_JOKE}" if told else None
+
+
+def _next_of(texts: tuple[str, ...], asked: re.Pattern[str], situation: Situation) -> str:
+    """Each day begins with another one, and continues with each request."""
+    said = map(plain, situation.said)
+    count = sum(bool(asked.fullmatch(text) or _ANOTHER.fullmatch(text)) for text in said)
+    return texts[(situation.now.toordinal() + count) % len(texts)]
+
+
+_ANOTHER = re.compile(r"(?:(?:tell|give) me )?(?:another|1 more|more)(?: 1)?|next(?: 1)?")
+_FACT = re.compile(
+    r"(?:(?:can you |could you )?(?:tell|give) me |do you know |say |i want to hear )"
+    r"(?:something (?:interesting|fun|cool|new|amazing|surprising)(?: i do not know)?"
+    r"|an? (?:(?:random|interesting|fun|cool|surprising|amazing|weird) )+(?:fact|thing)"
+    r"|an? fact|some(?: fun| interesting)? facts?)|i am bored|fun fact"
+    r"|(?:tell me |give me )?another(?: fun| interesting)? fact"
+)
+_STORY = re.compile(
+    rf"{PLEASE}(?:(?:tell|read) (?:me |us )?|i want to hear |do you know )(?:a|another|1 more)"
+    r"(?: (?:short|little|nice|good|new|bedtime|fairy|funny))* (?:story|tale)"
+)
+_JOKE = re.compile(
+    rf"{PLEASE}(?:tell|say|give|know|do you know|make)?(?: me| us)?(?: a| an| any| another| 1 more| some|"
+    rf" your best| the)*(?: funny| good| short| clean| dad| silly| new)* ?jokes?(?: please| about .*)?|"
+    r"make me laugh|cheer me up|(?:tell me|say) something funny"
+)
+
+_STOPS = re.compile(
+    r"\b(?:stop|enough|wait|funny|ha|nice|great|good|bad|cool|thanks|thank you|get it|understand|go on"
+    r"|continue|and then)\b"
+)
+"""What users say of one before they want the next."""
+
+
+def _next(texts: tuple[str, ...], asked: re.Pattern[str]) -> Answer:
+    return lambda _, situation: _next_of(texts, asked, situation)
+
+
+_fact, _story, another_joke = _next(_FACTS, _FACT), _next(_STORIES, _STORY), _next(_JOKES, _JOKE)
+
+STOCK_ROWS: tuple[tuple[str, Answer], ...] = (
+    (_ANOTHER.pattern, _another),
+    (_FACT.pattern, _fact),
+    (_STORY.pattern, _story),
+    (_JOKE.pattern, another_joke),
+    (r"i (?:do not|did not) (?:get|understand)(?: it| that| the joke)?|(?:can you )?explain (?:it|the joke)"
+     r"|why is that funny|that is not funny", _end_of_joke),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Sessions of items and answers, as OpenAI's Realtime API has them."""

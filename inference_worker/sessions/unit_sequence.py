@@ -1,0 +1,90 @@
+"""What the result of a unit says about the units before it, so that an edge remembers none of them."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from antiphon.shared_schemas.entries import ResultOut
+from antiphon.shared_schemas.messages.realtime import CONTEXT_TOKENS
+from antiphon.shared_schemas.unit_result import UnitResult, user_transcript
+
+RESULTS_KNOWN = 11
+"""Results that a new worker needs to continue: a forecast looks back at most ten seconds."""
+
+_MIN_SAMPLES = 6
+_NOTICE_S = 30.0
+"""How long before the context is full the client is warned."""
+
+
+class UnitSequence:
+    """The units of one session: their numbers, words without audio, and the forecast."""
+
+    def __init__(self) -> None:
+        self._unit = 0
+        self._turn = 0
+        self._speaking = False
+        self._text = ""
+        self._user_text = ""
+        self._forecast = ContextForecast()
+
+    def next(self, result: UnitResult) -> dict[str, Any]:
+        """The fields of the next result."""
+        if not result.is_listen:
+            self._turn += not self._speaking
+        fields = {
+            "unit": self._unit,
+            "turn": self._turn,
+            "text_before": self._text,
+            "user_text_before": self._user_text,
+            "context_left_s": self._forecast.add(result.current_time, result.kv_cache_length),
+            "context_forecast": self._forecast.on,
+        }
+        self._enter(result, has_audio=len(result.audio) > 0)
+        return fields
+
+    def restore(self, results: Sequence[ResultOut]) -> None:
+        """Continue after these results, the newest ones of an earlier worker."""
+        for result in results:
+            self._forecast.add(result.current_time, result.kv_cache_length)
+            self._forecast.on = result.context_forecast
+            self._unit = result.unit
+            self._turn = result.turn
+            self._text = result.text_before
+            self._user_text = result.user_text_before
+            self._enter(result, has_audio=len(result.audio) > 0)
+
+    def _enter(self, result: UnitResult | ResultOut, *, has_audio: bool) -> None:
+        """The state after a unit."""
+        self._unit += 1
+        self._speaking = not (result.is_listen or result.end_of_turn)
+        if self._speaking and not has_audio:
+            self._text += result.text
+            self._user_text = " ".join(filter(None, (self._user_text, user_transcript(result))))
+        else:
+            self._text = self._user_text = ""
+
+
+class ContextForecast:
+    """Predicts when a context is full, from its growth in the last seconds. It reports that once.
+
+    A context that shrinks is a sliding one, which is never full. `on` is false once nothing follows.
+    """
+
+    def __init__(self) -> None:
+        self.on = True
+        self._samples: deque[tuple[int, int]] = deque(maxlen=RESULTS_KNOWN)
+
+    def add(self, at_ms: int, tokens: int) -> float | None:
+        """How long the context lasts; None unless this must be reported now."""
+        if not self.on:
+            return None
+        if self._samples and tokens < self._samples[-1][1]:
+            self.on = False
+            return None
+        self._samples.append((at_ms, tokens))
+        begin_ms, begin = self._samples[0]
+        if len(self._samples) < _MIN_SAMPLES or tokens <= begin or at_ms <= begin_ms:
+            return None
+        left_s = (CONTEXT_TOKENS - tokens) * (at_ms - begin_ms) / 1000 / (tokens - begin)
+        self.on = left_s > _NOTICE_S
+        return None if self.on else round(max(0.0, left_s), 1)

@@ -1,0 +1,286 @@
+"""Sessions of items and answers over real streams, with real speech, a real detector and a scripted engine."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from antiphon.broker.client import Broker
+from antiphon.broker.settings import BrokerSettings
+from antiphon.inference_worker.engines.types import Delta
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, float_bytes
+from antiphon.shared_schemas.config import TurnsConfig
+from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, flatten
+from antiphon.shared_schemas.entries import (
+    CancelIn,
+    ChunkIn,
+    ClearIn,
+    CommitIn,
+    DeltaOut,
+    GeneratingOut,
+    ItemIn,
+    ItemOut,
+    OutEntry,
+    RefusedOut,
+    RespondIn,
+    SettingsIn,
+    StopIn,
+    StoppedOut,
+    TranscriptOut,
+    TruncateItemIn,
+    TurnDoneOut,
+    VadOut,
+)
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from support.scripted_engine import HeldAnswer, ScriptedConversation
+from support.stack import until
+from support.synthetic_speech import GERMANY, ITALY, cough, silence, spoken
+from support.tools import WEATHER
+from support.worker_harness import SID, OpenSession, running_worker, stream_client
+
+KIND = SessionKind.TURNS
+QUESTION = np.concatenate([spoken(ITALY, lead_s=0.6), silence(1.0)])
+PUSH = TurnsConfig(vad=None, responds=False)
+
+
+def item(text: str, item_id: str, after: str | None = None, role: Role = Role.USER) -> ItemIn:
+    content, blobs = flatten([ConversationMessage(role, (TextPart(text),))])
+    return ItemIn(item_id=item_id, after=after, content=content, blobs=blobs)
+
+
+def asks(response_id: str, config: TurnsConfig = PUSH) -> RespondIn:
+    return RespondIn(response_id=response_id, config=config)
+
+
+def chunks(audio: Samples, size: int = INPUT_RATE // 10) -> list[ChunkIn]:
+    return [ChunkIn(audio=float_bytes(audio[i : i + size])) for i in range(0, len(audio), size)]
+
+
+def kinds(entries: list[OutEntry]) -> list[type[OutEntry]]:
+    return [type(entry) for entry in entries]
+
+
+def texts(messages: list[ConversationMessage]) -> list[str]:
+    return [message.text for message in messages]
+
+
+async def test_speech_becomes_an_item_and_is_answered(open_session: OpenSession) -> None:
+    async with open_session() as (worker, client):
+        await client.send(SettingsIn(config=TurnsConfig(instructions="be brief")))
+        await client.send(*chunks(QUESTION))
+        before, done = await client.receive_until(TurnDoneOut)
+        assert kinds(before) == [VadOut, ItemOut, GeneratingOut, DeltaOut, DeltaOut]
+        began, received = before[0], before[1]
+        assert isinstance(began, VadOut)
+        assert isinstance(received, ItemOut)
+        assert began.item_id == received.item_id
+        assert received.stopped_ms is not None
+        assert 0 < began.at_ms < received.stopped_ms < len(QUESTION) * 1000 // INPUT_RATE
+        assert received.response_id == done.response_id
+        assert done.text == "answer 1"
+        system, question = worker.conversation.messages
+        assert (system.role, question.role) == (Role.SYSTEM, Role.USER)
+        missing = await client.expect(TranscriptOut)
+        assert (missing.text, missing.item_id) == (None, received.item_id)
+        await client.send(StopIn())
+        await client.expect(StoppedOut)
+        assert (await client.ended()).reason is EndReason.STOPPED
+
+
+async def test_speech_interrupts_an_answer(open_session: OpenSession) -> None:
+    held = HeldAnswer()
+    async with open_session(answer=held) as (worker, client):
+        await client.send(SettingsIn(config=TurnsConfig()), item("Hello.", "a"), asks("r1"))
+        await client.receive_until(DeltaOut)
+        await client.send(*chunks(QUESTION))
+        before, done = await client.receive_until(TurnDoneOut)
+        assert VadOut in kinds(before)
+        assert (done.stopped, done.reason, done.text) == (True, "turn_detected", "well")
+        held.release.set()
+        _, done = await client.receive_until(TurnDoneOut)
+        assert not done.stopped
+        assert texts(worker.conversation.messages)[:2] == ["Hello.", "well"]
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [cough, lambda: 0.12 * spoken(GERMANY, lead_s=0.0)],
+    ids=["a cough", "somebody far away"],
+)
+@pytest.mark.parametrize("complete", [True, False])
+async def test_other_sounds_do_not_interrupt_an_answer(
+    open_session: OpenSession, sound: Callable[[], Samples], complete: bool
+) -> None:
+    """While it is made, and while it is only played any more."""
+    held = HeldAnswer()
+
+    def answer(conversation: ScriptedConversation) -> Iterator[Delta]:
+        yield from held(conversation)
+        yield Delta(text=" and on", audio=np.full(60 * OUTPUT_RATE, 0.1, np.float32))
+
+    async with open_session(answer=answer) as (_, client):
+        await client.send(SettingsIn(config=TurnsConfig()), *chunks(QUESTION))
+        await client.receive_until(DeltaOut)
+        noise = chunks(np.concatenate([silence(0.4), sound(), silence(1.0)]))
+        if complete:
+            held.release.set()
+            await client.receive_until(TranscriptOut)
+        await client.send(*noise)
+        if not complete:
+            await client.send(item("Later.", "b"), ClearIn(), asks("r2"))
+            await client.expect(RefusedOut)
+            held.release.set()
+            _, done = await client.receive_until(TurnDoneOut)
+            assert not done.stopped
+            await client.receive_until(TranscriptOut)
+        await client.send(*chunks(QUESTION))
+        began = await client.expect(VadOut)
+        assert began.at_ms > 1000 * (len(QUESTION) + INPUT_RATE) // INPUT_RATE
+        received = await client.expect(ItemOut)
+        assert len(received.audio) / 2 > 0.8 * len(spoken(ITALY, lead_s=0.0))
+
+
+async def test_an_answer_goes_on_if_speech_does_not_interrupt(open_session: OpenSession) -> None:
+    held, config = HeldAnswer(), TurnsConfig(interruptible=False)
+    async with open_session(answer=held) as (worker, client):
+        await client.send(SettingsIn(config=config), item("Hello.", "a"), asks("r1"))
+        await client.receive_until(DeltaOut)
+        await client.send(*chunks(QUESTION))
+        await client.receive_until(ItemOut)
+        held.release.set()
+        _, first = await client.receive_until(TurnDoneOut)
+        _, second = await client.receive_until(TurnDoneOut)
+        assert (first.response_id, first.stopped) == ("r1", False)
+        assert second.response_id != "r1"
+        assert len(worker.conversation.messages) == 3
+
+
+async def test_words_that_were_not_played_are_forgotten(open_session: OpenSession) -> None:
+    """Also if the client says so before the answer has ended."""
+    held = HeldAnswer()
+    async with open_session(answer=held) as (worker, client):
+        config = TurnsConfig(vad=None)
+        await client.send(SettingsIn(config=config), item("Hello.", "a"), asks("r1", config))
+        before, _ = await client.receive_until(DeltaOut)
+        begun = next(entry for entry in before if isinstance(entry, GeneratingOut))
+        cut = TruncateItemIn(item_id=begun.item_id, audio_ms=0)
+        await client.send(CancelIn(response_id="r1"), cut)
+        await client.receive_until(TurnDoneOut)
+        held.release.set()
+        await client.send(asks("r2"))
+        await client.receive_until(TurnDoneOut)
+        assert "well" not in texts(worker.conversation.messages)
+
+
+async def test_push_to_talk(open_session: OpenSession) -> None:
+    async with open_session() as (worker, client):
+        await client.send(SettingsIn(config=PUSH), CommitIn(event_id="e"))
+        refused = await client.expect(RefusedOut)
+        assert (refused.code, refused.event_id) == ("input_audio_buffer_commit_empty", "e")
+        await client.send(*chunks(QUESTION[:8000]), ClearIn(), *chunks(QUESTION[:4000]), CommitIn())
+        received = await client.expect(ItemOut)
+        assert (len(received.audio), received.stopped_ms, received.response_id) == (
+            8000,
+            None,
+            None,
+        )
+        await client.expect(TranscriptOut)
+        await client.send(asks("r1", PUSH.model_copy(update={"tools": [WEATHER]})))
+        _, done = await client.receive_until(TurnDoneOut)
+        assert done.text == "answer 1"
+        [question] = worker.conversation.messages
+        assert question.role is Role.USER
+        assert worker.conversation.offered == []  # the engine knows no tools
+
+
+async def test_one_answer_at_a_time_and_others_outside_of_the_conversation(
+    open_session: OpenSession,
+) -> None:
+    held = HeldAnswer()
+    content, blobs = flatten([ConversationMessage(Role.USER, (TextPart("a title"),))])
+    outside = RespondIn(
+        response_id="r3",
+        config=PUSH,
+        in_conversation=False,
+        refs=["a", None, "gone"],
+        content=content,
+        blobs=blobs,
+    )
+    async with open_session(answer=held) as (worker, client):
+        await client.send(SettingsIn(config=PUSH), item("Hello.", "a"), asks("r1"))
+        await client.receive_until(DeltaOut)
+        await client.send(asks("r2"), outside)
+        refused = await client.expect(RefusedOut)
+        assert refused.code == "conversation_already_has_active_response"
+        await client.send(CancelIn(response_id="r1"))
+        _, done = await client.receive_until(TurnDoneOut)
+        assert (done.response_id, done.reason) == ("r1", "client_cancelled")
+        held.release.set()
+        _, done = await client.receive_until(TurnDoneOut)
+        assert done.response_id == "r3"
+        assert texts(worker.conversation.messages) == ["Hello.", "a title"]
+        await client.send(TruncateItemIn(item_id="gone", audio_ms=0), asks("r4"))
+        await client.receive_until(TurnDoneOut)
+        assert texts(worker.conversation.messages) == ["Hello.", "well"]
+
+
+@pytest.mark.parametrize("kept_s", [1000.0, 0.0])
+async def test_another_worker_continues_the_answer_and_has_all_items(
+    broker: Broker, settings: BrokerSettings, kept_s: float
+) -> None:
+    """With the entries in the streams, and with the state that the first worker has stored."""
+    held = HeldAnswer(" done")
+    async with stream_client(broker, KIND) as client:
+        async with running_worker(
+            broker, settings, worker_id="w1", answer=held, stream_kept_s=kept_s
+        ) as first:
+            await client.send(SettingsIn(config=TurnsConfig(record=False)), *chunks(QUESTION))
+            held.release.set()
+            await client.receive_until(TurnDoneOut)
+            await client.receive_until(TranscriptOut)
+            await client.send(item("More.", "b", "a"))
+            if not kept_s:
+                await client.send(*chunks(silence(2.0)))
+                await until_stored(broker)
+            held.release.clear()
+            await client.send(asks("r2"))
+            await client.receive_until(DeltaOut)
+            assert len(first.conversation.messages) == 3
+        held.release.set()
+        async with running_worker(broker, settings, worker_id="w2", answer=held) as second:
+            _, done = await client.receive_until(TurnDoneOut)
+            assert (done.response_id, done.text) == ("r2", "well done")
+            assert [m.role for m in second.conversation.messages] == [
+                Role.USER,
+                Role.ASSISTANT,
+                Role.USER,
+            ]
+            await client.send(*chunks(QUESTION))
+            before, _ = await client.receive_until(TurnDoneOut)
+            began = next(entry for entry in before if isinstance(entry, VadOut))
+            assert began.at_ms > len(QUESTION) * 1000 // INPUT_RATE  # the clock goes on
+
+
+async def until_stored(broker: Broker) -> None:
+    async def is_stored() -> bool:
+        key = broker.keys.past_items(SID)
+        row = await broker.sessions.get(SID)
+        assert row is not None
+        states = [state async for _, state in broker.streams.history(key, row.ticket)]
+        return bool(states) and len(states[-1].state["items"]) == 3
+
+    await until(is_stored, within_s=90)
+
+
+async def test_speech_goes_on_at_another_worker(broker: Broker, settings: BrokerSettings) -> None:
+    half = len(QUESTION) // 2
+    async with stream_client(broker, KIND) as client:
+        async with running_worker(broker, settings, worker_id="w1"):
+            await client.send(SettingsIn(config=TurnsConfig()), *chunks(QUESTION[:half]))
+            began = await client.expect(VadOut)
+        async with running_worker(broker, settings, worker_id="w2"):
+            await client.send(*chunks(QUESTION[half:]))
+            received = await client.expect(ItemOut)
+            assert received.item_id == began.item_id
+            assert len(received.audio) / 2 > 0.8 * len(spoken(ITALY, lead_s=0.0))
+            await client.receive_until(TurnDoneOut)

@@ -1,0 +1,91 @@
+"""What answers of OpenAI's HTTP API look like."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from antiphon.edge.protocols.openai_answers import subtitles
+from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.messages.openai import (
+    parse_completion,
+    parse_speech,
+    parse_transcription,
+)
+from antiphon.shared_schemas.wire import ClientMessage
+
+SEGMENTS = [
+    {"start": 0.0, "end": 9.5, "text": "One --> two."},
+    {"start": 3599.9996, "end": 7322.25, "text": "Three."},
+]
+
+
+def test_subtitles() -> None:
+    assert subtitles("srt", SEGMENTS) == (
+        "1\n00:00:00,000 --> 00:00:09,500\nOne -> two.\n"
+        "\n2\n01:00:00,000 --> 02:02:02,250\nThree.\n"
+    )
+    assert subtitles("vtt", SEGMENTS) == (
+        "WEBVTT\n\n00:00:00.000 --> 00:00:09.500\nOne -> two.\n"
+        "\n01:00:00.000 --> 02:02:02.250\nThree.\n"
+    )
+    assert subtitles("vtt", []) == "WEBVTT\n"
+    assert subtitles("srt", []) == ""
+
+
+USER: dict[str, Any] = {"role": "user", "content": "Hello"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"tool_choice": "always"}, "tool_choice"),
+        ({"tool_choice": {"type": "function"}}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {}}}, "tool_choice"),
+        ({"audio": {"voice": 5, "format": "wav"}}, "audio.voice"),
+        ({"audio": {"voice": {}, "format": "wav"}}, "audio.voice"),
+        ({"audio": {"voice": "alloy"}}, "audio.format"),
+        ({"messages": [{**USER, "content": 5}]}, "messages.0.content"),
+        ({"messages": [{**USER, "content": [{"text": "x"}]}]}, "messages.0.content"),
+        ({"messages": 5}, "messages"),
+        ({"model": None}, "model"),
+    ],
+)
+def test_a_field_of_several_forms_has_its_own_name(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_completion({"model": "m", "messages": [USER], **change})
+    assert refused.value.field == field
+    assert refused.value.message.startswith(field)
+
+
+TOOL = {"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}
+OFFERED = {"model": "m", "messages": [USER], "tools": [TOOL], "stream": True}
+
+
+@pytest.mark.parametrize(
+    ("parse", "sent"),
+    [
+        (parse_completion, {**OFFERED, "seed": 1, "stream_options": {"include_usage": True}}),
+        (parse_completion, {**OFFERED, "max_tokens": 3000, "temperature": 0.7, "user": "01M8"}),
+        (parse_speech, {"model": "tts-1", "input": "Hello", "voice": "alloy"}),
+        (
+            parse_speech,
+            {
+                "model": "gpt-4o-mini-tts",
+                "input": "Hello",
+                "voice": "marin",
+                "instructions": "Speak like a pirate.",
+                "response_format": "mp3",
+                "speed": 1.0,
+            },
+        ),
+        (parse_transcription, {"model": ""}),
+        (parse_transcription, {"model": "whisper-1", "language": "en", "prompt": "A smart home."}),
+    ],
+)
+def test_requests_of_open_webui_and_home_assistant_are_taken(
+    parse: Callable[[object], ClientMessage], sent: dict[str, Any]
+) -> None:
+    taken = parse(sent).model_dump(exclude_unset=True, exclude={"messages"})
+    assert taken.items() <= sent.items()
+    assert "model" in taken
