@@ -158,6 +158,21 @@ RECORD_CAPTIONS = """() => {
 }"""
 """`captions`: every state of both captions, and what screen readers announce."""
 
+SLOW_LOUDSPEAKER = """
+Object.defineProperty(AudioContext.prototype, "outputLatency", { get: () => 0.6 });
+const start = AudioBufferSourceNode.prototype.start;
+AudioBufferSourceNode.prototype.start = function (...when) {
+  this.addEventListener("ended", () => { window.soundEndedAt = performance.now(); });
+  return start.apply(this, when);
+};
+const send = WebSocket.prototype.send;
+WebSocket.prototype.send = function (data) {
+  if (String(data).includes('"type":"stop"')) window.leftAt = performance.now();
+  return send.call(this, data);
+};"""
+"""A loudspeaker that plays 600 ms late, as some wireless ones do. `soundEndedAt`: when the page had
+played its last sound, ms. `leftAt`: when it ended the call."""
+
 ALL_IS_SPOKEN = """(answer) => {
   const { whole, grey } = captions.model.at(-1);
   return whole === answer && grey === "";
@@ -166,8 +181,12 @@ ALL_IS_SPOKEN = """(answer) => {
 
 @pytest.mark.extended
 async def test_captions_follow_the_words_of_both_sides(visitor: Visitor) -> None:
-    """Grey until they are final, or until they are spoken. They change in place. A goodbye ends the call."""
+    """Grey until they are final, or until they are spoken. They change in place.
+
+    A goodbye ends the call when it has been heard.
+    """
     page = await visitor.open("/audio_duplex", speaks=True)
+    await page.add_init_script(SLOW_LOUDSPEAKER)
     call = CallPage(page)
     await call.start("/audio_duplex")
     await call.is_in("active")
@@ -181,6 +200,7 @@ async def test_captions_follow_the_words_of_both_sides(visitor: Visitor) -> None
     await speak(page, spoken("Bye bye."))
     await call.is_in("ended")
     await expect(page.locator(".words .line.model p").last).to_contain_text("talk with you.")
+    assert await page.evaluate("leftAt - soundEndedAt") >= 600
 
     interim = [state for state in found["user"] if state["grey"]]
     final = found["user"][len(interim)]

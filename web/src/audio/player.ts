@@ -333,6 +333,11 @@ export class Player extends TypedEvents<PlayerEvents> {
     return this.#schedule.stats(this.#context.currentTime);
   }
 
+  /** From the end of a sound on the clock of the context until it has been heard. */
+  get latencyMs(): number {
+    return (this.#context.baseLatency + outputLatencyS(this.#context)) * 1000 + this.#pathMs();
+  }
+
   push(samples: Samples): void {
     if (samples.length === 0) {
       this.#schedule.hold();
@@ -356,7 +361,7 @@ export class Player extends TypedEvents<PlayerEvents> {
    * time until silence, ms, including the output latency where the browser reports it.
    */
   pause(): number {
-    const silentInMs = (LEAD_S + FADE_S) * 1000 + this.#latencyMs;
+    const silentInMs = (LEAD_S + FADE_S) * 1000 + this.latencyMs;
     if (this.#schedule.paused) return silentInMs;
     const at = onGrid(this.#context.currentTime + LEAD_S);
     this.#schedule.pause(at);
@@ -423,12 +428,8 @@ export class Player extends TypedEvents<PlayerEvents> {
   }
 
   #announce(inS: number): void {
-    const delayMs = inS * 1000 + this.#latencyMs;
+    const delayMs = inS * 1000 + this.latencyMs;
     this.emit("start", { atMs: performance.now() + delayMs, delayMs });
-  }
-
-  get #latencyMs(): number {
-    return (this.#context.baseLatency + outputLatencyS(this.#context)) * 1000 + this.#pathMs();
   }
 
   #fadeOut(now: number): void {

@@ -325,8 +325,9 @@ export class DuplexSession extends VoiceSession<
 
   /** Ends the call once the goodbye of the model has been played. */
   #hangUp(): void {
-    const { phase } = this.state.value;
-    if (this.#leaves && phase === "active" && this.#voice?.silent) this.stop();
+    const leaves = (): boolean =>
+      this.#leaves && this.state.value.phase === "active" && (this.#voice?.silent ?? false);
+    if (leaves()) this.stopWhenHeard(leaves);
   }
 
   /** Acknowledges playback once more when it ends or is interrupted. */

@@ -332,8 +332,9 @@ export class HalfDuplexSession extends VoiceSession<
   }
 
   #settle(): void {
-    if (this.#leaves && this.state.value.phase === "active") {
-      this.stop();
+    const leaves = (): boolean => this.#leaves && this.state.value.phase === "active";
+    if (leaves()) {
+      this.stopWhenHeard(leaves);
       return;
     }
     if (this.#bargeIn) {

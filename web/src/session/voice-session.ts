@@ -4,6 +4,9 @@ import type { Samples } from "../audio/pcm.ts";
 import type { ClientOptions, ProtocolClient } from "../protocol/clients.ts";
 import { Session, type SessionState } from "./session.ts";
 
+/** The recorder gets what was played in blocks, a little later. */
+const LAST_BLOCKS_MS = 100;
+
 /** Options that all voice sessions share. */
 export interface VoiceSessionOptions {
   audio?: AudioEngineOptions;
@@ -40,6 +43,7 @@ export abstract class VoiceSession<
   readonly #greeting: () => Promise<string>;
   readonly #voice: () => Promise<string | undefined>;
   #audio: AudioEngine | undefined;
+  #leaving: ReturnType<typeof setTimeout> | undefined;
 
   constructor(initial: State, { audio, greeting, voice }: VoiceSessionOptions) {
     super(initial);
@@ -96,7 +100,17 @@ export abstract class VoiceSession<
     );
   }
 
+  /** Playback has ended. Stops the session when the last sound has been heard, if it `leaves` then. */
+  protected stopWhenHeard(leaves: () => boolean): void {
+    const heardInMs = (this.#audio?.player.latencyMs ?? 0) + LAST_BLOCKS_MS;
+    this.#leaving ??= setTimeout(() => {
+      this.#leaving = undefined;
+      if (leaves()) this.stop();
+    }, heardInMs);
+  }
+
   protected override release(): void {
+    clearTimeout(this.#leaving);
     const audio = this.#audio;
     this.#audio = undefined;
     audio?.player.flush();
