@@ -44,6 +44,10 @@ _EMPTY_OPENINGS = tuple(
         "as an ai",
         "you're asking about",
         "you're asking a question",
+        "you are a helpful assistant",
+        "you do not know the weather",
+        "a helpful assistant",
+        "i'm antiphon a small voice",
     )
 )
 """What the bundled model writes when it has no answer; a page of the same follows."""

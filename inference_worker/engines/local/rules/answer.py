@@ -14,7 +14,7 @@ from antiphon.inference_worker.engines.local.rules.last_rows import LAST_ROWS
 from antiphon.inference_worker.engines.local.rules.quiz import answer_quiz
 from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.small_talk import SMALL_TALK
-from antiphon.inference_worker.engines.local.rules.table import FAREWELL, LIMITS, RULES, WELCOME
+from antiphon.inference_worker.engines.local.rules.table import FAREWELL, RULES, WELCOME, limit_in
 from antiphon.inference_worker.engines.local.rules.text import (
     ASKS,
     COMMON_WORDS,
@@ -68,8 +68,7 @@ def _answer_proposal(asked: str, situation: Situation) -> str | None:
         return None
     forms = (other, f"tell me {other}")
     said = next(filter(None, (_answer_one(form, situation) for form in forms)), None)
-    is_limit = situation.previous.startswith(LIMITS) and " of " not in other
-    return said or (situation.previous if is_limit else None)
+    return said or (None if " of " in other else limit_in(situation.previous))
 
 
 _SEPARATORS = (

@@ -132,7 +132,7 @@ def answer_sum(text: str) -> str | None:
         return None
 
 
-_RESULT = re.compile(r"\b(?:is|about|or) (-?\d[\d,]*(?:\.\d+)?)\.$")
+_RESULT = re.compile(r"\b(?:is|are|about|or) (-?\d[\d,]*(?:\.\d+)?)(?: [a-z]+(?: per [a-z]+)?)?\.$")
 _OPERATOR = r"(?:times|plus|minus|divided by|multiplied by|to the power of|[-+*/x^])"
 _NEXT_STEPS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(rf"(?:(?:and|now|then|what is|what about|how about|so) )*{pattern}"), sum_)

@@ -106,12 +106,39 @@ def _time(_: _Found, now: datetime) -> str:
 def _time_elsewhere(found: _Found, now: datetime) -> str:
     place = found["place"]
     zone = _zone_of(place)
-    name = place.title() if zone is not None and place not in ("utc", "gmt") else place.upper()
     if zone is None:
-        return f"I do not know the time zone of {place.title()}. Here it is {spoken_time(now)}."
+        return f"{_unknown_zone(place)} Here it is {spoken_time(now)}."
     there = now.astimezone(zoneinfo.ZoneInfo(zone))
     other = f" on {there:%A}" if there.date() != now.date() else ""
-    return f"In {name} it is {spoken_time(there)}{other}."
+    return f"In {_place_name(place)} it is {spoken_time(there)}{other}."
+
+
+def _unknown_zone(place: str) -> str:
+    return f"I do not know the time zone of {place.title()}."
+
+
+def _place_name(place: str) -> str:
+    return place.upper() if place in ("utc", "gmt") else place.title()
+
+
+def _time_difference(found: _Found, now: datetime) -> str:
+    """Between two places, or between here and a place."""
+    place, other = found["place"], found["other"]
+    offsets = [now.utcoffset() or timedelta(0)]
+    for name in (place or other, other):
+        zone = _zone_of(name)
+        if zone is None:
+            return _unknown_zone(name)
+        offsets.append(now.astimezone(zoneinfo.ZoneInfo(zone)).utcoffset() or timedelta(0))
+    here, from_, to = offsets
+    later = to - (from_ if place else here)
+    than = f"in {_place_name(place)}" if place else "here"
+    if not later:
+        return f"In {_place_name(other)} it is the same time as {than}."
+    hours, minutes = divmod(abs(later) // timedelta(minutes=1), 60)
+    parts = [_count(*part) for part in ((hours, "hour"), (minutes, "minute")) if part[0]]
+    side = "later" if later > timedelta(0) else "earlier"
+    return f"In {_place_name(other)} it is {' and '.join(parts)} {side} than {than}."
 
 
 def _today(_: _Found, now: datetime) -> str:
@@ -255,6 +282,11 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], 
          r" time", _time),
         (r"(?:what |what is |do you know )?(?:the )?(?:current )?time(?: is it| it is)?(?: now| right now"
          r"| currently)? in (?P<place>[a-z' -]+?)(?: now| right now)?", _time_elsewhere),
+        (r"(?:what is |how (?:big|much|long|large) is )?(?:the )?time difference between (?:them|those"
+         r"|these|both)(?: (?:2|cities|places|countries))*", lambda _, __: "Between which two places?"),
+        (r"(?:what is |how (?:big|much|long|large) is )?(?:the )?time difference "
+         r"(?:(?:between|from) (?P<place>[a-z' -]+?) (?:and|to)|to|with) (?P<other>[a-z' -]+)",
+         _time_difference),
         (r"is it (?:morning|afternoon|evening|night)(?: now)?|is it am or pm", _part_of_day),
         (r"(?:what |what is the |which )?(?:the |today )?(?:current |todays |what is todays )?date(?: is"
          r" it| it is| today| is today"

@@ -10,6 +10,7 @@ from antiphon.inference_worker.engines.local.rules.dates import WHEN
 from antiphon.inference_worker.engines.local.rules.manner import LOUDNESS, PACE
 from antiphon.inference_worker.engines.local.rules.numbers import with_ordinals
 from antiphon.inference_worker.engines.local.rules.text import ASKS, LONGEST_CHARS, peeled, plain
+from antiphon.inference_worker.engines.local.rules.units import is_unit
 from antiphon.inference_worker.engines.local.spoken_text.lexicon import WEEKDAYS
 
 STOPPED = "All right."
@@ -32,6 +33,9 @@ _MOST_WORDS = 4
 _CAPITAL = r"[A-Z][\w'-]*(?: (?:of |the )?[A-Z][\w'-]*)*"
 _NAME = re.compile(rf"(?<=[a-z,] ){_CAPITAL}")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_PERCENT = re.compile(r"(?:\d+(?:\.\d+)?|\b[a-z]+(?:-[a-z]+)?) ?(?:%|per ?cent\b)", re.IGNORECASE)
+_HOW_MANY = re.compile(r"(?<=\bhow many )[a-z]+", re.IGNORECASE)
+_BETWEEN = re.compile(r"\bbetween [^.?!]+", re.IGNORECASE)
 _DAY = re.compile(
     rf"\b(?:{WHEN}|(?:next |this |last )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|tonight"
     r"|(?:next|this|last|the) (?:week|month|year|weekend))\b",
@@ -89,6 +93,8 @@ def _continued(text: str, asked: str) -> str:
     preposition = found["preposition"] or ""
     if preposition in ("until", "till") and (end := re.search(rf"\b{preposition} [^.?!]+", asked)):
         return f"{asked[: end.start()]}{preposition} {other}{asked[end.end() :]}"
+    if _BETWEEN.fullmatch(other) and (pair := _BETWEEN.search(asked)):
+        return f"{asked[: pair.start()]}{other}{asked[pair.end() :]}"
     day = f"in {other}" if preposition == "in" else other
     if _DAY.fullmatch(with_ordinals(plain(day))):
         return _on_day(asked, day, exact=preposition == "on")
@@ -100,27 +106,33 @@ def _continued(text: str, asked: str) -> str:
     return text
 
 
+_FORMS: tuple[tuple[re.Pattern[str], tuple[re.Pattern[str], ...]], ...] = (
+    (_ONE_OF_MANY, (_ONE_OF_MANY,)),
+    (_MOST, (_MOST,)),
+    (_THE_NAME, (_THE_NAME, _NAME)),
+    (_THE_LAST, (_HEAD, _THE_LAST)),
+)
+"""What words of a form may stand for."""
+
+
 def _replaced_by(other: str, *, corrects: bool) -> Iterator[re.Pattern[str]]:
     """What of a question `other` may stand for."""
-    if _NUMBER.fullmatch(other):
-        yield _NUMBER
-    elif not _REFERS.fullmatch(other.lower()):
-        if corrects or other[:1].isupper():
-            yield _NAME
-        if corrects:
-            yield _THING
-        elif _ONE_OF_MANY.fullmatch(other):
-            yield _ONE_OF_MANY
-        elif _MOST.fullmatch(other):
-            yield _MOST
-        elif _THE_NAME.fullmatch(other):
-            yield _THE_NAME
-            yield _NAME
-        elif _THE_LAST.fullmatch(other):
-            yield _HEAD
-            yield _THE_LAST
-        if corrects or other.isalpha():
-            yield _LAST_WORD
+    for amount in (_NUMBER, _PERCENT):
+        if amount.fullmatch(other):
+            yield amount
+            return
+    if _REFERS.fullmatch(other.lower()):
+        return
+    if corrects or other[:1].isupper():
+        yield _NAME
+    if corrects:
+        yield _THING
+    else:
+        yield from next((places for form, places in _FORMS if form.fullmatch(other)), ())
+    if corrects or other.isalpha():
+        yield _LAST_WORD
+    if is_unit(other):
+        yield _HOW_MANY
 
 
 def _on_day(asked: str, day: str, *, exact: bool) -> str:

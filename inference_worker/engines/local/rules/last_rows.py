@@ -2,7 +2,7 @@
 
 import re
 
-from antiphon.inference_worker.engines.local.rules.situation import Answer
+from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation
 from antiphon.inference_worker.engines.local.rules.table import (
     NO_LIFE,
     ONLY_TALK,
@@ -17,6 +17,15 @@ _KNOWS = (
     r"|please|mind|ready|there|able|agree|believe|need)"
 )
 """What it may know, or do in words: for the language model."""
+
+_DANGER = "I make mistakes, and this matters. Please ask somebody who knows it."
+
+
+def _has_happened(_: re.Match[str], situation: Situation) -> str | None:
+    if situation.previous != _DANGER:
+        return None
+    return "If it can do harm, call the emergency number or a doctor now. I cannot judge it."
+
 
 _ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?:is|are|am|do|does|will|can|who) .*(?:\b(?:record|stor|sav|keep)(?:e|ing)? (?:this|me|us|our|my|it"
@@ -48,7 +57,12 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|people)) (?:safely )?"
      r"(?:(?:eat|drink|swallow)\b|take .*\b(?:pills?|tablets?|aspirin|ibuprofen|paracetamol|medicine"
      r"|medication)\b).*",
-     fixed("I make mistakes, and this matters. Please ask somebody who knows it.")),
+     fixed(_DANGER)),
+    (r"(?:but |well )?(?:i|we|he|she|it|they|my \w+) (?:have |has )?(?:did|done|drank|drunk|ate|eaten|swallowed"
+     r"|took|taken|mixed|breathed|inhaled|used)\b.*", _has_happened),
+    (r"(?:should|must|shall) (?:i|we|he|she|my \w+) (?:go to|see|call|visit|ask|take (?:him|her|it|them"
+     r"|my \w+) to) (?:an?|the|my) (?P<who>doctor|vet|dentist)(?: .*)?",
+     lambda found, _: f"If you are worried, yes. I cannot judge that, and a {found['who']} can."),
     (rf"(?:do|did|have|had|were|are|will|would) you (?:not )?(?!{_KNOWS}s?\b).+"
      r"|can you (?:be my|feel|love|eat|sleep|dream|enjoy)\b.*"
      r"|(?:what|how|where|when|who) (?:do|did|are|were|have|would) you (?:look|looking|wear|wearing|doing"

@@ -84,9 +84,21 @@ def _spell(found: re.Match[str], _: Situation) -> str:
     return f"{word.capitalize()} is spelled {', '.join(word.upper())}."
 
 
-def _letters(found: re.Match[str], _: Situation) -> str:
-    count = len(found["word"])
-    return f"The word {found['word']} has {count} letter{'' if count == 1 else 's'}."
+def _letters(found: re.Match[str], situation: Situation) -> str:
+    word = found["word"]
+    if word in ("it", "that", "this"):
+        spelled = re.match(r"(\w+) is spelled", situation.previous)
+        if spelled is None:
+            return "Which word do you mean?"
+        word = spelled[1].lower()
+    return f"The word {word} has {len(word)} letter{'' if len(word) == 1 else 's'}."
+
+
+def limit_in(answer: str) -> str | None:
+    """What `answer` says about a limit, if anything: "I have no maps" after "All right."."""
+    sentences = re.split(r"(?<=\.) ", answer)
+    begin = next((n for n, one in enumerate(sentences) if one.startswith(LIMITS)), None)
+    return None if begin is None else " ".join(sentences[begin:])
 
 
 _MOST_COUNTED = 30
@@ -137,7 +149,7 @@ _LIMITS = (
 _NO_INTERNET = "I have no access to the internet, so I do not know"
 NO_LIFE = "I am a computer program. I have no feelings, no body and no life of my own."
 ONLY_TALK = "I can only talk with you."
-LIMITS = ("I have no access", "I cannot ")
+LIMITS = ("I have no access", "I have no maps", "I cannot ")
 """Beginnings of answers to what it cannot do. A short follow-up gets the same answer."""
 
 
@@ -274,6 +286,14 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      rf"|what is the {_LANGUAGE} (?:word|name|phrase|translation) (?:for|of) .+",
      fixed("I know English only, so I cannot translate that.")),
     # What it cannot know
+    (r"(?:oh )?(?:(?:come on|please|just (?:try|do it)|try(?: it)?|do it) ?)+", lambda _, situation: limit_in(
+        situation.previous)),
+    (r"who (?:is )?(?:the )?(?:(?:current|new|present) )*(?:president|prime minister|chancellor|king|queen|pope"
+     r"|mayor|governor|ceo|coach|captain)(?! .*\b(?:united states|usa|america)\b)"
+     r"(?: (?:of|in|at) .+?)?(?: is)?(?: now| today| right now)*",
+     fixed(f"{_NO_INTERNET} who that is now.")),
+    (r"how far (?:is it )?from (?!here\b|me\b)(?!.*\b(?:earth|moon|sun|mars)\b).+ to .+",
+     fixed("I have no maps, so I do not know distances.")),
     (rf"(?:what|how) (?:is|was|will) (?:the (?:current )?|be the |it |today's |todays |tomorrow's )"
      rf"(?:weather|forecast|temperature|climate)(?: forecast| report| like)?{_PLACE_TIME}"
      rf"|what will the (?:weather|temperature) be(?: like)?{_PLACE_TIME}|how (?:cold|hot|warm|windy"

@@ -121,6 +121,17 @@ def _job(_: re.Match[str], situation: Situation) -> str:
     return "I do not know what you do."
 
 
+_AGE = r"\bi am (\d{1,3})(?: years old)?$"
+_NO_AGE = "I do not know how old you are."
+
+
+def _age_in_years(found: re.Match[str], situation: Situation) -> str:
+    age = _find(situation, _AGE)
+    if age is None:
+        return _NO_AGE
+    return f"You said that you are {age}, so you will be {int(age) + int(found['years'])}."
+
+
 def _last_said(found: re.Match[str], situation: Situation) -> str:
     """The last question if the user asks for a question; "before that" counts from what was quoted."""
     said = situation.said
@@ -154,7 +165,8 @@ TOLD_ROWS: tuple[tuple[str, Answer], ...] = (
               "I do not know where you are from.")),
     (r"what (?:do i do|is my (?:job|profession))(?: for (?:a living|work))?|what do i work(?: as)?", _job),
     (r"(?:do you (?:know|remember) )?(?:guess )?how old (?:am i|i am)|(?:what is|guess) my age",
-     _said_of(r"\bi am (\d{1,3})(?: years old)?$", "are", "I do not know how old you are.")),
+     _said_of(_AGE, "are", _NO_AGE)),
+    (r"how old (?:will|would) i be in (?P<years>\d{1,2}) years?", _age_in_years),
     (r"who am i|what do you know about me|do you know (?:me|who i am)",
      lambda _, situation: _told_of("name", situation)),
     (r"what (?:did i|was the thing i|have i) (?:ask(?:ed)?|say|said|tell|told)(?: you)? (?:at )?(?:first"

@@ -140,6 +140,10 @@ def answer_conversion(text: str) -> str | None:
     return f"{spoken[0].upper()}{spoken[1:]} {verb} {about}{_quantity(rounded, wanted)}."
 
 
+def is_unit(name: str) -> bool:
+    return name.lower() in _UNITS
+
+
 def _amount(count: str | None) -> Fraction:
     if count is None or count in ("a", "an", "one", "the"):
         return Fraction(1)

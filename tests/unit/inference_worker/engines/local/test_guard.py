@@ -92,6 +92,8 @@ def test_no_false_alarm(text: str) -> None:
         "I'm here to assist you with any questions or problems.",
         "As an AI, I cannot do that.",
         "You're asking about a place, not a person.",
+        "I'm Antiphon, a small voice assistant. You do not know the weather.",
+        "A helpful assistant, I'm sorry for your troubles.",
     ],
 )
 def test_an_answer_without_content_is_replaced(text: str) -> None:
@@ -119,6 +121,7 @@ def test_other_openings_stay(text: str) -> None:
         " I'm a helpful assistant. I can do a lot.",
         " I'm not sure. I'm not sure.",
         " As an AI I see no sky.",
+        " You are a helpful assistant.",
         " The sky is blue.",
     ],
 )

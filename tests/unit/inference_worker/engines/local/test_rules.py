@@ -345,6 +345,15 @@ CONVERSATIONS = {
         "Thanks.": "You are welcome.",
         "And of 200?": "15 percent of 200 is 30.",
         "No, I meant 300.": "15 percent of 300 is 45.",
+        "And 20 percent?": "20 percent of 300 is 60.",
+        "What about thirty percent?": "30 percent of 300 is 90.",
+    },
+    "units": {
+        "How many minutes are in three hours?": "3 hours are 180 minutes.",
+        "And seconds?": "3 hours are 10,800 seconds.",
+        "What is half of that?": "Half of 10800 is 5400.",
+        "How many feet are in a mile?": "1 mile is 5280 feet.",
+        "What about metres?": "1 mile is about 1609.34 metres.",
     },
     "the user": {
         "I'm from New York.": "What do you like most about it there?",
@@ -353,6 +362,7 @@ CONVERSATIONS = {
         "Where am I from?": "You said that you are from New York.",
         "What do I do?": "You said that you are a teacher.",
         "How old am I?": "You said that you are 25.",
+        "How old will I be in ten years?": "You said that you are 25, so you will be 35.",
         "What did I ask you first?": 'You said: "I\'m from New York."',
         "What's my profession?": "You said that you are a teacher.",
         "Thanks.": "You are welcome.",
@@ -392,6 +402,49 @@ CONVERSATIONS = {
         "And in New York?": "In New York it is 9:05 AM.",
         "No, I meant in Tokyo.": "In Tokyo it is 11:05 PM.",
         "What about Berlin?": "In Berlin it is 3:05 PM.",
+        "What's the time difference between New York and Tokyo?": (
+            "In Tokyo it is 14 hours later than in New York."
+        ),
+        "And between London and Delhi?": (
+            "In Delhi it is 5 hours and 30 minutes later than in London."
+        ),
+        "What is the time difference between Berlin and Paris?": (
+            "In Paris it is the same time as in Berlin."
+        ),
+        "And what's the time difference to Boston?": "In Boston it is 5 hours earlier than here.",
+        "What's the time difference between them?": "Between which two places?",
+        "How far is it from Paris to London?": "I have no maps, so I do not know distances.",
+        "And by train?": "I have no maps, so I do not know distances.",
+    },
+    "limits": {
+        "Sing me a song.": (
+            "I cannot play music or videos, and I cannot sing. I can only talk with you."
+        ),
+        "Come on, please.": (
+            "I cannot play music or videos, and I cannot sing. I can only talk with you."
+        ),
+        "Who is the president of France?": (
+            "I have no access to the internet, so I do not know who that is now."
+        ),
+        "Please?": "I have no access to the internet, so I do not know who that is now.",
+        "Do you know who the king of Spain is?": (
+            "I have no access to the internet, so I do not know who that is now."
+        ),
+        "And of Germany?": "I have no access to the internet, so I do not know who that is now.",
+    },
+    "danger": {
+        "Is it safe to mix bleach and vinegar?": (
+            "I make mistakes, and this matters. Please ask somebody who knows it."
+        ),
+        "I did it already.": (
+            "If it can do harm, call the emergency number or a doctor now. I cannot judge it."
+        ),
+        "Should I go to the doctor?": "If you are worried, yes. I cannot judge that, and a doctor can.",
+        "Should I take my dog to the vet?": "If you are worried, yes. I cannot judge that, and a vet can.",
+    },
+    "letters": {
+        "Spell necessary.": "Necessary is spelled N, E, C, E, S, S, A, R, Y.",
+        "How many letters does it have?": "The word necessary has 9 letters.",
     },
     "a name": {
         "Hey, you can call me Tom.": "Nice to meet you, Tom.",
