@@ -235,7 +235,7 @@ _FOLLOWS_UP = re.compile(
 _OPENING = re.compile(
     r"(?:(?:ok|fine|great|thanks|thank you|alright|well|so|now|then|by the way|anyway|wait|oh) )+"
 )
-"""Before a question that stands alone: "OK, then what is gravity?"."""
+"""Before a question that needs no other: "OK, then what is gravity?"."""
 
 _FEW_WORDS = 2
 

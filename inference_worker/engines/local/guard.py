@@ -96,7 +96,7 @@ class AnswerGuard:
     def __init__(
         self, *, filter_obscene: bool, language: str = "en", ends_empty: bool = False
     ) -> None:
-        """`ends_empty`: replace an answer that begins with _EMPTY_OPENINGS, and end one that goes on so.
+        """`ends_empty`: replace an answer that begins with _EMPTY_OPENINGS, and end one in which they follow.
 
         Such an answer says no sentence twice.
         """

@@ -22,8 +22,8 @@ from antiphon.inference_worker.engines.local.rules.text import (
     peeled,
     plain,
 )
-from antiphon.inference_worker.engines.local.rules.told import introduced
 from antiphon.inference_worker.engines.local.rules.units import answer_conversion
+from antiphon.inference_worker.engines.local.rules.user_facts import introduced
 
 _ASKS_BACK = re.compile(r"(?<=[.!]) [^.!?]+\?$")
 """The question at the end of an answer: several answers together ask one at most."""
@@ -83,12 +83,12 @@ _ADVICE = re.compile(
     r"|what (?:do|would) you (?:suggest|recommend|advise)|(?:(?:do you have|have you got"
     r"|is there) )?any (?:advice|tips?|ideas?|suggestions?)"
 )
-"""After a trouble that has an answer of its own: a small model's advice would be worse than none."""
+"""After a trouble for which there is a rule: a small model's advice would be worse than none."""
 
 
 def _answer_all(parts: list[str], situation: Situation) -> str | None:
-    told = [part for part in parts if not any(map(_ADVICE.fullmatch, peeled(plain(part))))]
-    answers = [_answer_one(plain(part), situation) for part in (told or parts)]
+    asked = [part for part in parts if not any(map(_ADVICE.fullmatch, peeled(plain(part))))]
+    answers = [_answer_one(plain(part), situation) for part in (asked or parts)]
     known = [text for text in answers if text is not None]
     if len(known) < len(answers):
         return None

@@ -73,8 +73,8 @@ def _another(found: re.Match[str], situation: Situation) -> str | None:
 
 
 def _end_of_joke(_: re.Match[str], situation: Situation) -> str | None:
-    told = situation.previous in _JOKES
-    return f"A joke that has to be explained is not funny. {ANOTHER_JOKE}" if told else None
+    is_joke = situation.previous in _JOKES
+    return f"A joke that has to be explained is not funny. {ANOTHER_JOKE}" if is_joke else None
 
 
 def _next_of(texts: tuple[str, ...], asked: re.Pattern[str], situation: Situation) -> str:

@@ -19,7 +19,7 @@ from antiphon.inference_worker.engines.local.rules.situation import (
     Situation,
 )
 from antiphon.inference_worker.engines.local.rules.text import PLEASE
-from antiphon.inference_worker.engines.local.rules.told import NAMED, TOLD_ROWS
+from antiphon.inference_worker.engines.local.rules.user_facts import NAMED, USER_ROWS
 
 WELCOME = "You are welcome."
 FAREWELL = "Goodbye! It was nice to talk with you."
@@ -347,7 +347,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|closest|nearby) .+|.+ near (?:me|here|by)|how do i get to .+|how far (?:is it|am i|are we) (?:to"
      r"|from) .+(?: from here)?|how far is .+ from here|how long does it take to (?:get|drive|walk) to .+",
      fixed("I do not know where you are, and I have no maps.")),
-    *TOLD_ROWS,
+    *USER_ROWS,
     (rf"{PLEASE}(?:set|start|create|make|cancel|stop)(?: me)?(?: an?| my| the)?(?: \w+ \w+)? ?(?:alarm|timer"
      rf"|reminder|appointment|countdown|event|meeting)\b.*|{PLEASE}(?:remind me|wake me(?: up)?)\b.*|(?:an?"
      rf"|any) (?:alarm|timer|reminder)s?(?: .*)?",

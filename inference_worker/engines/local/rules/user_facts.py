@@ -72,7 +72,7 @@ def _titled(value: str) -> str:
     return re.sub(r"\b(Of|The|And)\b", lambda small: small[0].lower(), value.title())
 
 
-def _told_of(asked: str, situation: Situation) -> str | None:
+def _fact_of(asked: str, situation: Situation) -> str | None:
     says = NAMED if asked == "name" else rf"my {re.escape(asked)} is"
     value = _find(situation, rf"\b{says} (?:called )?([^.,!?]+?)(?: from .*)?{_END}")
     if value is None and asked.endswith("'s name"):
@@ -147,7 +147,7 @@ def _quoted(said: tuple[str, ...]) -> str:
     return f'You said: "{said[0].strip()}"' if said else "You have not said anything yet."
 
 
-TOLD_ROWS: tuple[tuple[str, Answer], ...] = (
+USER_ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?:what is|what was|do you (?:know|remember)) the name of my (?P<thing>[a-z]+)",
      lambda found, situation: _name_of(found["thing"], situation)),
     (r"(?:what is|what was|do you (?:know|remember)) my (?P<thing>[a-z]+)'s name",
@@ -157,7 +157,7 @@ TOLD_ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?:what is|when is|do you know|do you remember|tell me|what was|what did i say) my (?P<what>name|age"
      r"|birthday|address|phone number|email|email address|password|favou?rite \w+|hobby|nationality"
      r"|dog's name|cat's name|wife's name|husband's name|last name|surname|first name)(?: is| was)?",
-     lambda found, situation: _told_of(found["what"], situation)),
+     lambda found, situation: _fact_of(found["what"], situation)),
     (r"(?:do you (?:know|remember) )?where (?:do )?i live",
      _said_of(rf"\bi (?:live|am living) in ([^.,!?]+?){_END}", "live in", "I do not know where you live.")),
     (r"(?:do you (?:know|remember) )?where (?:do i come|am i|i am|i come) from",
@@ -168,7 +168,7 @@ TOLD_ROWS: tuple[tuple[str, Answer], ...] = (
      _said_of(_AGE, "are", _NO_AGE)),
     (r"how old (?:will|would) i be in (?P<years>\d{1,2}) years?", _age_in_years),
     (r"who am i|what do you know about me|do you know (?:me|who i am)",
-     lambda _, situation: _told_of("name", situation)),
+     lambda _, situation: _fact_of("name", situation)),
     (r"what (?:did i|was the thing i|have i) (?:ask(?:ed)?|say|said|tell|told)(?: you)? (?:at )?(?:first"
      r"|in the beginning)|what was my first question", lambda _, situation: _quoted(situation.said[:1])),
     (r"what (?:did|have) i (?:just )?(?:say|said|ask(?:ed)?|tell)(?: you)?(?: last| before(?: that)?| just"
