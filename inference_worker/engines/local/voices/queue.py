@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import statistics
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 ResultT = TypeVar("ResultT")
 
-_NEWEST_SHARE = 0.2
+OVERHEAD_LETTERS = 7
+"""A run takes as long as its letters and these: the silence around them is computed too."""
+
+_RECENT_RUNS = 5
+"""Their median is the speed: a machine that stands still for a moment is not slow."""
+
 _FORGIVEN = 0.9
 
 
@@ -32,7 +39,8 @@ class SynthesisQueue:
     """
 
     def __init__(self, seconds_per_letter: float) -> None:
-        self._seconds_per_letter = seconds_per_letter
+        self._speeds = deque([seconds_per_letter] * _RECENT_RUNS, maxlen=_RECENT_RUNS)
+        """Seconds per letter of recent runs."""
         self._changed = threading.Condition()
         self._numbers = itertools.count()
         self._waiting: list[_Job] = []
@@ -42,17 +50,17 @@ class SynthesisQueue:
         """How long a job would wait for others, and how long it would run then."""
         with self._changed:
             ahead = [job.letters for job in self._waiting if job.needed_at <= needed_at]
-            wait = sum(ahead) * self._seconds_per_letter
+            wait = sum(map(self._run_s, ahead))
             if self._running is not None:
                 job, begun = self._running
-                left = job.letters * self._seconds_per_letter - (time.perf_counter() - begun)
-                wait += max(0.0, left)
-            return wait, letters * self._seconds_per_letter
+                wait += max(0.0, self._run_s(job.letters) - (time.perf_counter() - begun))
+            return wait, self._run_s(letters)
 
     def forgive(self) -> None:
         """A job was given up because of the estimate, so it will not be corrected: lower it a little."""
         with self._changed:
-            self._seconds_per_letter *= _FORGIVEN
+            lower = [speed * _FORGIVEN for speed in self._speeds]
+            self._speeds.extend(lower)
 
     def run(self, work: Callable[[], ResultT], letters: int, needed_at: float) -> ResultT:
         """Run `work`, which speaks a text of that length, when it is its turn."""
@@ -67,10 +75,10 @@ class SynthesisQueue:
             return work()
         finally:
             with self._changed:
-                self._learn(letters, time.perf_counter() - begun)
+                seconds = time.perf_counter() - begun
+                self._speeds.append(seconds / (letters + OVERHEAD_LETTERS))
                 self._running = None
                 self._changed.notify_all()
 
-    def _learn(self, letters: int, seconds: float) -> None:
-        newest = seconds / max(1, letters)
-        self._seconds_per_letter += _NEWEST_SHARE * (newest - self._seconds_per_letter)
+    def _run_s(self, letters: int) -> float:
+        return (letters + OVERHEAD_LETTERS) * statistics.median(self._speeds)

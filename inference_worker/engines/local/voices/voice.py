@@ -21,7 +21,10 @@ from antiphon.inference_worker.engines.local.voices.kokoro import (
     load_style,
 )
 from antiphon.inference_worker.engines.local.voices.phonemes import Symbols, symbols_of
-from antiphon.inference_worker.engines.local.voices.queue import SynthesisQueue
+from antiphon.inference_worker.engines.local.voices.queue import (
+    OVERHEAD_LETTERS,
+    SynthesisQueue,
+)
 from antiphon.inference_worker.engines.local.voices.said_before import SaidBefore
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
 from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
@@ -136,7 +139,8 @@ def measured_speed(network: Kokoro, voice: NaturalVoice) -> tuple[float, float]:
     begun = time.process_time()
     said = network.speak(symbols.ids, style)
     seconds = (time.process_time() - begun) / THREADS
-    return seconds / (len(said.audio) / OUTPUT_RATE), seconds / len(text)
+    letters = len(text) + OVERHEAD_LETTERS
+    return seconds / (len(said.audio) / OUTPUT_RATE), seconds / letters
 
 
 def _symbols_of(spoken: Sequence[str], accent: Accent) -> Symbols:

@@ -329,6 +329,31 @@ def test_the_most_urgent_clause_is_synthesised_first() -> None:
     assert order == ["early", "middle", "late"]
 
 
+def test_a_slow_run_and_short_texts_say_little_about_the_next_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    queue = SynthesisQueue(0.03)
+
+    def run(letters: int, seconds: float) -> float:
+        """How long 60 letters would take after this run."""
+
+        def work() -> None:
+            nonlocal now
+            now += seconds
+
+        queue.run(work, letters, 0.0)
+        return queue.estimate_s(60, 0.0)[1]
+
+    usual = queue.estimate_s(60, 0.0)[1]
+    assert [run(letters, 0.2 + 0.03 * letters) for letters in (4, 4, 4, 4, 4)] == [
+        pytest.approx(usual, rel=0.1)
+    ] * 5
+    assert [run(30, seconds) for seconds in (6.0, 1.1)] == [pytest.approx(usual, rel=0.1)] * 2
+    assert [run(30, 6.0) for _ in range(3)][-1] > 3 * usual
+
+
 def _speaker(
     seconds_per_letter: float, ahead: int = 0
 ) -> tuple[Speaker, list[str], SynthesisQueue]:
@@ -377,9 +402,9 @@ def test_a_machine_that_is_too_busy_is_tried_again_after_some_answers() -> None:
 def test_a_later_clause_may_wait_while_the_listener_hears_the_one_before() -> None:
     answer, spoken, queue = _speaker(0.01)
     answer.speak(clause("One two three."), StageCosts())
-    queue._seconds_per_letter = 0.2
+    queue._speeds.extend([0.12] * 5)
     assert queue.estimate_s(19, 0.0)[1] > LONGEST_SILENCE_S
     answer.speak(clause("Four five six seven"), StageCosts())
-    queue._seconds_per_letter = 60.0
+    queue._speeds.extend([60.0] * 5)
     answer.speak(clause("Eight."), StageCosts())
     assert spoken == ["natural", "natural", "stand-in"]
