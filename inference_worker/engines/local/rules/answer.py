@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from antiphon.inference_worker.engines.local.hearing.completeness import is_open
 from antiphon.inference_worker.engines.local.rules.arithmetic import answer_next_sum, answer_sum
+from antiphon.inference_worker.engines.local.rules.clock import answer_clock
 from antiphon.inference_worker.engines.local.rules.dates import answer_date
 from antiphon.inference_worker.engines.local.rules.follow_up import proposed, whole_question
 from antiphon.inference_worker.engines.local.rules.last_rows import LAST_ROWS
@@ -111,10 +112,11 @@ def _answer_exactly(text: str, situation: Situation) -> str | None:
             return sentence
     return (
         answer_quiz(text, situation.previous)
+        or answer_clock(text, situation.now)
         or answer_date(text, situation.now)
         or answer_conversion(text)
-        or answer_sum(text)
         or answer_next_sum(text, situation.previous)
+        or answer_sum(text)
     )
 
 

@@ -1,40 +1,16 @@
-"""Questions about the time and the calendar, answered from the clock."""
+"""Questions about the calendar, answered from the clock."""
 
 import calendar
-import functools
 import re
-import zoneinfo
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 
-from antiphon.inference_worker.engines.local.rules.numbers import ordinal, with_ordinals
+from antiphon.inference_worker.engines.local.rules.numbers import counted, ordinal, with_ordinals
 
 _DAYS = [name.lower() for name in calendar.day_name]
 _MONTHS = [name.lower() for name in calendar.month_name[1:]]
 _MONTH = "|".join([*_MONTHS, *(name[:3] for name in _MONTHS if name != "may"), "sept"])
 _DAY = "|".join(_DAYS)
-
-_CITY_ZONES = {
-    "beijing": "Asia/Shanghai",
-    "delhi": "Asia/Kolkata",
-    "new delhi": "Asia/Kolkata",
-    "mumbai": "Asia/Kolkata",
-    "india": "Asia/Kolkata",
-    "china": "Asia/Shanghai",
-    "japan": "Asia/Tokyo",
-    "germany": "Europe/Berlin",
-    "france": "Europe/Paris",
-    "england": "Europe/London",
-    "the uk": "Europe/London",
-    "washington": "America/New_York",
-    "boston": "America/New_York",
-    "miami": "America/New_York",
-    "san francisco": "America/Los_Angeles",
-    "california": "America/Los_Angeles",
-    "seattle": "America/Los_Angeles",
-    "utc": "UTC",
-    "gmt": "UTC",
-}
 
 _FIXED_HOLIDAYS = {
     "new year": (1, 1),
@@ -91,54 +67,8 @@ WHEN = rf"(?:{_EXACT}|{_RELATIVE}|(?:the )?(?:next )?(?:{_HOLIDAY})(?: (?:this|n
 _Found = re.Match[str]
 
 
-def spoken_time(now: datetime) -> str:
-    return f"{now.hour % 12 or 12}:{now.minute:02} {'AM' if now.hour < 12 else 'PM'}"
-
-
 def spoken_date(day: date) -> str:
     return f"{day:%A}, {day.day} {day:%B} {day.year}"
-
-
-def _time(_: _Found, now: datetime) -> str:
-    return f"It is {spoken_time(now)}."
-
-
-def _time_elsewhere(found: _Found, now: datetime) -> str:
-    place = found["place"]
-    zone = _zone_of(place)
-    if zone is None:
-        return f"{_unknown_zone(place)} Here it is {spoken_time(now)}."
-    there = now.astimezone(zoneinfo.ZoneInfo(zone))
-    other = f" on {there:%A}" if there.date() != now.date() else ""
-    return f"In {_place_name(place)} it is {spoken_time(there)}{other}."
-
-
-def _unknown_zone(place: str) -> str:
-    return f"I do not know the time zone of {place.title()}."
-
-
-def _place_name(place: str) -> str:
-    return place.upper() if place in ("utc", "gmt") else place.title()
-
-
-def _time_difference(found: _Found, now: datetime) -> str:
-    """Between two places, or between here and a place."""
-    place, other = found["place"], found["other"]
-    offsets = [now.utcoffset() or timedelta(0)]
-    for name in (place or other, other):
-        zone = _zone_of(name)
-        if zone is None:
-            return _unknown_zone(name)
-        offsets.append(now.astimezone(zoneinfo.ZoneInfo(zone)).utcoffset() or timedelta(0))
-    here, from_, to = offsets
-    later = to - (from_ if place else here)
-    than = f"in {_place_name(place)}" if place else "here"
-    if not later:
-        return f"In {_place_name(other)} it is the same time as {than}."
-    hours, minutes = divmod(abs(later) // timedelta(minutes=1), 60)
-    parts = [_count(*part) for part in ((hours, "hour"), (minutes, "minute")) if part[0]]
-    side = "later" if later > timedelta(0) else "earlier"
-    return f"In {_place_name(other)} it is {' and '.join(parts)} {side} than {than}."
 
 
 def _today(_: _Found, now: datetime) -> str:
@@ -155,11 +85,6 @@ def _year(_: _Found, now: datetime) -> str:
 
 def _month(_: _Found, now: datetime) -> str:
     return f"It is {now:%B}."
-
-
-def _part_of_day(_: _Found, now: datetime) -> str:
-    parts = ((5, "night"), (12, "morning"), (18, "afternoon"), (22, "evening"), (24, "night"))
-    return f"It is {next(name for end, name in parts if now.hour < end)}."
 
 
 def _day_of(found: _Found, now: datetime) -> str | None:
@@ -197,23 +122,23 @@ def _until(found: _Found, now: datetime) -> str | None:
     days = (when - now.date()).days
     name = _named(found["when"]) or f"the {ordinal(when.day)} of {when:%B} {when.year}"
     if days < 0:
-        return f"That was {_count(-days, 'day')} ago, on {spoken_date(when)}."
+        return f"That was {counted(-days, 'day')} ago, on {spoken_date(when)}."
     if days == 0:
         return "That is today."
     unit = found["unit"]
     if unit.startswith("week") and days >= 7:
         weeks, rest = divmod(days, 7)
-        exact = f" and {_count(rest, 'day')}" if rest else ""
-        return f"It is {_count(weeks, 'week')}{exact} until {name}."
+        exact = f" and {counted(rest, 'day')}" if rest else ""
+        return f"It is {counted(weeks, 'week')}{exact} until {name}."
     if unit.startswith("month") and days > 31:
         months = (when.year - now.year) * 12 + when.month - now.month - (when.day < now.day)
-        return f"It is about {_count(months, 'month')} until {name}."
-    return f"It is {_count(days, 'day')} until {name}."
+        return f"It is about {counted(months, 'month')} until {name}."
+    return f"It is {counted(days, 'day')} until {name}."
 
 
 def _left_in_year(_: _Found, now: datetime) -> str:
     days = (date(now.year, 12, 31) - now.date()).days
-    return f"There are {_count(days, 'day')} left in {now.year}."
+    return f"There are {counted(days, 'day')} left in {now.year}."
 
 
 def _between(found: _Found, now: datetime) -> str | None:
@@ -223,14 +148,14 @@ def _between(found: _Found, now: datetime) -> str | None:
     if last < first and not re.search(r"\d{4}", found["end"]):
         last = _date_of(found["end"], first)
     days = abs(((last or first) - first).days)
-    return f"There are {_count(days, 'day')} between {spoken_date(first)}, and {spoken_date(last or first)}."
+    return f"There are {counted(days, 'day')} between {spoken_date(first)}, and {spoken_date(last or first)}."
 
 
 def _since(found: _Found, now: datetime) -> str | None:
     when = _date_of(found["when"], now.date(), past=True)
     if when is None or when > now.date():
         return None
-    return f"It is {_count((now.date() - when).days, 'day')} since {spoken_date(when)}."
+    return f"It is {counted((now.date() - when).days, 'day')} since {spoken_date(when)}."
 
 
 def _leap(found: _Found, now: datetime) -> str:
@@ -273,21 +198,6 @@ def _neighbour(found: _Found, _: datetime) -> str | None:
 _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], ...] = tuple(
     (re.compile(pattern), function)
     for pattern, function in (
-        (r"(?:what |what is the |what is your |do you have |have you got |give me )?(?:the )?(?:current "
-         r"|exact |local )?"
-         r"time(?: is it| it is| do we have| do you have| of day is it| is it here| here)?"
-         r"(?: now| right now| at the moment| currently)?|is it (?:time for )?(?:lunch|dinner|breakfast|bed"
-         r"|late"
-         r"|early|noon|midnight) ?(?:time)?(?: yet| already)?|what hour is it|how late is it|got the"
-         r" time", _time),
-        (r"(?:what |what is |do you know )?(?:the )?(?:current )?time(?: is it| it is)?(?: now| right now"
-         r"| currently)? in (?P<place>[a-z' -]+?)(?: now| right now)?", _time_elsewhere),
-        (r"(?:what is |how (?:big|much|long|large) is )?(?:the )?time difference between (?:them|those"
-         r"|these|both)(?: (?:2|cities|places|countries))*", lambda _, __: "Between which two places?"),
-        (r"(?:what is |how (?:big|much|long|large) is )?(?:the )?time difference "
-         r"(?:(?:between|from) (?P<place>[a-z' -]+?) (?:and|to)|to|with) (?P<other>[a-z' -]+)",
-         _time_difference),
-        (r"is it (?:morning|afternoon|evening|night)(?: now)?|is it am or pm", _part_of_day),
         (r"(?:what |what is the |which )?(?:the |today )?(?:current |todays |what is todays )?date(?: is"
          r" it| it is| today| is today"
          r"| is it today| do we have| of today| today is)?(?: now| right now| today)?", _today),
@@ -403,22 +313,3 @@ def _relative(text: str, today: date) -> date | None:
 
 def _month_number(name: str) -> int:
     return next(number for number, month in enumerate(_MONTHS, 1) if month.startswith(name[:3]))
-
-
-def _count(number: int, unit: str) -> str:
-    return f"{number:,} {unit}{'' if number == 1 else 's'}"
-
-
-@functools.cache
-def _zones_of_cities() -> dict[str, str]:
-    """The city in each IANA name: `new york` of America/New_York."""
-    names = sorted(zoneinfo.available_timezones())
-    return {
-        name.rpartition("/")[2].replace("_", " ").lower(): name for name in names if "/" in name
-    }
-
-
-def _zone_of(place: str) -> str | None:
-    place = place.strip()
-    zone = _CITY_ZONES.get(place) or _zones_of_cities().get(place)
-    return zone if zone in zoneinfo.available_timezones() else None

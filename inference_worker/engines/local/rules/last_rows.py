@@ -2,11 +2,10 @@
 
 import re
 
-from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation
+from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation, fixed
 from antiphon.inference_worker.engines.local.rules.table import (
     NO_LIFE,
     ONLY_TALK,
-    fixed,
     of_itself,
 )
 
@@ -60,6 +59,9 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      fixed(_DANGER)),
     (r"(?:but |well )?(?:i|we|he|she|it|they|my \w+) (?:have |has )?(?:did|done|drank|drunk|ate|eaten|swallowed"
      r"|took|taken|mixed|breathed|inhaled|used)\b.*", _has_happened),
+    (r"(?:should|must|shall) (?:i|we|he|she|my \w+) (?:call|get|phone) (?:an?|the) (?:ambulance|emergency .*)"
+     r"|(?:should|must|shall) (?:i|we|he|she|my \w+) go to (?:an?|the) (?:hospital|emergency room)(?: .*)?",
+     fixed("If you are worried, yes. Call the emergency number yourself, because I cannot make calls.")),
     (r"(?:should|must|shall) (?:i|we|he|she|my \w+) (?:go to|see|call|visit|ask|take (?:him|her|it|them"
      r"|my \w+) to) (?:an?|the|my) (?P<who>doctor|vet|dentist)(?: .*)?",
      lambda found, _: f"If you are worried, yes. I cannot judge that, and a {found['who']} can."),

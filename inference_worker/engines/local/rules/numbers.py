@@ -112,3 +112,7 @@ def _joined_year(numbers: list[int]) -> list[int]:
     if len(numbers) == 2 and 13 <= numbers[0] <= 20 and 10 <= numbers[1] <= 99:
         return [numbers[0] * 100 + numbers[1]]
     return numbers
+
+
+def counted(number: int, unit: str) -> str:
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"

@@ -110,6 +110,10 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         rf"(?:it was|i had|i am having) a (?:bad|hard|terrible|awful|rough|horrible) (?:day|week){_WHEN}",
     ),
     *_rows(
+        "Sleep well!",
+        r"i (?:am (?:going|off) to|will go to|have to go to) (?:bed|sleep)(?: now| soon)*",
+    ),
+    *_rows(
         "That sounds tiring. I hope you can rest soon.",
         rf"{_I_AM}(?:tired|exhausted|sleepy|worn out){_WHEN}",
         rf"i (?:did not|cannot) (?:fall a)?sleep(?: well| much| at night)?{_WHEN}",

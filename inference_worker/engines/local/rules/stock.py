@@ -66,7 +66,10 @@ def _another(found: re.Match[str], situation: Situation) -> str | None:
             if any(map(asked.fullmatch, peeled(text))):
                 return answer(found, situation)
         if not (
-            any(map(_ANOTHER.fullmatch, peeled(text))) or _STOPS.search(text) or is_passing(text)
+            any(map(_ANOTHER.fullmatch, peeled(text)))
+            or _KNOWN.fullmatch(text)
+            or _STOPS.search(text)
+            or is_passing(text)
         ):
             return None
     return None
@@ -77,14 +80,25 @@ def _end_of_joke(_: re.Match[str], situation: Situation) -> str | None:
     return f"A joke that has to be explained is not funny. {ANOTHER_JOKE}" if is_joke else None
 
 
+def _not_again(found: re.Match[str], situation: Situation) -> str | None:
+    """The user knows the joke, fact or story."""
+    known = situation.previous in (*_FACTS, *_JOKES, *_STORIES)
+    return _another(found, situation) if known else None
+
+
 def _next_of(texts: tuple[str, ...], asked: re.Pattern[str], situation: Situation) -> str:
     """Each day begins with another one, and continues with each request."""
     said = map(plain, situation.said)
-    count = sum(bool(asked.fullmatch(text) or _ANOTHER.fullmatch(text)) for text in said)
+    more = (asked, _ANOTHER, _KNOWN)
+    count = sum(any(one.fullmatch(text) for one in more) for text in said)
     return texts[(situation.now.toordinal() + count) % len(texts)]
 
 
 _ANOTHER = re.compile(r"(?:(?:tell|give) me )?(?:another|1 more|more)(?: 1)?|next(?: 1)?")
+_KNOWN = re.compile(
+    r"(?:you (?:have )?(?:already |just )*(?:told|said)(?: me)?|i (?:already )?(?:know|have heard|heard))"
+    r" (?:that|this|it|the same)(?: 1| joke| fact| story)?(?: before)?"
+)
 _FACT = re.compile(
     r"(?:(?:can you |could you )?(?:tell|give) me |do you know |say |i want to hear )"
     r"(?:something (?:interesting|fun|cool|new|amazing|surprising)(?: i do not know)?"
@@ -120,6 +134,7 @@ STOCK_ROWS: tuple[tuple[str, Answer], ...] = (
     (_FACT.pattern, _fact),
     (_STORY.pattern, _story),
     (_JOKE.pattern, another_joke),
+    (_KNOWN.pattern, _not_again),
     (r"i (?:do not|did not) (?:get|understand)(?: it| that| the joke)?|(?:can you )?explain (?:it|the joke)"
      r"|why is that funny|that is not funny", _end_of_joke),
 )  # fmt: skip

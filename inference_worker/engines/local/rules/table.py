@@ -17,7 +17,9 @@ from antiphon.inference_worker.engines.local.rules.situation import (
     NAME,
     Answer,
     Situation,
+    fixed,
 )
+from antiphon.inference_worker.engines.local.rules.small_tasks import AGAIN_ROWS, TASK_ROWS
 from antiphon.inference_worker.engines.local.rules.text import PLEASE
 from antiphon.inference_worker.engines.local.rules.user_facts import NAMED, USER_ROWS
 
@@ -29,10 +31,6 @@ PASSING = re.compile(
     rf"I speak [\w ]+ now\.|{re.escape(WELCOME)}|Take your time\.|Welcome back\.|That was all\. .*"
 )
 """Answers after which "Repeat that" means the answer before."""
-
-
-def fixed(sentence: str) -> Answer:
-    return lambda _found, _situation: sentence
 
 
 def of_itself(sentence: str) -> Answer:
@@ -77,23 +75,6 @@ def _meet(found: re.Match[str], _: Situation) -> str:
     return f"Nice to meet you, {found['name'].title()}."
 
 
-def _spell(found: re.Match[str], _: Situation) -> str:
-    word = found["word"]
-    if word in ("it", "that", "this", "them", "those"):
-        return "Which word shall I spell?"
-    return f"{word.capitalize()} is spelled {', '.join(word.upper())}."
-
-
-def _letters(found: re.Match[str], situation: Situation) -> str:
-    word = found["word"]
-    if word in ("it", "that", "this"):
-        spelled = re.match(r"(\w+) is spelled", situation.previous)
-        if spelled is None:
-            return "Which word do you mean?"
-        word = spelled[1].lower()
-    return f"The word {word} has {len(word)} letter{'' if len(word) == 1 else 's'}."
-
-
 def limit_in(answer: str) -> str | None:
     """What `answer` says about a limit, if anything: "I have no maps" after "All right."."""
     sentences = re.split(r"(?<=\.) ", answer)
@@ -101,35 +82,9 @@ def limit_in(answer: str) -> str | None:
     return None if begin is None else " ".join(sentences[begin:])
 
 
-_MOST_COUNTED = 30
-
-
-def _count(found: re.Match[str], _: Situation) -> str | None:
-    first, last = int(found["first"] or (1 if found["last"] else 10)), int(found["last"] or 1)
-    if "back" in found[0] or "down" in found[0]:
-        first, last = max(first, last), min(first, last)
-    if abs(first - last) >= _MOST_COUNTED:
-        return f"I count up to {_MOST_COUNTED} numbers at once. Please ask for fewer."
-    step = 1 if last >= first else -1
-    return ", ".join(str(number) for number in range(first, last + step, step)) + "."
-
-
 def _why_not(_: re.Match[str], situation: Situation) -> str | None:
     is_limit = situation.previous.startswith(LIMITS)
     return "I am a small program that hears and speaks. I reach nothing else." if is_limit else None
-
-
-def _number(found: re.Match[str], situation: Situation) -> str:
-    low, high = sorted((int(found["low"] or 1), int(found["high"] or 10)))
-    return f"I pick {low + situation.now.microsecond % (high - low + 1)}."
-
-
-def _coin(_: re.Match[str], situation: Situation) -> str:
-    return f"It is {'heads' if situation.now.microsecond % 2 else 'tails'}."
-
-
-def _die(_: re.Match[str], situation: Situation) -> str:
-    return f"I rolled a {situation.now.microsecond % 6 + 1}."
 
 
 def _results(found: re.Match[str], _: Situation) -> str | None:
@@ -207,6 +162,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      rf"|(?:i will )?be (?:right )?back(?: in (?:a|1) {_BIT})?)(?: please)?(?: {_REASON})?", fixed(STOPPED)),
     (r"(?:here )?i am back(?: again| now| here)*", fixed("Welcome back. What would you like to know?")),
     # The conversation itself
+    *AGAIN_ROWS,
     (r"(?:sorry |pardon )?(?:can you |could you |would you |please )*(?:repeat|say)(?: that| it| what you"
      r" said| yourself| your (?:last )?answer"
      r"| the (?:last )?(?:answer|sentence))?(?: again| once more| 1 more time)*(?: to me)?|(?:come"
@@ -240,6 +196,10 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|am i (?:talking|speaking) (?:to|with)|is this (?:app|website|web ?page|site|service|program|call"
      r"|demo))(?: exactly)?|what kind of (?:assistant|ai|bot|thing|machine|program) are you",
      of_itself(f"I am {NAME}, a small voice assistant that runs on this computer.")),
+    (r"(?:can|could|may) i (?:talk|speak) (?:to|with) (?:an?|the|some|your) (?:real |actual |human )?(?:human"
+     r"|person|agent|operator|manager|boss|someone|somebody)(?: being)?(?: please)?"
+     r"|is (?:any|some)(?:one|body) else (?:there|here|with you)",
+     of_itself("There is only me, a computer program.")),
     (r"are you (?:a |an )?(?:real |actual )?(?:human|person|man|woman|robot|machine|computer|ai|bot"
      r"|program|alive|conscious|real|artificial intelligence|people|girl|boy)"
      r"(?: being| or (?:a |an )?\w+| person| program)*",
@@ -278,7 +238,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|(?:what|which|how many) languages? (?:do|can) you (?:speak|know|understand)|(?:what|which) other"
      rf" languages [\w ]+|(?:and |now |please |say (?:it|that) )*(?:in|to|into) {_LANGUAGE}",
      fixed("I understand and speak English only.")),
-    (r"do you speak english|can you speak english|speak english|in english(?: please)?",
+    (r"do you speak english|can you speak english|speak english|in english(?: please)?"
+     r"|(?:what|which) language (?:is this|are (?:you|we) (?:speaking|talking))",
      fixed("Yes, I speak English.")),
     (r"(?:how (?:do|would|can|does) (?:you|i|1|we) (?:say|spell|write|call)"
      r"|(?:can you |please )?(?:translate|say)|what is|how to say|what do you (?:say|call))"
@@ -378,19 +339,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|(?:what|how|where|how much) (?:is|are) (?:left (?:in|on) )?my (?:bank|account|battery|phone|balance"
      r"|credit|wifi|signal|keys?|order|package)\b.*",
      fixed(f"I have no access to the internet or to your device. {ONLY_TALK}")),
-    # Small tasks
-    (rf"{PLEASE}(?:flip|toss|throw) a coin|heads or tails", _coin),
-    (rf"{PLEASE}(?:roll|throw) (?:a|the) (?:dice|die)", _die),
-    (rf"{PLEASE}(?:(?:pick|choose|think of|give|tell|say|guess)(?: me)? )?(?:a|any)(?: random)? number"
-     r"(?: (?:between|from) (?P<low>\d{1,9}) (?:and |to )?(?P<high>\d{1,9}))?", _number),
-    (rf"(?:how (?:do|would|can) (?:you|i|we) (?:spell|write)|how is|what is the spelling of|{PLEASE}spell)"
-     rf"(?: the word| out| me)* (?P<word>[a-z']+)(?: spelled| spelt)?(?: for me)?", _spell),
-    (r"how many letters (?:are |does |do |is |there )*(?:in )?(?:the word )?(?P<word>[a-z]+)(?: have|"
-     r" has)?", _letters),
-    (rf"{PLEASE}count(?: backwards?| down)?(?: up)?(?: from (?P<first>\d+))?(?: (?:up |down )?to "
-     rf"(?P<last>\d+))?(?: for me)?(?: backwards?)?", _count),
-    (rf"{PLEASE}(?:say|recite|tell me|sing|what is)? ?the (?:alphabet|abc)s?",
-     fixed("A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z.")),
+    *TASK_ROWS,
 )  # fmt: skip
 
 

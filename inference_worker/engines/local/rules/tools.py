@@ -10,6 +10,7 @@ import orjson
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.language_model import Generation
 from antiphon.inference_worker.engines.local.rules.arithmetic import answer_sum
+from antiphon.inference_worker.engines.local.rules.clock import answer_clock
 from antiphon.inference_worker.engines.local.rules.dates import answer_date
 from antiphon.inference_worker.engines.local.rules.text import LONGEST_CHARS, plain
 from antiphon.inference_worker.engines.local.rules.units import answer_conversion
@@ -46,7 +47,7 @@ _TOOLS = {
             "calendar",
             "The user's time, date and weekday now, and the days between dates.",
             "what time is it",
-            answer_date,
+            lambda text, now: answer_clock(text, now) or answer_date(text, now),
         ),
         _Tool("calculate", "An exact result.", "17 * 23", lambda text, _: answer_sum(text)),
         _Tool(

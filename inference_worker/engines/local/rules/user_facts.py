@@ -121,7 +121,7 @@ def _job(_: re.Match[str], situation: Situation) -> str:
     return "I do not know what you do."
 
 
-_AGE = r"\bi am (\d{1,3})(?: years old)?$"
+_AGE = r"\bi am (?:turning )?(\d{1,3})(?: years old)?(?: today)?$"
 _NO_AGE = "I do not know how old you are."
 
 

@@ -348,6 +348,44 @@ CONVERSATIONS = {
         "And 20 percent?": "20 percent of 300 is 60.",
         "What about thirty percent?": "30 percent of 300 is 90.",
     },
+    "steps": {
+        "What's two plus two?": "2 plus 2 is 4.",
+        "Plus three.": "4 plus 3 is 7.",
+        "Minus one?": "7 minus 1 is 6.",
+    },
+    "the clock": {
+        "How long until midnight?": "It is 9 hours and 55 minutes until midnight.",
+        "And until noon?": "It is 21 hours and 55 minutes until noon.",
+        "How many hours are there until six pm?": "It is 3 hours and 55 minutes until 6:00 PM.",
+        "How many minutes are there until two thirty?": "It is 25 minutes until 2:30 PM.",
+        "How long is it until 1 o'clock?": "It is 10 hours and 55 minutes until 1:00 AM.",
+        "What time will it be in two hours?": "In 2 hours it will be 4:05 PM.",
+        "What time will it be in half an hour?": "In 30 minutes it will be 2:35 PM.",
+        "What was the time an hour and 20 minutes ago?": "1 hour and 20 minutes ago it was 12:45 PM.",
+        "What will be the time in an hour and a half?": "In 1 hour and 30 minutes it will be 3:35 PM.",
+        "Is it morning or evening?": "It is afternoon.",
+    },
+    "small tasks": {
+        "Count to five.": "1, 2, 3, 4, 5.",
+        "Now backwards.": "5, 4, 3, 2, 1.",
+        "Say banana.": "Banana.",
+        "Repeat after me: I am happy.": "I am happy.",
+        "Say it again.": "I am happy.",
+    },
+    "the same joke": {
+        "Tell me a joke.": "Why was the math book sad? It had too many problems.",
+        "You already told me that one.": "What do you call cheese that is not yours? Nacho cheese.",
+        "I know that joke.": "Why can a bicycle not stand up by itself? It is too tired.",
+        "Another one.": "What did the ocean say to the beach? Nothing, it just waved.",
+    },
+    "people": {
+        "Can I talk to a real person?": "There is only me, a computer program.",
+        "Is anyone else there?": "There is only me, a computer program.",
+        "What language is this?": "Yes, I speak English.",
+        "I'm turning thirty.": "",
+        "How old am I?": "You said that you are 30.",
+        "I'm going to bed.": "Sleep well!",
+    },
     "units": {
         "How many minutes are in three hours?": "3 hours are 180 minutes.",
         "And seconds?": "3 hours are 10,800 seconds.",
@@ -440,6 +478,9 @@ CONVERSATIONS = {
             "If it can do harm, call the emergency number or a doctor now. I cannot judge it."
         ),
         "Should I go to the doctor?": "If you are worried, yes. I cannot judge that, and a doctor can.",
+        "Should I call an ambulance?": (
+            "If you are worried, yes. Call the emergency number yourself, because I cannot make calls."
+        ),
         "Should I take my dog to the vet?": "If you are worried, yes. I cannot judge that, and a vet can.",
     },
     "letters": {
@@ -474,6 +515,21 @@ def test_answers_that_need_what_was_said_before(turns: dict[str, str]) -> None:
         previous = answer(text, replace(NOW, said=tuple(said), previous=previous)) or ""
         assert previous == expected
         said.append(text)
+
+
+@pytest.mark.parametrize("asked", ["Flip a coin.", "Roll a dice.", "Pick a number from 5 to 7."])
+def test_chance_decides_again(asked: str) -> None:
+    known = {answer(asked, replace(NOW, now=NOW.now.replace(microsecond=n))) for n in range(6)}
+    said = (asked, "Again.")
+    for text in ("Again.", "Once more, please."):
+        again = {
+            answer(
+                text, replace(NOW, now=NOW.now.replace(microsecond=n), said=said, previous="It.")
+            )
+            for n in range(6)
+        }
+        assert again == known
+        assert len(again) > 1
 
 
 def test_another_one_follows_what_the_user_stopped() -> None:

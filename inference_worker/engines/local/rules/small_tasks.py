@@ -1,0 +1,106 @@
+"""Small tasks with words and numbers: spell, count, repeat, and what chance decides."""
+
+import re
+
+from antiphon.inference_worker.engines.local.rules.follow_up import is_passing
+from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation, fixed
+from antiphon.inference_worker.engines.local.rules.text import COMMON_WORDS, PLEASE, peeled, plain
+
+
+def _spell(found: re.Match[str], _: Situation) -> str:
+    word = found["word"]
+    if word in ("it", "that", "this", "them", "those"):
+        return "Which word shall I spell?"
+    return f"{word.capitalize()} is spelled {', '.join(word.upper())}."
+
+
+def _letters(found: re.Match[str], situation: Situation) -> str:
+    word = found["word"]
+    if word in ("it", "that", "this"):
+        spelled = re.match(r"(\w+) is spelled", situation.previous)
+        if spelled is None:
+            return "Which word do you mean?"
+        word = spelled[1].lower()
+    return f"The word {word} has {len(word)} letter{'' if len(word) == 1 else 's'}."
+
+
+_MOST_COUNTED = 30
+
+
+def _count(found: re.Match[str], _: Situation) -> str | None:
+    first, last = int(found["first"] or (1 if found["last"] else 10)), int(found["last"] or 1)
+    if "back" in found[0] or "down" in found[0]:
+        first, last = max(first, last), min(first, last)
+    if abs(first - last) >= _MOST_COUNTED:
+        return f"I count up to {_MOST_COUNTED} numbers at once. Please ask for fewer."
+    step = 1 if last >= first else -1
+    return ", ".join(str(number) for number in range(first, last + step, step)) + "."
+
+
+def _backwards(_: re.Match[str], situation: Situation) -> str | None:
+    """What was counted, the other way round."""
+    if not re.fullmatch(r"-?\d+(?:, -?\d+)+\.", situation.previous):
+        return None
+    return ", ".join(reversed(situation.previous.rstrip(".").split(", "))) + "."
+
+
+def _echo(found: re.Match[str], _: Situation) -> str | None:
+    words = found["words"]
+    if " " not in words and words in COMMON_WORDS and "after me" not in found[0]:
+        return None
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _number(found: re.Match[str], situation: Situation) -> str:
+    low, high = sorted((int(found["low"] or 1), int(found["high"] or 10)))
+    return f"I pick {low + situation.now.microsecond % (high - low + 1)}."
+
+
+def _coin(_: re.Match[str], situation: Situation) -> str:
+    return f"It is {'heads' if situation.now.microsecond % 2 else 'tails'}."
+
+
+def _die(_: re.Match[str], situation: Situation) -> str:
+    return f"I rolled a {situation.now.microsecond % 6 + 1}."
+
+
+_CHANCE: tuple[tuple[str, Answer], ...] = (
+    (rf"{PLEASE}(?:flip|toss|throw) a coin|heads or tails", _coin),
+    (rf"{PLEASE}(?:roll|throw) (?:a|the) (?:dice|die)", _die),
+    (rf"{PLEASE}(?:(?:pick|choose|think of|give|tell|say|guess)(?: me)? )?(?:a|any)(?: random)? number"
+     r"(?: (?:between|from) (?P<low>\d{1,9}) (?:and |to )?(?P<high>\d{1,9}))?", _number),
+)  # fmt: skip
+
+
+def _by_chance_again(_: re.Match[str], situation: Situation) -> str | None:
+    """ "Again", after a coin, a die or a number."""
+    for text in map(plain, reversed(situation.said)):
+        for form in peeled(text):
+            for pattern, function in _CHANCE:
+                if found := re.fullmatch(pattern, form):
+                    return function(found, situation)
+        if not is_passing(text):
+            return None
+    return None
+
+
+TASK_ROWS: tuple[tuple[str, Answer], ...] = (
+    *_CHANCE,
+    (rf"(?:how (?:do|would|can) (?:you|i|we) (?:spell|write)|how is|what is the spelling of|{PLEASE}spell)"
+     rf"(?: the word| out| me)* (?P<word>[a-z']+)(?: spelled| spelt)?(?: for me)?", _spell),
+    (r"how many letters (?:are |does |do |is |there )*(?:in )?(?:the word )?(?P<word>[a-z]+)(?: have|"
+     r" has)?", _letters),
+    (rf"{PLEASE}count(?: backwards?| down)?(?: up)?(?: from (?P<first>\d+))?(?: (?:up |down )?to "
+     rf"(?P<last>\d+))?(?: for me)?(?: backwards?)?", _count),
+    (rf"{PLEASE}(?:say|recite|tell me|sing|what is)? ?the (?:alphabet|abc)s?",
+     fixed("A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z.")),
+    (r"(?:now |and )*(?:count )?(?:it |that )?backwards?", _backwards),
+    (rf"{PLEASE}(?:repeat(?: after me)?|say)(?: the word)? (?P<words>[a-z'-]+)", _echo),
+    (rf"{PLEASE}(?:repeat|say)(?: this)? after me (?P<words>.+)", _echo),
+)  # fmt: skip
+"""A row is a pattern and what answers it."""
+
+AGAIN_ROWS: tuple[tuple[str, Answer], ...] = (
+    (r"(?:(?:do|roll|flip|toss|try) (?:it )?)?(?:again|once more|1 more time|another 1)(?: please)?",
+     _by_chance_again),
+)  # fmt: skip
