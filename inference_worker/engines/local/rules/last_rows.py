@@ -2,12 +2,17 @@
 
 import re
 
+from antiphon.inference_worker.engines.local.rules.arithmetic import answer_sum
+from antiphon.inference_worker.engines.local.rules.follow_up import whole_question
 from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation, fixed
+from antiphon.inference_worker.engines.local.rules.stock import FACTS
 from antiphon.inference_worker.engines.local.rules.table import (
     NO_LIFE,
     ONLY_TALK,
     of_itself,
 )
+from antiphon.inference_worker.engines.local.rules.text import peeled, plain
+from antiphon.inference_worker.engines.local.rules.units import answer_conversion
 
 _KNOWS = (
     r"(?:know|think|mean|understand|remember|hear|heard|see|(?:want|like) to|recommend|suggest|tell|say|explain"
@@ -26,6 +31,22 @@ def _has_happened(_: re.Match[str], situation: Situation) -> str | None:
     return "If it can do harm, call the emergency number or a doctor now. I cannot judge it."
 
 
+_UNSURE = "No. My language model is very small and makes mistakes, so check what matters."
+
+
+def _is_sure(_: re.Match[str], situation: Situation) -> str | None:
+    """Of what a rule calculated or knows, but not of what the language model said."""
+    if situation.previous in FACTS:
+        return "Yes, that is true."
+    *earlier, last = situation.said or ("",)
+    forms = list(peeled(plain(whole_question(last, earlier))))
+    if situation.previous in [
+        rule(form) for form in forms for rule in (answer_sum, answer_conversion)
+    ]:
+        return "Yes, I calculated that."
+    return None if situation.persona else _UNSURE
+
+
 _ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?:is|are|am|do|does|will|can|who) .*(?:\b(?:record|stor|sav|keep)(?:e|ing)? (?:this|me|us|our|my|it"
      r"|what)\b|\b(?:my|this|our|i|we)\b.* (?:recorded|stored|saved|private|kept|secure|confidential|encrypted)"
@@ -37,10 +58,10 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|(?:what happens (?:to|with)|what do .+ do with|where (?:is|are|do(?:es)?)) my (?:voice|data|words"
      r"|messages?|recordings?|conversations?|information)\b.*",
      fixed("This conversation may be recorded. Who runs this service decides that, so ask there.")),
-    (r"are you (?:better|smarter|faster|more intelligent|cleverer|as (?:good|smart))(?: than| as) .+"
-     r"|are you (?:very |quite |absolutely )?(?:sure|certain)(?: about (?:it|that|this))?"
-     r"|(?:is|was) (?:that|it|this) (?:true|right|correct|a true story)",
-     of_itself("No. My language model is very small and makes mistakes, so check what matters.")),
+    (r"are you (?:very |quite |absolutely )?(?:sure|certain)(?: about (?:it|that|this))?|(?:oh )?really"
+     r"|is that so|seriously|(?:is|was) (?:that|it|this) (?:true|right|correct|a true story)", _is_sure),
+    (r"are you (?:better|smarter|faster|more intelligent|cleverer|as (?:good|smart))(?: than| as) .+",
+     of_itself(_UNSURE)),
     (r"(?:can|could|do|will|would) you (?:not )?(?:dance|cook|walk|run|swim|drive|fly|jump|smell|taste|hug|kiss"
      r"|clean|wash|repair|bring|meet|visit|download|install|post|pay|print|paint|buy"
      r"|go (?:online|out|shopping|to)|whistle|laugh|cry|hack|watch|practi[cs]e)\b.*"

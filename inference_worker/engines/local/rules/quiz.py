@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from antiphon.inference_worker.engines.local.rules.follow_up import STOPPED
 from antiphon.inference_worker.engines.local.rules.text import PLEASE, peeled, plain
 
 
@@ -53,6 +54,13 @@ _GIVES_UP = re.compile(
     r"(?:(?:(?:i )?(?:do not|dont) know(?: it| that)?|(?:i have )?no idea|(?:i )?pass|skip(?: it| this)?|next"
     r"(?: 1)?|tell me(?: the answer)?|i give up|not sure|i am not sure|what is (?:it|the answer))(?: |$))+"
 )
+_HINT = re.compile(
+    rf"(?:{PLEASE}give me |can i (?:have|get) |i need )?(?:a|another|1 more|any|some) (?:hints?|clues?|tips?)"
+)
+_STOP = re.compile(
+    r"(?:stop|end|quit|finish|leave|no more)(?: (?:the|this|with the))? (?:quiz|riddles?|game"
+    r"|questions?|playing)|i do not want to play(?: any ?more)?"
+)
 _NO_ANSWER = re.compile(
     r".*\b(?:stop|quit|enough|end|finish|bye|goodbye|thanks?|hello|sorry|who|what is your|why|how"
     r"|tell me (?:a|about)|repeat|again)\b.*"
@@ -74,6 +82,11 @@ def answer_quiz(said: str, previous: str) -> str | None:
         return f"Here is a riddle. {_next(asked, _RIDDLES).text}"
     if asked is None or len(said.split()) > _MOST_WORDS:
         return None
+    if any(map(_STOP.fullmatch, shorter)):
+        return STOPPED
+    if any(map(_HINT.fullmatch, shorter)):
+        letter = re.sub("^(?:an?|the|your) ", "", asked.answer)[0].upper()
+        return f"It begins with {letter}. {asked.text}"
     follows = _following(asked)
     if re.search(rf"\b(?:{asked.right})\b", said):
         return f"That is right! {follows}"

@@ -286,6 +286,10 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         r"(?:ha ?)+|wow|i see|i understand|got it|(?:that )?makes sense",
     ),
     *_rows(
+        "Thank you.",
+        r"(?:that is an? |what an? |i like your )?(?:very )?(?:nice |good |pretty |beautiful )?name",
+    ),
+    *_rows(
         _of_program("I am a program, so I have no favorite {thing}. What is yours?"),
         r"(?:what (?:is|are) your|do you have (?:an?|any)) (?:own )?favou?rite (?P<thing>[a-z]+(?: [a-z]+)?)"
         r"(?: and why)?",
@@ -318,6 +322,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     ),
     # Answers to what the assistant has asked
     *_rows(_yes, _YES, GO_ON.pattern),
+    *_rows("What else can I do for you?", r"(?:(?:ok|alright|all right|fine)(?: |$))+"),
     *_rows(_no, r"(?:no|nope|not really|no thanks|no thank you|rather not|not now|maybe later)+"),
     *_rows(
         "Take your time.",

@@ -13,7 +13,7 @@ ANOTHER_JOKE = "Shall I tell another one?"
 _STILL_MEANT = 5
 """So many turns after a request, "another one" still means the same."""
 
-_FACTS = (
+FACTS = (
     "Honey never spoils. People have found honey that is thousands of years old and still good.",
     "An octopus has three hearts, and its blood is blue.",
     "A day on Venus is longer than a year on Venus.",
@@ -82,7 +82,7 @@ def _end_of_joke(_: re.Match[str], situation: Situation) -> str | None:
 
 def _not_again(found: re.Match[str], situation: Situation) -> str | None:
     """The user knows the joke, fact or story."""
-    known = situation.previous in (*_FACTS, *_JOKES, *_STORIES)
+    known = situation.previous in (*FACTS, *_JOKES, *_STORIES)
     return _another(found, situation) if known else None
 
 
@@ -127,7 +127,7 @@ def _next(texts: tuple[str, ...], asked: re.Pattern[str]) -> Answer:
     return lambda _, situation: _next_of(texts, asked, situation)
 
 
-_fact, _story, another_joke = _next(_FACTS, _FACT), _next(_STORIES, _STORY), _next(_JOKES, _JOKE)
+_fact, _story, another_joke = _next(FACTS, _FACT), _next(_STORIES, _STORY), _next(_JOKES, _JOKE)
 
 STOCK_ROWS: tuple[tuple[str, Answer], ...] = (
     (_ANOTHER.pattern, _another),

@@ -137,16 +137,16 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?:(?:hello|hi|hey|good (?:morning|afternoon|evening)) )?(?:there )?(?:how are you(?: doing| today"
      r"| feeling)*|how is it going|how do you do|how have you been|what is up|are you (?:ok|okay|well|fine))",
      fixed("I am well, thank you. How can I help you?")),
-    (r"(?:ok |okay |great |oh |well |no )*(?:many )?(?:thank you|thanks|cheers)(?: so much| very much| a"
-     r" lot| again| for \w+(?: \w+)*| (?:to )?you| antiphon| (?:that|this|it) (?:helps?|helped)(?: a lot| me)?"
-     r"| that is (?:very |so )?(?:kind|nice)(?: of you)?)*|i appreciate (?:it|that)",
-     fixed(WELCOME)),
     (r"(?:(?:ok|okay|well|alright|that is all|i have to go|i must go|thank you|thanks|great|nice talking"
      r" to you)(?: for [\w ]+?| so much| very much| now)? )*(?:and )?(?:good ?bye|bye(?: bye|-bye)?|see you|see"
      r" you (?:later|soon|tomorrow)|good ?night"
      r"|(?:talk to|catch) you (?:later|soon)|see ya|farewell|have a (?:nice|good|great) (?:day|evening|night"
      r"|1)|take care)(?: (?:then|now|for now|antiphon|and thank you|thank you|bye|later"
      r"|soon))*", fixed(FAREWELL)),
+    (r"(?:ok |okay |great |oh |well |no )*(?:many )?(?:thank you|thanks|cheers)(?: so much| very much| a"
+     r" lot| again| for \w+(?: \w+)*| (?:to )?you| antiphon| (?:that|this|it) (?:helps?|helped)(?: a lot| me)?"
+     r"| that is (?:very |so )?(?:kind|nice)(?: of you)?)*|i appreciate (?:it|that)",
+     fixed(WELCOME)),
     (r"(?:i am )?(?:so |very )?sorry(?: about that)?|(?:my )?apologies|excuse me|i did not mean (?:it"
      r"|that|to .+)", fixed("No problem.")),
     (rf"{NAMED}(?: called)? (?P<name>[\w'-]+)(?: (?!and\b|is\b|from\b)[\w'-]+)?(?: from [\w' -]+)?"
@@ -178,7 +178,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         "more slowly" if is_slower(found[0]) else "faster", found, situation)),
     (LOUDNESS.pattern, lambda found, situation: _in_manner(
         "more quietly" if is_quieter(found[0]) else "louder", found, situation)),
-    (r"why (?:not|cannot you|can you not)(?: (?:do|know|find)(?: (?:that|it|this|out))*)?", _why_not),
+    (r"why (?:not|cannot you|can you not|do not you|do you not)(?: (?:do|know|find)"
+     r"(?: (?:that|it|this|out))*)?", _why_not),
     (r"can i (?:interrupt|stop) you(?: (?:when|while|at|any) .*)?|(?:how|when) (?:do|can|should"
      r"|must) i (?:talk|speak)(?: to you"
      r"| with you)?"

@@ -348,6 +348,27 @@ CONVERSATIONS = {
         "And 20 percent?": "20 percent of 300 is 60.",
         "What about thirty percent?": "30 percent of 300 is 90.",
     },
+    "certainty": {
+        "What's 3 times 4 plus 2?": "3 times 4 plus 2 is 14.",
+        "Are you certain?": "Yes, I calculated that.",
+        "How many seconds are in a day?": "1 day is 86,400 seconds.",
+        "Really?": "Yes, I calculated that.",
+        "Fun fact.": "Wombats make droppings in the shape of cubes.",
+        "Is that really true?": "Yes, that is true.",
+        "Why is the sky blue?": "",
+        "Are you sure?": (
+            "No. My language model is very small and makes mistakes, so check what matters."
+        ),
+        "OK.": "What else can I do for you?",
+        "Nice name.": "Thank you.",
+        "Thanks for your help, goodbye.": "Goodbye! It was nice to talk with you.",
+    },
+    "a hint": {
+        "Tell me a riddle.": "Here is a riddle. What gets wetter the more it dries?",
+        "Give me a hint.": "It begins with T. What gets wetter the more it dries?",
+        "A towel.": "That is right! Next riddle: What has hands, but cannot clap?",
+        "Stop the riddles.": "All right.",
+    },
     "steps": {
         "What's two plus two?": "2 plus 2 is 4.",
         "Plus three.": "4 plus 3 is 7.",
