@@ -360,13 +360,19 @@ def test_an_interrupted_answer_is_continued_on_request(
 def test_the_model_is_loaded_before_the_first_question(
     llm: RemoteLanguageModel, server: ScriptedServer
 ) -> None:
+    others = set(threading.enumerate())
     llm.open()
     wait_until(lambda: bool(server.requests), within_s=90, every_s=0.005)
     assert server.requests[0]["messages"] == [{"role": "user", "content": "Hello."}]
+    wait_until(lambda: not _probes() - others, within_s=90, every_s=0.005)  # its answer counts too
     server.models = refuses(401)
     llm.open()
     assert "refuses the key" in llm.trouble
     llm.close()
+
+
+def _probes() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "remote-llm-probe"}
 
 
 def test_a_server_that_comes_back_is_found_without_a_user(
