@@ -36,13 +36,13 @@ _UNSURE = "No. My language model is very small and makes mistakes, so check what
 
 def _is_sure(_: re.Match[str], situation: Situation) -> str | None:
     """Of what a rule calculated or knows, but not of what the language model said."""
-    if situation.previous in FACTS:
+    previous = situation.previous
+    if previous in FACTS:
         return "Yes, that is true."
     *earlier, last = situation.said or ("",)
-    forms = list(peeled(plain(whole_question(last, earlier))))
-    if situation.previous in [
-        rule(form) for form in forms for rule in (answer_sum, answer_conversion)
-    ]:
+    asked = plain(whole_question(last, earlier))
+    sum_ = plain(re.split(r" (?:is|are) ", previous)[0])
+    if answer_sum(sum_) == previous or previous in map(answer_conversion, peeled(asked)):
         return "Yes, I calculated that."
     return None if situation.persona else _UNSURE
 

@@ -351,6 +351,9 @@ CONVERSATIONS = {
     "certainty": {
         "What's 3 times 4 plus 2?": "3 times 4 plus 2 is 14.",
         "Are you certain?": "Yes, I calculated that.",
+        "And what is 144 divided by 10?": "144 divided by 10 is 14 with a remainder of 4, or 14.4.",
+        "Times two.": "14.4 times 2 is 28.8.",
+        "Is that right?": "Yes, I calculated that.",
         "How many seconds are in a day?": "1 day is 86,400 seconds.",
         "Really?": "Yes, I calculated that.",
         "Fun fact.": "Wombats make droppings in the shape of cubes.",
